@@ -1,0 +1,1 @@
+//! AsyncSteps flows, locks and the FutoIn Executor on actix actors.

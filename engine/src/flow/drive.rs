@@ -1,0 +1,434 @@
+//! Driving a flow: a turn takes up what arrived, then runs steps until all strands wait.
+
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::level::{Entry, Handler, Kind, SharedSteps, index};
+use super::{AsyncSteps, BURST, Callback, Outcome, Progress};
+use crate::args::Args;
+use crate::codes;
+use crate::completion::{Mail, WaitKey};
+use crate::error::{Error, Fault, Raised, StepResult};
+use crate::observe::{StepEnd, StepRef};
+use crate::place::Place;
+use crate::time::Time;
+
+/// What to do after a step started, ended or failed.
+#[must_use]
+pub(super) enum Next {
+    /// Go on with the active strand.
+    Step,
+    /// The active strand waits.
+    Wait,
+    /// The turn is over.
+    Yield,
+    /// The active strand has nothing left to do.
+    Complete,
+    /// No handler recovered.
+    Failed(Error),
+}
+
+pub(super) type Caught = Result<StepResult, Box<dyn Any + Send>>;
+
+impl AsyncSteps {
+    pub(super) fn turn(&mut self, now: Time, waker: &Waker) -> Progress {
+        self.now = now;
+        self.burst = BURST;
+        let arrived = self.take_up_arrivals().or_else(|| self.expire_timers());
+        let progress = arrived.unwrap_or_else(|| self.work());
+        if matches!(progress, Progress::Waiting)
+            && let Some(inbox) = &self.inbox
+        {
+            let mut inbox = inbox.lock();
+            if inbox.has_news() {
+                return Progress::Ready;
+            }
+            inbox.set_waker(waker);
+        }
+        progress
+    }
+
+    /// Runs strands until none is runnable, the turn is over, or the flow ends.
+    fn work(&mut self) -> Progress {
+        while self.find_runnable() {
+            match self.drive() {
+                Next::Step => {}
+                Next::Wait => self.strand.runnable = false,
+                Next::Yield => {
+                    self.rotate();
+                    return Progress::Ready;
+                }
+                Next::Complete if self.active() == 0 => {
+                    return Progress::Done(Outcome::Success(mem::take(&mut self.strand.args)));
+                }
+                Next::Complete => self.complete_branch(),
+                Next::Failed(error) => return Progress::Done(Outcome::Error(error)),
+            }
+        }
+        Progress::Waiting
+    }
+
+    /// Runs steps of the active strand.
+    fn drive(&mut self) -> Next {
+        loop {
+            let next = if self.strand.pending.len() > self.strand.level_base() {
+                if self.burst == 0 {
+                    return Next::Yield;
+                }
+                self.start_next()
+            } else if self.strand.top.flags.open || self.strand.ascend() {
+                self.complete_top()
+            } else {
+                return Next::Complete;
+            };
+            match next {
+                Next::Step => {}
+                Next::Wait | Next::Yield | Next::Complete | Next::Failed(_) => return next,
+            }
+        }
+    }
+
+    /// All sub-steps of the step on top are complete.
+    fn complete_top(&mut self) -> Next {
+        match self.strand.top.kind {
+            Kind::Loop(_) if self.burst == 0 => Next::Yield,
+            Kind::Loop(_) => self.iterate(),
+            Kind::Step | Kind::Parallel(_) | Kind::Await(_) => {
+                self.close_top(StepEnd::Success);
+                Next::Step
+            }
+        }
+    }
+
+    fn start_next(&mut self) -> Next {
+        match self.strand.pending.last_mut() {
+            Some(Entry::Template { steps, next, end }) => {
+                if next == end {
+                    self.strand.pending.pop();
+                    return Next::Step;
+                }
+                let at = *next;
+                *next += 1;
+                match steps.take() {
+                    Some(steps) => self.start_shared(steps, at as usize),
+                    None => Next::Step,
+                }
+            }
+            Some(Entry::Step { .. } | Entry::Loop { .. }) => self.start_own(),
+            None => Next::Complete,
+        }
+    }
+
+    fn start_own(&mut self) -> Next {
+        match self.strand.pending.pop() {
+            Some(Entry::Step { body, handler, place }) => {
+                self.open_top(place, handler);
+                let result = self.call(|asi, args| body(asi, args));
+                self.settle(result)
+            }
+            Some(Entry::Loop { body, place }) => {
+                self.open_top(place, None);
+                self.strand.top.kind = Kind::Loop(body);
+                Next::Step
+            }
+            Some(Entry::Template { .. }) | None => Next::Step,
+        }
+    }
+
+    /// Starts a step of a template; the steps lie beside the queue while its body runs.
+    fn start_shared(&mut self, steps: SharedSteps, at: usize) -> Next {
+        let step = &steps[at];
+        let own_handler = if step.is_sync { step.own_handler() } else { None };
+        self.open_top(step.place, own_handler);
+        self.strand.top.flags.template = step.handler.is_some() && !step.is_sync;
+        let result = self.call(|asi, args| (step.body)(asi, args));
+        self.return_shared(steps);
+        self.settle(result)
+    }
+
+    /// Puts the steps of a template back below the sub-steps of the one on top.
+    pub(super) fn return_shared(&mut self, shared: SharedSteps) {
+        let at = self.strand.top.base().wrapping_sub(1);
+        if let Some(Entry::Template { steps, .. }) = self.strand.pending.get_mut(at) {
+            *steps = Some(shared);
+        }
+    }
+
+    /// Takes the steps of the template out of which the step on top comes, and its place there.
+    pub(super) fn borrow_shared(&mut self) -> Option<(SharedSteps, usize)> {
+        let at = self.strand.top.base().wrapping_sub(1);
+        match self.strand.pending.get_mut(at)? {
+            Entry::Template { steps, next, .. } => {
+                Some((steps.take()?, (*next as usize).wrapping_sub(1)))
+            }
+            Entry::Step { .. } | Entry::Loop { .. } => None,
+        }
+    }
+
+    fn open_top(&mut self, place: Place, handler: Option<Handler>) {
+        self.burst -= 1;
+        self.strand.descend();
+        let base = index(self.strand.pending.len());
+        let top = &mut self.strand.top;
+        top.base = base;
+        top.place = place;
+        top.handler = handler;
+        top.flags.open = true;
+        self.report_begin();
+    }
+
+    /// Calls the body of the step on top with the result of the step before it.
+    fn call(&mut self, body: impl FnOnce(&mut Self, Args) -> StepResult) -> Caught {
+        let args = mem::take(&mut self.strand.args);
+        self.guarded(Callback::Body, |asi| body(asi, args))
+    }
+
+    /// Calls a callback of the step on top; a panic in it does not come out.
+    pub(super) fn guarded(
+        &mut self,
+        callback: Callback,
+        call: impl FnOnce(&mut Self) -> StepResult,
+    ) -> Caught {
+        self.completed = false;
+        self.callback = callback;
+        self.report_enter();
+        let result = catch_unwind(AssertUnwindSafe(|| call(self)));
+        self.report_leave();
+        self.callback = Callback::None;
+        result
+    }
+
+    /// Finds out what the body of the step on top decided.
+    pub(super) fn settle(&mut self, result: Caught) -> Next {
+        if !matches!(result, Ok(Ok(()))) || self.raised.is_some() {
+            let fault = self.fault_of(result);
+            return self.unwind(fault);
+        }
+        if self.completed {
+            self.close_top(StepEnd::Success);
+            return Next::Step;
+        }
+        let base = self.strand.top.base();
+        if self.strand.pending.len() > base {
+            self.strand.seal(base);
+            self.arm_wait();
+            return Next::Step;
+        }
+        match self.strand.top.kind {
+            Kind::Step if self.strand.top.flags.waits => {
+                self.arm_wait();
+                Next::Wait
+            }
+            Kind::Step => {
+                self.close_top(StepEnd::Success);
+                Next::Step
+            }
+            Kind::Loop(_) => Next::Step,
+            Kind::Parallel(_) => self.start_branches(),
+            Kind::Await(_) => self.poll_awaited(),
+        }
+    }
+
+    /// The fault of a callback that did not simply return.
+    #[cold]
+    pub(super) fn fault_of(&mut self, result: Caught) -> Fault {
+        let place = self.strand.top.place;
+        let recorded = self.raised.take();
+        let fault = match result {
+            Err(payload) => return Fault::Error(Error::panicked(payload, place)),
+            Ok(Err(Raised(Some(fault)))) if self.completed => match fault {
+                Fault::Error(_) => Fault::Error(Error::violation("error after success", place)),
+                Fault::Loop(_) => fault,
+            },
+            Ok(Err(Raised(fault))) => {
+                return fault.or(recorded).unwrap_or_else(|| {
+                    Fault::Error(Error::violation(
+                        "an error was returned that nobody raised",
+                        place,
+                    ))
+                });
+            }
+            Ok(Ok(())) => {
+                return recorded.unwrap_or_else(|| {
+                    Fault::Error(Error::violation("nothing was raised", place))
+                });
+            }
+        };
+        recorded.unwrap_or(fault)
+    }
+
+    /// Ends the step on top and makes its frame room for the next one.
+    pub(super) fn close_top(&mut self, end: StepEnd<'_>) {
+        self.report_end(end);
+        if !self.strand.top.is_plain() {
+            self.clean_top();
+        }
+        let top = &mut self.strand.top;
+        top.handler = None;
+        top.flags = super::level::Flags::default();
+    }
+
+    #[cold]
+    fn clean_top(&mut self) {
+        self.disarm_timer();
+        self.close_wait();
+        let kind = mem::replace(&mut self.strand.top.kind, Kind::Step);
+        let cancel = self.strand.top.cancel.take();
+        drop((kind, cancel));
+        self.drop_values();
+    }
+
+    fn arm_wait(&self) {
+        if let (Some(key), Some(inbox)) = (self.strand.top.wait, &self.inbox) {
+            inbox.lock().arm(key);
+        }
+    }
+
+    pub(super) fn close_wait(&mut self) {
+        if let (Some(key), Some(inbox)) = (self.strand.top.wait.take(), &self.inbox) {
+            inbox.lock().close(key);
+        }
+    }
+
+    /// Takes up completions, wake-ups of futures and `cancel`; gives the end of the flow if they
+    /// ended it.
+    fn take_up_arrivals(&mut self) -> Option<Progress> {
+        let inbox = self.inbox.as_ref()?;
+        let (mail, cancelled) = {
+            let mut inbox = inbox.lock();
+            (inbox.take_mail(), inbox.is_cancelled())
+        };
+        if cancelled {
+            self.cancel_all();
+            return Some(Progress::Done(Outcome::Cancelled));
+        }
+        for (key, strand, mail) in mail {
+            if !self.activate(strand) {
+                continue;
+            }
+            match self.receive(key, mail) {
+                Next::Failed(error) => return Some(Progress::Done(Outcome::Error(error))),
+                Next::Step | Next::Wait | Next::Yield | Next::Complete => {}
+            }
+        }
+        None
+    }
+
+    /// Completes the waiting step that `key` names; what is stale is dropped.
+    fn receive(&mut self, key: WaitKey, mail: Mail) -> Next {
+        let top = &self.strand.top;
+        let own = top.flags.open && top.wait == Some(key);
+        if !own || self.strand.pending.len() > top.base() {
+            let stale = !self.strand.open_frames().any(|frame| frame.wait == Some(key));
+            return match mail {
+                Mail::Abandoned | Mail::Poll => Next::Wait,
+                Mail::Success(_) | Mail::Error(_) if stale => Next::Wait,
+                Mail::Success(_) | Mail::Error(_) => self.unwind(Fault::Error(Error::violation(
+                    "external completion of a step with sub-steps",
+                    top.place,
+                ))),
+            };
+        }
+        match mail {
+            Mail::Success(args) => self.complete_waiting(args.into_args()),
+            Mail::Error(error) => self.unwind(Fault::Error(error)),
+            Mail::Poll => self.poll_awaited(),
+            Mail::Abandoned => {
+                let rule = "abandoned: every handle that could complete the step was dropped";
+                self.unwind(Fault::Error(Error::violation(rule, self.strand.top.place)))
+            }
+        }
+    }
+
+    fn complete_waiting(&mut self, result: Args) -> Next {
+        if let Err(violation) = self.check_result(&result) {
+            return self.unwind(Fault::Error(violation));
+        }
+        self.close_top(StepEnd::Success);
+        self.strand.args = result;
+        self.strand.runnable = true;
+        Next::Step
+    }
+
+    fn poll_awaited(&mut self) -> Next {
+        let Kind::Await(mut awaited) = mem::replace(&mut self.strand.top.kind, Kind::Step) else {
+            return Next::Wait;
+        };
+        if let (Some(key), Some(inbox)) = (self.strand.top.wait, &self.inbox) {
+            inbox.lock().polled(key);
+        }
+        self.report_enter();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            awaited.future.as_mut().poll(&mut Context::from_waker(&awaited.waker))
+        }));
+        self.report_leave();
+        match result {
+            Ok(Poll::Pending) => {
+                self.strand.top.kind = Kind::Await(awaited);
+                Next::Wait
+            }
+            Ok(Poll::Ready(Ok(args))) => {
+                drop(awaited);
+                self.complete_waiting(args)
+            }
+            Ok(Poll::Ready(Err(error))) => {
+                drop(awaited);
+                self.unwind(Fault::Error(error))
+            }
+            Err(payload) => {
+                let error = Error::panicked(payload, self.strand.top.place);
+                drop(awaited);
+                self.unwind(Fault::Error(error))
+            }
+        }
+    }
+
+    /// Raises `Timeout` for each limit that expired; gives the end of the flow if that ended it.
+    fn expire_timers(&mut self) -> Option<Progress> {
+        while self.activate_expired() {
+            if let Next::Failed(error) = self.unwind(Fault::Error(Error::new(codes::TIMEOUT))) {
+                return Some(Progress::Done(Outcome::Error(error)));
+            }
+        }
+        None
+    }
+
+    pub(super) fn report_begin(&mut self) {
+        self.report(|observer, step| observer.begin(step));
+    }
+
+    pub(super) fn report_enter(&mut self) {
+        self.report(|observer, step| observer.enter(step));
+    }
+
+    pub(super) fn report_leave(&mut self) {
+        self.report(|observer, step| observer.leave(step));
+    }
+
+    fn report_end(&mut self, end: StepEnd<'_>) {
+        self.report(|observer, step| observer.end(step, end));
+    }
+
+    #[inline]
+    pub(super) fn report(&mut self, tell: impl FnOnce(&mut dyn crate::observe::Observer, StepRef)) {
+        if self.observer.is_some() && !self.strand.top.flags.iteration {
+            let step = StepRef {
+                branch: self.strand.branch,
+                parent: self.parent_branch(),
+                depth: self.strand.depth(),
+                place: self.strand.top.place,
+            };
+            if let Some(observer) = &mut self.observer {
+                tell(&mut **observer, step);
+            }
+        }
+    }
+}
+
+/// The inbox is needed by whoever wakes a future after the flow moved on.
+pub(super) fn future_waker(inbox: &Arc<crate::completion::Inbox>, key: WaitKey) -> Waker {
+    Waker::from(Arc::new(crate::completion::FutureWaker { inbox: Arc::clone(inbox), key }))
+}

@@ -1,0 +1,215 @@
+//! The step stack (FTN12 §1.1): what runs, what waits around it, and what comes next.
+//!
+//! A [`Strand`] is one line of execution: the root has one, and so has each parallel branch.
+//! Only the running step can add steps, so the queues of all levels fit into one vector: those of
+//! a step lie above its `base`, in reverse order, so that the next one is the last one.
+
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Waker;
+
+use smallvec::SmallVec;
+
+use super::AsyncSteps;
+use crate::args::Args;
+use crate::completion::WaitKey;
+use crate::error::{Error, StepResult};
+use crate::place::Place;
+use crate::template::TemplateStep;
+
+pub(crate) type Body = Box<dyn FnOnce(&mut AsyncSteps, Args) -> StepResult>;
+pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
+pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
+pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Result<Args, Error>>>>;
+
+/// Steps of a template, shared by all of its flows.
+pub(crate) type SharedSteps = Arc<[Arc<TemplateStep>]>;
+
+/// The body of a loop: one call is one iteration, `None` is the normal end.
+pub(crate) trait Iterate {
+    fn label(&self) -> Option<&str>;
+    fn set_label(&mut self, label: std::borrow::Cow<'static, str>);
+    fn iterate(&mut self, asi: &mut AsyncSteps) -> Option<StepResult>;
+}
+
+/// A step, or a run of template steps, that has not started.
+pub(crate) enum Entry {
+    Step {
+        body: Body,
+        handler: Option<Handler>,
+        place: Place,
+    },
+    Loop {
+        body: Box<dyn Iterate>,
+        place: Place,
+    },
+    /// Steps `next..end` of a template. The steps are taken out while one of them is started.
+    Template {
+        steps: Option<SharedSteps>,
+        next: u32,
+        end: u32,
+    },
+}
+
+/// One step in progress.
+pub(crate) struct Frame {
+    pub(crate) place: Place,
+    pub(crate) kind: Kind,
+    pub(crate) handler: Option<Handler>,
+    pub(crate) cancel: Option<CancelHandler>,
+    /// How external completions name the wait of this step.
+    pub(crate) wait: Option<WaitKey>,
+    /// The sub-steps are `pending[base..]`.
+    pub(crate) base: u32,
+    /// The last of the values made with `stack`, an index of [`Values`](super::values::Values).
+    pub(crate) values: Option<u32>,
+    pub(crate) flags: Flags,
+}
+
+/// Facts about a [`Frame`]; most steps have none of them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Flags {
+    /// The step is in progress; a closed frame is only room for the next step.
+    pub(crate) open: bool,
+    /// The error handler is that of the template step below `base`.
+    pub(crate) template: bool,
+    /// A timer is armed for this step.
+    pub(crate) timed: bool,
+    /// No implicit success (FTN12 §1.6).
+    pub(crate) waits: bool,
+    /// One iteration of the loop whose frame is the next one out.
+    pub(crate) iteration: bool,
+}
+
+/// What a step in progress does beside waiting for its sub-steps.
+pub(crate) enum Kind {
+    Step,
+    Loop(Box<dyn Iterate>),
+    Parallel(Box<Branches>),
+    Await(Box<Awaited>),
+}
+
+/// The branches of a parallel step.
+pub(crate) struct Branches {
+    /// Before the start: what each branch does, in the order added.
+    pub(crate) entries: Vec<Entry>,
+    /// After the start: the strands that are not complete, in the order added.
+    pub(crate) strands: SmallVec<[u32; 4]>,
+}
+
+/// A future that a step polls.
+pub(crate) struct Awaited {
+    pub(crate) future: StepFuture,
+    pub(crate) waker: Waker,
+}
+
+/// One line of execution.
+pub(crate) struct Strand {
+    /// The innermost step in progress, or room for the next step.
+    pub(crate) top: Frame,
+    /// The steps around `top`, outermost first.
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) pending: SmallVec<[Entry; 2]>,
+    /// The result of the last step: the arguments of the next one.
+    pub(crate) args: Args,
+    /// Which branch of the flow this is, 0 for the root; never used twice in a flow.
+    pub(crate) branch: u32,
+    /// Whether there is something to do without outside help.
+    pub(crate) runnable: bool,
+}
+
+impl Branches {
+    pub(crate) fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
+        Self { entries: entries.into_iter().collect(), strands: SmallVec::new() }
+    }
+}
+
+impl Frame {
+    pub(crate) fn closed() -> Self {
+        Self {
+            place: Place::here(),
+            kind: Kind::Step,
+            handler: None,
+            cancel: None,
+            wait: None,
+            base: 0,
+            values: None,
+            flags: Flags::default(),
+        }
+    }
+
+    /// Whether ending the step needs more than forgetting it.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.flags.timed
+            && self.wait.is_none()
+            && self.cancel.is_none()
+            && self.values.is_none()
+            && matches!(self.kind, Kind::Step)
+    }
+
+    pub(crate) fn base(&self) -> usize {
+        self.base as usize
+    }
+}
+
+impl Strand {
+    pub(crate) fn new(branch: u32) -> Self {
+        Self {
+            top: Frame::closed(),
+            frames: Vec::new(),
+            pending: SmallVec::new(),
+            args: Args::none(),
+            branch,
+            runnable: true,
+        }
+    }
+
+    /// Where the queue of the current level begins.
+    pub(crate) fn level_base(&self) -> usize {
+        if self.top.flags.open {
+            self.top.base()
+        } else {
+            self.frames.last().map_or(0, Frame::base)
+        }
+    }
+
+    /// How many steps are around the innermost one.
+    pub(crate) fn depth(&self) -> u32 {
+        index(self.frames.len())
+    }
+
+    /// Makes room on top for a sub-step of the innermost step.
+    pub(crate) fn descend(&mut self) {
+        if self.top.flags.open {
+            let outer = mem::replace(&mut self.top, Frame::closed());
+            self.frames.push(outer);
+        }
+    }
+
+    /// Leaves the closed top for the step around it; `false` if there is none.
+    pub(crate) fn ascend(&mut self) -> bool {
+        match self.frames.pop() {
+            Some(outer) => {
+                self.top = outer;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Puts the steps added by the running callback into the order in which they are taken.
+    pub(crate) fn seal(&mut self, base: usize) {
+        self.pending[base..].reverse();
+    }
+
+    /// The steps in progress, outermost first.
+    pub(crate) fn open_frames(&self) -> impl DoubleEndedIterator<Item = &Frame> {
+        self.frames.iter().chain(self.top.flags.open.then_some(&self.top))
+    }
+}
+
+/// Levels and queues are far below this: each step takes more than 50 bytes of memory.
+pub(crate) fn index(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}

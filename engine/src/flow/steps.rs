@@ -1,0 +1,574 @@
+//! What a callback may call: the API of FTN12 §2.2.1, §2.2.2 and §2.2.4.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::level::{Awaited, Branches, Entry, Handler, Iterate, Kind};
+use super::loops::Loop;
+use super::parallel::Parallel;
+use super::{AsyncSteps, Callback, Flow, FlowId, Identity};
+use crate::args::{Args, Arguments};
+use crate::codes;
+use crate::completion::{Completion, WaitKey};
+use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, Raised, StepResult, StepReturn};
+use crate::place::Place;
+use crate::state::State;
+use crate::sync::{ISync, Section};
+use crate::template::Template;
+use crate::time::Time;
+
+/// Common API: adding steps (FTN12 §2.2.1).
+///
+/// In a step body the steps become its sub-steps; in an error handler they replace the failed
+/// step at its own level, which recovers it (FTN12 §1.2.1).
+impl AsyncSteps {
+    /// Adds a step; steps run in the order added, after the callback returned.
+    ///
+    /// `body` takes the result of the step before it: `()`, one value, or a tuple of up to four.
+    #[track_caller]
+    pub fn add<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut Self, A) -> R + 'static,
+    {
+        self.push_step(Place::here(), move |asi, args| {
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        })
+    }
+
+    /// Adds a step whose sub-steps, the branches, run in parallel.
+    ///
+    /// It completes without a result when all branches are complete. The first branch error that
+    /// the branch does not handle cancels the others (FTN12 §1.4).
+    #[track_caller]
+    pub fn parallel(&mut self, define: impl FnOnce(&mut Parallel)) -> Added<'_> {
+        let place = Place::here();
+        let mut parallel = Parallel { entries: Vec::new() };
+        define(&mut parallel);
+        self.push_step(place, move |asi, _| {
+            asi.become_kind(Kind::Parallel(Box::new(Branches::new(parallel.entries))));
+            Ok(())
+        })
+    }
+
+    /// Adds a step that is synchronised against `object` (FTN12 §1.11.3).
+    ///
+    /// Arguments pass into the critical section and its result passes out. The error handler set
+    /// with `on_error` belongs to the section: it runs while the lock is held, and it does not see
+    /// a rejection by the object.
+    #[track_caller]
+    pub fn sync<O, A, R, F>(&mut self, object: &O, body: F) -> Added<'_>
+    where
+        O: ISync + Clone + 'static,
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut Self, A) -> R + 'static,
+    {
+        let object = object.clone();
+        self.push_step(Place::here(), move |asi, args| {
+            let section = Section::of(asi, args, move |asi, args| {
+                let args = asi.typed(args)?;
+                body(asi, args).into_result()
+            });
+            object.sync(asi, section)
+        })
+    }
+
+    /// Adds a step with this result (FTN12 §1.12).
+    #[track_caller]
+    pub fn success_step(&mut self, result: impl Arguments) -> Added<'_> {
+        self.push_step(Place::here(), move |asi, _| asi.success(result))
+    }
+
+    /// Adds a step that polls `future` on the flow's own event loop (FTN12 §1.13).
+    ///
+    /// `Ok` is the result of the step and `Err` its error: an [`Error`] keeps its code, any other
+    /// error becomes `InternalError`. Cancel and timeout drop the future.
+    #[track_caller]
+    pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
+    where
+        T: Arguments,
+        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+        Fut: Future<Output = Result<T, E>> + 'static,
+    {
+        self.push_step(Place::here(), move |asi, _| {
+            let key = asi.wait_key();
+            let waker = super::drive::future_waker(asi.inbox(), key);
+            let future = Box::pin(async move {
+                future.await.map(Arguments::into_args).map_err(|error| {
+                    match error.into().downcast::<Error>() {
+                        Ok(error) => *error,
+                        Err(error) => Error::caused_by(codes::INTERNAL_ERROR, error),
+                    }
+                })
+            });
+            asi.become_kind(Kind::Await(Box::new(Awaited { future, waker })));
+            Ok(())
+        })
+    }
+
+    /// Appends the steps of a template to this level, and the state variables that the flow does
+    /// not have (FTN12 §1.5 `copyFrom`).
+    pub fn copy_from(&mut self, model: &Template) {
+        self.check_adding();
+        self.append(model);
+    }
+
+    pub(super) fn append(&mut self, model: &Template) {
+        model.copy_state(&mut self.state);
+        if let Some(entry) = model.entry() {
+            self.strand.pending.push(entry);
+        }
+    }
+
+    /// Adds a loop that ends with [`break_loop`](Self::break_loop) (FTN12 §2.2.4 `loop`).
+    #[track_caller]
+    pub fn make_loop<R, F>(&mut self, mut body: F) -> AddedLoop<'_>
+    where
+        R: StepReturn,
+        F: FnMut(&mut Self) -> R + 'static,
+    {
+        let items = std::iter::repeat(());
+        self.push_loop(items, Place::here(), move |asi, ()| body(asi).into_result())
+    }
+
+    /// Adds a loop that runs `count` times; the body gets the iteration, from 0
+    /// (FTN12 §2.2.4 `repeat`).
+    #[track_caller]
+    pub fn repeat<R, F>(&mut self, count: usize, mut body: F) -> AddedLoop<'_>
+    where
+        R: StepReturn,
+        F: FnMut(&mut Self, usize) -> R + 'static,
+    {
+        self.push_loop(0..count, Place::here(), move |asi, i| body(asi, i).into_result())
+    }
+
+    /// Adds a loop over a list or map; the body gets index and value, or key and value
+    /// (FTN12 §2.2.4 `forEach`). The loop owns the collection.
+    #[track_caller]
+    pub fn for_each<C, R, F>(&mut self, collection: C, mut body: F) -> AddedLoop<'_>
+    where
+        C: Collection,
+        R: StepReturn,
+        F: FnMut(&mut Self, C::Key, C::Value) -> R + 'static,
+    {
+        let items = collection.entries();
+        self.push_loop(items, Place::here(), move |asi, (key, value)| {
+            body(asi, key, value).into_result()
+        })
+    }
+
+    /// The state variables of the flow, shared by all levels and branches.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The state variables, to change them.
+    pub fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    /// `error_info` of FTN12 §1.7: the information of the last error, also after recovery.
+    #[must_use]
+    pub fn error_info(&self) -> Option<&str> {
+        self.last_error.as_ref()?.info()
+    }
+
+    /// `last_exception` of FTN12 §1.7: the last error with what caused it.
+    #[must_use]
+    pub fn last_exception(&self) -> Option<&Error> {
+        self.last_error.as_ref()
+    }
+
+    /// A value hung on the flow with [`Flow::extend`].
+    #[must_use]
+    pub fn extension<T: 'static>(&self) -> Option<&T> {
+        self.more.as_ref()?.extensions.get()
+    }
+
+    /// A value hung on the flow with [`Flow::extend`], to change it.
+    #[must_use]
+    pub fn extension_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.more.as_mut()?.extensions.get_mut()
+    }
+
+    /// A new flow with its own state (FTN12 §2.2.1 `newInstance`); see [`launch`](Self::launch).
+    pub fn new_instance(&self) -> Flow {
+        Flow::new()
+    }
+
+    /// Has the host execute a flow on the same event loop, independent of this one.
+    pub fn launch(&mut self, flow: Flow) {
+        self.more().launched.push(flow);
+    }
+
+    /// Whether the interface can be used: always, where types forbid any other use
+    /// (FTN12 §2.2.1 boolean cast).
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.callback != Callback::None
+    }
+
+    /// Names the flow in logs and locks.
+    #[must_use]
+    pub fn flow_id(&mut self) -> FlowId {
+        *self.id.get_or_insert_with(FlowId::next)
+    }
+
+    /// Whom a lock taken by the running step belongs to (FTN12 §1.11.4).
+    #[must_use]
+    pub fn identity(&mut self) -> Identity {
+        Identity { flow: self.flow_id(), branch: self.strand.branch }
+    }
+
+    /// The host's time at the beginning of this turn.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+}
+
+/// Execution API: completing the running step (FTN12 §2.2.2).
+impl AsyncSteps {
+    /// Completes the step with a result: the arguments of the next step.
+    ///
+    /// # Errors
+    /// Records `InternalError` if the step has sub-steps, was completed before, or is the step of
+    /// a parallel branch and the result is not empty.
+    pub fn success(&mut self, result: impl Arguments) -> StepResult {
+        if self.raised.is_some() {
+            return Err(Raised::RECORDED);
+        }
+        if self.callback == Callback::CancelHandler {
+            return self.violation("success in a cancel handler");
+        }
+        if self.completed {
+            return self.violation("success was called twice");
+        }
+        if self.strand.pending.len() > self.strand.top.base() {
+            return self.violation("success after adding sub-steps");
+        }
+        let result = result.into_args();
+        if let Err(error) = self.check_result(&result) {
+            self.raised = Some(Fault::Error(error));
+            return Err(Raised::RECORDED);
+        }
+        self.strand.args = result;
+        self.completed = true;
+        Ok(())
+    }
+
+    /// Fails the step with a code and information for people; pass `()` for none.
+    ///
+    /// # Errors
+    /// Always: return it, or not; the step fails either way.
+    pub fn error(&mut self, code: impl Into<ErrorCode>, info: impl Into<Info>) -> StepResult {
+        if self.completed {
+            return self.violation("error after success");
+        }
+        if self.strand.pending.len() > self.strand.top.base() {
+            return self.violation("error after adding sub-steps");
+        }
+        let error = Error::raised(code.into(), info.into(), self.strand.top.place);
+        self.raised = Some(Fault::Error(error));
+        Err(Raised::RECORDED)
+    }
+
+    /// Limits the time of this step with all its sub-steps: after that `Timeout` is raised in the
+    /// innermost running step. A later call replaces an earlier one. Any duration from zero up.
+    pub fn set_timeout(&mut self, limit: Duration) {
+        if self.may_wait("set_timeout") {
+            self.arm_timer(limit);
+        }
+    }
+
+    /// Sets what to do when the step ends in any way but success: error, timeout, failure of a
+    /// sibling branch, cancel (FTN12 §1.3). A later call replaces an earlier one.
+    pub fn set_cancel<R, F>(&mut self, handler: F)
+    where
+        R: StepReturn,
+        F: FnOnce(&mut Self) -> R + 'static,
+    {
+        if self.may_wait("set_cancel") {
+            self.strand.top.cancel = Some(Box::new(move |asi| handler(asi).into_result()));
+        }
+    }
+
+    /// Makes the step wait for something outside instead of completing when its body returns;
+    /// the handle completes it (FTN12 §1.6 `waitExternal`).
+    ///
+    /// Dropping the handle inside the body means to wait for a timeout or cancel only.
+    pub fn wait_external(&mut self) -> Completion {
+        self.may_wait("wait_external");
+        self.completion()
+    }
+
+    /// A handle that completes this step from outside while it waits, for whatever reason it does.
+    ///
+    /// Other than [`wait_external`](Self::wait_external) it does not make the step wait: a
+    /// timeout or a cancel handler does that too.
+    pub fn completion(&mut self) -> Completion {
+        let key = self.wait_key();
+        Completion::new(self.inbox(), key)
+    }
+
+    /// Ends the flow's turn after this callback, so that others on the event loop can run.
+    pub fn relinquish(&mut self) {
+        self.burst = 0;
+    }
+
+    /// Leaves a loop: the innermost one for `None`, else the nearest with this label
+    /// (FTN12 §2.2.4 `break`).
+    ///
+    /// # Errors
+    /// Always; `InternalError` if there is no such loop.
+    pub fn break_loop<'a>(&mut self, label: impl Into<Option<&'a str>>) -> StepResult {
+        self.end_iteration(false, label.into())
+    }
+
+    /// Goes on with the next iteration of a loop: the innermost one for `None`, else the nearest
+    /// with this label (FTN12 §2.2.4 `continue`).
+    ///
+    /// # Errors
+    /// Always; `InternalError` if there is no such loop.
+    pub fn continue_loop<'a>(&mut self, label: impl Into<Option<&'a str>>) -> StepResult {
+        self.end_iteration(true, label.into())
+    }
+
+    fn end_iteration(&mut self, again: bool, label: Option<&str>) -> StepResult {
+        if self.completed {
+            return self.violation("the end of a loop after success");
+        }
+        let label = label.map(|label| Cow::Owned(label.to_owned()));
+        self.raised = Some(Fault::Loop(LoopEnd { again, label }));
+        Err(Raised::RECORDED)
+    }
+}
+
+impl AsyncSteps {
+    /// The arguments in the types that the step declares.
+    pub(crate) fn typed<A: Arguments>(&self, args: Args) -> Result<A, Raised> {
+        A::from_args(args)
+            .map_err(|mismatch| Raised::error(Error::violation(mismatch, self.strand.top.place)))
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.strand.top.place
+    }
+
+    /// Takes the error handler of the running step away from it.
+    pub(crate) fn take_own_handler(&mut self) -> Option<Handler> {
+        self.strand.top.handler.take()
+    }
+
+    pub(crate) fn set_own_handler(&mut self, handler: Handler) {
+        self.strand.top.handler = Some(handler);
+    }
+
+    /// What the running step does beside waiting for sub-steps.
+    pub(crate) fn become_kind(&mut self, kind: Kind) {
+        self.strand.top.kind = kind;
+    }
+
+    pub(crate) fn push_step(
+        &mut self,
+        place: Place,
+        body: impl FnOnce(&mut Self, Args) -> StepResult + 'static,
+    ) -> Added<'_> {
+        self.push(Entry::Step { body: Box::new(body), handler: None, place });
+        Added::last(&mut self.strand.pending)
+    }
+
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.check_adding();
+        self.strand.pending.push(entry);
+    }
+
+    fn push_loop<I, F>(&mut self, items: I, place: Place, body: F) -> AddedLoop<'_>
+    where
+        I: Iterator + 'static,
+        F: FnMut(&mut Self, I::Item) -> StepResult + 'static,
+    {
+        self.push(Entry::Loop { body: Box::new(Loop { items, body, label: None }), place });
+        match self.strand.pending.last_mut() {
+            Some(Entry::Loop { body, place }) => AddedLoop { body: &mut **body, place },
+            Some(Entry::Step { .. } | Entry::Template { .. }) | None => {
+                unreachable!("a loop was just added")
+            }
+        }
+    }
+
+    fn check_adding(&mut self) {
+        if self.completed {
+            let _ = self.violation("adding a sub-step after success");
+        } else if self.callback == Callback::CancelHandler {
+            let _ = self.violation("adding a step in a cancel handler");
+        }
+    }
+
+    /// A branch of a parallel step has no result (FTN12 §2.2.1 `parallel`).
+    pub(super) fn check_result(&self, result: &Args) -> Result<(), Error> {
+        if self.strand.branch != 0 && self.strand.frames.is_empty() && !result.is_empty() {
+            let rule = "success with arguments in the step of a parallel branch";
+            return Err(Error::violation(rule, self.strand.top.place));
+        }
+        Ok(())
+    }
+
+    fn may_wait(&mut self, what: &str) -> bool {
+        if self.callback == Callback::Body {
+            self.strand.top.flags.waits = true;
+            return true;
+        }
+        let error = Error::violation(
+            format_args!("{what} outside of a step body (add a step instead)"),
+            self.strand.top.place,
+        );
+        self.raised.get_or_insert(Fault::Error(error));
+        false
+    }
+
+    /// How external events name the running step.
+    fn wait_key(&mut self) -> WaitKey {
+        if let Some(key) = self.strand.top.wait {
+            return key;
+        }
+        let strand = self.active();
+        let key = self.inbox().lock().open(strand);
+        self.strand.top.wait = Some(key);
+        key
+    }
+
+    #[cold]
+    fn violation(&mut self, rule: &str) -> StepResult {
+        let error = Error::violation(rule, self.strand.top.place);
+        self.raised.get_or_insert(Fault::Error(error));
+        Err(Raised::RECORDED)
+    }
+}
+
+/// The step just added: it can get an error handler and a name.
+pub struct Added<'a> {
+    handler: &'a mut Option<Handler>,
+    place: &'a mut Place,
+}
+
+impl<'a> Added<'a> {
+    pub(super) fn last(entries: &'a mut [Entry]) -> Self {
+        match entries.last_mut() {
+            Some(Entry::Step { handler, place, .. }) => Self { handler, place },
+            Some(Entry::Loop { .. } | Entry::Template { .. }) | None => {
+                unreachable!("a step was just added")
+            }
+        }
+    }
+
+    /// Sets the error handler of the step: it recovers with `success` or by adding steps, replaces
+    /// the error with `error`, or lets it pass by returning (FTN12 §1.2, §2.1).
+    pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self
+    where
+        R: StepReturn,
+        F: FnOnce(&mut AsyncSteps, &Error) -> R + 'static,
+    {
+        *self.handler = Some(Box::new(move |asi, error| handler(asi, error).into_result()));
+        self
+    }
+
+    /// Names the step in stacks, errors and traces.
+    pub fn named(&mut self, name: &'static str) -> &mut Self {
+        self.place.set_name(name);
+        self
+    }
+}
+
+impl fmt::Debug for Added<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}", self.place)
+    }
+}
+
+/// The loop just added: it can get a label and a name.
+pub struct AddedLoop<'a> {
+    body: &'a mut dyn Iterate,
+    place: &'a mut Place,
+}
+
+impl AddedLoop<'_> {
+    /// Labels the loop for `break_loop` and `continue_loop` of inner loops (FTN12 §1.8).
+    pub fn label(&mut self, label: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.body.set_label(label.into());
+        self
+    }
+
+    /// Names the loop in stacks, errors and traces.
+    pub fn named(&mut self, name: &'static str) -> &mut Self {
+        self.place.set_name(name);
+        self
+    }
+}
+
+impl fmt::Debug for AddedLoop<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "loop {}", self.place)
+    }
+}
+
+/// What [`AsyncSteps::for_each`] goes over: lists give index and value, maps key and value.
+pub trait Collection {
+    /// `usize`, or the key of a map.
+    type Key;
+    /// The values.
+    type Value;
+    /// Gives all entries by value.
+    fn entries(self) -> impl Iterator<Item = (Self::Key, Self::Value)> + 'static;
+}
+
+macro_rules! list {
+    ($([$($generic:tt)*] $List:ty),+) => { $(
+        impl<$($generic)*> Collection for $List {
+            type Key = usize;
+            type Value = T;
+
+            fn entries(self) -> impl Iterator<Item = (usize, T)> + 'static {
+                self.into_iter().enumerate()
+            }
+        }
+    )+ };
+}
+
+list!([T: 'static] Vec<T>, [T: 'static] VecDeque<T>, [T: 'static, const N: usize] [T; N]);
+
+impl<K: 'static, V: 'static> Collection for BTreeMap<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn entries(self) -> impl Iterator<Item = (K, V)> + 'static {
+        self.into_iter()
+    }
+}
+
+impl<K: 'static, V: 'static, S: 'static> Collection for HashMap<K, V, S> {
+    type Key = K;
+    type Value = V;
+
+    fn entries(self) -> impl Iterator<Item = (K, V)> + 'static {
+        self.into_iter()
+    }
+}
+
+/// A shared list, read without copying it.
+impl<T: Clone + 'static> Collection for Arc<[T]> {
+    type Key = usize;
+    type Value = T;
+
+    fn entries(self) -> impl Iterator<Item = (usize, T)> + 'static {
+        (0..self.len()).map(move |index| (index, self[index].clone()))
+    }
+}

@@ -1,0 +1,158 @@
+//! Errors and cancel walking down the levels (FTN12 §1.2, §1.4).
+
+use std::mem;
+
+use super::drive::{Caught, Next};
+use super::level::Kind;
+use super::{AsyncSteps, Callback};
+use crate::args::Args;
+use crate::error::{Error, Fault};
+use crate::observe::StepEnd;
+
+/// What an error handler decided.
+enum Handled {
+    Recovered,
+    Replaced(Error),
+    LeftLoop(crate::error::LoopEnd),
+    Silent,
+}
+
+impl AsyncSteps {
+    /// Ends steps from the innermost outwards until a handler recovers.
+    pub(super) fn unwind(&mut self, fault: Fault) -> Next {
+        let mut error = match fault {
+            Fault::Error(error) => error,
+            Fault::Loop(end) => match self.unwind_loop(&end) {
+                Ok(next) => return next,
+                Err(violation) => violation,
+            },
+        };
+        loop {
+            if self.strand.top.flags.open {
+                self.abort_top();
+                match self.handle(&error) {
+                    Handled::Silent => {}
+                    Handled::Replaced(with) => error = with,
+                    Handled::Recovered => {
+                        self.close_top(StepEnd::Success);
+                        self.strand.runnable = true;
+                        return Next::Step;
+                    }
+                    Handled::LeftLoop(end) => match self.unwind_loop(&end) {
+                        Ok(next) => return next,
+                        Err(violation) => error = violation,
+                    },
+                }
+                if self.strand.top.flags.open {
+                    self.close_top(StepEnd::Error(&error));
+                }
+            }
+            if !self.strand.ascend() {
+                if self.active() == 0 {
+                    self.strand.pending.clear();
+                    self.last_error = Some(error.clone());
+                    return Next::Failed(error);
+                }
+                self.leave_branch();
+            }
+        }
+    }
+
+    /// Calls the error handler of the step on top, once ever.
+    fn handle(&mut self, error: &Error) -> Handled {
+        self.last_error = Some(error.clone());
+        let base = self.strand.top.base();
+        self.strand.args = Args::none();
+        let result = if let Some(handler) = self.strand.top.handler.take() {
+            self.guarded(Callback::ErrorHandler, |asi| handler(asi, error))
+        } else if mem::take(&mut self.strand.top.flags.template)
+            && let Some((steps, at)) = self.borrow_shared()
+        {
+            let result = self.guarded(Callback::ErrorHandler, |asi| match &steps[at].handler {
+                Some(handler) => handler(asi, error),
+                None => Ok(()),
+            });
+            self.return_shared(steps);
+            result
+        } else {
+            return Handled::Silent;
+        };
+        let handled = self.handled(result, base);
+        if !matches!(handled, Handled::Recovered) {
+            self.strand.args = Args::none();
+            self.strand.pending.truncate(base);
+        }
+        handled
+    }
+
+    fn handled(&mut self, result: Caught, base: usize) -> Handled {
+        if !matches!(result, Ok(Ok(()))) || self.raised.is_some() {
+            return match self.fault_of(result) {
+                Fault::Error(error) => Handled::Replaced(error),
+                Fault::Loop(end) => Handled::LeftLoop(end),
+            };
+        }
+        if self.completed {
+            Handled::Recovered
+        } else if self.strand.pending.len() > base {
+            // the steps replace the failed one at its own level (FTN12 §1.2.1)
+            self.strand.seal(base);
+            Handled::Recovered
+        } else {
+            Handled::Silent
+        }
+    }
+
+    /// The abnormal end of the step on top, up to its error handler: timer, branches or future,
+    /// cancel handler, pending sub-steps.
+    pub(super) fn abort_top(&mut self) {
+        self.disarm_timer();
+        self.close_wait();
+        self.cancel_branches();
+        self.abort_alone();
+    }
+
+    /// [`abort_top`](Self::abort_top) for a step without branches.
+    pub(super) fn abort_alone(&mut self) {
+        self.disarm_timer();
+        self.close_wait();
+        if let Kind::Await(future) = mem::replace(&mut self.strand.top.kind, Kind::Step) {
+            drop(future);
+        }
+        let base = self.strand.top.base();
+        if let Some(cancel) = self.strand.top.cancel.take() {
+            let result = self.guarded(Callback::CancelHandler, cancel);
+            if !matches!(result, Ok(Ok(()))) || self.raised.is_some() {
+                self.report_failed_cancel(result);
+            }
+        }
+        self.strand.pending.truncate(base);
+    }
+
+    #[cold]
+    fn report_failed_cancel(&mut self, result: Caught) {
+        let error = match self.fault_of(result) {
+            Fault::Error(error) => error,
+            Fault::Loop(_) => {
+                Error::violation("the end of a loop in a cancel handler", self.strand.top.place)
+            }
+        };
+        self.report(|observer, step| observer.cancel_failed(step, &error));
+    }
+
+    /// Cancels the whole flow: cancel handlers innermost to outermost, no error handlers.
+    pub(super) fn cancel_all(&mut self) {
+        self.activate(0);
+        loop {
+            if self.strand.top.flags.open {
+                self.abort_top();
+                self.close_top(StepEnd::Cancelled);
+            }
+            if !self.strand.ascend() {
+                break;
+            }
+        }
+        self.strand.pending.clear();
+        self.strand.args = Args::none();
+    }
+}

@@ -1,0 +1,50 @@
+//! How a host sees the steps of a flow, for traces and consoles.
+
+use crate::error::Error;
+use crate::place::Place;
+
+/// Gets told about the steps of one flow.
+///
+/// It is asked for once per flow ([`Flow::observe`](crate::Flow::observe)); a flow without an
+/// observer pays one check per step. Steps are properly nested within a branch: what
+/// [`begin`](Self::begin) opened is closed by [`end`](Self::end) at the same
+/// [`depth`](StepRef::depth), and [`enter`](Self::enter) and [`leave`](Self::leave) surround each
+/// callback of it.
+pub trait Observer {
+    /// A step starts; its body is about to run.
+    fn begin(&mut self, step: StepRef);
+    /// A callback of the step is about to run: its body, its error or its cancel handler.
+    fn enter(&mut self, step: StepRef);
+    /// The callback returned; the step may go on waiting.
+    fn leave(&mut self, step: StepRef);
+    /// The step is over.
+    fn end(&mut self, step: StepRef, end: StepEnd<'_>);
+    /// A cancel handler failed; the cancelling goes on.
+    fn cancel_failed(&mut self, step: StepRef, error: &Error);
+}
+
+/// A step of a flow while it is in progress.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StepRef {
+    /// The parallel branch, 0 for the root; never used twice in a flow.
+    pub branch: u32,
+    /// The branch whose step started this branch; the same as `branch` for the root.
+    pub parent: u32,
+    /// How many steps of the same branch are around this one.
+    pub depth: u32,
+    /// Name and place of the step.
+    pub place: Place,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum StepEnd<'a> {
+    /// It completed, or its error handler recovered.
+    Success,
+    /// It failed with this error.
+    Error(&'a Error),
+    /// It was cancelled, or left by the end of a loop.
+    Cancelled,
+}

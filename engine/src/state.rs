@@ -1,0 +1,205 @@
+//! The state variables of a flow (FTN12 §2.2.1 `state`, §1.5 copying).
+
+use std::any::{Any, type_name};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Values by name, shared by all levels and parallel branches of a flow.
+///
+/// A value keeps its type: reading under another type gives `None`. Names are ordered, so
+/// listing them is deterministic.
+///
+/// ```
+/// # use asyncsteps::Flow;
+/// let mut flow = Flow::new();
+/// flow.state_mut().set("count", 1u32);
+/// *flow.state_mut().get_mut::<u32>("count").unwrap() += 1;
+/// assert_eq!(flow.state().get::<u32>("count"), Some(&2));
+/// assert_eq!(flow.state().get::<String>("count"), None);
+/// ```
+#[derive(Default)]
+pub struct State(BTreeMap<Cow<'static, str>, Value>);
+
+enum Value {
+    Own(Box<dyn Any>),
+    /// From a template: copied when somebody first changes it.
+    Shared(Arc<dyn SharedValue>),
+}
+
+trait SharedValue: Any + Send + Sync {
+    fn copy(&self) -> Box<dyn Any>;
+}
+
+impl<T: Clone + Send + Sync + 'static> SharedValue for T {
+    fn copy(&self) -> Box<dyn Any> {
+        Box::new(self.clone())
+    }
+}
+
+impl State {
+    /// Sets a variable, replacing a value of any type.
+    pub fn set<T: 'static>(&mut self, name: impl Into<Cow<'static, str>>, value: T) {
+        self.0.insert(name.into(), Value::Own(Box::new(value)));
+    }
+
+    /// Reads a variable; `None` if it is not there or has another type.
+    #[must_use]
+    pub fn get<T: 'static>(&self, name: &str) -> Option<&T> {
+        match self.0.get(name)? {
+            Value::Own(value) => value.downcast_ref(),
+            Value::Shared(value) => (&**value as &dyn Any).downcast_ref(),
+        }
+    }
+
+    /// Changes a variable in place; `None` if it is not there or has another type.
+    #[must_use]
+    pub fn get_mut<T: 'static>(&mut self, name: &str) -> Option<&mut T> {
+        let value = self.0.get_mut(name)?;
+        if let Value::Shared(shared) = value {
+            *value = Value::Own((**shared).copy());
+        }
+        match value {
+            Value::Own(value) => value.downcast_mut(),
+            Value::Shared(_) => None,
+        }
+    }
+
+    /// Removes a variable and gives its value; `None`, and nothing removed, if it is not there
+    /// or has another type.
+    pub fn take<T: 'static>(&mut self, name: &str) -> Option<T> {
+        self.get::<T>(name)?;
+        let value = match self.0.remove(name)? {
+            Value::Own(value) => value,
+            Value::Shared(shared) => (*shared).copy(),
+        };
+        value.downcast().ok().map(|value| *value)
+    }
+
+    /// Whether there is a variable of this name, of any type.
+    #[must_use]
+    pub fn exists(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Removes a variable of any type; says whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.0.remove(name).is_some()
+    }
+
+    /// The names of all variables, in ascending order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|name| &**name)
+    }
+
+    /// Takes over the variables of a template that are not here yet (FTN12 §2.2.1 `copyFrom`).
+    pub(crate) fn copy_missing(&mut self, model: &TemplateState) {
+        for (name, value) in &model.0 {
+            self.0.entry(name.clone()).or_insert_with(|| Value::Shared(Arc::clone(value)));
+        }
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+/// The state variables of a template: shared by its flows until one of them changes its copy.
+#[derive(Clone, Default)]
+pub struct TemplateState(BTreeMap<Cow<'static, str>, Arc<dyn SharedValue>>);
+
+impl TemplateState {
+    /// Sets a variable that every flow of the template starts with.
+    pub fn set<T: Clone + Send + Sync + 'static>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: T,
+    ) {
+        self.0.insert(name.into(), Arc::new(value));
+    }
+
+    pub(crate) fn copy_missing(&mut self, model: &Self) {
+        for (name, value) in &model.0 {
+            self.0.entry(name.clone()).or_insert_with(|| Arc::clone(value));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for TemplateState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Typed values that a host hangs on a flow: how request APIs extend `AsyncSteps`
+/// (FTN12 §1, "derived classes").
+#[derive(Default)]
+pub(crate) struct Extensions(smallvec::SmallVec<[Box<dyn Any>; 1]>);
+
+impl Extensions {
+    pub(crate) fn set<T: 'static>(&mut self, value: T) {
+        match self.get_mut::<T>() {
+            Some(old) => *old = value,
+            None => self.0.push(Box::new(value)),
+        }
+    }
+
+    pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.iter().find_map(|value| value.downcast_ref())
+    }
+
+    pub(crate) fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.0.iter_mut().find_map(|value| value.downcast_mut())
+    }
+}
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", type_name::<Self>(), self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_value_is_copied_when_it_is_changed() {
+        let mut model = TemplateState::default();
+        model.set("list", vec![1]);
+        let (mut one, mut two) = (State::default(), State::default());
+        one.copy_missing(&model);
+        two.copy_missing(&model);
+        one.get_mut::<Vec<i32>>("list").expect("copied").push(2);
+        assert_eq!(one.get("list"), Some(&vec![1, 2]));
+        assert_eq!(two.take("list"), Some(vec![1]));
+        assert!(!two.exists("list"));
+    }
+
+    #[test]
+    fn copying_keeps_what_is_there() {
+        let mut model = TemplateState::default();
+        model.set("a", 1);
+        model.set("b", 2);
+        let mut state = State::default();
+        state.set("a", "mine");
+        state.copy_missing(&model);
+        assert_eq!(state.get("a"), Some(&"mine"));
+        assert_eq!(state.names().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn taking_under_another_type_removes_nothing() {
+        let mut state = State::default();
+        state.set("a", 1u8);
+        assert_eq!(state.take::<u16>("a"), None);
+        assert_eq!(state.take::<u8>("a"), Some(1));
+    }
+}

@@ -1,0 +1,108 @@
+//! Synchronisation objects for flows on one event loop.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::mutex::{Lock, Options, Queue, Ticket};
+use super::{ISync, Section};
+use crate::codes;
+use crate::completion::Completion;
+use crate::error::StepResult;
+use crate::flow::{AsyncSteps, Identity};
+
+/// A mutex for flows on one event loop (FTN12 §2.3). Cloning shares it.
+///
+/// ```
+/// use asyncsteps::{Flow, run_to_end, sync::Mutex};
+///
+/// let mutex = Mutex::default();
+/// let mut flow = Flow::new();
+/// flow.add(|asi, ()| asi.success(20));
+/// flow.sync(&mutex, |asi, n: i32| asi.success(n + 1));
+/// assert_eq!(run_to_end::<i32>(flow).unwrap(), 21);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Mutex(Rc<RefCell<Queue<Completion>>>);
+
+impl Default for Queue<Completion> {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
+impl Mutex {
+    /// A mutex with these limits.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self(Rc::new(RefCell::new(Queue::new(options))))
+    }
+
+    /// How many owners are inside.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        self.0.borrow().holders()
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.0.borrow().queued()
+    }
+}
+
+impl ISync for Mutex {
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        let identity = asi.identity();
+        let entered = self.0.borrow_mut().enter(identity);
+        let held = if entered { Held::Inside } else { Held::Nothing };
+        let guard = asi.stack(Guard { mutex: self.clone(), identity, held });
+        if entered {
+            return section.enter(asi);
+        }
+        let mutex = self.clone();
+        asi.add(move |asi, ()| {
+            let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());
+            asi[guard].held = match lock {
+                Lock::Entered => Held::Inside,
+                Lock::Queued(ticket) => Held::Place(ticket),
+                Lock::Rejected => return asi.error(codes::DEFENSE_REJECTED, "Mutex queue limit"),
+            };
+            Ok(())
+        });
+        section.add(asi);
+        Ok(())
+    }
+}
+
+/// Holds the lock, or a place in the queue, until the step is over.
+struct Guard {
+    mutex: Mutex,
+    identity: Identity,
+    held: Held,
+}
+
+enum Held {
+    Nothing,
+    /// A place in the queue, or the lock once the place came to its turn.
+    Place(Ticket),
+    Inside,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut queue = self.mutex.0.borrow_mut();
+        let mut next = match self.held {
+            Held::Nothing => return,
+            Held::Place(ticket) if queue.withdraw(ticket) => return,
+            Held::Place(_) | Held::Inside => queue.unlock(self.identity),
+        };
+        drop(queue);
+        // a waiter whose step is over in the meantime passes its turn on
+        while let Some((identity, completion)) = next {
+            if completion.success(()).is_ok() {
+                return;
+            }
+            next = self.mutex.0.borrow_mut().unlock(identity);
+        }
+    }
+}

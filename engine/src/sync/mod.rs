@@ -1,0 +1,74 @@
+//! Synchronisation (FTN12 §1.11): the protocol, and who holds, who waits, and who is next.
+//!
+//! The accounting lives in pure machines ([`mutex::Queue`]); whoever carries them, an actor or one
+//! event loop, implements [`ISync`] on a handle.
+
+mod local;
+pub mod mutex;
+
+use std::fmt;
+
+use crate::args::Args;
+use crate::error::StepResult;
+use crate::flow::AsyncSteps;
+use crate::flow::level::{Body, Entry, Handler};
+use crate::place::Place;
+
+pub use local::Mutex;
+
+/// An object that steps can synchronise against (FTN12 §1.11.3, `ISync` of §2.1).
+///
+/// `sync` is called in a step of its own. The object may add steps before the section, must run
+/// the section, with [`Section::enter`] or [`Section::add`], only while it grants it, and must
+/// release on every way out. A value kept with [`AsyncSteps::stack`] is the way to do so: it is
+/// dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow.
+pub trait ISync {
+    /// Runs `section` under the protection of this object.
+    ///
+    /// # Errors
+    /// What the step fails with, such as `DefenseRejected` when a queue limit is reached.
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult;
+}
+
+/// A critical section that waits to be entered.
+pub struct Section {
+    body: Body,
+    args: Args,
+    handler: Option<Handler>,
+    place: Place,
+}
+
+impl Section {
+    /// Takes the error handler of the running step, so that it guards the section only.
+    pub(crate) fn of(
+        asi: &mut AsyncSteps,
+        args: Args,
+        body: impl FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+    ) -> Self {
+        let handler = asi.take_own_handler();
+        Self { body: Box::new(body), args, handler, place: asi.place() }
+    }
+
+    /// Runs the section here and now, as part of the running step.
+    ///
+    /// # Errors
+    /// What the section fails with.
+    pub fn enter(self, asi: &mut AsyncSteps) -> StepResult {
+        if let Some(handler) = self.handler {
+            asi.set_own_handler(handler);
+        }
+        (self.body)(asi, self.args)
+    }
+
+    /// Adds the section as a sub-step, to run when the steps added before it are complete.
+    pub fn add(self, asi: &mut AsyncSteps) {
+        let Self { body, args, handler, place } = self;
+        asi.push(Entry::Step { body: Box::new(move |asi, _| body(asi, args)), handler, place });
+    }
+}
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "section {}", self.place)
+    }
+}

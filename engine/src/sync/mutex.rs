@@ -1,0 +1,204 @@
+//! The accounting of `Mutex` (FTN12 §1.11.1, §2.3): who is inside, who waits, and who is next.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use crate::flow::Identity;
+
+/// Limits of a mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How many owners may be inside at once, at least 1.
+    pub max: u32,
+    /// How many may wait; `None` = no limit, 0 = nobody waits.
+    pub max_queue: Option<u32>,
+}
+
+impl Default for Options {
+    /// One owner, no limit on the queue (FTN12 §2.3).
+    fn default() -> Self {
+        Self { max: 1, max_queue: None }
+    }
+}
+
+/// A mutex without a way to tell the waiting ones: `W` is whatever tells them.
+///
+/// The order is first come, first served; nobody overtakes the queue. The same identity may enter
+/// again and leaves as often as it entered.
+#[derive(Debug)]
+pub struct Queue<W> {
+    options: Options,
+    inside: SmallVec<[Holder; 1]>,
+    waiting: VecDeque<Waiter<W>>,
+    tickets: u64,
+}
+
+#[derive(Debug)]
+struct Holder {
+    identity: Identity,
+    entries: u32,
+}
+
+#[derive(Debug)]
+struct Waiter<W> {
+    ticket: Ticket,
+    identity: Identity,
+    tell: W,
+}
+
+/// Names a place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+/// The answer to [`Queue::lock`].
+#[expect(clippy::exhaustive_enums, reason = "whoever carries the queue must handle every answer")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// The section may be entered.
+    Entered,
+    /// The owner waits in the queue until [`Queue::unlock`] or [`Queue::withdraw`] gives its turn.
+    Queued(Ticket),
+    /// The queue is full: `DefenseRejected` (FTN12 §1.11.6).
+    Rejected,
+}
+
+impl<W> Queue<W> {
+    /// An empty mutex; a `max` of 0 counts as 1.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let options = Options { max: options.max.max(1), ..options };
+        Self { options, inside: SmallVec::new(), waiting: VecDeque::new(), tickets: 0 }
+    }
+
+    /// Enters if that needs no waiting; says whether it did.
+    pub fn enter(&mut self, identity: Identity) -> bool {
+        if let Some(holder) = self.inside.iter_mut().find(|holder| holder.identity == identity) {
+            holder.entries += 1;
+            return true;
+        }
+        // a free place with a queue is promised to the first of the queue
+        let free = self.has_room() && self.waiting.is_empty();
+        if free {
+            self.inside.push(Holder { identity, entries: 1 });
+        }
+        free
+    }
+
+    /// Asks to enter; `tell` is made only for an owner that has to wait.
+    pub fn lock(&mut self, identity: Identity, tell: impl FnOnce() -> W) -> Lock {
+        if self.enter(identity) {
+            return Lock::Entered;
+        }
+        let full = |max: u32| self.waiting.len() >= max as usize;
+        if self.options.max_queue.is_some_and(full) {
+            return Lock::Rejected;
+        }
+        let ticket = Ticket(self.tickets);
+        self.tickets += 1;
+        self.waiting.push_back(Waiter { ticket, identity, tell: tell() });
+        Lock::Queued(ticket)
+    }
+
+    /// Leaves once. Gives the next owner, which is inside from now on, if that freed a place.
+    ///
+    /// An identity that is not inside changes nothing.
+    #[must_use = "the next owner has to be told"]
+    pub fn unlock(&mut self, identity: Identity) -> Option<(Identity, W)> {
+        let at = self.inside.iter().position(|holder| holder.identity == identity)?;
+        self.inside[at].entries -= 1;
+        if self.inside[at].entries > 0 {
+            return None;
+        }
+        self.inside.swap_remove(at);
+        self.admit()
+    }
+
+    /// Gives up a place in the queue; `false` if the ticket is not in the queue any more.
+    pub fn withdraw(&mut self, ticket: Ticket) -> bool {
+        // tickets grow from front to back
+        let at = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket);
+        at.is_ok_and(|at| self.waiting.remove(at).is_some())
+    }
+
+    /// How many owners are inside.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        self.inside.len()
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn has_room(&self) -> bool {
+        self.inside.len() < self.options.max as usize
+    }
+
+    fn admit(&mut self) -> Option<(Identity, W)> {
+        if !self.has_room() {
+            return None;
+        }
+        let Waiter { identity, tell, .. } = self.waiting.pop_front()?;
+        self.inside.push(Holder { identity, entries: 1 });
+        Some((identity, tell))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Flow;
+
+    fn owners<const N: usize>() -> [Identity; N] {
+        std::array::from_fn(|_| Identity { flow: Flow::new().id(), branch: 0 })
+    }
+
+    #[test]
+    fn owners_enter_in_the_order_of_their_asking() {
+        let [a, b, c] = owners();
+        let mut mutex = Queue::new(Options::default());
+        assert_eq!(mutex.lock(a, || 'a'), Lock::Entered);
+        assert!(matches!(mutex.lock(b, || 'b'), Lock::Queued(_)));
+        assert!(matches!(mutex.lock(c, || 'c'), Lock::Queued(_)));
+        assert_eq!(mutex.unlock(a), Some((b, 'b')));
+        assert_eq!(mutex.unlock(a), None, "it is not inside any more");
+        assert_eq!(mutex.unlock(b), Some((c, 'c')));
+        assert_eq!(mutex.unlock(c), None);
+        assert_eq!((mutex.holders(), mutex.queued()), (0, 0));
+    }
+
+    #[test]
+    fn an_owner_leaves_as_often_as_it_entered() {
+        let [a, b] = owners();
+        let mut mutex = Queue::new(Options::default());
+        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
+        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
+        assert!(matches!(mutex.lock(b, || ()), Lock::Queued(_)));
+        assert_eq!(mutex.unlock(a), None);
+        assert_eq!(mutex.unlock(a), Some((b, ())));
+    }
+
+    #[test]
+    fn a_full_queue_rejects_and_a_withdrawn_place_is_free_again() {
+        let [a, b, c] = owners();
+        let mut mutex = Queue::new(Options { max: 1, max_queue: Some(1) });
+        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
+        let Lock::Queued(ticket) = mutex.lock(b, || ()) else { unreachable!("it has to wait") };
+        assert_eq!(mutex.lock(c, || ()), Lock::Rejected);
+        assert!(mutex.withdraw(ticket));
+        assert!(!mutex.withdraw(ticket));
+        assert!(matches!(mutex.lock(c, || ()), Lock::Queued(_)));
+    }
+
+    #[test]
+    fn as_many_as_max_are_inside() {
+        let [a, b, c] = owners();
+        let mut mutex = Queue::new(Options { max: 2, max_queue: Some(0) });
+        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
+        assert_eq!(mutex.lock(b, || ()), Lock::Entered);
+        assert_eq!(mutex.lock(c, || ()), Lock::Rejected);
+    }
+}

@@ -1,0 +1,1 @@
+//! House rules that no lint knows.
