@@ -1,0 +1,151 @@
+//! The texts callers get for parameters and results that break a definition.
+
+use std::{fmt, io};
+
+use serde_json::Value;
+
+use super::name::FunctionName;
+
+/// FTN3 §1.9.1: the caller sent something the interface does not allow.
+pub const INVALID_REQUEST: &str = "InvalidRequest";
+
+/// FTN3 §1.9.1: the executor failed in a way the interface does not declare.
+pub const INTERNAL_ERROR: &str = "InternalError";
+
+/// Most bytes of a caller's value or name repeated in a text, so that no answer grows with it.
+const MAX_QUOTED: usize = 64;
+
+/// Parameters or a result refused: a standard error code and the text for `edesc`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Violation {
+    code: &'static str,
+    text: Box<str>,
+}
+
+impl Violation {
+    /// The error code of FTN3 §1.9.1: [`INVALID_REQUEST`] for parameters, [`INTERNAL_ERROR`] for
+    /// results.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    pub(super) fn unknown_parameter(called: &FunctionName, name: &str) -> Self {
+        Self::request(format_args!("Unknown parameter: {called}({})", clipped(name)))
+    }
+
+    pub(super) fn missing_parameter(called: &FunctionName, name: &str) -> Self {
+        Self::request(format_args!("Missing parameter: {called}({name})"))
+    }
+
+    pub(super) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Self {
+        let value = Quoted(value);
+        Self::request(format_args!("Type mismatch for parameter: {called}({name}) = {value}"))
+    }
+
+    pub(super) fn unknown_result(function: &str, name: &str) -> Self {
+        Self::result(format_args!("Unknown result variable: {function}({})", clipped(name)))
+    }
+
+    pub(super) fn missing_result(function: &str, name: &str) -> Self {
+        Self::result(format_args!("Missing result variable: {function}({name})"))
+    }
+
+    pub(super) fn result_type(function: &str, name: &str, value: &Value) -> Self {
+        let value = Quoted(value);
+        Self::result(format_args!(
+            "Type mismatch for result variable: {function}({name}) = {value}"
+        ))
+    }
+
+    pub(super) fn whole_result_type(function: &str, value: &Value) -> Self {
+        Self::result(format_args!("Result type mismatch: {function}() = {}", Quoted(value)))
+    }
+
+    pub(super) fn result_not_map() -> Self {
+        Self::result(format_args!("Invalid message: r"))
+    }
+
+    pub(super) fn unexpected_result(function: &str) -> Self {
+        Self::result(format_args!("No result variables are expected: {function}()"))
+    }
+
+    pub(super) fn raw_result(function: &str) -> Self {
+        Self::result(format_args!("Raw result is expected: {function}()"))
+    }
+
+    fn request(text: fmt::Arguments<'_>) -> Self {
+        Self { code: INVALID_REQUEST, text: text.to_string().into() }
+    }
+
+    fn result(text: fmt::Arguments<'_>) -> Self {
+        Self { code: INTERNAL_ERROR, text: text.to_string().into() }
+    }
+}
+
+/// The longest prefix of `text` that [`MAX_QUOTED`] allows, cut between characters.
+pub(crate) fn clipped(text: &str) -> &str {
+    let fits = |(start, char): &(usize, char)| start + char.len_utf8() <= MAX_QUOTED;
+    match text.char_indices().find(|char| !fits(char)) {
+        Some((end, _)) => text.get(..end).unwrap_or_default(),
+        None => text,
+    }
+}
+
+/// A value between double quotes: strings as they are, the rest as JSON, cut with an ellipsis.
+struct Quoted<'a>(&'a Value);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = self.0.as_str() {
+            let shown = clipped(text);
+            let more = if shown.len() < text.len() { "..." } else { "" };
+            return write!(f, "\"{shown}{more}\"");
+        }
+        let mut json = Clipped(Vec::new());
+        let more = if serde_json::to_writer(&mut json, self.0).is_err() { "..." } else { "" };
+        let shown = String::from_utf8_lossy(&json.0);
+        write!(f, "\"{}{more}\"", shown.trim_end_matches(char::REPLACEMENT_CHARACTER))
+    }
+}
+
+/// Takes [`MAX_QUOTED`] bytes and then fails, which ends the writing of a large value early.
+struct Clipped(Vec<u8>);
+
+impl io::Write for Clipped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(MAX_QUOTED - self.0.len());
+        self.0.extend(bytes.iter().take(taken));
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn quoted_values_are_bounded() {
+        let deep = (0..50).fold(json!(1), |inner, _| json!([inner, "é".repeat(9)]));
+        for (value, expected) in [
+            (json!("text"), "\"text\"".to_owned()),
+            (json!(""), "\"\"".to_owned()),
+            (json!(null), "\"null\"".to_owned()),
+            (json!(1.5), "\"1.5\"".to_owned()),
+            (json!({"a": [1]}), "\"{\"a\":[1]}\"".to_owned()),
+            (json!("x".repeat(64)), format!("\"{}\"", "x".repeat(64))),
+            (json!("x".repeat(65)), format!("\"{}...\"", "x".repeat(64))),
+            (json!("€".repeat(30)), format!("\"{}...\"", "€".repeat(21))),
+            (deep, format!("\"{}1,\"{}...\"", "[".repeat(50), "é".repeat(5))),
+        ] {
+            assert_eq!(Quoted(&value).to_string(), expected);
+        }
+    }
+}
