@@ -58,6 +58,8 @@ struct Inner {
 
 enum Cause {
     None,
+    /// A rule of the API was broken.
+    Rule,
     Error(Box<dyn StdError + Send + Sync>),
     /// A panic payload is `Send` only; the mutex makes it shareable and is never contended.
     Panic(Mutex<Option<Box<dyn Any + Send>>>, Cow<'static, str>),
@@ -94,7 +96,7 @@ impl Error {
     /// A broken rule of the API: the rule and the place of the step that broke it.
     pub(crate) fn violation(rule: impl fmt::Display, place: Place) -> Self {
         let info = Cow::Owned(format!("{rule}, in the step {place}"));
-        Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(place), Cause::None)
+        Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(place), Cause::Rule)
     }
 
     pub(crate) fn panicked(payload: Box<dyn Any + Send>, place: Place) -> Self {
@@ -137,12 +139,23 @@ impl Error {
         self.0.place
     }
 
+    /// Whether a step or a completion chose this code: not a panic, not a broken rule, and not an
+    /// error without a code of its own. What callers of a service may see, without its secrets.
+    #[must_use]
+    pub fn is_deliberate(&self) -> bool {
+        match &self.0.cause {
+            Cause::None => true,
+            Cause::Error(_) => self.code() != codes::INTERNAL_ERROR,
+            Cause::Rule | Cause::Panic(..) => false,
+        }
+    }
+
     /// The message of the panic that this error stands for, if a callback panicked.
     #[must_use]
     pub fn panic_message(&self) -> Option<&str> {
         match &self.0.cause {
             Cause::Panic(_, text) => Some(text),
-            Cause::None | Cause::Error(_) => None,
+            Cause::None | Cause::Rule | Cause::Error(_) => None,
         }
     }
 
@@ -155,7 +168,7 @@ impl Error {
             Cause::Panic(payload, _) => {
                 payload.lock().unwrap_or_else(PoisonError::into_inner).take()
             }
-            Cause::None | Cause::Error(_) => None,
+            Cause::None | Cause::Rule | Cause::Error(_) => None,
         }
     }
 }
@@ -181,7 +194,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0.cause {
             Cause::Error(cause) => Some(&**cause),
-            Cause::None | Cause::Panic(..) => None,
+            Cause::None | Cause::Rule | Cause::Panic(..) => None,
         }
     }
 }

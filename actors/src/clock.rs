@@ -1,0 +1,33 @@
+//! The one place that reads a clock: tokio's, so that a paused runtime gives virtual time.
+
+use std::cell::Cell;
+
+use asyncsteps::Time;
+use tokio::time::Instant;
+
+thread_local! {
+    /// The epoch of this arbiter; flows do not leave it, so neither do their times.
+    static EPOCH: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+fn epoch(now: Instant) -> Instant {
+    EPOCH.get().unwrap_or_else(|| {
+        EPOCH.set(Some(now));
+        now
+    })
+}
+
+/// The current time of this arbiter.
+pub(crate) fn now() -> Time {
+    let now = Instant::now();
+    Time::from_epoch(now.saturating_duration_since(epoch(now)))
+}
+
+/// When a deadline of this arbiter is for tokio's timers; the far future stays in reach.
+pub(crate) fn instant(at: Time) -> Instant {
+    let epoch = epoch(Instant::now());
+    epoch.checked_add(at.since_epoch()).unwrap_or_else(|| epoch + FAR_FUTURE)
+}
+
+/// Thirty years: as good as never, and still a time that every platform can represent.
+const FAR_FUTURE: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 86_400);

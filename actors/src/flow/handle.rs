@@ -1,0 +1,178 @@
+//! Waiting for a flow, and cancelling it, from the arbiter that runs it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use actix::Addr;
+use actix::dev::Mailbox;
+use asyncsteps::{Arguments, Error, Execution, Flow, Outcome};
+use tracing::Span;
+
+use super::{End, FlowActor, Owner, context, host, host_later};
+
+/// Starts a flow on this arbiter (FTN12 §2.2.3 `execute`, `promise`).
+///
+/// The first turn runs before this returns; a flow that completes in it costs no actor and no
+/// task. The handle is a future with the typed result.
+///
+/// # Panics
+/// Outside of an actix arbiter or a tokio `LocalSet`, if the flow has to wait.
+pub fn start_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
+    let link = Rc::new(Link::default());
+    host(flow, Box::new(Linked(Rc::clone(&link))), Span::current());
+    FlowHandle { link, detached: false, of: PhantomData }
+}
+
+/// Like [`start_flow`], but the first turn runs when the arbiter gets to it.
+///
+/// # Panics
+/// Outside of an actix arbiter or a tokio `LocalSet`.
+pub fn spawn_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
+    let link = Rc::new(Link::default());
+    host_later(flow, Box::new(Linked(Rc::clone(&link))));
+    FlowHandle { link, detached: false, of: PhantomData }
+}
+
+/// A started flow: a future with its result. Dropping the handle cancels the flow.
+///
+/// # Cancel safety
+/// Polling may stop at any time; the result stays until it is taken.
+#[must_use = "dropping the handle cancels the flow; `detach` it to let it run"]
+pub struct FlowHandle<A = ()> {
+    link: Rc<Link>,
+    detached: bool,
+    of: PhantomData<fn() -> A>,
+}
+
+/// What a handle and the actor of its flow share.
+#[derive(Default)]
+struct Link {
+    state: RefCell<State>,
+    cancelled: Cell<bool>,
+    /// Made by the handle, adopted by the actor.
+    mailbox: RefCell<Option<(Addr<FlowActor>, Mailbox<FlowActor>)>>,
+    address: RefCell<Option<Addr<FlowActor>>>,
+}
+
+#[derive(Default)]
+struct State {
+    outcome: Option<Outcome>,
+    done: bool,
+    /// Waits for the outcome.
+    handle: Option<Waker>,
+    /// Polls the flow.
+    actor: Option<Waker>,
+}
+
+impl Link {
+    fn wake_actor(&self) {
+        let waker = self.state.borrow_mut().actor.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<A> FlowHandle<A> {
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`): asynchronously, on its arbiter.
+    pub fn cancel(&self) {
+        self.link.cancelled.set(true);
+        self.link.wake_actor();
+    }
+
+    /// Whether the flow is not over.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.link.state.borrow().done
+    }
+
+    /// Lets the flow run to its end without anybody waiting for it.
+    pub fn detach(mut self) {
+        self.detached = true;
+    }
+
+    /// The address of the flow's actor, for other arbiters: it takes [`Cancel`](super::Cancel) and
+    /// [`Inspect`](super::Inspect).
+    #[must_use]
+    pub fn address(&self) -> Addr<FlowActor> {
+        if let Some(address) = &*self.link.address.borrow() {
+            return address.clone();
+        }
+        let (address, mailbox) = context::mailbox();
+        *self.link.address.borrow_mut() = Some(address.clone());
+        *self.link.mailbox.borrow_mut() = Some((address.clone(), mailbox));
+        self.link.wake_actor();
+        address
+    }
+}
+
+impl<A: Arguments> Future for FlowHandle<A> {
+    /// The typed result of the flow, or the error that ended it.
+    type Output = Result<A, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.link.state.borrow_mut();
+        match state.outcome.take() {
+            Some(outcome) => Poll::Ready(outcome.into_result()),
+            None if state.done => Poll::Ready(Outcome::Cancelled.into_result()),
+            None => {
+                state.handle = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<A> Drop for FlowHandle<A> {
+    fn drop(&mut self) {
+        if !self.detached && self.is_valid() {
+            self.cancel();
+        }
+    }
+}
+
+impl<A> fmt::Debug for FlowHandle<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowHandle").field("valid", &self.is_valid()).finish()
+    }
+}
+
+/// The owner of a flow whose result a handle waits for.
+struct Linked(Rc<Link>);
+
+impl Owner for Linked {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0.cancelled.get() {
+            return Poll::Ready(());
+        }
+        let mut state = self.0.state.borrow_mut();
+        if !state.actor.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.actor = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn take_mailbox(&mut self) -> Option<(Addr<FlowActor>, Mailbox<FlowActor>)> {
+        self.0.mailbox.borrow_mut().take()
+    }
+
+    fn ended(&mut self, _: &mut Execution, end: End) {
+        let waker = {
+            let mut state = self.0.state.borrow_mut();
+            state.done = true;
+            state.actor = None;
+            state.outcome = Some(match end {
+                End::Flow(outcome) => outcome,
+                End::Expired | End::Gone => Outcome::Cancelled,
+            });
+            state.handle.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}

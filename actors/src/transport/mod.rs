@@ -1,0 +1,4 @@
+//! Transports: they turn bytes into requests and answers into bytes; the Executor sees no bytes.
+
+#[cfg(feature = "http")]
+pub mod http;
