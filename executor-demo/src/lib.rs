@@ -1,1 +1,105 @@
-//! placeholder
+//! A shop on AsyncSteps: what a service of this framework looks like.
+//!
+//! [`run`] serves it on a listener until it is told to stop; the binary adds a command line. In
+//! reading order: [`config`], [`shop`] (the business logic as templates), [`shelf`] (what can be
+//! sold now), [`store`] (what is kept: SQLite), [`ping`].
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod ping;
+pub mod shelf;
+pub mod shop;
+pub mod store;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use actix_web::{App, HttpServer};
+use asyncsteps_actors::executor::{Closed, ConfigError, Executor, ExecutorHandle};
+use asyncsteps_actors::iface::{Definition, LoadError, Loader, NameError, Source};
+use asyncsteps_actors::transport::http::FutoIn;
+
+pub use config::{Config, LogFormat};
+use shop::Shop;
+use store::{Store, StoreError};
+
+/// Why the demo cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The database cannot be opened.
+    #[error("cannot open the database")]
+    Store(#[from] StoreError),
+    /// An interface definition is wrong.
+    #[error("cannot load an interface")]
+    Interface(#[from] LoadError),
+    /// The name of an interface is wrong.
+    #[error("cannot name an interface")]
+    Name(#[from] NameError),
+    /// The executor cannot be built.
+    #[error("cannot build the executor")]
+    Executor(#[from] ConfigError),
+    /// The server cannot be started, or ended with an error.
+    #[error("the server failed")]
+    Server(#[from] std::io::Error),
+}
+
+/// Serves the shop on `listener` until `shutdown` is ready, then closes gracefully; gives what
+/// became of the requests that were in flight.
+///
+/// # Errors
+/// [`RunError`] if the database, an interface or the server fails.
+///
+/// # Panics
+/// Outside of an actix system.
+pub async fn run(
+    listener: TcpListener,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<Closed, RunError> {
+    let executor = executor(&config)?;
+    let service = FutoIn::new("/ftn/", executor.clone());
+    let server = HttpServer::new(move || App::new().service(service.clone()))
+        .workers(config.workers.get())
+        .h1_allow_half_closed(false)
+        .disable_signals()
+        .listen(listener)?
+        .run();
+    let handle = server.handle();
+    let server = actix_rt::spawn(server);
+    shutdown.await;
+    let closed = executor.close(config.grace()).await;
+    handle.stop(true).await;
+    if let Ok(ended) = server.await {
+        ended?;
+    }
+    Ok(closed)
+}
+
+/// The executor with everything the demo hosts; also for applications and tests that bring their
+/// own transport.
+///
+/// # Errors
+/// [`RunError`] if the database or an interface fails.
+///
+/// # Panics
+/// Outside of an actix arbiter.
+pub fn executor(config: &Config) -> Result<ExecutorHandle, RunError> {
+    let store = Store::open(&config.data)?;
+    let shop = Shop::new(store);
+    let ping = ping::template();
+    let mut loader = Loader::new([Source::builtin(), shop::definitions()]);
+    let mut load =
+        |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
+    let executor = Executor::builder()
+        .request_timeout(config.request_timeout())
+        .interface(load("futoin.ping:1.0")?, |functions| {
+            functions.add("ping", &ping);
+        })
+        .interface(load("futoin.anonping:1.0")?, |functions| {
+            functions.add("ping", &ping);
+        })
+        .interface(load("demo.shop:1.0")?, |functions| shop.define(functions))
+        .build()?;
+    Ok(executor)
+}

@@ -1,0 +1,73 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+/// A FutoIn shop: restock, order, and never sell what is not there.
+#[derive(Clone, Debug, Parser)]
+#[command(version)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+
+    /// The SQLite database; created if it does not exist.
+    #[arg(long, value_name = "FILE", default_value = "executor-demo.db")]
+    pub data: PathBuf,
+
+    /// Threads that serve requests.
+    #[arg(long, value_name = "N", default_value_t = default_workers())]
+    pub workers: NonZeroUsize,
+
+    /// The form of the log on the standard error; RUST_LOG selects what is logged.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log: LogFormat,
+
+    /// Seconds a request may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub timeout: u32,
+
+    /// Seconds that requests in flight may take when the server stops.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub grace: u32,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[expect(clippy::exhaustive_enums, reason = "an option of a program, not of a library")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Config {
+    pub(crate) fn request_timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout.into())
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        Duration::from_secs(self.grace.into())
+    }
+}
+
+fn default_workers() -> NonZeroUsize {
+    available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Config::command().debug_assert();
+    }
+}
