@@ -10,6 +10,7 @@ use std::task::{Wake, Waker};
 
 use crate::args::{SendArgs, SendArguments};
 use crate::error::{Error, ErrorCode, Info};
+use crate::flow::level;
 
 /// Completes one waiting step from outside, from any thread.
 ///
@@ -148,6 +149,8 @@ pub(crate) struct Inbox(Mutex<Arrivals>);
 #[derive(Default)]
 pub(crate) struct Arrivals {
     waits: Vec<Wait>,
+    /// The places in `waits` whose wait is over.
+    free: Vec<u32>,
     mail: Vec<(WaitKey, u32, Mail)>,
     waker: Option<Waker>,
     cancelled: bool,
@@ -179,15 +182,14 @@ impl Inbox {
     fn post(&self, key: WaitKey, mail: Mail) -> Result<(), Stale> {
         let waker = {
             let mut inbox = self.lock();
-            let next = match mail {
-                Mail::Poll => WaitState::Polling,
-                Mail::Success(_) | Mail::Error(_) | Mail::Abandoned => WaitState::Free,
-            };
-            let (before, strand) = inbox
-                .wait(key, |wait| (mem::replace(&mut wait.state, next), wait.strand))
-                .ok_or(Stale)?;
-            if next == WaitState::Polling && before == WaitState::Polling {
-                return Ok(());
+            let (before, strand) =
+                inbox.wait(key, |wait| (wait.state, wait.strand)).ok_or(Stale)?;
+            match mail {
+                Mail::Poll if before == WaitState::Polling => return Ok(()),
+                Mail::Poll => {
+                    inbox.wait(key, |wait| wait.state = WaitState::Polling);
+                }
+                Mail::Success(_) | Mail::Error(_) | Mail::Abandoned => inbox.close(key),
             }
             inbox.mail.push((key, strand, mail));
             inbox.waker.take()
@@ -202,18 +204,18 @@ impl Inbox {
 impl Arrivals {
     /// Opens a wait for a step of this strand.
     pub(crate) fn open(&mut self, strand: u32) -> WaitKey {
-        let free = self.waits.iter().position(|wait| wait.state == WaitState::Free);
-        let index = free.unwrap_or(self.waits.len());
-        let generation = match self.waits.get(index) {
-            Some(wait) => wait.generation.wrapping_add(1),
-            None => 0,
-        };
-        let wait = Wait { generation, strand, handles: 0, state: WaitState::Open, armed: false };
-        match self.waits.get_mut(index) {
-            Some(place) => *place = wait,
-            None => self.waits.push(wait),
+        let mut wait =
+            Wait { generation: 0, strand, handles: 0, state: WaitState::Open, armed: false };
+        if let Some(index) = self.free.pop()
+            && let Some(place) = self.waits.get_mut(index as usize)
+        {
+            wait.generation = place.generation.wrapping_add(1);
+            let generation = wait.generation;
+            *place = wait;
+            return WaitKey { index, generation };
         }
-        WaitKey { index: u32::try_from(index).unwrap_or(u32::MAX), generation }
+        self.waits.push(wait);
+        WaitKey { index: level::index(self.waits.len() - 1), generation: 0 }
     }
 
     /// The body returned: from now on the step fails if nobody can complete it any more.
@@ -223,7 +225,9 @@ impl Arrivals {
 
     /// The step is over: what still comes for it is stale.
     pub(crate) fn close(&mut self, key: WaitKey) {
-        self.wait(key, |wait| wait.state = WaitState::Free);
+        if self.wait(key, |wait| wait.state = WaitState::Free).is_some() {
+            self.free.push(key.index);
+        }
     }
 
     /// The future of the step is about to be polled: a wake-up from now on counts again.

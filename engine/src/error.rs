@@ -331,10 +331,30 @@ impl StepReturn for StepResult {
     }
 }
 
+impl StepReturn for sealed::Never {
+    fn into_result(self) -> StepResult {
+        self
+    }
+}
+
 mod sealed {
+    /// `!`, which has no name of its own on a stable compiler: a callback that always panics, such
+    /// as one with `todo!()` in it, is a callback too.
+    pub(super) type Never = <fn() -> ! as Returns>::Output;
+
+    #[expect(unnameable_types, reason = "it only serves to name a type")]
+    pub trait Returns {
+        type Output;
+    }
+
+    impl<T> Returns for fn() -> T {
+        type Output = T;
+    }
+
     #[expect(unnameable_types, reason = "that is what seals a trait")]
     pub trait Sealed {}
     impl Sealed for () {}
+    impl Sealed for Never {}
     impl Sealed for super::StepResult {}
 }
 

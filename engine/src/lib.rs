@@ -1,5 +1,64 @@
 //! FTN12 AsyncSteps: business logic as a tree of non-blocking steps, without IO, clock, thread or
 //! runtime.
+//!
+//! # The model
+//!
+//! A [`Flow`] is a queue of steps. A step is a callback that gets the interface, by convention
+//! `asi`, and the result of the step before it. It may complete with a result, fail, wait for
+//! something outside, or add sub-steps, which run after it returned and before the next step. So
+//! a flow is a tree that grows while it runs (FTN12 §1.1).
+//!
+//! Each step may have an error handler, a time limit and a cancel handler. An error walks outwards
+//! from the step that raised it until a handler recovers (§1.2).
+//!
+//! ```
+//! use asyncsteps::{Flow, run_to_end};
+//!
+//! let mut flow = Flow::new();
+//! flow.add(|asi, ()| {
+//!     asi.add(|asi, ()| asi.error("OutOfStock", "no apples"));
+//!     asi.add(|_, ()| unreachable!("the level is left"));
+//! })
+//! .on_error(|asi, error| match error.code() {
+//!     "OutOfStock" => asi.success(("pears", 3)),
+//!     _ => Ok(()), // not ours: it goes on to the handlers around
+//! });
+//! flow.add(|asi, (what, count): (String, u32)| asi.success(format!("{count} {what}")));
+//! assert_eq!(run_to_end::<String>(flow).unwrap(), "3 pears");
+//! ```
+//!
+//! Logic that runs often is prepared once as a [`Template`]; its flows share the steps (§1.5).
+//!
+//! # Hosting
+//!
+//! The engine computes and a host drives: it passes time and a waker to [`Execution::run`] and
+//! learns whether the flow is done, waits, or wants another turn.
+//!
+//! ```
+//! use std::task::Waker;
+//! use std::time::Duration;
+//! use asyncsteps::{Flow, Outcome, Progress, Time};
+//!
+//! let mut flow = Flow::new();
+//! flow.add(|asi, ()| asi.set_timeout(Duration::from_millis(30)));
+//! let mut execution = flow.execute();
+//! assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+//! let deadline = execution.deadline().expect("it has a time limit");
+//! let Progress::Done(Outcome::Error(error)) = execution.run(deadline, Waker::noop()) else {
+//!     unreachable!("the limit expired")
+//! };
+//! assert_eq!(error.code(), "Timeout");
+//! ```
+//!
+//! `asyncsteps-actors` is the host for actix.
+//!
+//! # Contents
+//!
+//! - configuring: [`Flow`], [`Template`], [`State`]
+//! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Stack`], [`Error`], [`Raised`]
+//! - arguments: [`Arguments`], [`Arg`], [`Args`]
+//! - synchronisation: [`sync`]
+//! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]
 #![forbid(unsafe_code)]
 
 mod args;

@@ -9,7 +9,6 @@ use std::task::{Context, Poll, Waker};
 use super::level::{Entry, Handler, Kind, SharedSteps, index};
 use super::{AsyncSteps, BURST, Callback, Outcome, Progress};
 use crate::args::Args;
-use crate::codes;
 use crate::completion::{Mail, WaitKey};
 use crate::error::{Error, Fault, Raised, StepResult};
 use crate::observe::{StepEnd, StepRef};
@@ -37,12 +36,14 @@ impl AsyncSteps {
     pub(super) fn turn(&mut self, now: Time, waker: &Waker) -> Progress {
         self.now = now;
         self.burst = BURST;
-        let arrived = self.take_up_arrivals().or_else(|| self.expire_timers());
-        let progress = arrived.unwrap_or_else(|| self.work());
-        if matches!(progress, Progress::Waiting)
-            && let Some(inbox) = &self.inbox
-        {
-            let mut inbox = inbox.lock();
+        let end = self.take_up_arrivals();
+        let end = end.or_else(|| self.expire_timers().map(Outcome::Error));
+        let progress = match end {
+            Some(outcome) => Progress::Done(outcome),
+            None => self.work(),
+        };
+        if matches!(progress, Progress::Waiting) {
+            let mut inbox = self.inbox().lock();
             if inbox.has_news() {
                 return Progress::Ready;
             }
@@ -232,32 +233,22 @@ impl AsyncSteps {
         }
     }
 
-    /// The fault of a callback that did not simply return.
+    /// The fault of a callback that did not simply return: its panic, else the first fault, because
+    /// `error` ends a callback (FTN12 §2.2.2).
     #[cold]
     pub(super) fn fault_of(&mut self, result: Caught) -> Fault {
-        let place = self.strand.top.place;
         let recorded = self.raised.take();
-        let fault = match result {
-            Err(payload) => return Fault::Error(Error::panicked(payload, place)),
-            Ok(Err(Raised(Some(fault)))) if self.completed => match fault {
-                Fault::Error(_) => Fault::Error(Error::violation("error after success", place)),
-                Fault::Loop(_) => fault,
-            },
-            Ok(Err(Raised(fault))) => {
-                return fault.or(recorded).unwrap_or_else(|| {
-                    Fault::Error(Error::violation(
-                        "an error was returned that nobody raised",
-                        place,
-                    ))
-                });
+        let broken = |rule| Fault::Error(Error::violation(rule, self.strand.top.place));
+        match result {
+            Err(payload) => Fault::Error(Error::panicked(payload, self.strand.top.place)),
+            Ok(Err(Raised(Some(_)))) if self.completed => {
+                recorded.unwrap_or_else(|| broken("error after success"))
             }
-            Ok(Ok(())) => {
-                return recorded.unwrap_or_else(|| {
-                    Fault::Error(Error::violation("nothing was raised", place))
-                });
+            Ok(Err(Raised(Some(fault)))) => recorded.unwrap_or(fault),
+            Ok(Err(Raised(None)) | Ok(())) => {
+                recorded.unwrap_or_else(|| broken("an error was returned that nobody raised"))
             }
-        };
-        recorded.unwrap_or(fault)
+        }
     }
 
     /// Ends the step on top and makes its frame room for the next one.
@@ -273,7 +264,7 @@ impl AsyncSteps {
 
     #[cold]
     fn clean_top(&mut self) {
-        self.disarm_timer();
+        self.disarm_timers();
         self.close_wait();
         let kind = mem::replace(&mut self.strand.top.kind, Kind::Step);
         let cancel = self.strand.top.cancel.take();
@@ -295,7 +286,7 @@ impl AsyncSteps {
 
     /// Takes up completions, wake-ups of futures and `cancel`; gives the end of the flow if they
     /// ended it.
-    fn take_up_arrivals(&mut self) -> Option<Progress> {
+    fn take_up_arrivals(&mut self) -> Option<Outcome> {
         let inbox = self.inbox.as_ref()?;
         let (mail, cancelled) = {
             let mut inbox = inbox.lock();
@@ -303,15 +294,14 @@ impl AsyncSteps {
         };
         if cancelled {
             self.cancel_all();
-            return Some(Progress::Done(Outcome::Cancelled));
+            return Some(Outcome::Cancelled);
         }
         for (key, strand, mail) in mail {
             if !self.activate(strand) {
                 continue;
             }
-            match self.receive(key, mail) {
-                Next::Failed(error) => return Some(Progress::Done(Outcome::Error(error))),
-                Next::Step | Next::Wait | Next::Yield | Next::Complete => {}
+            if let Next::Failed(error) = self.receive(key, mail) {
+                return Some(Outcome::Error(error));
             }
         }
         None
@@ -320,8 +310,7 @@ impl AsyncSteps {
     /// Completes the waiting step that `key` names; what is stale is dropped.
     fn receive(&mut self, key: WaitKey, mail: Mail) -> Next {
         let top = &self.strand.top;
-        let own = top.flags.open && top.wait == Some(key);
-        if !own || self.strand.pending.len() > top.base() {
+        if top.wait != Some(key) || !self.strand.top_waits() {
             let stale = !self.strand.open_frames().any(|frame| frame.wait == Some(key));
             return match mail {
                 Mail::Abandoned | Mail::Poll => Next::Wait,
@@ -343,7 +332,7 @@ impl AsyncSteps {
         }
     }
 
-    fn complete_waiting(&mut self, result: Args) -> Next {
+    pub(super) fn complete_waiting(&mut self, result: Args) -> Next {
         if let Err(violation) = self.check_result(&result) {
             return self.unwind(Fault::Error(violation));
         }
@@ -386,18 +375,10 @@ impl AsyncSteps {
         }
     }
 
-    /// Raises `Timeout` for each limit that expired; gives the end of the flow if that ended it.
-    fn expire_timers(&mut self) -> Option<Progress> {
-        while self.activate_expired() {
-            if let Next::Failed(error) = self.unwind(Fault::Error(Error::new(codes::TIMEOUT))) {
-                return Some(Progress::Done(Outcome::Error(error)));
-            }
+    fn report_begin(&mut self) {
+        if !self.strand.top.flags.iteration {
+            self.report(|observer, step| observer.begin(step));
         }
-        None
-    }
-
-    pub(super) fn report_begin(&mut self) {
-        self.report(|observer, step| observer.begin(step));
     }
 
     pub(super) fn report_enter(&mut self) {
@@ -409,16 +390,19 @@ impl AsyncSteps {
     }
 
     fn report_end(&mut self, end: StepEnd<'_>) {
-        self.report(|observer, step| observer.end(step, end));
+        if !self.strand.top.flags.iteration {
+            self.report(|observer, step| observer.end(step, end));
+        }
     }
 
+    /// Tells the observer about the step on top; an iteration is the loop itself.
     #[inline]
     pub(super) fn report(&mut self, tell: impl FnOnce(&mut dyn crate::observe::Observer, StepRef)) {
-        if self.observer.is_some() && !self.strand.top.flags.iteration {
+        if self.observer.is_some() {
             let step = StepRef {
                 branch: self.strand.branch,
                 parent: self.parent_branch(),
-                depth: self.strand.depth(),
+                depth: self.strand.depth() - u32::from(self.strand.top.flags.iteration),
                 place: self.strand.top.place,
             };
             if let Some(observer) = &mut self.observer {

@@ -5,6 +5,7 @@
 //! a step lie above its `base`, in reverse order, so that the next one is the last one.
 
 use std::mem;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,6 +13,7 @@ use std::task::Waker;
 use smallvec::SmallVec;
 
 use super::AsyncSteps;
+use super::timers::StepTimers;
 use crate::args::Args;
 use crate::completion::WaitKey;
 use crate::error::{Error, StepResult};
@@ -62,8 +64,9 @@ pub(crate) struct Frame {
     pub(crate) wait: Option<WaitKey>,
     /// The sub-steps are `pending[base..]`.
     pub(crate) base: u32,
-    /// The last of the values made with `stack`, an index of [`Values`](super::values::Values).
-    pub(crate) values: Option<u32>,
+    pub(crate) timers: StepTimers,
+    /// The last of the values made with `stack`, a slot of [`Values`](super::values::Values).
+    pub(crate) values: Option<SlotId>,
     pub(crate) flags: Flags,
 }
 
@@ -74,8 +77,6 @@ pub(crate) struct Flags {
     pub(crate) open: bool,
     /// The error handler is that of the template step below `base`.
     pub(crate) template: bool,
-    /// A timer is armed for this step.
-    pub(crate) timed: bool,
     /// No implicit success (FTN12 §1.6).
     pub(crate) waits: bool,
     /// One iteration of the loop whose frame is the next one out.
@@ -94,8 +95,12 @@ pub(crate) enum Kind {
 pub(crate) struct Branches {
     /// Before the start: what each branch does, in the order added.
     pub(crate) entries: Vec<Entry>,
-    /// After the start: the strands that are not complete, in the order added.
-    pub(crate) strands: SmallVec<[u32; 4]>,
+    /// After the start: the strand of each branch in the order added, `None` once it is over.
+    pub(crate) strands: SmallVec<[Option<u32>; 4]>,
+    /// How many branches are not over.
+    pub(crate) running: usize,
+    /// All branches before this one are over.
+    pub(crate) first: usize,
 }
 
 /// A future that a step polls.
@@ -121,7 +126,19 @@ pub(crate) struct Strand {
 
 impl Branches {
     pub(crate) fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
-        Self { entries: entries.into_iter().collect(), strands: SmallVec::new() }
+        let entries = entries.into_iter().collect();
+        Self { entries, strands: SmallVec::new(), running: 0, first: 0 }
+    }
+
+    /// The first branch that is not over.
+    pub(crate) fn first_running(&mut self) -> Option<u32> {
+        while let Some(strand) = self.strands.get(self.first) {
+            if strand.is_some() {
+                return *strand;
+            }
+            self.first += 1;
+        }
+        None
     }
 }
 
@@ -134,6 +151,7 @@ impl Frame {
             cancel: None,
             wait: None,
             base: 0,
+            timers: StepTimers::default(),
             values: None,
             flags: Flags::default(),
         }
@@ -141,7 +159,7 @@ impl Frame {
 
     /// Whether ending the step needs more than forgetting it.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.flags.timed
+        self.timers.is_empty()
             && self.wait.is_none()
             && self.cancel.is_none()
             && self.values.is_none()
@@ -172,6 +190,16 @@ impl Strand {
         } else {
             self.frames.last().map_or(0, Frame::base)
         }
+    }
+
+    /// Whether the innermost step is in progress and has no sub-steps.
+    pub(crate) fn top_waits(&self) -> bool {
+        self.top.flags.open && self.pending.len() == self.top.base()
+    }
+
+    /// Whether the innermost step is the one that a parallel branch consists of.
+    pub(crate) fn is_branch_step(&self) -> bool {
+        self.branch != 0 && self.frames.is_empty()
     }
 
     /// How many steps are around the innermost one.
@@ -206,6 +234,20 @@ impl Strand {
     /// The steps in progress, outermost first.
     pub(crate) fn open_frames(&self) -> impl DoubleEndedIterator<Item = &Frame> {
         self.frames.iter().chain(self.top.flags.open.then_some(&self.top))
+    }
+}
+
+/// Names a slot of a table; counted from 1, so that an `Option` of it takes no more room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId(NonZeroU32);
+
+impl SlotId {
+    pub(crate) fn new(slot: usize) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(index(slot)))
+    }
+
+    pub(crate) fn slot(self) -> usize {
+        self.0.get() as usize - 1
     }
 }
 

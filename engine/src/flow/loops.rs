@@ -47,13 +47,14 @@ impl AsyncSteps {
         };
         self.strand.args = Args::none();
         let place = self.strand.top.place;
-        self.report_enter();
         self.strand.descend();
         self.open_iteration(place);
+        self.report_enter();
         self.completed = false;
         self.callback = Callback::Body;
         let result = catch_unwind(AssertUnwindSafe(|| self.spin(&mut *body)));
         self.callback = Callback::None;
+        self.report_leave();
         let result = match result {
             Ok(Spin::Settle(result)) => Ok(result),
             Ok(Spin::Exhausted) => {
@@ -108,7 +109,6 @@ impl AsyncSteps {
         self.close_top(StepEnd::Success);
         self.strand.ascend();
         self.strand.top.kind = kind;
-        self.report_leave();
     }
 
     fn open_iteration(&mut self, place: Place) {

@@ -1,5 +1,7 @@
 //! The step machine: a flow that a host drives with inputs and time.
 
+mod added;
+mod collection;
 mod drive;
 pub(crate) mod level;
 mod loops;
@@ -26,8 +28,10 @@ use crate::template::Template;
 use crate::time::Time;
 
 use level::Strand;
+
+pub use added::{Added, AddedLoop};
+pub use collection::Collection;
 pub use parallel::Parallel;
-pub use steps::{Added, AddedLoop, Collection};
 pub use values::Stack;
 
 /// How many steps a flow runs in one turn before it yields to others on its event loop.

@@ -5,9 +5,9 @@ use std::fmt;
 use std::mem;
 
 use super::AsyncSteps;
+use super::added::Added;
 use super::drive::Next;
 use super::level::{Entry, Frame, Kind, Strand, index};
-use super::steps::Added;
 use crate::args::Args;
 use crate::error::StepReturn;
 use crate::observe::StepEnd;
@@ -58,17 +58,19 @@ pub(super) struct Strands {
 struct Slot {
     parked: Option<Strand>,
     parent: u32,
+    /// Which branch of its parallel step this is.
+    position: usize,
 }
 
 impl Strands {
-    fn add(&mut self, parent: u32, entry: Entry) -> u32 {
+    fn add(&mut self, parent: u32, position: usize, entry: Entry) -> u32 {
         if self.slots.is_empty() {
             self.slots.push(Slot::default());
         }
         self.branches += 1;
         let mut strand = Strand::new(self.branches);
         strand.pending.push(entry);
-        let slot = Slot { parked: Some(strand), parent };
+        let slot = Slot { parked: Some(strand), parent, position };
         let at = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;
@@ -159,9 +161,10 @@ impl AsyncSteps {
             return Next::Step;
         }
         let strands = &mut self.more().strands;
-        for entry in mem::take(&mut branches.entries) {
-            branches.strands.push(strands.add(active, entry));
+        for (position, entry) in mem::take(&mut branches.entries).into_iter().enumerate() {
+            branches.strands.push(Some(strands.add(active, position, entry)));
         }
+        branches.running = branches.strands.len();
         self.strand.top.kind = Kind::Parallel(branches);
         Next::Wait
     }
@@ -183,7 +186,7 @@ impl AsyncSteps {
         let Some(more) = &mut self.more else { return 0 };
         let strands = &mut more.strands;
         let left = strands.active;
-        let Some(parent) = strands.slots.get(left as usize).map(|slot| slot.parent) else {
+        let Some(&Slot { parent, position, .. }) = strands.slots.get(left as usize) else {
             return 0;
         };
         let Some(strand) = strands.parked(parent) else { return 0 };
@@ -193,8 +196,9 @@ impl AsyncSteps {
         drop(finished);
         match &mut self.strand.top.kind {
             Kind::Parallel(branches) => {
-                branches.strands.retain(|at| *at != left);
-                branches.strands.len()
+                branches.strands[position] = None;
+                branches.running -= 1;
+                branches.running
             }
             Kind::Step | Kind::Loop(_) | Kind::Await(_) => 0,
         }
@@ -228,7 +232,7 @@ impl AsyncSteps {
         match &mut self.strand.top.kind {
             Kind::Parallel(branches) if self.strand.top.flags.open => {
                 branches.entries.clear();
-                branches.strands.first().copied()
+                branches.first_running()
             }
             Kind::Parallel(_) | Kind::Step | Kind::Loop(_) | Kind::Await(_) => None,
         }
@@ -236,8 +240,8 @@ impl AsyncSteps {
 
     /// Whether a step around the running one, in its branch or outside, is of this kind.
     pub(super) fn chain_has(&self, wanted: impl Fn(&Frame) -> bool) -> bool {
-        self.strand.open_frames().any(&wanted)
-            || self.outer_strands().any(|strand| strand.open_frames().any(&wanted))
+        self.strand.open_frames().rev().any(&wanted)
+            || self.outer_strands().any(|strand| strand.open_frames().rev().any(&wanted))
     }
 
     /// The places of the steps in progress, outermost first (FTN12 §1.7 `async_stack`).

@@ -1,13 +1,12 @@
 //! What a callback may call: the API of FTN12 §2.2.1, §2.2.2 and §2.2.4.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::error::Error as StdError;
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::level::{Awaited, Branches, Entry, Handler, Iterate, Kind};
+use super::added::{Added, AddedLoop};
+use super::collection::Collection;
+use super::level::{Awaited, Branches, Entry, Handler, Kind};
 use super::loops::Loop;
 use super::parallel::Parallel;
 use super::{AsyncSteps, Callback, Flow, FlowId, Identity};
@@ -109,6 +108,15 @@ impl AsyncSteps {
                 })
             });
             asi.become_kind(Kind::Await(Box::new(Awaited { future, waker })));
+            Ok(())
+        })
+    }
+
+    /// Adds a step that completes without a result after `pause`, counted from its start.
+    #[track_caller]
+    pub fn sleep(&mut self, pause: Duration) -> Added<'_> {
+        self.push_step(Place::here(), move |asi, _| {
+            asi.wait_until(asi.now() + pause);
             Ok(())
         })
     }
@@ -216,6 +224,17 @@ impl AsyncSteps {
         self.callback != Callback::None
     }
 
+    /// Whether the running callback has failed already: `Err` after `error`, the end of a loop or
+    /// a broken rule (FTN12 §2.1).
+    ///
+    /// Generic code ends its callback with it where others would get an exception: `asi.check()?`.
+    ///
+    /// # Errors
+    /// What the callback raised; it is recorded, so returning it or not makes no difference.
+    pub fn check(&self) -> StepResult {
+        if self.raised.is_some() { Err(Raised::RECORDED) } else { Ok(()) }
+    }
+
     /// Names the flow in logs and locks.
     #[must_use]
     pub fn flow_id(&mut self) -> FlowId {
@@ -268,8 +287,11 @@ impl AsyncSteps {
     /// Fails the step with a code and information for people; pass `()` for none.
     ///
     /// # Errors
-    /// Always: return it, or not; the step fails either way.
+    /// Always: return it, or not; the step fails either way, with the first error of several.
     pub fn error(&mut self, code: impl Into<ErrorCode>, info: impl Into<Info>) -> StepResult {
+        if self.raised.is_some() {
+            return Err(Raised::RECORDED);
+        }
         if self.completed {
             return self.violation("error after success");
         }
@@ -285,7 +307,7 @@ impl AsyncSteps {
     /// innermost running step. A later call replaces an earlier one. Any duration from zero up.
     pub fn set_timeout(&mut self, limit: Duration) {
         if self.may_wait("set_timeout") {
-            self.arm_timer(limit);
+            self.arm_limit(limit);
         }
     }
 
@@ -308,6 +330,16 @@ impl AsyncSteps {
     pub fn wait_external(&mut self) -> Completion {
         self.may_wait("wait_external");
         self.completion()
+    }
+
+    /// Makes the step wait until `at`, then completes it without a result.
+    ///
+    /// Something else may complete the step earlier. A step with sub-steps completes with them. A
+    /// later call replaces an earlier one; a point in the past is the next turn.
+    pub fn wait_until(&mut self, at: Time) {
+        if self.may_wait("wait_until") {
+            self.arm_wake_up(at);
+        }
     }
 
     /// A handle that completes this step from outside while it waits, for whatever reason it does.
@@ -343,6 +375,9 @@ impl AsyncSteps {
     }
 
     fn end_iteration(&mut self, again: bool, label: Option<&str>) -> StepResult {
+        if self.raised.is_some() {
+            return Err(Raised::RECORDED);
+        }
         if self.completed {
             return self.violation("the end of a loop after success");
         }
@@ -397,12 +432,7 @@ impl AsyncSteps {
         F: FnMut(&mut Self, I::Item) -> StepResult + 'static,
     {
         self.push(Entry::Loop { body: Box::new(Loop { items, body, label: None }), place });
-        match self.strand.pending.last_mut() {
-            Some(Entry::Loop { body, place }) => AddedLoop { body: &mut **body, place },
-            Some(Entry::Step { .. } | Entry::Template { .. }) | None => {
-                unreachable!("a loop was just added")
-            }
-        }
+        AddedLoop::last(&mut self.strand.pending)
     }
 
     fn check_adding(&mut self) {
@@ -415,7 +445,7 @@ impl AsyncSteps {
 
     /// A branch of a parallel step has no result (FTN12 §2.2.1 `parallel`).
     pub(super) fn check_result(&self, result: &Args) -> Result<(), Error> {
-        if self.strand.branch != 0 && self.strand.frames.is_empty() && !result.is_empty() {
+        if self.strand.is_branch_step() && !result.is_empty() {
             let rule = "success with arguments in the step of a parallel branch";
             return Err(Error::violation(rule, self.strand.top.place));
         }
@@ -451,124 +481,5 @@ impl AsyncSteps {
         let error = Error::violation(rule, self.strand.top.place);
         self.raised.get_or_insert(Fault::Error(error));
         Err(Raised::RECORDED)
-    }
-}
-
-/// The step just added: it can get an error handler and a name.
-pub struct Added<'a> {
-    handler: &'a mut Option<Handler>,
-    place: &'a mut Place,
-}
-
-impl<'a> Added<'a> {
-    pub(super) fn last(entries: &'a mut [Entry]) -> Self {
-        match entries.last_mut() {
-            Some(Entry::Step { handler, place, .. }) => Self { handler, place },
-            Some(Entry::Loop { .. } | Entry::Template { .. }) | None => {
-                unreachable!("a step was just added")
-            }
-        }
-    }
-
-    /// Sets the error handler of the step: it recovers with `success` or by adding steps, replaces
-    /// the error with `error`, or lets it pass by returning (FTN12 §1.2, §2.1).
-    pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self
-    where
-        R: StepReturn,
-        F: FnOnce(&mut AsyncSteps, &Error) -> R + 'static,
-    {
-        *self.handler = Some(Box::new(move |asi, error| handler(asi, error).into_result()));
-        self
-    }
-
-    /// Names the step in stacks, errors and traces.
-    pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.place.set_name(name);
-        self
-    }
-}
-
-impl fmt::Debug for Added<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.place)
-    }
-}
-
-/// The loop just added: it can get a label and a name.
-pub struct AddedLoop<'a> {
-    body: &'a mut dyn Iterate,
-    place: &'a mut Place,
-}
-
-impl AddedLoop<'_> {
-    /// Labels the loop for `break_loop` and `continue_loop` of inner loops (FTN12 §1.8).
-    pub fn label(&mut self, label: impl Into<Cow<'static, str>>) -> &mut Self {
-        self.body.set_label(label.into());
-        self
-    }
-
-    /// Names the loop in stacks, errors and traces.
-    pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.place.set_name(name);
-        self
-    }
-}
-
-impl fmt::Debug for AddedLoop<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "loop {}", self.place)
-    }
-}
-
-/// What [`AsyncSteps::for_each`] goes over: lists give index and value, maps key and value.
-pub trait Collection {
-    /// `usize`, or the key of a map.
-    type Key;
-    /// The values.
-    type Value;
-    /// Gives all entries by value.
-    fn entries(self) -> impl Iterator<Item = (Self::Key, Self::Value)> + 'static;
-}
-
-macro_rules! list {
-    ($([$($generic:tt)*] $List:ty),+) => { $(
-        impl<$($generic)*> Collection for $List {
-            type Key = usize;
-            type Value = T;
-
-            fn entries(self) -> impl Iterator<Item = (usize, T)> + 'static {
-                self.into_iter().enumerate()
-            }
-        }
-    )+ };
-}
-
-list!([T: 'static] Vec<T>, [T: 'static] VecDeque<T>, [T: 'static, const N: usize] [T; N]);
-
-impl<K: 'static, V: 'static> Collection for BTreeMap<K, V> {
-    type Key = K;
-    type Value = V;
-
-    fn entries(self) -> impl Iterator<Item = (K, V)> + 'static {
-        self.into_iter()
-    }
-}
-
-impl<K: 'static, V: 'static, S: 'static> Collection for HashMap<K, V, S> {
-    type Key = K;
-    type Value = V;
-
-    fn entries(self) -> impl Iterator<Item = (K, V)> + 'static {
-        self.into_iter()
-    }
-}
-
-/// A shared list, read without copying it.
-impl<T: Clone + 'static> Collection for Arc<[T]> {
-    type Key = usize;
-    type Value = T;
-
-    fn entries(self) -> impl Iterator<Item = (usize, T)> + 'static {
-        (0..self.len()).map(move |index| (index, self[index].clone()))
     }
 }

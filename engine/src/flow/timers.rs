@@ -1,81 +1,243 @@
-//! Time limits of steps (FTN12 §2.2.2 `setTimeout`).
+//! Timers of steps: time limits (FTN12 §2.2.2 `setTimeout`) and waits for a point in time.
 
+use std::cmp::Reverse;
+use std::mem;
 use std::time::Duration;
 
 use super::AsyncSteps;
+use super::drive::Next;
+use super::level::{SlotId, index};
+use crate::args::Args;
+use crate::codes;
+use crate::error::{Error, Fault};
 use crate::time::Time;
 
-/// The armed limits of a flow, unordered: a flow has a handful at most.
+/// The armed timers of a flow, in a binary heap: the next one to expire comes first.
 #[derive(Default)]
-pub(super) struct Timers(Vec<Timer>);
+pub(super) struct Timers {
+    heap: Vec<Timer>,
+    /// Where in the heap each timer is, by its name; anything where the name is free.
+    positions: Vec<u32>,
+    free: Vec<SlotId>,
+}
 
+#[derive(Clone, Copy)]
 struct Timer {
     at: Time,
     strand: u32,
     depth: u32,
+    purpose: Purpose,
+    id: SlotId,
+}
+
+/// The timers of one step, one for each purpose.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct StepTimers([Option<SlotId>; 2]);
+
+/// What happens when the time has come; of two timers of a step, waking up comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Purpose {
+    /// The step completes.
+    WakeUp,
+    /// `Timeout` is raised.
+    Limit,
+}
+
+impl StepTimers {
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == [None; 2]
+    }
+
+    fn of(&mut self, purpose: Purpose) -> &mut Option<SlotId> {
+        &mut self.0[purpose as usize]
+    }
+}
+
+impl Timer {
+    /// Of those that expire together the innermost comes first.
+    fn order(&self) -> (Time, Reverse<u32>, Purpose) {
+        (self.at, Reverse(self.depth), self.purpose)
+    }
 }
 
 impl Timers {
-    /// When the next limit expires.
+    /// When the next timer expires.
     pub(super) fn earliest(&self) -> Option<Time> {
-        self.0.iter().map(|timer| timer.at).min()
+        self.heap.first().map(|timer| timer.at)
     }
 
-    fn set(&mut self, at: Time, strand: u32, depth: u32) {
-        match self.find(strand, depth) {
-            Some(index) => self.0[index].at = at,
-            None => self.0.push(Timer { at, strand, depth }),
+    fn insert(&mut self, at: Time, strand: u32, depth: u32, purpose: Purpose) -> SlotId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.positions.push(0);
+            SlotId::new(self.positions.len() - 1)
+        });
+        self.heap.push(Timer { at, strand, depth, purpose, id });
+        self.rise(self.heap.len() - 1);
+        id
+    }
+
+    fn remove(&mut self, id: SlotId) {
+        self.take(self.positions[id.slot()] as usize);
+    }
+
+    fn pop_expired(&mut self, now: Time) -> Option<Timer> {
+        let expired = self.earliest()? <= now;
+        expired.then(|| self.take(0))
+    }
+
+    fn take(&mut self, at: usize) -> Timer {
+        let timer = self.heap.swap_remove(at);
+        self.free.push(timer.id);
+        if at < self.heap.len() {
+            // the last one took the place, and may belong above or below it
+            self.sink(at);
+            self.rise(at);
         }
+        timer
     }
 
-    fn unset(&mut self, strand: u32, depth: u32) {
-        if let Some(index) = self.find(strand, depth) {
-            self.0.swap_remove(index);
+    fn rise(&mut self, mut at: usize) {
+        while at > 0 {
+            let above = (at - 1) / 2;
+            if self.heap[above].order() <= self.heap[at].order() {
+                break;
+            }
+            self.swap(above, at);
+            at = above;
         }
+        self.note(at);
     }
 
-    /// Takes the limit that expired first, the innermost of several, and gives its strand and
-    /// depth.
-    fn pop_expired(&mut self, now: Time) -> Option<(u32, u32)> {
-        let expired = self.0.iter().enumerate().filter(|(_, timer)| timer.at <= now);
-        let (index, _) =
-            expired.min_by_key(|(_, timer)| (timer.at, std::cmp::Reverse(timer.depth)))?;
-        let timer = self.0.swap_remove(index);
-        Some((timer.strand, timer.depth))
+    fn sink(&mut self, mut at: usize) {
+        loop {
+            let below =
+                [2 * at + 1, 2 * at + 2].into_iter().filter(|below| *below < self.heap.len());
+            let first = below.min_by_key(|below| self.heap[*below].order());
+            let Some(first) =
+                first.filter(|first| self.heap[*first].order() < self.heap[at].order())
+            else {
+                break;
+            };
+            self.swap(first, at);
+            at = first;
+        }
+        self.note(at);
     }
 
-    fn find(&self, strand: u32, depth: u32) -> Option<usize> {
-        self.0.iter().position(|timer| timer.strand == strand && timer.depth == depth)
+    fn swap(&mut self, one: usize, other: usize) {
+        self.heap.swap(one, other);
+        self.note(one);
+        self.note(other);
+    }
+
+    fn note(&mut self, at: usize) {
+        self.positions[self.heap[at].id.slot()] = index(at);
     }
 }
 
 impl AsyncSteps {
-    /// Arms the limit of the running step, replacing an earlier one.
-    pub(super) fn arm_timer(&mut self, after: Duration) {
-        let (strand, depth) = (self.active(), self.strand.depth());
-        let at = self.now + after;
-        self.more().timers.set(at, strand, depth);
-        self.strand.top.flags.timed = true;
+    /// Limits the time of the running step, replacing an earlier limit.
+    pub(super) fn arm_limit(&mut self, after: Duration) {
+        self.arm_timer(self.now + after, Purpose::Limit);
     }
 
-    pub(super) fn disarm_timer(&mut self) {
-        if self.strand.top.flags.timed {
-            self.strand.top.flags.timed = false;
-            let (strand, depth) = (self.active(), self.strand.depth());
-            self.more().timers.unset(strand, depth);
+    /// Has the running step complete at a point in time, replacing an earlier one.
+    pub(super) fn arm_wake_up(&mut self, at: Time) {
+        self.arm_timer(at, Purpose::WakeUp);
+    }
+
+    fn arm_timer(&mut self, at: Time, purpose: Purpose) {
+        let (strand, depth) = (self.active(), self.strand.depth());
+        let before = self.strand.top.timers.of(purpose).take();
+        let timers = &mut self.more().timers;
+        if let Some(before) = before {
+            timers.remove(before);
+        }
+        let id = timers.insert(at, strand, depth, purpose);
+        *self.strand.top.timers.of(purpose) = Some(id);
+    }
+
+    pub(super) fn disarm_timers(&mut self) {
+        let armed = mem::take(&mut self.strand.top.timers);
+        if !armed.is_empty()
+            && let Some(more) = &mut self.more
+        {
+            for id in armed.0.into_iter().flatten() {
+                more.timers.remove(id);
+            }
         }
     }
 
-    /// Makes the strand of the next expired limit the active one.
-    pub(super) fn activate_expired(&mut self) -> bool {
-        let Some(more) = &mut self.more else { return false };
-        let Some((strand, depth)) = more.timers.pop_expired(self.now) else { return false };
-        self.activate(strand);
-        let timed = match self.strand.frames.get_mut(depth as usize) {
-            Some(frame) => frame,
-            None => &mut self.strand.top,
-        };
-        timed.flags.timed = false;
-        true
+    /// Wakes up or fails the step of each timer that expired; gives the error that ended the flow
+    /// if one did.
+    pub(super) fn expire_timers(&mut self) -> Option<Error> {
+        while let Some(more) = &mut self.more
+            && let Some(timer) = more.timers.pop_expired(self.now)
+        {
+            if !self.activate(timer.strand) {
+                continue;
+            }
+            let frames = &mut self.strand.frames;
+            let step = frames.get_mut(timer.depth as usize).unwrap_or(&mut self.strand.top);
+            *step.timers.of(timer.purpose) = None;
+            let next = match timer.purpose {
+                Purpose::Limit => self.unwind(Fault::Error(Error::new(codes::TIMEOUT))),
+                Purpose::WakeUp => self.wake_up(timer.depth),
+            };
+            if let Next::Failed(error) = next {
+                return Some(error);
+            }
+        }
+        None
+    }
+
+    /// Completes the step at this depth, unless it waits for sub-steps: then they complete it.
+    fn wake_up(&mut self, depth: u32) -> Next {
+        if self.strand.depth() == depth && self.strand.top_waits() {
+            return self.complete_waiting(Args::none());
+        }
+        Next::Wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_epoch(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn timers_expire_in_order_whatever_was_removed_between() {
+        let mut timers = Timers::default();
+        let mut armed: Vec<(u64, SlotId)> = Vec::new();
+        // a walk through the numbers up to 997 that looks like chance
+        for n in 1..500u64 {
+            let ms = n * 37 % 997;
+            armed.push((ms, timers.insert(at(ms), 0, 0, Purpose::Limit)));
+            if n % 3 == 0 {
+                let (_, id) = armed.swap_remove(usize::try_from(ms).unwrap() % armed.len());
+                timers.remove(id);
+            }
+        }
+        let mut expected: Vec<u64> = armed.iter().map(|(ms, _)| *ms).collect();
+        expected.sort_unstable();
+        assert_eq!(timers.earliest(), expected.first().map(|ms| at(*ms)));
+        assert!(timers.pop_expired(at(0)).is_none());
+        let popped = std::iter::from_fn(|| timers.pop_expired(at(1000)).map(|timer| timer.at));
+        assert_eq!(popped.collect::<Vec<_>>(), expected.into_iter().map(at).collect::<Vec<_>>());
+        assert_eq!(timers.earliest(), None);
+    }
+
+    #[test]
+    fn of_those_that_expire_together_the_innermost_comes_first_and_wakes_up_first() {
+        let mut timers = Timers::default();
+        for (depth, purpose) in [(0, Purpose::WakeUp), (1, Purpose::Limit), (1, Purpose::WakeUp)] {
+            timers.insert(at(5), 0, depth, purpose);
+        }
+        let popped = std::iter::from_fn(|| timers.pop_expired(at(5)));
+        let popped: Vec<_> = popped.map(|timer| (timer.depth, timer.purpose as usize)).collect();
+        assert_eq!(popped, [(1, 0), (1, 1), (0, 0)]);
     }
 }

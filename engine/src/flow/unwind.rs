@@ -11,7 +11,9 @@ use crate::observe::StepEnd;
 
 /// What an error handler decided.
 enum Handled {
-    Recovered,
+    Success,
+    /// Steps were added: they replace the failed one at its own level (FTN12 §1.2.1).
+    Steps,
     Replaced(Error),
     LeftLoop(crate::error::LoopEnd),
     Silent,
@@ -27,30 +29,26 @@ impl AsyncSteps {
                 Err(violation) => violation,
             },
         };
+        self.last_error = Some(error.clone());
         loop {
             if self.strand.top.flags.open {
                 self.abort_top();
                 match self.handle(&error) {
                     Handled::Silent => {}
-                    Handled::Replaced(with) => error = with,
-                    Handled::Recovered => {
-                        self.close_top(StepEnd::Success);
-                        self.strand.runnable = true;
-                        return Next::Step;
-                    }
+                    Handled::Replaced(with) => error = self.replace_error(with),
+                    Handled::Success => return self.recover(),
+                    Handled::Steps if self.outlives_its_end() => return self.resume(),
+                    Handled::Steps => return self.recover(),
                     Handled::LeftLoop(end) => match self.unwind_loop(&end) {
                         Ok(next) => return next,
-                        Err(violation) => error = violation,
+                        Err(violation) => error = self.replace_error(violation),
                     },
                 }
-                if self.strand.top.flags.open {
-                    self.close_top(StepEnd::Error(&error));
-                }
+                self.close_top(StepEnd::Error(&error));
             }
             if !self.strand.ascend() {
                 if self.active() == 0 {
                     self.strand.pending.clear();
-                    self.last_error = Some(error.clone());
                     return Next::Failed(error);
                 }
                 self.leave_branch();
@@ -58,9 +56,29 @@ impl AsyncSteps {
         }
     }
 
+    fn replace_error(&mut self, error: Error) -> Error {
+        self.last_error = Some(error.clone());
+        error
+    }
+
+    /// Whether the step on top stays around the steps that replace it: they may use what it made
+    /// with `stack`, and the step of a parallel branch stays the only one without a result.
+    fn outlives_its_end(&self) -> bool {
+        self.strand.top.values.is_some() || self.strand.is_branch_step()
+    }
+
+    fn recover(&mut self) -> Next {
+        self.close_top(StepEnd::Success);
+        self.resume()
+    }
+
+    fn resume(&mut self) -> Next {
+        self.strand.runnable = true;
+        Next::Step
+    }
+
     /// Calls the error handler of the step on top, once ever.
     fn handle(&mut self, error: &Error) -> Handled {
-        self.last_error = Some(error.clone());
         let base = self.strand.top.base();
         self.strand.args = Args::none();
         let result = if let Some(handler) = self.strand.top.handler.take() {
@@ -78,7 +96,7 @@ impl AsyncSteps {
             return Handled::Silent;
         };
         let handled = self.handled(result, base);
-        if !matches!(handled, Handled::Recovered) {
+        if !matches!(handled, Handled::Success | Handled::Steps) {
             self.strand.args = Args::none();
             self.strand.pending.truncate(base);
         }
@@ -93,11 +111,10 @@ impl AsyncSteps {
             };
         }
         if self.completed {
-            Handled::Recovered
+            Handled::Success
         } else if self.strand.pending.len() > base {
-            // the steps replace the failed one at its own level (FTN12 §1.2.1)
             self.strand.seal(base);
-            Handled::Recovered
+            Handled::Steps
         } else {
             Handled::Silent
         }
@@ -106,7 +123,7 @@ impl AsyncSteps {
     /// The abnormal end of the step on top, up to its error handler: timer, branches or future,
     /// cancel handler, pending sub-steps.
     pub(super) fn abort_top(&mut self) {
-        self.disarm_timer();
+        self.disarm_timers();
         self.close_wait();
         self.cancel_branches();
         self.abort_alone();
@@ -114,7 +131,7 @@ impl AsyncSteps {
 
     /// [`abort_top`](Self::abort_top) for a step without branches.
     pub(super) fn abort_alone(&mut self) {
-        self.disarm_timer();
+        self.disarm_timers();
         self.close_wait();
         if let Kind::Await(future) = mem::replace(&mut self.strand.top.kind, Kind::Step) {
             drop(future);

@@ -5,13 +5,14 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::AsyncSteps;
+use super::level::SlotId;
 
 /// Names a value made with [`AsyncSteps::stack`]: copy it into the closures of sub-steps.
 ///
 /// The value is read with [`AsyncSteps::value`] or, where its absence would be a bug, by
 /// indexing: `asi[total] += 1`.
 pub struct Stack<T> {
-    index: u32,
+    id: SlotId,
     generation: u32,
     of: PhantomData<fn() -> T>,
 }
@@ -26,7 +27,7 @@ impl<T> Copy for Stack<T> {}
 
 impl<T> fmt::Debug for Stack<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stack({})", self.index)
+        write!(f, "Stack({})", self.id.slot())
     }
 }
 
@@ -34,39 +35,39 @@ impl<T> fmt::Debug for Stack<T> {
 #[derive(Default)]
 pub(super) struct Values {
     slots: Vec<Slot>,
-    free: Vec<u32>,
+    free: Vec<SlotId>,
 }
 
 struct Slot {
     value: Option<Box<dyn Any>>,
     generation: u32,
-    before: Option<u32>,
+    before: Option<SlotId>,
 }
 
 impl Values {
-    fn insert(&mut self, value: Box<dyn Any>, before: Option<u32>) -> (u32, u32) {
-        if let Some(index) = self.free.pop()
-            && let Some(slot) = self.slots.get_mut(index as usize)
+    /// Gives where the value is, and how often the slot was used before.
+    fn insert(&mut self, value: Box<dyn Any>, before: Option<SlotId>) -> (SlotId, u32) {
+        if let Some(id) = self.free.pop()
+            && let Some(slot) = self.slots.get_mut(id.slot())
         {
             slot.value = Some(value);
             slot.before = before;
-            return (index, slot.generation);
+            return (id, slot.generation);
         }
-        let index = super::level::index(self.slots.len());
         self.slots.push(Slot { value: Some(value), generation: 0, before });
-        (index, 0)
+        (SlotId::new(self.slots.len() - 1), 0)
     }
 
     /// Takes the newest value of a step; gives the value and the one made before it.
-    fn remove(&mut self, index: u32) -> (Option<Box<dyn Any>>, Option<u32>) {
-        let Some(slot) = self.slots.get_mut(index as usize) else { return (None, None) };
+    fn remove(&mut self, id: SlotId) -> (Option<Box<dyn Any>>, Option<SlotId>) {
+        let Some(slot) = self.slots.get_mut(id.slot()) else { return (None, None) };
         slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(index);
+        self.free.push(id);
         (slot.value.take(), slot.before.take())
     }
 
     fn slot<T>(&self, name: Stack<T>) -> Option<&Slot> {
-        self.slots.get(name.index as usize).filter(|slot| slot.generation == name.generation)
+        self.slots.get(name.id.slot()).filter(|slot| slot.generation == name.generation)
     }
 }
 
@@ -88,9 +89,9 @@ impl AsyncSteps {
     /// ```
     pub fn stack<T: 'static>(&mut self, value: T) -> Stack<T> {
         let before = self.strand.top.values;
-        let (index, generation) = self.more().values.insert(Box::new(value), before);
-        self.strand.top.values = Some(index);
-        Stack { index, generation, of: PhantomData }
+        let (id, generation) = self.more().values.insert(Box::new(value), before);
+        self.strand.top.values = Some(id);
+        Stack { id, generation, of: PhantomData }
     }
 
     /// Reads a value made with [`stack`](Self::stack); `None` after its step ended.
@@ -105,13 +106,13 @@ impl AsyncSteps {
     pub fn value_mut<T: 'static>(&mut self, name: Stack<T>) -> Option<&mut T> {
         let values = &mut self.more.as_mut()?.values;
         values.slot(name)?;
-        values.slots.get_mut(name.index as usize)?.value.as_mut()?.downcast_mut()
+        values.slots.get_mut(name.id.slot())?.value.as_mut()?.downcast_mut()
     }
 
     /// Drops the values of the innermost step, the newest first.
     pub(super) fn drop_values(&mut self) {
-        while let Some(index) = self.strand.top.values {
-            let (value, before) = self.more().values.remove(index);
+        while let Some(id) = self.strand.top.values {
+            let (value, before) = self.more().values.remove(id);
             self.strand.top.values = before;
             drop(value);
         }

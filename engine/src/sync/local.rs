@@ -1,5 +1,8 @@
 //! Synchronisation objects for flows on one event loop.
 
+mod limiter;
+mod throttle;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -9,6 +12,9 @@ use crate::codes;
 use crate::completion::Completion;
 use crate::error::StepResult;
 use crate::flow::{AsyncSteps, Identity};
+
+pub use limiter::Limiter;
+pub use throttle::Throttle;
 
 /// A mutex for flows on one event loop (FTN12 §2.3). Cloning shares it.
 ///

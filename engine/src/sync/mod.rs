@@ -1,10 +1,13 @@
 //! Synchronisation (FTN12 §1.11): the protocol, and who holds, who waits, and who is next.
 //!
-//! The accounting lives in pure machines ([`mutex::Queue`]); whoever carries them, an actor or one
-//! event loop, implements [`ISync`] on a handle.
+//! The accounting lives in pure machines ([`mutex::Queue`], [`throttle::Queue`]); whoever carries
+//! them, an actor or one event loop, implements [`ISync`] on a handle.
 
+pub mod limiter;
+mod line;
 mod local;
 pub mod mutex;
+pub mod throttle;
 
 use std::fmt;
 
@@ -14,7 +17,7 @@ use crate::flow::AsyncSteps;
 use crate::flow::level::{Body, Entry, Handler};
 use crate::place::Place;
 
-pub use local::Mutex;
+pub use local::{Limiter, Mutex, Throttle};
 
 /// An object that steps can synchronise against (FTN12 §1.11.3, `ISync` of §2.1).
 ///
@@ -47,6 +50,18 @@ impl Section {
     ) -> Self {
         let handler = asi.take_own_handler();
         Self { body: Box::new(body), args, handler, place: asi.place() }
+    }
+
+    /// The section that has `protect` run this one: how one object protects inside of another.
+    ///
+    /// The error handler stays with the inner section.
+    #[must_use]
+    pub fn within<F>(self, asi: &AsyncSteps, protect: F) -> Self
+    where
+        F: FnOnce(&mut AsyncSteps, Self) -> StepResult + 'static,
+    {
+        let body = Box::new(move |asi: &mut AsyncSteps, _: Args| protect(asi, self));
+        Self { body, args: Args::none(), handler: None, place: asi.place() }
     }
 
     /// Runs the section here and now, as part of the running step.

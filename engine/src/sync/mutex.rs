@@ -1,10 +1,11 @@
 //! The accounting of `Mutex` (FTN12 §1.11.1, §2.3): who is inside, who waits, and who is next.
 
-use std::collections::VecDeque;
-
 use smallvec::SmallVec;
 
+use super::line::Line;
 use crate::flow::Identity;
+
+pub use super::line::Ticket;
 
 /// Limits of a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +31,7 @@ impl Default for Options {
 pub struct Queue<W> {
     options: Options,
     inside: SmallVec<[Holder; 1]>,
-    waiting: VecDeque<Waiter<W>>,
-    tickets: u64,
+    waiting: Line<(Identity, W)>,
 }
 
 #[derive(Debug)]
@@ -40,24 +40,13 @@ struct Holder {
     entries: u32,
 }
 
-#[derive(Debug)]
-struct Waiter<W> {
-    ticket: Ticket,
-    identity: Identity,
-    tell: W,
-}
-
-/// Names a place in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
-
-/// The answer to [`Queue::lock`].
+/// The answer to [`Queue::lock`], of a mutex or a throttle.
 #[expect(clippy::exhaustive_enums, reason = "whoever carries the queue must handle every answer")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// The section may be entered.
     Entered,
-    /// The owner waits in the queue until [`Queue::unlock`] or [`Queue::withdraw`] gives its turn.
+    /// The owner waits in the queue until its turn comes or it gives up its place.
     Queued(Ticket),
     /// The queue is full: `DefenseRejected` (FTN12 §1.11.6).
     Rejected,
@@ -68,7 +57,7 @@ impl<W> Queue<W> {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let options = Options { max: options.max.max(1), ..options };
-        Self { options, inside: SmallVec::new(), waiting: VecDeque::new(), tickets: 0 }
+        Self { options, inside: SmallVec::new(), waiting: Line::new(options.max_queue) }
     }
 
     /// Enters if that needs no waiting; says whether it did.
@@ -90,14 +79,7 @@ impl<W> Queue<W> {
         if self.enter(identity) {
             return Lock::Entered;
         }
-        let full = |max: u32| self.waiting.len() >= max as usize;
-        if self.options.max_queue.is_some_and(full) {
-            return Lock::Rejected;
-        }
-        let ticket = Ticket(self.tickets);
-        self.tickets += 1;
-        self.waiting.push_back(Waiter { ticket, identity, tell: tell() });
-        Lock::Queued(ticket)
+        self.waiting.join(|| (identity, tell())).map_or(Lock::Rejected, Lock::Queued)
     }
 
     /// Leaves once. Gives the next owner, which is inside from now on, if that freed a place.
@@ -116,9 +98,7 @@ impl<W> Queue<W> {
 
     /// Gives up a place in the queue; `false` if the ticket is not in the queue any more.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
-        // tickets grow from front to back
-        let at = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket);
-        at.is_ok_and(|at| self.waiting.remove(at).is_some())
+        self.waiting.withdraw(ticket).is_some()
     }
 
     /// How many owners are inside.
@@ -141,7 +121,7 @@ impl<W> Queue<W> {
         if !self.has_room() {
             return None;
         }
-        let Waiter { identity, tell, .. } = self.waiting.pop_front()?;
+        let (identity, tell) = self.waiting.next()?;
         self.inside.push(Holder { identity, entries: 1 });
         Some((identity, tell))
     }

@@ -1,0 +1,389 @@
+//! What steps cost: each workload beside the same work as direct calls through boxed closures.
+//!
+//! The targets come from the best of the C++ and JavaScript implementations on this kind of
+//! machine, in nanoseconds per instance or iteration.
+
+mod support;
+
+use std::cell::{Cell, RefCell};
+use std::hint::black_box;
+use std::rc::Rc;
+use std::task::Waker;
+
+use asyncsteps::sync::Mutex;
+use asyncsteps::{Completion, Execution, Flow, Progress, Template, Time};
+use criterion::{BatchSize, Criterion};
+use support::Table;
+
+const GROUP: &str = "step_cost";
+
+/// Roots that wait at the same time.
+const ROOTS: u32 = 30_000;
+
+/// Iterations of a loop.
+const ITERATIONS: u32 = 1_000;
+
+/// A workload, the same by hand, and how many instances or iterations one run has.
+struct Workload {
+    id: &'static str,
+    run: fn(&Fixture),
+    by_hand: fn(&Fixture),
+    per: u32,
+    target: &'static str,
+}
+
+/// What workloads share, so that making it is not measured.
+struct Fixture {
+    ten: Template,
+    mutex: Mutex,
+}
+
+const WORKLOADS: [Workload; 8] = [
+    Workload { id: "simple", run: simple, by_hand: simple_by_hand, per: 1, target: "30 (JS 69)" },
+    Workload { id: "ten steps", run: ten, by_hand: ten_by_hand, per: 1, target: "150 (C++ 563)" },
+    Workload {
+        id: "template of ten",
+        run: template,
+        by_hand: template_by_hand,
+        per: 1,
+        target: "110 (C++ 501)",
+    },
+    Workload {
+        id: "nested adds",
+        run: nested,
+        by_hand: nested_by_hand,
+        per: 1,
+        target: "75 (248)",
+    },
+    Workload {
+        id: "error, recovered",
+        run: error,
+        by_hand: error_by_hand,
+        per: 1,
+        target: "90 (4508)",
+    },
+    Workload {
+        id: "parallel of three",
+        run: parallel,
+        by_hand: parallel_by_hand,
+        per: 1,
+        target: "220 (3687)",
+    },
+    Workload {
+        id: "repeat, per iteration",
+        run: repeat,
+        by_hand: repeat_by_hand,
+        per: ITERATIONS,
+        target: "6 (12)",
+    },
+    Workload {
+        id: "sync, free mutex",
+        run: sync,
+        by_hand: sync_by_hand,
+        per: 1,
+        target: "70 (472)",
+    },
+];
+
+const WAITING: &str = "waiting, per root";
+const WAIT_LOOP: &str = "wait loop, per iteration";
+
+fn main() {
+    let fixture = Fixture { ten: template_of_ten(), mutex: Mutex::default() };
+    let mut criterion = Criterion::default().configure_from_args();
+    let mut group = criterion.benchmark_group(GROUP);
+    for workload in &WORKLOADS {
+        group.bench_function(workload.id, |bench| bench.iter(|| (workload.run)(&fixture)));
+        group.bench_function(by_hand(workload.id), |bench| {
+            bench.iter(|| (workload.by_hand)(&fixture));
+        });
+    }
+    group.bench_function(WAITING, |bench| bench.iter(|| waiting(ROOTS)));
+    group.bench_function(by_hand(WAITING), |bench| bench.iter(|| waiting_by_hand(ROOTS)));
+    group.bench_function(WAIT_LOOP, |bench| {
+        bench.iter_batched_ref(|| Loopers::new(ROOTS), Loopers::round, BatchSize::LargeInput);
+    });
+    group.bench_function(by_hand(WAIT_LOOP), |bench| {
+        bench.iter_batched_ref(
+            || HandLoopers::new(ROOTS),
+            HandLoopers::round,
+            BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+    criterion.final_summary();
+    report(&fixture);
+}
+
+fn by_hand(id: &str) -> String {
+    format!("{id} by hand")
+}
+
+fn report(fixture: &Fixture) {
+    let mut table = Table::new(GROUP);
+    for Workload { id, run, per, target, .. } in &WORKLOADS {
+        table.time(GROUP, id, Some(&by_hand(id)), *per, target);
+        let heap = allocation_counter::measure(|| run(fixture));
+        table.count(&format!("{id}: allocations"), heap.count_total as f64, "", "");
+        table.count(&format!("{id}: allocated"), heap.bytes_total as f64, "bytes", "");
+    }
+    table.time(GROUP, WAITING, Some(&by_hand(WAITING)), ROOTS, "200 (1016)");
+    table.time(GROUP, WAIT_LOOP, Some(&by_hand(WAIT_LOOP)), ROOTS, "90 (255)");
+    let (mut kept, slot) = (None, Slot::default());
+    let heap = allocation_counter::measure(|| kept = Some(Box::new(waiting_root(&slot))));
+    table.count("waiting flow, two queued: heap", heap.bytes_current as f64, "bytes", "384");
+    table.count("waiting flow, two queued: allocations", heap.count_current as f64, "", "3");
+    table.finish();
+    drop(kept);
+}
+
+/// Runs a flow that never waits.
+fn finish(flow: Flow) {
+    let mut execution = flow.execute();
+    while !matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Done(_)) {}
+}
+
+fn simple(_: &Fixture) {
+    let mut flow = Flow::new();
+    flow.add(|_, ()| {});
+    finish(flow);
+}
+
+type Call = Box<dyn FnOnce(&Cell<u64>)>;
+type SharedCall = Box<dyn Fn(&Cell<u64>)>;
+
+/// Calls boxed closures one after the other.
+fn call_all(calls: Vec<Call>) {
+    let cell = Cell::new(0);
+    for call in calls {
+        call(&cell);
+    }
+    black_box(cell.get());
+}
+
+fn bump(cell: &Cell<u64>) {
+    cell.set(cell.get() + 1);
+}
+
+fn simple_by_hand(_: &Fixture) {
+    call_all(vec![Box::new(bump)]);
+}
+
+fn ten(_: &Fixture) {
+    let mut flow = Flow::new();
+    for _ in 0..10 {
+        flow.add(|_, ()| {});
+    }
+    finish(flow);
+}
+
+fn ten_by_hand(_: &Fixture) {
+    call_all((0..10).map(|_| Box::new(bump) as Call).collect());
+}
+
+fn template_of_ten() -> Template {
+    Template::build(|asi| {
+        for _ in 0..10 {
+            asi.add(|_, ()| {});
+        }
+    })
+}
+
+fn template(fixture: &Fixture) {
+    finish(fixture.ten.flow());
+}
+
+fn template_by_hand(_: &Fixture) {
+    thread_local! {
+        static CALLS: Vec<SharedCall> = (0..10).map(|_| Box::new(bump) as SharedCall).collect();
+    }
+    CALLS.with(|calls| {
+        let cell = Cell::new(0);
+        calls.iter().for_each(|call| call(&cell));
+        black_box(cell.get());
+    });
+}
+
+fn nested(_: &Fixture) {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.add(|asi, ()| {
+            asi.add(|_, ()| {});
+        });
+    });
+    finish(flow);
+}
+
+fn nested_by_hand(_: &Fixture) {
+    call_all(vec![Box::new(|cell| {
+        let middle: Call = Box::new(|cell| {
+            let inner: Call = Box::new(bump);
+            inner(cell);
+        });
+        middle(cell);
+    })]);
+}
+
+fn error(_: &Fixture) {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| asi.error("Failed", "on purpose")).on_error(|asi, error| {
+        match error.code() {
+            "Failed" => asi.success(()),
+            _ => Ok(()),
+        }
+    });
+    finish(flow);
+}
+
+fn error_by_hand(_: &Fixture) {
+    type Failing = Box<dyn FnOnce() -> Result<(), Box<(&'static str, &'static str)>>>;
+    let call: Failing = Box::new(|| Err(Box::new(("Failed", "on purpose"))));
+    let handler: Box<dyn FnOnce(&str) -> bool> = Box::new(|code| code == "Failed");
+    if let Err(error) = black_box(call)() {
+        black_box(handler)(error.0);
+    }
+}
+
+fn parallel(_: &Fixture) {
+    let mut flow = Flow::new();
+    flow.parallel(|p| {
+        p.add(|_, ()| {});
+        p.add(|_, ()| {});
+        p.add(|_, ()| {});
+    });
+    flow.add(|_, ()| {});
+    finish(flow);
+}
+
+fn parallel_by_hand(_: &Fixture) {
+    call_all((0..4).map(|_| Box::new(bump) as Call).collect());
+}
+
+fn repeat(_: &Fixture) {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        let mut sum = 0;
+        asi.repeat(ITERATIONS as usize, move |_, i| {
+            sum = black_box(sum + i);
+        });
+    });
+    finish(flow);
+}
+
+fn repeat_by_hand(_: &Fixture) {
+    let mut sum = 0;
+    let mut body: Box<dyn FnMut(usize)> = Box::new(move |i| sum = black_box(sum + i));
+    for i in 0..ITERATIONS as usize {
+        black_box(&mut body)(i);
+    }
+}
+
+fn sync(fixture: &Fixture) {
+    let mut flow = Flow::new();
+    flow.sync(&fixture.mutex, |_, ()| {});
+    finish(flow);
+}
+
+fn sync_by_hand(_: &Fixture) {
+    let lock = Rc::new(RefCell::new(0u64));
+    let shared = Rc::clone(&lock);
+    let call: Box<dyn FnOnce()> = Box::new(move || *shared.borrow_mut() += 1);
+    black_box(call)();
+    black_box(&lock);
+}
+
+/// Where a waiting root leaves its completion.
+type Slot = Rc<RefCell<Option<Completion>>>;
+
+/// A root whose first step waits, with two more steps queued.
+fn waiting_root(slot: &Slot) -> Execution {
+    let slot = Rc::clone(slot);
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        *slot.borrow_mut() = Some(asi.wait_external());
+    });
+    flow.add(|asi, n: i32| asi.success(n - 1));
+    flow.add(|_, n: i32| {
+        black_box(n);
+    });
+    let mut execution = flow.execute();
+    assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+    execution
+}
+
+/// All roots wait; then each is completed from outside and runs to its end.
+fn waiting(roots: u32) {
+    let waiting: Vec<(Execution, Slot)> = (0..roots)
+        .map(|_| {
+            let slot = Slot::default();
+            (waiting_root(&slot), slot)
+        })
+        .collect();
+    for (mut execution, slot) in waiting {
+        let completion = slot.take().expect("it waits");
+        completion.success(1).expect("it still waits");
+        assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Done(_)));
+    }
+}
+
+fn waiting_by_hand(roots: u32) {
+    type Resume = Box<dyn FnOnce(i32) -> i32>;
+    let waiting: Vec<Resume> = (0..roots).map(|_| Box::new(|n| n - 1) as Resume).collect();
+    for resume in waiting {
+        black_box(resume(1));
+    }
+}
+
+/// Roots in endless loops, each iteration one wait and one receiving step.
+struct Loopers(Vec<(Execution, Slot)>);
+
+impl Loopers {
+    fn new(roots: u32) -> Self {
+        let looper = |_| {
+            let slot = Slot::default();
+            let inside = Rc::clone(&slot);
+            let mut flow = Flow::new();
+            flow.add(move |asi, ()| {
+                asi.make_loop(move |asi| {
+                    let inside = Rc::clone(&inside);
+                    asi.add(move |asi, ()| {
+                        *inside.borrow_mut() = Some(asi.wait_external());
+                    });
+                    asi.add(|_, n: i32| {
+                        black_box(n);
+                    });
+                });
+            });
+            let mut execution = flow.execute();
+            assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+            (execution, slot)
+        };
+        Self((0..roots).map(looper).collect())
+    }
+
+    /// Resumes each root once.
+    fn round(&mut self) {
+        for (execution, slot) in &mut self.0 {
+            let completion = slot.take().expect("it waits");
+            completion.success(1).expect("it still waits");
+            assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+        }
+    }
+}
+
+/// The same as boxed state machines.
+struct HandLoopers(Vec<Box<dyn FnMut(i32)>>);
+
+impl HandLoopers {
+    fn new(roots: u32) -> Self {
+        let looper = |_| {
+            let mut sum = 0;
+            Box::new(move |n| sum = black_box(sum + n)) as Box<dyn FnMut(i32)>
+        };
+        Self((0..roots).map(looper).collect())
+    }
+
+    fn round(&mut self) {
+        self.0.iter_mut().for_each(|resume| resume(1));
+    }
+}

@@ -1,0 +1,111 @@
+//! Templates share their steps and copy their state (FTN12 §1.5, §2.2.1 `copyFrom`).
+
+use asyncsteps::{AsyncSteps, Flow, Template, TemplateSteps, run_to_end};
+
+use crate::support::code;
+
+fn count(asi: &mut AsyncSteps, _: ()) {
+    *asi.state_mut().get_mut::<u32>("count").expect("from the template") += 1;
+}
+
+fn counting(asi: &mut TemplateSteps) {
+    asi.state().set("count", 0u32);
+    asi.add(count);
+    asi.add(|asi, ()| asi.success(asi.state().get::<u32>("count").copied().unwrap_or(99)));
+}
+
+#[test]
+fn instances_never_see_the_state_of_each_other() {
+    let template = Template::build(counting);
+    let mut changed = template.flow();
+    changed.state_mut().set("count", 10u32);
+    assert_eq!(run_to_end::<u32>(template.flow()).expect("nothing fails"), 1);
+    assert_eq!(run_to_end::<u32>(changed).expect("nothing fails"), 11);
+    assert_eq!(run_to_end::<u32>(template.flow()).expect("nothing fails"), 1);
+}
+
+#[test]
+fn a_template_runs_on_any_thread() {
+    let template = Template::build(counting);
+    let clone = template.clone();
+    let there = std::thread::spawn(move || run_to_end::<u32>(clone.flow()));
+    assert_eq!(there.join().expect("no panic").expect("nothing fails"), 1);
+    assert_eq!(run_to_end::<u32>(template.flow()).expect("nothing fails"), 1);
+}
+
+#[test]
+fn copying_inside_a_step_appends_sub_steps_in_order() {
+    let add = |n: u32| {
+        Template::build(move |asi| {
+            asi.state().set("copied", n);
+            asi.add(move |asi, total: u32| asi.success(total * 10 + n));
+        })
+    };
+    let (two, three) = (add(2), add(3));
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        asi.success_step(1u32);
+        asi.copy_from(&two);
+        asi.copy_from(&three);
+        asi.copy_from(&two);
+        asi.copy_from(&Template::build(|_| {}));
+        asi.add(|asi, total: u32| {
+            let copied = asi.state().get::<u32>("copied").copied();
+            asi.success((total, copied.unwrap_or_default()))
+        });
+    });
+    assert_eq!(run_to_end::<(u32, u32)>(flow).expect("nothing fails"), (1232, 2));
+}
+
+#[test]
+fn a_step_of_a_template_may_copy_its_own_template() {
+    let mut flow = Flow::new();
+    let template = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let depth = asi.state_mut().get_mut::<u32>("depth").expect("it was set");
+            *depth += 1;
+            if *depth < 500 {
+                let own = asi.state().get::<Template>("own").expect("it was set").clone();
+                asi.copy_from(&own);
+            }
+        });
+    });
+    flow.state_mut().set("depth", 0u32);
+    flow.state_mut().set("own", template.clone());
+    flow.copy_from(&template);
+    flow.add(|asi, ()| asi.success(asi.state().get::<u32>("depth").copied().unwrap_or(0)));
+    assert_eq!(run_to_end::<u32>(flow).expect("nothing fails"), 500);
+}
+
+#[test]
+fn handlers_of_a_template_run_once_per_failure_and_may_copy() {
+    let rescue = Template::build(|asi| {
+        asi.add(|asi, ()| asi.success("rescued"));
+    });
+    let template = Template::build(|asi| {
+        asi.add(|asi, ()| asi.error("First", ())).on_error(move |asi, _| asi.copy_from(&rescue));
+        asi.add(|asi, how: String| asi.error("Second", how)).on_error(|_, _| {});
+    });
+    for _ in 0..2 {
+        let error = run_to_end::<()>(template.flow()).expect_err("the second one fails");
+        assert_eq!((error.code(), error.info()), ("Second", Some("rescued")));
+    }
+}
+
+#[test]
+fn branches_of_a_template_fail_like_others() {
+    let template = Template::build(|asi| {
+        asi.parallel(|p| {
+            p.add(|_, ()| {});
+            p.add(|asi, ()| asi.error("MyError", ())).on_error(|asi, error| {
+                asi.state_mut().set("seen", error.code().to_owned());
+            });
+        })
+        .on_error(|asi, _| {
+            let seen = asi.state().get::<String>("seen").cloned();
+            asi.error("Seen", seen)
+        });
+    });
+    assert_eq!(code(template.flow()), "Seen");
+    assert_eq!(code(template.flow()), "Seen");
+}

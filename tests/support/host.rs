@@ -1,0 +1,160 @@
+//! An executor behind HTTP, in a thread of its own with an actix system of its own.
+
+use std::any::Any;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+
+use actix_web::dev::Extensions;
+use actix_web::{App, HttpServer};
+use asyncsteps_actors::executor::ExecutorHandle;
+use asyncsteps_actors::transport::http::FutoIn;
+use tokio::sync::oneshot;
+
+use crate::PATIENCE;
+use crate::client::Connection;
+
+/// A server that a test started; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Host {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The executor that it serves.
+    pub executor: ExecutorHandle,
+    /// The connections of its clients.
+    pub connections: Connections,
+    thread: Option<Stoppable<()>>,
+}
+
+impl Host {
+    /// Serves the executor that `make` gives inside of the new actix system.
+    #[must_use]
+    pub fn start(workers: usize, make: impl FnOnce() -> ExecutorHandle + Send + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let connections = Connections::default();
+        let counted = connections.clone();
+        let (ready, made) = mpsc::channel();
+        let thread = Stoppable::start(move |stopped| async move {
+            let executor = make();
+            ready.send(executor.clone()).expect("the test waits");
+            serve(listener, workers, executor, counted, stopped).await;
+        });
+        let executor = made.recv_timeout(PATIENCE).expect("an executor");
+        Self { address, executor, connections, thread: Some(thread) }
+    }
+}
+
+impl Host {
+    /// Waits until this many requests are in flight. There is no event to wait for, so it looks
+    /// again and again, with a round trip to the server between two looks.
+    pub fn wait_for_in_flight(&self, count: usize) {
+        const LOOKS: usize = 100_000;
+        let mut client = Connection::open(self.address);
+        let mut looks = 0;
+        while self.executor.in_flight() != count {
+            assert!(looks < LOOKS, "{} requests are in flight", self.executor.in_flight());
+            client.send(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").receive();
+            looks += 1;
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let ended = self.thread.take().map(Stoppable::stop);
+        assert!(thread::panicking() || !matches!(ended, Some(Err(_))), "the server panicked");
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    workers: usize,
+    executor: ExecutorHandle,
+    connections: Connections,
+    stopped: oneshot::Receiver<()>,
+) {
+    let service = FutoIn::new("/ftn/", executor);
+    let server = HttpServer::new(move || App::new().service(service.clone()))
+        .workers(workers)
+        .h1_allow_half_closed(false)
+        .on_connect(move |_: &dyn Any, data: &mut Extensions| {
+            data.insert(connections.opened());
+        })
+        .disable_signals()
+        .listen(listener)
+        .expect("a listener")
+        .run();
+    let handle = server.handle();
+    let server = actix_rt::spawn(server);
+    // dropped with the test's handle, or told by it
+    let _ = stopped.await;
+    handle.stop(false).await;
+    server.await.expect("no panic").expect("no error of the server");
+}
+
+/// How many connections a server took, and how many of them are open.
+#[derive(Clone, Debug, Default)]
+pub struct Connections(Arc<(Mutex<Counts>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    taken: usize,
+    open: usize,
+}
+
+/// Lives as long as a connection.
+struct Open(Connections);
+
+impl Connections {
+    fn opened(&self) -> Open {
+        let mut counts = self.0.0.lock().expect("no panic");
+        counts.taken += 1;
+        counts.open += 1;
+        Open(self.clone())
+    }
+
+    /// Waits until the server took `count` connections, over all its time, and has closed them.
+    pub fn wait_for_the_end_of(&self, count: usize) {
+        let (counts, changed) = &*self.0;
+        let counts = counts.lock().expect("no panic");
+        let waited = changed
+            .wait_timeout_while(counts, PATIENCE, |counts| counts.taken < count || counts.open > 0);
+        let (counts, timeout) = waited.expect("no panic");
+        assert!(!timeout.timed_out(), "{counts:?} of {count}");
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let (counts, changed) = &*self.0.0;
+        counts.lock().expect("no panic").open -= 1;
+        changed.notify_all();
+    }
+}
+
+/// A thread with an actix system that runs until it is told to stop.
+#[derive(Debug)]
+pub(crate) struct Stoppable<T> {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<T>,
+}
+
+impl<T: Send + 'static> Stoppable<T> {
+    pub(crate) fn start<F>(main: impl FnOnce(oneshot::Receiver<()>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = T>,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("host".to_owned());
+        let thread = thread.spawn(move || actix_rt::System::new().block_on(main(stopped)));
+        Self { stop, thread: thread.expect("a thread") }
+    }
+
+    /// Tells it to stop and waits for its result.
+    pub(crate) fn stop(self) -> thread::Result<T> {
+        // it may have ended by itself, and tells below why
+        let _ = self.stop.send(());
+        self.thread.join()
+    }
+}

@@ -1,0 +1,20 @@
+//! What the tests of the workspace share.
+//!
+//! A library of its own and not a module, because each test uses another part of it. In reading
+//! order: [`client`] (HTTP as bytes), [`host`] (an executor behind HTTP in its own thread),
+//! [`shop`] (the demo, in process or as a program, and its database), [`conform`] (the interfaces
+//! under `tests/ifaces`, implemented), [`jobs`] (requests that wait until a test lets them go on).
+#![forbid(unsafe_code)]
+#![expect(clippy::missing_panics_doc, reason = "helpers of tests panic to fail the test")]
+
+pub mod client;
+pub mod conform;
+pub mod host;
+pub mod jobs;
+pub mod shop;
+
+use std::time::Duration;
+
+/// How long anything may take before a test fails instead of waiting on: far more than a loaded
+/// machine needs.
+pub const PATIENCE: Duration = Duration::from_secs(60);

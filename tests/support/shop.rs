@@ -1,0 +1,226 @@
+//! The demo shop, in process or as a program, and the books in its database.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, process, thread};
+
+use asyncsteps_actors::executor::Closed;
+use executor_demo::{Config, LogFormat, RunError};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::host::Stoppable;
+
+/// A shop that a test started; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Shop {
+    /// Where it listens.
+    pub address: SocketAddr,
+    thread: Option<Stoppable<Result<Closed, RunError>>>,
+}
+
+impl Shop {
+    /// Runs the whole demo on a database.
+    #[must_use]
+    pub fn start(data: &Data) -> Self {
+        let config = config(data);
+        let listener = TcpListener::bind(config.listen).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let thread = Stoppable::start(move |stopped| {
+            executor_demo::run(listener, config, async {
+                // dropped with the test's handle, or told by it
+                let _ = stopped.await;
+            })
+        });
+        Self { address, thread: Some(thread) }
+    }
+
+    /// Stops it gracefully and gives what became of the requests in flight.
+    #[must_use]
+    pub fn stop(mut self) -> Closed {
+        let thread = self.thread.take().expect("it was not stopped");
+        thread.stop().expect("no panic").expect("no error")
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        let ended = self.thread.take().map(Stoppable::stop);
+        assert!(thread::panicking() || !matches!(ended, Some(Err(_))), "the server panicked");
+    }
+}
+
+/// The configuration of tests: any port, two workers.
+#[must_use]
+pub fn config(data: &Data) -> Config {
+    Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        data: data.file(),
+        workers: NonZeroUsize::MIN.saturating_add(1),
+        log: LogFormat::Text,
+        timeout: 60,
+        grace: 10,
+    }
+}
+
+/// The program itself; it is killed when it is dropped.
+#[derive(Debug)]
+pub struct Program {
+    /// Where it listens.
+    pub address: SocketAddr,
+    child: Child,
+}
+
+impl Program {
+    /// Starts the binary at `path` on a database and waits until it listens.
+    #[must_use]
+    pub fn start(path: impl AsRef<Path>, data: &Data) -> Self {
+        let mut child = Command::new(path.as_ref())
+            .args(["--listen", "127.0.0.1:0", "--workers", "2", "--timeout", "60", "--data"])
+            .arg(data.file())
+            .env("RUST_LOG", "error")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut line).expect("it says where it listens");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = address.and_then(|address| address.parse().ok());
+        Self { address: address.expect("an address"), child }
+    }
+
+    /// Ends it as a power failure would.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Asks it to end (SIGTERM) and waits until it does.
+    #[must_use]
+    pub fn terminate(mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &id]).status().expect("kill is there");
+        assert!(told.success());
+        self.child.wait().expect("it ends")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // it may have ended already
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A database of its own for a test; the files go with it.
+#[derive(Debug)]
+pub struct Data(PathBuf);
+
+impl Data {
+    /// A place for a new database.
+    #[expect(clippy::new_without_default, reason = "it makes a folder")]
+    #[must_use]
+    pub fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("asyncsteps-test-{}-{number}", process::id());
+        let folder = env::temp_dir().join(folder);
+        // left over by a killed process that had the same id
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).expect("a folder");
+        Self(folder)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.0.join("shop.db")
+    }
+
+    /// The books: what the database says of each SKU. Fails if they do not add up: every unit that
+    /// was restocked is in stock or in an order, and every order has its items and their total.
+    #[must_use]
+    pub fn books(&self) -> BTreeMap<String, Account> {
+        let db = self.open();
+        let mut query = db
+            .prepare(
+                "SELECT sku, stock, restocked,
+                     (SELECT ifnull(sum(qty), 0) FROM order_item WHERE order_item.sku = product.sku)
+                 FROM product",
+            )
+            .expect("the schema");
+        let account = |row: &rusqlite::Row<'_>| {
+            let (stock, restocked, sold) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((row.get(0)?, Account { stock, restocked, sold }))
+        };
+        let rows = query.query_map([], account).expect("rows");
+        let books: BTreeMap<String, Account> = rows.map(|row| row.expect("a row")).collect();
+        for (sku, account) in &books {
+            assert_eq!(account.stock + account.sold, account.restocked, "{sku}: {account:?}");
+        }
+        let wrong = "SELECT count(*) FROM orders WHERE total IS NOT
+            (SELECT sum(qty * price) FROM order_item WHERE order_id = id)";
+        let wrong: i64 = db.query_row(wrong, [], |row| row.get(0)).expect("the schema");
+        assert_eq!(wrong, 0, "orders whose items do not make up their total");
+        books
+    }
+
+    /// How many orders there are.
+    #[must_use]
+    pub fn orders(&self) -> i64 {
+        let count = self.open().query_row("SELECT count(*) FROM orders", [], |row| row.get(0));
+        count.expect("the schema")
+    }
+
+    /// Keeps the server from the database until the result is dropped; what it asks of the database
+    /// meanwhile waits, for five seconds at most.
+    #[must_use = "the server is not kept from anything"]
+    pub fn hold(&self) -> Held {
+        let db = self.open();
+        db.execute_batch("BEGIN IMMEDIATE").expect("nobody else holds it for long");
+        Held { _db: db }
+    }
+
+    fn open(&self) -> Connection {
+        Connection::open(self.file()).expect("a database")
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        // what is left over is in the temporary folder of the system
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The database is held; see [`Data::hold`].
+#[derive(Debug)]
+pub struct Held {
+    _db: Connection,
+}
+
+/// The units of one SKU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Units in stock.
+    pub stock: i64,
+    /// Units that were ever added.
+    pub restocked: i64,
+    /// Units in orders.
+    pub sold: i64,
+}
+
+/// The parameters of an order.
+#[must_use]
+pub fn order(items: &[(&str, i64)]) -> Value {
+    let items: Vec<Value> =
+        items.iter().map(|(sku, qty)| json!({ "sku": sku, "qty": qty })).collect();
+    json!({ "customer": "test", "items": items })
+}
