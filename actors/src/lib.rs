@@ -1,4 +1,30 @@
 //! AsyncSteps flows, locks and the FutoIn Executor on actix actors.
+//!
+//! What `asyncsteps` computes runs here: a flow on the arbiter that started it, in an actor of its
+//! own once it has to wait; locks as actors that flows of all arbiters share; and an Executor that
+//! runs the template of a function for each request.
+//!
+//! ```
+//! use asyncsteps::Template;
+//! use asyncsteps_actors::flow::start_flow;
+//! use asyncsteps_actors::sync::Mutex;
+//!
+//! # actix::System::new().block_on(async {
+//! let lock = Mutex::start(Default::default());
+//! let double = Template::build(|asi| {
+//!     asi.add(|asi, ()| asi.success(21));
+//!     asi.sync(&lock, |asi, n: i32| asi.success(n * 2));
+//! });
+//! assert_eq!(start_flow::<i32>(double.flow()).await.unwrap(), 42);
+//! # });
+//! ```
+//!
+//! In reading order:
+//! - [`flow`]: starting flows, waiting for them, cancelling them
+//! - [`sync`](mod@sync): locks
+//! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
+//! - [`executor`]: serving requests (FTN6)
+//! - [`transport`](mod@transport): HTTP (FTN5)
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -9,3 +35,7 @@ pub mod message;
 mod observe;
 pub mod sync;
 pub mod transport;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

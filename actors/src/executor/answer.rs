@@ -80,23 +80,24 @@ pub(super) struct Answer {
     pub(super) rid: Option<Rid>,
     /// `forcersp`: answer although there is no result.
     pub(super) forced: bool,
-    pub(super) reply: Option<oneshot::Sender<Reply>>,
+    pub(super) reply: RefCell<Option<oneshot::Sender<Reply>>>,
     pub(super) admitted: Admitted,
     pub(super) deadline: Time,
     pub(super) live: Rc<Live>,
     /// Where the waker of the flow is kept, once it waits.
-    pub(super) place: Option<usize>,
+    pub(super) place: Cell<Option<usize>>,
 }
 
 impl Owner for Answer {
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.live.cancelled.get() {
             return Poll::Ready(());
         }
-        if self.place.is_none() {
-            self.place = Some(self.live.wakers.borrow_mut().insert(cx.waker().clone()));
+        if self.place.get().is_none() {
+            let place = self.live.wakers.borrow_mut().insert(cx.waker().clone());
+            self.place.set(Some(place));
         }
-        match &mut self.reply {
+        match &mut *self.reply.borrow_mut() {
             Some(reply) => reply.poll_closed(cx),
             None => Poll::Ready(()),
         }
@@ -106,7 +107,7 @@ impl Owner for Answer {
         Some(self.deadline)
     }
 
-    fn ended(&mut self, execution: &mut Execution, end: End) {
+    fn ended(&self, execution: &mut Execution, end: End) {
         if let Some(place) = self.place.take() {
             self.live.wakers.borrow_mut().try_remove(place);
         }

@@ -24,7 +24,7 @@ impl ExecutorHandle {
     /// Dropping the future leaves the executor closed for new requests.
     pub async fn close(&self, grace: Duration) -> Closed {
         let shared = &self.shared;
-        shared.closing.store(true, Ordering::Release);
+        shared.closing.store(true, Ordering::SeqCst);
         if tokio::time::timeout(grace, self.idle()).await.is_err() {
             let actors: Vec<actix::Addr<Executor>> = shared.actors().clone();
             for actor in actors {

@@ -9,7 +9,7 @@ mod close;
 mod registry;
 mod request;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -125,10 +125,17 @@ impl ExecutorHandle {
         self.shared.registry.max_request_size()
     }
 
+    /// How long a request may take, unless its function is `heavy`; a transport gives a message as
+    /// long to arrive.
+    #[must_use]
+    pub fn request_timeout(&self) -> Duration {
+        self.shared.config.request_timeout
+    }
+
     /// How many requests are not answered yet.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.shared.in_flight.load(Ordering::Acquire)
+        self.shared.in_flight.load(Ordering::SeqCst)
     }
 
     /// The actor of this arbiter.
@@ -181,11 +188,13 @@ impl Shared {
 
     /// Counts a request in, unless the executor is full or closing.
     fn admit(self: &Arc<Self>) -> Result<Admitted, &'static str> {
-        if self.closing.load(Ordering::Acquire) {
+        // counted before `closing` is read, while `close` sets it before it reads the count: with
+        // sequential consistency one of the two sees the other
+        let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let admitted = Admitted(Arc::clone(self));
+        if self.closing.load(Ordering::SeqCst) {
             return Err("Executor is closing");
         }
-        let before = self.in_flight.fetch_add(1, Ordering::AcqRel);
-        let admitted = Admitted(Arc::clone(self));
         if before >= self.config.max_requests { Err("Too many requests") } else { Ok(admitted) }
     }
 }
@@ -267,13 +276,13 @@ impl Executor {
             target,
             rid: request.rid().cloned(),
             forced: request.forcersp(),
-            reply: Some(reply),
+            reply: RefCell::new(Some(reply)),
             admitted,
             deadline: clock::now() + limit,
             live: Rc::clone(&self.live),
-            place: None,
+            place: Cell::new(None),
         };
-        host(flow, Box::new(owner), span);
+        host(flow, Rc::new(owner), span);
     }
 
     fn check(

@@ -23,7 +23,7 @@ use super::{End, FlowActor, Owner, context, host, host_later};
 /// Outside of an actix arbiter or a tokio `LocalSet`, if the flow has to wait.
 pub fn start_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
     let link = Rc::new(Link::default());
-    host(flow, Box::new(Linked(Rc::clone(&link))), Span::current());
+    host(flow, Rc::<Link>::clone(&link), Span::current());
     FlowHandle { link, detached: false, of: PhantomData }
 }
 
@@ -33,7 +33,7 @@ pub fn start_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
 /// Outside of an actix arbiter or a tokio `LocalSet`.
 pub fn spawn_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
     let link = Rc::new(Link::default());
-    host_later(flow, Box::new(Linked(Rc::clone(&link))));
+    host_later(flow, Rc::<Link>::clone(&link));
     FlowHandle { link, detached: false, of: PhantomData }
 }
 
@@ -141,28 +141,25 @@ impl<A> fmt::Debug for FlowHandle<A> {
     }
 }
 
-/// The owner of a flow whose result a handle waits for.
-struct Linked(Rc<Link>);
-
-impl Owner for Linked {
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.0.cancelled.get() {
+impl Owner for Link {
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.cancelled.get() {
             return Poll::Ready(());
         }
-        let mut state = self.0.state.borrow_mut();
+        let mut state = self.state.borrow_mut();
         if !state.actor.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             state.actor = Some(cx.waker().clone());
         }
         Poll::Pending
     }
 
-    fn take_mailbox(&mut self) -> Option<(Addr<FlowActor>, Mailbox<FlowActor>)> {
-        self.0.mailbox.borrow_mut().take()
+    fn take_mailbox(&self) -> Option<(Addr<FlowActor>, Mailbox<FlowActor>)> {
+        self.mailbox.borrow_mut().take()
     }
 
-    fn ended(&mut self, _: &mut Execution, end: End) {
+    fn ended(&self, _: &mut Execution, end: End) {
         let waker = {
-            let mut state = self.0.state.borrow_mut();
+            let mut state = self.state.borrow_mut();
             state.done = true;
             state.actor = None;
             state.outcome = Some(match end {

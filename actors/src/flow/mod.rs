@@ -9,6 +9,7 @@ mod handle;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use actix::dev::{Mailbox, MessageResponse};
@@ -22,10 +23,11 @@ use crate::clock;
 pub use context::FlowContext;
 pub use handle::{FlowHandle, spawn_flow, start_flow};
 
-/// Who waits for the end of a flow, and may end it early.
+/// Who waits for the end of a flow, and may end it early. Shared with the flow's actor, so that a
+/// handle and its flow need one allocation.
 pub(crate) trait Owner: 'static {
     /// Ready when nobody wants the result any more; the flow is cancelled then.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// When the owner stops waiting.
     fn deadline(&self) -> Option<Time> {
@@ -33,12 +35,12 @@ pub(crate) trait Owner: 'static {
     }
 
     /// A mailbox that somebody asked for since the last time.
-    fn take_mailbox(&mut self) -> Option<(Addr<FlowActor>, Mailbox<FlowActor>)> {
+    fn take_mailbox(&self) -> Option<(Addr<FlowActor>, Mailbox<FlowActor>)> {
         None
     }
 
     /// The flow ended; `Expired` and `Gone` when its owner ended it.
-    fn ended(&mut self, execution: &mut Execution, end: End);
+    fn ended(&self, execution: &mut Execution, end: End);
 }
 
 /// How a hosted flow ended.
@@ -53,7 +55,7 @@ pub(crate) enum End {
 /// The actor that owns a flow: its step stack, its state, and its one timer.
 pub struct FlowActor {
     execution: Execution,
-    owner: Option<Box<dyn Owner>>,
+    owner: Option<Rc<dyn Owner>>,
     /// Made when the flow first has a deadline, then reused.
     timer: Option<Pin<Box<Sleep>>>,
     /// What the timer is set to.
@@ -77,13 +79,13 @@ pub struct Inspect;
 pub struct Stack(pub Vec<Place>);
 
 impl FlowActor {
-    fn new(execution: Execution, owner: Box<dyn Owner>, span: Span) -> Self {
+    fn new(execution: Execution, owner: Rc<dyn Owner>, span: Span) -> Self {
         Self { execution, owner: Some(owner), timer: None, armed: None, span }
     }
 
     /// Runs the flow as far as it goes now; ready when it ended.
     fn poll_flow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(owner) = &mut self.owner else { return Poll::Ready(()) };
+        let Some(owner) = &self.owner else { return Poll::Ready(()) };
         if owner.poll_gone(cx).is_ready() {
             self.end(End::Gone);
             return Poll::Ready(());
@@ -113,8 +115,8 @@ impl FlowActor {
         }
     }
 
-    fn take_mailbox(&mut self) -> Option<(Addr<Self>, Mailbox<Self>)> {
-        self.owner.as_mut()?.take_mailbox()
+    fn take_mailbox(&self) -> Option<(Addr<Self>, Mailbox<Self>)> {
+        self.owner.as_ref()?.take_mailbox()
     }
 
     fn deadline_of_owner(&self) -> Option<Time> {
@@ -146,7 +148,7 @@ impl FlowActor {
         if !matches!(end, End::Flow(_)) {
             self.execution.cancel();
         }
-        if let Some(mut owner) = self.owner.take() {
+        if let Some(owner) = self.owner.take() {
             owner.ended(&mut self.execution, end);
         }
     }
@@ -168,7 +170,7 @@ fn run_turn(execution: &mut Execution, now: Time, waker: &Waker) -> Progress {
 }
 
 /// Runs the first turn of a flow here and now; makes it an actor if it has to go on later.
-pub(crate) fn host(flow: Flow, mut owner: Box<dyn Owner>, span: Span) {
+pub(crate) fn host(flow: Flow, owner: Rc<dyn Owner>, span: Span) {
     let mut execution = flow.execute();
     let entered = span.enter();
     match run_turn(&mut execution, clock::now(), Waker::noop()) {
@@ -181,7 +183,7 @@ pub(crate) fn host(flow: Flow, mut owner: Box<dyn Owner>, span: Span) {
 }
 
 /// Makes a flow an actor before its first turn.
-pub(crate) fn host_later(flow: Flow, owner: Box<dyn Owner>) {
+pub(crate) fn host_later(flow: Flow, owner: Rc<dyn Owner>) {
     context::spawn(FlowActor::new(flow.execute(), owner, Span::current()));
 }
 

@@ -81,8 +81,8 @@ impl ISync for Mutex {
         let mutex = self.clone();
         asi.add(move |asi, ()| {
             let identity = asi.identity();
-            let granted = asi.wait_external();
-            mutex.tell(Lock { key: Arc::clone(&mutex.key), lock, identity, granted });
+            let grant = Grant(asi.wait_external());
+            mutex.tell(Lock { key: Arc::clone(&mutex.key), lock, identity, grant });
         });
         section.add(asi);
         Ok(())
@@ -92,7 +92,7 @@ impl ISync for Mutex {
 impl Mutex {
     /// Lock messages are as many as admitted flows; a lost one would be a lost lock, so the
     /// mailbox bound does not apply to them.
-    #[expect(clippy::disallowed_methods, reason = "see above; a dead actor drops the completion")]
+    #[expect(clippy::disallowed_methods, reason = "see above; a dead actor drops the grant")]
     fn tell<M>(&self, message: M)
     where
         M: Message<Result = ()> + Send + 'static,
@@ -125,14 +125,36 @@ impl LockId {
     }
 }
 
-/// Asks to enter: `granted` is completed when it is the owner's turn.
+/// Asks to enter; the grant is given when it is the owner's turn.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct Lock {
     key: Arc<str>,
     lock: LockId,
     identity: Identity,
-    granted: Completion,
+    grant: Grant,
+}
+
+/// Lets a waiting step go on. Dropped without an answer, because the actor died, it fails the step;
+/// for a step that is over, all of this does nothing.
+#[derive(Debug)]
+struct Grant(Completion);
+
+impl Grant {
+    /// If the step is over, its `Unlock` is on the way and passes the turn on.
+    fn enter(self) {
+        let _ = self.0.success(());
+    }
+
+    fn reject(self) {
+        let _ = self.0.error(codes::DEFENSE_REJECTED, "Mutex queue limit");
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let _ = self.0.error(codes::INTERNAL_ERROR, "the actor of the mutex is gone");
+    }
 }
 
 /// Leaves the section or the queue; follows every [`Lock`].
@@ -167,7 +189,7 @@ pub struct MutexActor {
 
 #[derive(Debug)]
 struct Keyed {
-    queue: Queue<Completion>,
+    queue: Queue<Option<Grant>>,
     /// The locks that were neither released nor rejected.
     locks: HashMap<LockId, Held>,
 }
@@ -193,24 +215,20 @@ impl Handler<Lock> for MutexActor {
     type Result = ();
 
     fn handle(&mut self, message: Lock, _: &mut Context<Self>) {
-        let Lock { key, lock, identity, granted } = message;
+        let Lock { key, lock, identity, grant } = message;
         let options = self.options;
         let keyed = self
             .keys
             .entry(key)
             .or_insert_with(|| Keyed { queue: Queue::new(options), locks: HashMap::new() });
-        let ticket = match keyed.queue.lock(identity, || granted.clone()) {
-            Answer::Entered => {
-                tell(&granted);
-                None
-            }
+        let mut grant = Some(grant);
+        let answer = keyed.queue.lock(identity, || grant.take());
+        let ticket = match answer {
+            Answer::Entered => None,
             Answer::Queued(ticket) => Some(ticket),
-            Answer::Rejected => {
-                // a step that is over needs no answer
-                let _ = granted.error(codes::DEFENSE_REJECTED, "Mutex queue limit");
-                return;
-            }
+            Answer::Rejected => return grant.into_iter().for_each(Grant::reject),
         };
+        grant.into_iter().for_each(Grant::enter);
         keyed.locks.insert(lock, Held { identity, ticket });
     }
 }
@@ -223,19 +241,14 @@ impl Handler<Unlock> for MutexActor {
         let keyed = entry.get_mut();
         if let Some(Held { identity, ticket }) = keyed.locks.remove(&lock)
             && !ticket.is_some_and(|ticket| keyed.queue.withdraw(ticket))
-            && let Some((_, granted)) = keyed.queue.unlock(identity)
+            && let Some((_, grant)) = keyed.queue.unlock(identity)
         {
-            tell(&granted);
+            grant.into_iter().for_each(Grant::enter);
         }
         if keyed.locks.is_empty() {
             entry.remove();
         }
     }
-}
-
-/// Lets an owner enter. If its step is over, its `Unlock` is on the way and passes the turn on.
-fn tell(granted: &Completion) {
-    let _ = granted.success(());
 }
 
 impl Handler<GetLoad> for MutexActor {

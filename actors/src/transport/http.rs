@@ -84,9 +84,12 @@ async fn message(
     let Some(answer_type) = answer_type(&http) else {
         return HttpResponse::UnsupportedMediaType().finish();
     };
-    let body = match read_body(&http, payload, executor.max_request_size()).await {
-        Ok(body) => body,
-        Err(status) => return refuse(status),
+    let body = read_body(&http, payload, executor.max_request_size());
+    // the time of the flow begins later, so a slow sender has its own
+    let body = match tokio::time::timeout(executor.request_timeout(), body).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(status)) => return refuse(status),
+        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT),
     };
     let reply = match Request::parse(&body) {
         Ok(request) => executor.dispatch(request, channel(&http)).await,
