@@ -62,6 +62,7 @@ pub async fn run(
     let server = HttpServer::new(move || App::new().service(service.clone()))
         .workers(config.workers.get())
         .h1_allow_half_closed(false)
+        .shutdown_timeout(config.grace.into())
         .disable_signals()
         .listen(listener)?
         .run();

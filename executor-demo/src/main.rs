@@ -1,5 +1,6 @@
 //! `executor-demo`: serves the demo shop until it is told to stop.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 
 use anyhow::Context;
@@ -18,10 +19,14 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the one thing that belongs on the standard output")]
 fn announce(config: &Config, address: std::net::SocketAddr) {
-    println!("executor-demo listens on http://{address}/ftn/, data in {}", config.data.display());
-    println!("try: curl -s -d '{PING}' http://{address}/ftn/");
+    let data = config.data.display();
+    // a closed standard output is no reason not to serve
+    let _ = writeln!(
+        std::io::stdout(),
+        "executor-demo listens on http://{address}/ftn/, data in {data}\n\
+         try: curl -s -d '{PING}' http://{address}/ftn/"
+    );
 }
 
 const PING: &str = r#"{"f":"futoin.anonping:1.0:ping","p":{"echo":7}}"#;

@@ -1,0 +1,58 @@
+//! The promise: the program ends properly when it is asked to, and says so by its exit code.
+
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
+
+use asyncsteps_support::PATIENCE;
+use asyncsteps_support::client::{self, Connection, message, post};
+use asyncsteps_support::shop::{self, Data, Program};
+use serde_json::json;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
+
+#[test]
+fn sigterm_ends_the_program_with_code_0() {
+    let data = Data::new();
+    let program = Program::start(PROGRAM, &data);
+    let address = program.address;
+    client::ping(address);
+    assert_eq!(program.terminate().code(), Some(0));
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn sigterm_amid_orders_leaves_each_client_with_an_answer_or_a_closed_connection() {
+    let data = Data::new();
+    let program = Program::start(PROGRAM, &data);
+    let address = program.address;
+    let params = json!({ "sku": "apple", "count": 1_000_000 });
+    let restocked = client::call(address, "demo.shop:1.0:restock", &params);
+    assert!(restocked["r"]["stock"].is_number(), "{restocked}");
+    let (answers, answered) = mpsc::channel();
+    let clients = [(); 8].map(|()| Connection::open(address));
+    thread::scope(|scope| {
+        for mut client in clients {
+            let answers = answers.clone();
+            scope.spawn(move || {
+                let order = post(&message("demo.shop:1.0:order", &shop::order(&[("apple", 1)])));
+                while client.try_send(&order) {
+                    let Some(answer) = client.try_receive().map(|answer| answer.json()) else {
+                        return;
+                    };
+                    if answer["e"] == "DefenseRejected" {
+                        return;
+                    }
+                    assert!(answer["r"]["order"].is_number(), "{answer}");
+                    answers.send(()).expect("the test listens until the end");
+                }
+            });
+        }
+        drop(answers);
+        let some = (0..100).map(|_| answered.recv_timeout(PATIENCE)).filter(Result::is_ok).count();
+        assert_eq!(some, 100);
+        assert_eq!(program.terminate().code(), Some(0));
+        let orders = i64::try_from(some + answered.iter().count()).unwrap();
+        assert_eq!(data.orders(), orders, "what was not answered was not sold");
+    });
+}
