@@ -1,0 +1,150 @@
+//! The promise: closing loses no answer (FTN6 §2.2 `close`). What is in flight may finish within
+//! the grace, new requests are refused, what is left is cancelled and answered.
+
+use std::time::Duration;
+
+use asyncsteps_actors::executor::{Channel, ChannelKind, Closed, Executor, ExecutorHandle};
+use asyncsteps_actors::message::Request;
+use asyncsteps_support::client::{Connection, message, post};
+use asyncsteps_support::host::Host;
+use asyncsteps_support::jobs::Jobs;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+const GRACE: Duration = Duration::from_secs(3);
+
+fn jobs() -> (Jobs, ExecutorHandle) {
+    let (jobs, builder) = Jobs::add(Executor::builder().request_timeout(GRACE * 10));
+    (jobs, builder.build().expect("a right configuration"))
+}
+
+/// A request for the job `n`, on its way; its task gives the answer.
+fn request(executor: &ExecutorHandle, n: i64) -> JoinHandle<Value> {
+    let executor = executor.clone();
+    let message = message("test.jobs:1.0:wait", &json!({ "n": n }));
+    actix_rt::spawn(async move {
+        let request = Request::parse(&message).expect("a request");
+        let channel = Channel { kind: ChannelKind::Local, secure: true, peer: None };
+        let reply = executor.dispatch(request, channel).await.into_bytes();
+        serde_json::from_slice(&reply.expect("an answer")).expect("JSON")
+    })
+}
+
+fn close(executor: &ExecutorHandle) -> JoinHandle<Closed> {
+    let executor = executor.clone();
+    actix_rt::spawn(async move { executor.close(GRACE).await })
+}
+
+fn counts(closed: Closed) -> (usize, usize) {
+    (closed.finished, closed.cancelled)
+}
+
+fn is_refused(answer: &Value) -> bool {
+    *answer == json!({ "e": "DefenseRejected", "edesc": "Executor is closing" })
+}
+
+#[actix::test]
+async fn an_idle_executor_closes_at_once() {
+    tokio::time::pause();
+    let (_jobs, executor) = jobs();
+    let begin = Instant::now();
+    assert_eq!(counts(executor.close(GRACE).await), (0, 0));
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+    assert!(is_refused(&request(&executor, 1).await.unwrap()));
+}
+
+#[actix::test]
+async fn requests_in_flight_finish_within_the_grace() {
+    tokio::time::pause();
+    let (mut jobs, executor) = jobs();
+    let answers = [request(&executor, 1), request(&executor, 2)];
+    let running = [jobs.started().await, jobs.started().await];
+    let closing = close(&executor);
+    // virtual time passes, but not all of the grace
+    tokio::time::sleep(GRACE / 2).await;
+    assert!(is_refused(&request(&executor, 3).await.unwrap()));
+    for job in running {
+        assert!(job.is_waiting());
+        job.finish();
+    }
+    for (n, answer) in (1..).zip(answers) {
+        assert_eq!(answer.await.unwrap(), json!({ "r": { "n": n } }));
+    }
+    assert_eq!(counts(closing.await.unwrap()), (2, 0));
+    assert!(jobs.is_quiet(), "nothing was cancelled");
+}
+
+#[actix::test]
+async fn what_is_left_after_the_grace_is_cancelled_and_answered() {
+    tokio::time::pause();
+    let (mut jobs, executor) = jobs();
+    let answers = [request(&executor, 1), request(&executor, 2), request(&executor, 3)];
+    let [first, second, third] = [jobs.started().await, jobs.started().await, jobs.started().await];
+    let begin = Instant::now();
+    let closing = close(&executor);
+    tokio::time::sleep(GRACE / 2).await;
+    first.finish();
+    assert_eq!(counts(closing.await.unwrap()), (1, 2));
+    assert!(begin.elapsed() >= GRACE);
+    let mut cancelled = [jobs.cancelled().await, jobs.cancelled().await];
+    cancelled.sort_unstable();
+    assert_eq!(cancelled, [2, 3]);
+    assert!(!second.is_waiting() && !third.is_waiting());
+    let lost = json!({ "e": "InternalError", "edesc": "Executor is closing" });
+    let expected = [json!({ "r": { "n": 1 } }), lost.clone(), lost];
+    for (answer, expected) in answers.into_iter().zip(expected) {
+        assert_eq!(answer.await.unwrap(), expected);
+    }
+    assert_eq!(executor.in_flight(), 0);
+}
+
+#[actix::test]
+async fn a_client_that_leaves_meanwhile_is_not_waited_for() {
+    tokio::time::pause();
+    let (mut jobs, executor) = jobs();
+    let answer = request(&executor, 1);
+    let _job = jobs.started().await;
+    let begin = Instant::now();
+    let closing = close(&executor);
+    tokio::time::sleep(GRACE / 2).await;
+    answer.abort();
+    assert_eq!(counts(closing.await.unwrap()), (0, 1));
+    assert!(begin.elapsed() < GRACE);
+    assert_eq!(jobs.cancelled().await, 1);
+}
+
+#[test]
+fn clients_on_all_workers_get_their_answers_before_the_server_ends() {
+    let (mut jobs, executor) = jobs();
+    let host = Host::start(2, || executor);
+    let mut clients = [(); 4].map(|()| Connection::open(host.address));
+    let mut running = Vec::new();
+    for (n, client) in (0..).zip(&mut clients) {
+        client.send(&post(&message("test.jobs:1.0:wait", &json!({ "n": n }))));
+        running.push(jobs.wait_for_start());
+    }
+    let executor = host.executor.clone();
+    let (begun, closing) = std::sync::mpsc::channel();
+    let closing_thread = std::thread::spawn(move || {
+        actix_rt::System::new().block_on(async move {
+            let mut close = std::pin::pin!(executor.close(asyncsteps_support::PATIENCE));
+            // the first poll refuses new requests
+            let polled = std::future::poll_fn(|cx| {
+                std::task::Poll::Ready(close.as_mut().poll(cx).is_pending())
+            });
+            begun.send(polled.await).expect("the test waits");
+            close.await
+        })
+    });
+    assert!(closing.recv().unwrap(), "four requests are in flight");
+    let late = Connection::open(host.address).call("test.jobs:1.0:wait", &json!({}));
+    assert!(is_refused(&late));
+    for job in running {
+        job.finish();
+    }
+    for (n, client) in (0..).zip(&mut clients) {
+        assert_eq!(client.receive().json(), json!({ "r": { "n": n } }));
+    }
+    assert_eq!(counts(closing_thread.join().unwrap()), (4, 0));
+}

@@ -1,0 +1,590 @@
+//! The promise: existing FutoIn clients get over HTTP exactly what they know (`wire.md`, FTN5).
+//!
+//! The answers are inline snapshots; `UPDATE_EXPECT=1` rewrites them.
+
+use std::fmt::Write as _;
+
+use asyncsteps_actors::executor::Executor;
+use asyncsteps_support::client::{Connection, head, message, post, post_with};
+use asyncsteps_support::conform;
+use asyncsteps_support::host::Host;
+use asyncsteps_support::jobs::Jobs;
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+/// A message whose answer needs no explanation.
+const ANSWER: &[u8] = br#"{"f":"conform.main:1.2:answer"}"#;
+
+fn host() -> Host {
+    Host::start(1, conform::executor)
+}
+
+/// Posts each message and compares the bodies; each answer has to be a FutoIn one.
+#[track_caller]
+fn check(messages: &[&str], expected: Expect) {
+    let host = host();
+    let mut client = Connection::open(host.address);
+    let mut out = String::new();
+    for message in messages {
+        let answer = client.post(message.as_bytes());
+        assert_eq!(answer.status(), 200, "{message}");
+        assert_eq!(answer.header("content-type"), Some("application/futoin+json"), "{message}");
+        writeln!(out, "{message}\n    {}", answer.text()).expect("a string takes all");
+    }
+    expected.assert_eq(&out);
+}
+
+/// Sends whole requests, each on a connection of its own, and compares the answers.
+#[track_caller]
+fn check_http(requests: &[Vec<u8>], expected: Expect) {
+    let host = host();
+    let mut out = String::new();
+    for request in requests {
+        let answer = Connection::open(host.address).send(request).receive();
+        write!(out, "{answer}").expect("a string takes all");
+    }
+    expected.assert_eq(&out);
+}
+
+#[test]
+fn an_answer_is_compact_json_with_its_length_and_media_type() {
+    check_http(
+        &[
+            post(br#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1,"opt":null}}"#),
+            post(br#"{"f":"conform.main:1.2:fail","p":{"code":"MyError"}}"#),
+        ],
+        expect![[r#"
+            HTTP/1.1 200 OK
+            content-length: 35
+            content-type: application/futoin+json
+
+            {"r":{"msg":"hi","n":1,"opt":null}}
+            HTTP/1.1 200 OK
+            content-length: 44
+            content-type: application/futoin+json
+
+            {"e":"MyError","edesc":"Details of MyError"}
+        "#]],
+    );
+}
+
+#[test]
+fn the_path_is_served_with_and_without_the_trailing_slash() {
+    check_http(
+        &[post_with("/ftn/", "", ANSWER), post_with("/ftn", "", ANSWER)],
+        expect![[r#"
+            HTTP/1.1 200 OK
+            content-length: 8
+            content-type: application/futoin+json
+
+            {"r":42}
+            HTTP/1.1 200 OK
+            content-length: 8
+            content-type: application/futoin+json
+
+            {"r":42}
+        "#]],
+    );
+}
+
+#[test]
+fn media_types_are_answered_in_kind_or_refused() {
+    let host = host();
+    let mut out = String::new();
+    for media in [
+        "application/futoin+json",
+        "application/vnd.futoin+json",
+        "application/json",
+        "application/json; charset=utf-8",
+        "APPLICATION/FUTOIN+JSON",
+        "text/plain",
+        "application/xml",
+        "multipart/form-data; boundary=x",
+    ] {
+        let header = format!("Content-Type: {media}\r\n");
+        let request = post_with("/ftn/", &header, ANSWER);
+        let answer = Connection::open(host.address).send(&request).receive();
+        let own = answer.header("content-type").unwrap_or("none");
+        writeln!(out, "{media}: {} {own} {:?}", answer.status(), answer.text()).unwrap();
+    }
+    expect![[r#"
+        application/futoin+json: 200 application/futoin+json "{\"r\":42}"
+        application/vnd.futoin+json: 200 application/vnd.futoin+json "{\"r\":42}"
+        application/json: 200 application/futoin+json "{\"r\":42}"
+        application/json; charset=utf-8: 200 application/futoin+json "{\"r\":42}"
+        APPLICATION/FUTOIN+JSON: 200 application/futoin+json "{\"r\":42}"
+        text/plain: 415 none ""
+        application/xml: 415 none ""
+        multipart/form-data; boundary=x: 415 none ""
+    "#]]
+    .assert_eq(&out);
+}
+
+#[test]
+fn another_method_is_refused_with_an_empty_body() {
+    let methods = ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"];
+    let request = |method| format!("{method} /ftn/ HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes();
+    let host = host();
+    for method in methods {
+        let answer = Connection::open(host.address).send(&request(method)).receive();
+        assert_eq!((answer.status(), answer.text()), (405, ""), "{method}");
+    }
+    let head = Connection::open(host.address).send(&request("HEAD")).receive();
+    assert_eq!(head.status(), 405);
+}
+
+#[test]
+fn other_paths_belong_to_the_application() {
+    let host = host();
+    for path in ["/", "/ftnx", "/ftnx/", "/other/ftn/"] {
+        let answer = Connection::open(host.address).send(&post_with(path, "", ANSWER)).receive();
+        assert_eq!(answer.status(), 404, "{path}");
+    }
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused() {
+    // `bigIn` takes 1 MB, and no function of the host takes more
+    let limit = 1 << 20;
+    let host = host();
+    let too_long = head(&format!("Content-Length: {}", limit + 1));
+    let told = Connection::open(host.address).send(&too_long).receive();
+    assert_eq!((told.status(), told.text()), (413, ""));
+
+    let mut client = Connection::open(host.address);
+    client.send(&head("Transfer-Encoding: chunked"));
+    let chunk = [b"10000\r\n", " ".repeat(0x10000).as_bytes(), b"\r\n"].concat();
+    // the server may refuse and close before it was given everything
+    let _ = (0..=limit / 0x10000).all(|_| client.try_send(&chunk));
+    assert!(client.try_receive().is_none_or(|answer| answer.status() == 413));
+
+    let around = message("conform.main:1.2:bigIn", &json!({ "data": "" })).len();
+    let fits = message("conform.main:1.2:bigIn", &json!({ "data": "x".repeat(limit - around) }));
+    assert_eq!(fits.len(), limit);
+    let answer = Connection::open(host.address).post(&fits);
+    assert_eq!(answer.json(), json!({ "r": { "len": limit - around } }));
+}
+
+#[test]
+fn a_connection_is_kept_for_the_next_request() {
+    let host = host();
+    let mut client = Connection::open(host.address);
+    for n in 0..100 {
+        let message = format!(r#"{{"f":"conform.main:1.2:answer","rid":"C{n}"}}"#);
+        let answer = client.post(message.as_bytes());
+        assert_eq!(answer.text(), format!(r#"{{"r":42,"rid":"C{n}"}}"#));
+    }
+    drop(client);
+    host.connections.wait_for_the_end_of(1);
+}
+
+#[test]
+fn requests_in_one_packet_are_answered_in_order() {
+    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let executor = builder.build().unwrap();
+    let host = Host::start(1, || executor);
+    let wait = |n| post(format!(r#"{{"f":"test.jobs:1.0:wait","p":{{"n":{n}}}}}"#).as_bytes());
+    let refused = post(br#"{"f":"test.jobs:1.0:none","rid":"C2"}"#);
+    let mut client = Connection::open(host.address);
+    client.send(&[wait(1), refused, wait(3)].concat());
+    // the second one could be answered at once
+    jobs.wait_for_start().finish();
+    jobs.wait_for_start().finish();
+    let answers = [(); 3].map(|()| client.receive().json());
+    assert_eq!(answers[0], json!({ "r": { "n": 1 } }));
+    assert_eq!(answers[1]["rid"], "C2");
+    assert_eq!(answers[2], json!({ "r": { "n": 3 } }));
+}
+
+#[test]
+fn a_chunked_request_is_a_request() {
+    let head = head("Transfer-Encoding: chunked");
+    let body = "9\r\n{\"f\":\"con\r\n16;x=y\r\nform.main:1.2:answer\"}\r\n0\r\n\r\n";
+    check_http(
+        &[[&head, body.as_bytes()].concat()],
+        expect![[r#"
+            HTTP/1.1 200 OK
+            content-length: 8
+            content-type: application/futoin+json
+
+            {"r":42}
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_that_asks_first_is_told_to_go_on() {
+    let host = host();
+    let mut client = Connection::open(host.address);
+    let head = head(&format!("Expect: 100-continue\r\nContent-Length: {}", ANSWER.len()));
+    assert_eq!(client.send(&head).receive().status_line, "HTTP/1.1 100 Continue");
+    assert_eq!(client.send(ANSWER).receive().text(), r#"{"r":42}"#);
+}
+
+#[test]
+fn old_clients_and_those_that_want_it_get_their_connection_closed() {
+    let host = host();
+    let closing = post_with("/ftn/", "Connection: close\r\n", ANSWER);
+    let old = String::from_utf8(post(ANSWER)).unwrap().replace("HTTP/1.1", "HTTP/1.0");
+    for request in [closing, old.into_bytes()] {
+        let mut client = Connection::open(host.address);
+        let answer = client.send(&request).receive();
+        assert_eq!((answer.status(), answer.text()), (200, r#"{"r":42}"#));
+        client.expect_closed();
+    }
+}
+
+#[test]
+fn a_function_without_a_result_is_answered_with_nothing_unless_forced() {
+    check_http(
+        &[
+            post(br#"{"f":"conform.main:1.2:notify","p":{"v":5}}"#),
+            post(br#"{"f":"conform.main:1.2:notify","p":{"v":6},"rid":"C1"}"#),
+            post(br#"{"f":"conform.main:1.2:notify","p":{"v":7},"forcersp":true}"#),
+            post(br#"{"f":"conform.main:1.2:notify","p":{"v":8},"forcersp":true,"rid":"C2"}"#),
+            post(br#"{"f":"conform.main:1.2:notify","p":{"v":-1}}"#),
+            post(br#"{"f":"conform.main:1.2:notify","p":{"v":"text"}}"#),
+        ],
+        expect![[r#"
+            HTTP/1.1 200 OK
+            content-length: 0
+
+
+            HTTP/1.1 200 OK
+            content-length: 0
+
+
+            HTTP/1.1 200 OK
+            content-length: 8
+            content-type: application/futoin+json
+
+            {"r":{}}
+            HTTP/1.1 200 OK
+            content-length: 19
+            content-type: application/futoin+json
+
+            {"r":{},"rid":"C2"}
+            HTTP/1.1 200 OK
+            content-length: 41
+            content-type: application/futoin+json
+
+            {"e":"InvalidRequest","edesc":"negative"}
+            HTTP/1.1 200 OK
+            content-length: 99
+            content-type: application/futoin+json
+
+            {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:notify(v) = \"text\""}
+        "#]],
+    );
+}
+
+#[test]
+fn the_request_id_is_repeated_whatever_comes_of_the_request() {
+    check(
+        &[
+            r#"{"f":"conform.main:1.2:answer","rid":"C1"}"#,
+            r#"{"f":"conform.main:1.2:answer","rid":7,"forcersp":true}"#,
+            r#"{"rid":"C2","f":"conform.main:1.2:fail","p":{"code":"MyError"}}"#,
+            r#"{"rid":"C3","f":"conform.main:1.2:fail"}"#,
+            r#"{"rid":"C4","f":"conform.main:1.2:crash"}"#,
+            r#"{"rid":"C5","f":"no.such:1.0:f"}"#,
+            r#"{"rid":"C6"}"#,
+            r#"{"f":"conform.main:1.2:answer","rid":null}"#,
+        ],
+        expect![[r#"
+            {"f":"conform.main:1.2:answer","rid":"C1"}
+                {"r":42,"rid":"C1"}
+            {"f":"conform.main:1.2:answer","rid":7,"forcersp":true}
+                {"r":42,"rid":7}
+            {"rid":"C2","f":"conform.main:1.2:fail","p":{"code":"MyError"}}
+                {"e":"MyError","edesc":"Details of MyError","rid":"C2"}
+            {"rid":"C3","f":"conform.main:1.2:fail"}
+                {"e":"InvalidRequest","edesc":"Invalid message: p","rid":"C3"}
+            {"rid":"C4","f":"conform.main:1.2:crash"}
+                {"e":"InternalError","edesc":"Not expected error","rid":"C4"}
+            {"rid":"C5","f":"no.such:1.0:f"}
+                {"e":"UnknownInterface","edesc":"Unknown interface: no.such","rid":"C5"}
+            {"rid":"C6"}
+                {"e":"InvalidRequest","edesc":"Missing req.f","rid":"C6"}
+            {"f":"conform.main:1.2:answer","rid":null}
+                {"r":42}
+        "#]],
+    );
+}
+
+#[test]
+fn any_type_can_be_a_result() {
+    let functions = ["answer", "zero", "nope", "blank", "words"];
+    let messages = functions.map(|name| format!(r#"{{"f":"conform.main:1.2:{name}"}}"#));
+    check(
+        &messages.each_ref().map(String::as_str),
+        expect![[r#"
+            {"f":"conform.main:1.2:answer"}
+                {"r":42}
+            {"f":"conform.main:1.2:zero"}
+                {"r":0}
+            {"f":"conform.main:1.2:nope"}
+                {"r":false}
+            {"f":"conform.main:1.2:blank"}
+                {"r":""}
+            {"f":"conform.main:1.2:words"}
+                {"r":["ab","cd"]}
+        "#]],
+    );
+}
+
+#[test]
+fn parameters_are_checked_and_defaults_filled_in() {
+    check(
+        &[
+            r#"{"f":"conform.main:1.2:echo","p":{"msg":"\u00e9\u20ac\ud83d\ude00"}}"#,
+            r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":null,"opt":"x"}}"#,
+            r#"{"f":"conform.main:1.2:echo","p":{"n":1}}"#,
+            r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","zzz":1}}"#,
+            r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":"text"}}"#,
+            r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":2147483648}}"#,
+            r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1.5}}"#,
+            r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1e2}}"#,
+            r#"{"f":"conform.main:1.2:variant","p":{"v":"text"}}"#,
+            r#"{"f":"conform.main:1.2:variant","p":{"v":true}}"#,
+            r#"{"f":"conform.main:1.2:shortcut","p":{"a":1,"b":"c"}}"#,
+            r#"{"f":"conform.main:1.2:types","p":{"si":11}}"#,
+            r#"{"f":"conform.main:1.2:types","p":{"w":"Upper"}}"#,
+            r#"{"f":"conform.main:1.2:types","p":{"f":["r","r"]}}"#,
+        ],
+        expect![[r#"
+            {"f":"conform.main:1.2:echo","p":{"msg":"\u00e9\u20ac\ud83d\ude00"}}
+                {"r":{"msg":"é€😀","n":1,"opt":null}}
+            {"f":"conform.main:1.2:echo","p":{"msg":"hi","n":null,"opt":"x"}}
+                {"r":{"msg":"hi","n":1,"opt":"x"}}
+            {"f":"conform.main:1.2:echo","p":{"n":1}}
+                {"e":"InvalidRequest","edesc":"Missing parameter: conform.main:1.2:echo(msg)"}
+            {"f":"conform.main:1.2:echo","p":{"msg":"hi","zzz":1}}
+                {"e":"InvalidRequest","edesc":"Unknown parameter: conform.main:1.2:echo(zzz)"}
+            {"f":"conform.main:1.2:echo","p":{"msg":"hi","n":"text"}}
+                {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:echo(n) = \"text\""}
+            {"f":"conform.main:1.2:echo","p":{"msg":"hi","n":2147483648}}
+                {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:echo(n) = \"2147483648\""}
+            {"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1.5}}
+                {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:echo(n) = \"1.5\""}
+            {"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1e2}}
+                {"r":{"msg":"hi","n":100,"opt":null}}
+            {"f":"conform.main:1.2:variant","p":{"v":"text"}}
+                {"r":{"v":"text"}}
+            {"f":"conform.main:1.2:variant","p":{"v":true}}
+                {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:variant(v) = \"true\""}
+            {"f":"conform.main:1.2:shortcut","p":{"a":1,"b":"c"}}
+                {"r":{"a":1,"b":"c"}}
+            {"f":"conform.main:1.2:types","p":{"si":11}}
+                {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:types(si) = \"11\""}
+            {"f":"conform.main:1.2:types","p":{"w":"Upper"}}
+                {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:types(w) = \"Upper\""}
+            {"f":"conform.main:1.2:types","p":{"f":["r","r"]}}
+                {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:types(f) = \"[\"r\",\"r\"]\""}
+        "#]],
+    );
+}
+
+#[test]
+fn a_function_that_is_not_served_is_refused() {
+    check(
+        &[
+            r#"{"f":"no.such:1.0:f","p":{}}"#,
+            r#"{"f":"conform.main:2.0:answer","p":{}}"#,
+            r#"{"f":"conform.main:1.3:answer","p":{}}"#,
+            r#"{"f":"conform.main:1.10:answer","p":{}}"#,
+            r#"{"f":"conform.main:1.0:answer","p":{}}"#,
+            r#"{"f":"conform.main:1.2:noSuch","p":{}}"#,
+            r#"{"f":"conform.main:1.2:missingImpl","p":{}}"#,
+        ],
+        expect![[r#"
+            {"f":"no.such:1.0:f","p":{}}
+                {"e":"UnknownInterface","edesc":"Unknown interface: no.such"}
+            {"f":"conform.main:2.0:answer","p":{}}
+                {"e":"NotSupportedVersion","edesc":"Different major version: conform.main:2"}
+            {"f":"conform.main:1.3:answer","p":{}}
+                {"e":"NotSupportedVersion","edesc":"Iface version is too old: conform.main:1.3"}
+            {"f":"conform.main:1.10:answer","p":{}}
+                {"e":"NotSupportedVersion","edesc":"Iface version is too old: conform.main:1.10"}
+            {"f":"conform.main:1.0:answer","p":{}}
+                {"r":42}
+            {"f":"conform.main:1.2:noSuch","p":{}}
+                {"e":"InvalidRequest","edesc":"Unknown interface function: noSuch"}
+            {"f":"conform.main:1.2:missingImpl","p":{}}
+                {"e":"NotImplemented","edesc":"Missing function implementation"}
+        "#]],
+    );
+}
+
+#[test]
+fn an_inherited_function_is_served_under_both_names() {
+    check(
+        &[
+            r#"{"f":"conform.derived:1.1:hello","p":{"name":"you","lang":"de"}}"#,
+            r#"{"f":"conform.derived:1.0:hello","p":{"name":"you"}}"#,
+            r#"{"f":"conform.derived:1.1:bye"}"#,
+            r#"{"f":"conform.base:1.0:hello","p":{}}"#,
+            r#"{"f":"conform.base:1.0:bye"}"#,
+            r#"{"f":"conform.base:1.1:hello","p":{"name":"you"}}"#,
+        ],
+        expect![[r#"
+            {"f":"conform.derived:1.1:hello","p":{"name":"you","lang":"de"}}
+                {"r":{"greeting":"Hello, you","lang":"de"}}
+            {"f":"conform.derived:1.0:hello","p":{"name":"you"}}
+                {"r":{"greeting":"Hello, you","lang":"en"}}
+            {"f":"conform.derived:1.1:bye"}
+                {"r":"bye"}
+            {"f":"conform.base:1.0:hello","p":{}}
+                {"e":"InvalidRequest","edesc":"Missing parameter: conform.base:1.0:hello(name)"}
+            {"f":"conform.base:1.0:bye"}
+                {"e":"InvalidRequest","edesc":"Unknown interface function: bye"}
+            {"f":"conform.base:1.1:hello","p":{"name":"you"}}
+                {"e":"NotSupportedVersion","edesc":"Iface version is too old: conform.base:1.1"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_message_that_is_no_request_is_refused() {
+    check(
+        &[
+            r#"{"f":"conform.main:1.2:echo"}"#,
+            r#"{"f":"conform.main:1.2:echo","p":null}"#,
+            r#"{"f":"conform.main:1.2:echo","p":[]}"#,
+            r#"{"f":"conform.main:1.2:answer"}"#,
+            r#"{"f":"conform.main:1.2:answer","p":null}"#,
+            r#"{"f":"conform.main:1.2:answer","p":{},"zzz":1}"#,
+            r#"{"f":"conform.main:1.2:answer","p":{"yyy":1},"zzz":1}"#,
+            r#"{"p":{}}"#,
+            r#"{"f":"","p":{}}"#,
+            r#"{"f":"conform.main"}"#,
+            r#"{"f":"conform.main:1.2"}"#,
+            r#"{"f":"conform.main:1.2:answer:more"}"#,
+            r#"{"f":5}"#,
+            r#"{"f":"conform.main:1:answer"}"#,
+            r#"{"f":"conform.main:one.two:answer"}"#,
+            r#"{"f":"conform.main:1.2:answer"#,
+        ],
+        expect![[r#"
+            {"f":"conform.main:1.2:echo"}
+                {"e":"InvalidRequest","edesc":"Invalid message: p"}
+            {"f":"conform.main:1.2:echo","p":null}
+                {"e":"InvalidRequest","edesc":"Invalid message: p"}
+            {"f":"conform.main:1.2:echo","p":[]}
+                {"e":"InvalidRequest","edesc":"Invalid message: p"}
+            {"f":"conform.main:1.2:answer"}
+                {"r":42}
+            {"f":"conform.main:1.2:answer","p":null}
+                {"e":"InvalidRequest","edesc":"Invalid message: p"}
+            {"f":"conform.main:1.2:answer","p":{},"zzz":1}
+                {"e":"InvalidRequest","edesc":"Unknown request field: zzz"}
+            {"f":"conform.main:1.2:answer","p":{"yyy":1},"zzz":1}
+                {"e":"InvalidRequest","edesc":"Unknown parameter: conform.main:1.2:answer(yyy)"}
+            {"p":{}}
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
+            {"f":"","p":{}}
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
+            {"f":"conform.main"}
+                {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            {"f":"conform.main:1.2"}
+                {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            {"f":"conform.main:1.2:answer:more"}
+                {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            {"f":5}
+                {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            {"f":"conform.main:1:answer"}
+                {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
+            {"f":"conform.main:one.two:answer"}
+                {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
+            {"f":"conform.main:1.2:answer
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
+        "#]],
+    );
+}
+
+#[test]
+fn callers_see_the_errors_that_are_meant_for_them() {
+    check(
+        &[
+            r#"{"f":"conform.main:1.2:fail","p":{"code":"MyError"}}"#,
+            r#"{"f":"conform.main:1.2:fail","p":{"code":"OTHER_ERROR","later":true}}"#,
+            r#"{"f":"conform.main:1.2:fail","p":{"code":"NotDeclared"}}"#,
+            r#"{"f":"conform.main:1.2:fail","p":{"code":"NotDeclared","later":true}}"#,
+            r#"{"f":"conform.main:1.2:fail","p":{"code":"SecurityError"}}"#,
+            r#"{"f":"conform.main:1.2:crash"}"#,
+        ],
+        expect![[r#"
+            {"f":"conform.main:1.2:fail","p":{"code":"MyError"}}
+                {"e":"MyError","edesc":"Details of MyError"}
+            {"f":"conform.main:1.2:fail","p":{"code":"OTHER_ERROR","later":true}}
+                {"e":"OTHER_ERROR","edesc":"Details of OTHER_ERROR"}
+            {"f":"conform.main:1.2:fail","p":{"code":"NotDeclared"}}
+                {"e":"InternalError","edesc":"Not expected error"}
+            {"f":"conform.main:1.2:fail","p":{"code":"NotDeclared","later":true}}
+                {"e":"InternalError","edesc":"Not expected error"}
+            {"f":"conform.main:1.2:fail","p":{"code":"SecurityError"}}
+                {"e":"SecurityError","edesc":"Details of SecurityError"}
+            {"f":"conform.main:1.2:crash"}
+                {"e":"InternalError","edesc":"Not expected error"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_bad_result_is_not_sent() {
+    check(
+        &[
+            r#"{"f":"conform.main:1.2:badResult","p":{"kind":"missing"}}"#,
+            r#"{"f":"conform.main:1.2:badResult","p":{"kind":"extra"}}"#,
+            r#"{"f":"conform.main:1.2:badResult","p":{"kind":"type"}}"#,
+            r#"{"f":"conform.main:1.2:big","p":{"size":1048577},"rid":"C1"}"#,
+        ],
+        expect![[r#"
+            {"f":"conform.main:1.2:badResult","p":{"kind":"missing"}}
+                {"e":"InternalError","edesc":"Missing result variable: badResult(a)"}
+            {"f":"conform.main:1.2:badResult","p":{"kind":"extra"}}
+                {"e":"InternalError","edesc":"Unknown result variable: badResult(b)"}
+            {"f":"conform.main:1.2:badResult","p":{"kind":"type"}}
+                {"e":"InternalError","edesc":"Type mismatch for result variable: badResult(a) = \"text\""}
+            {"f":"conform.main:1.2:big","p":{"size":1048577},"rid":"C1"}
+                {"e":"InternalError","edesc":"Response size has exceeded the limit","rid":"C1"}
+        "#]],
+    );
+    let answer = Connection::open(host().address)
+        .post(br#"{"f":"conform.main:1.2:big","p":{"size":1000000}}"#);
+    assert_eq!(answer.json()["r"], "x".repeat(1_000_000));
+}
+
+#[test]
+fn what_a_caller_may_not_do_is_refused() {
+    check(
+        &[
+            r#"{"f":"conform.secret:1.0:whoami"}"#,
+            r#"{"f":"conform.secret:1.0:priv"}"#,
+            r#"{"f":"conform.secret:2.0:whoami"}"#,
+            r#"{"f":"conform.main:1.2:priv"}"#,
+            r#"{"f":"conform.main:1.2:answer","sec":"user:password"}"#,
+            r#"{"f":"conform.secure:1.0:hello"}"#,
+            r#"{"f":"conform.signed:1.0:sum","p":{"a":1,"b":2}}"#,
+            r#"{"f":"conform.bidi:1.0:acks"}"#,
+        ],
+        expect![[r#"
+            {"f":"conform.secret:1.0:whoami"}
+                {"e":"SecurityError","edesc":"Anonymous not allowed"}
+            {"f":"conform.secret:1.0:priv"}
+                {"e":"SecurityError","edesc":"Anonymous not allowed"}
+            {"f":"conform.secret:2.0:whoami"}
+                {"e":"UnknownInterface","edesc":"Unknown interface: conform.secret"}
+            {"f":"conform.main:1.2:priv"}
+                {"e":"PleaseReauth","edesc":"PrivilegedOps"}
+            {"f":"conform.main:1.2:answer","sec":"user:password"}
+                {"e":"SecurityError","edesc":"Basic Auth Verification Failed"}
+            {"f":"conform.secure:1.0:hello"}
+                {"e":"SecurityError","edesc":"Insecure channel"}
+            {"f":"conform.signed:1.0:sum","p":{"a":1,"b":2}}
+                {"e":"SecurityError","edesc":"Message Signature is required"}
+            {"f":"conform.bidi:1.0:acks"}
+                {"e":"InvalidRequest","edesc":"Bi-Direct Channel is required"}
+        "#]],
+    );
+}
