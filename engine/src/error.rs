@@ -249,7 +249,8 @@ pub struct Raised(pub(crate) Option<Fault>);
 #[derive(Debug)]
 pub(crate) enum Fault {
     Error(Error),
-    Loop(LoopEnd),
+    /// Boxed, so that the result of a callback fits into two registers.
+    Loop(Box<LoopEnd>),
 }
 
 /// Which loop to leave, and how (FTN12 §2.2.4).

@@ -18,8 +18,20 @@ impl Place {
         Self { location: Location::caller(), name: None }
     }
 
-    pub(crate) fn set_name(&mut self, name: &'static str) {
-        self.name = Some(name);
+    pub(crate) const fn at(location: &'static Location<'static>) -> Self {
+        Self { location, name: None }
+    }
+
+    pub(crate) const fn with_name(self, name: &'static str) -> Self {
+        self.with(Some(name))
+    }
+
+    pub(crate) const fn with(self, name: Option<&'static str>) -> Self {
+        Self { name, ..self }
+    }
+
+    pub(crate) const fn location(self) -> &'static Location<'static> {
+        self.location
     }
 
     /// The name given with `named`, if any.

@@ -20,7 +20,10 @@ use std::sync::Arc;
 /// assert_eq!(flow.state().get::<String>("count"), None);
 /// ```
 #[derive(Default)]
-pub struct State(BTreeMap<Cow<'static, str>, Value>);
+pub struct State(Option<Box<Variables>>);
+
+/// Boxed, because many flows have no variables and all flows pay for the size of their state.
+type Variables = BTreeMap<Cow<'static, str>, Value>;
 
 enum Value {
     Own(Box<dyn Any>),
@@ -41,13 +44,13 @@ impl<T: Clone + Send + Sync + 'static> SharedValue for T {
 impl State {
     /// Sets a variable, replacing a value of any type.
     pub fn set<T: 'static>(&mut self, name: impl Into<Cow<'static, str>>, value: T) {
-        self.0.insert(name.into(), Value::Own(Box::new(value)));
+        self.0.get_or_insert_default().insert(name.into(), Value::Own(Box::new(value)));
     }
 
     /// Reads a variable; `None` if it is not there or has another type.
     #[must_use]
     pub fn get<T: 'static>(&self, name: &str) -> Option<&T> {
-        match self.0.get(name)? {
+        match self.0.as_ref()?.get(name)? {
             Value::Own(value) => value.downcast_ref(),
             Value::Shared(value) => (&**value as &dyn Any).downcast_ref(),
         }
@@ -56,7 +59,7 @@ impl State {
     /// Changes a variable in place; `None` if it is not there or has another type.
     #[must_use]
     pub fn get_mut<T: 'static>(&mut self, name: &str) -> Option<&mut T> {
-        let value = self.0.get_mut(name)?;
+        let value = self.0.as_mut()?.get_mut(name)?;
         if let Value::Shared(shared) = value {
             *value = Value::Own((**shared).copy());
         }
@@ -70,7 +73,7 @@ impl State {
     /// or has another type.
     pub fn take<T: 'static>(&mut self, name: &str) -> Option<T> {
         self.get::<T>(name)?;
-        let value = match self.0.remove(name)? {
+        let value = match self.0.as_mut()?.remove(name)? {
             Value::Own(value) => value,
             Value::Shared(shared) => (*shared).copy(),
         };
@@ -80,23 +83,24 @@ impl State {
     /// Whether there is a variable of this name, of any type.
     #[must_use]
     pub fn exists(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.0.as_ref().is_some_and(|map| map.contains_key(name))
     }
 
     /// Removes a variable of any type; says whether it was there.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.0.remove(name).is_some()
+        self.0.as_mut().is_some_and(|map| map.remove(name).is_some())
     }
 
     /// The names of all variables, in ascending order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|name| &**name)
+        self.0.iter().flat_map(|map| map.keys()).map(|name| &**name)
     }
 
     /// Takes over the variables of a template that are not here yet (FTN12 §2.2.1 `copyFrom`).
     pub(crate) fn copy_missing(&mut self, model: &TemplateState) {
         for (name, value) in &model.0 {
-            self.0.entry(name.clone()).or_insert_with(|| Value::Shared(Arc::clone(value)));
+            let map = self.0.get_or_insert_default();
+            map.entry(name.clone()).or_insert_with(|| Value::Shared(Arc::clone(value)));
         }
     }
 }

@@ -243,7 +243,7 @@ impl TemplateAdded<'_> {
 
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.place.set_name(name);
+        self.0.place = self.0.place.with_name(name);
         self
     }
 }

@@ -89,6 +89,11 @@ pub(super) struct Answer {
 }
 
 impl Owner for Answer {
+    fn is_gone(&self) -> bool {
+        let closed = |reply: &oneshot::Sender<Reply>| reply.is_closed();
+        self.live.cancelled.get() || self.reply.borrow().as_ref().is_none_or(closed)
+    }
+
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.live.cancelled.get() {
             return Poll::Ready(());

@@ -53,9 +53,14 @@ pub struct FlowHandle<A = ()> {
 struct Link {
     state: RefCell<State>,
     cancelled: Cell<bool>,
-    /// Made by the handle, adopted by the actor.
-    mailbox: RefCell<Option<(Addr<FlowActor>, Mailbox<FlowActor>)>>,
-    address: RefCell<Option<Addr<FlowActor>>>,
+    /// Made when the handle is asked for an address.
+    addressed: RefCell<Option<Box<Addressed>>>,
+}
+
+struct Addressed {
+    address: Addr<FlowActor>,
+    /// Until the actor adopts it.
+    mailbox: Option<Mailbox<FlowActor>>,
 }
 
 #[derive(Default)]
@@ -99,12 +104,12 @@ impl<A> FlowHandle<A> {
     /// [`Inspect`](super::Inspect).
     #[must_use]
     pub fn address(&self) -> Addr<FlowActor> {
-        if let Some(address) = &*self.link.address.borrow() {
-            return address.clone();
+        if let Some(addressed) = &*self.link.addressed.borrow() {
+            return addressed.address.clone();
         }
         let (address, mailbox) = context::mailbox();
-        *self.link.address.borrow_mut() = Some(address.clone());
-        *self.link.mailbox.borrow_mut() = Some((address.clone(), mailbox));
+        let addressed = Addressed { address: address.clone(), mailbox: Some(mailbox) };
+        *self.link.addressed.borrow_mut() = Some(Box::new(addressed));
         self.link.wake_actor();
         address
     }
@@ -142,6 +147,10 @@ impl<A> fmt::Debug for FlowHandle<A> {
 }
 
 impl Owner for Link {
+    fn is_gone(&self) -> bool {
+        self.cancelled.get()
+    }
+
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.cancelled.get() {
             return Poll::Ready(());
@@ -154,7 +163,9 @@ impl Owner for Link {
     }
 
     fn take_mailbox(&self) -> Option<(Addr<FlowActor>, Mailbox<FlowActor>)> {
-        self.mailbox.borrow_mut().take()
+        let mut addressed = self.addressed.borrow_mut();
+        let addressed = addressed.as_mut()?;
+        Some((addressed.address.clone(), addressed.mailbox.take()?))
     }
 
     fn ended(&self, _: &mut Execution, end: End) {

@@ -26,7 +26,10 @@ pub use handle::{FlowHandle, spawn_flow, start_flow};
 /// Who waits for the end of a flow, and may end it early. Shared with the flow's actor, so that a
 /// handle and its flow need one allocation.
 pub(crate) trait Owner: 'static {
-    /// Ready when nobody wants the result any more; the flow is cancelled then.
+    /// Whether nobody wants the result any more; the flow is cancelled then.
+    fn is_gone(&self) -> bool;
+
+    /// The flow waits: ready if nobody wants the result, else `cx` is woken when that happens.
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// When the owner stops waiting.
@@ -86,7 +89,7 @@ impl FlowActor {
     /// Runs the flow as far as it goes now; ready when it ended.
     fn poll_flow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(owner) = &self.owner else { return Poll::Ready(()) };
-        if owner.poll_gone(cx).is_ready() {
+        if owner.is_gone() {
             self.end(End::Gone);
             return Poll::Ready(());
         }
@@ -110,9 +113,17 @@ impl FlowActor {
                 Progress::Waiting => {}
             }
             if self.poll_timer(cx).is_pending() {
-                return Poll::Pending;
+                return self.poll_owner(cx);
             }
         }
+    }
+
+    fn poll_owner(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let gone = self.owner.as_ref().map_or(Poll::Ready(()), |owner| owner.poll_gone(cx));
+        if gone.is_ready() {
+            self.end(End::Gone);
+        }
+        gone
     }
 
     fn take_mailbox(&self) -> Option<(Addr<Self>, Mailbox<Self>)> {

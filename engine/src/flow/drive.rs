@@ -118,24 +118,29 @@ impl AsyncSteps {
                     None => Next::Step,
                 }
             }
-            Some(Entry::Step { .. } | Entry::Loop { .. }) => self.start_own(),
+            Some(_) => match self.strand.pending.pop() {
+                Some(entry) => self.start_own(entry, None),
+                None => Next::Complete,
+            },
             None => Next::Complete,
         }
     }
 
-    fn start_own(&mut self) -> Next {
-        match self.strand.pending.pop() {
-            Some(Entry::Step { body, handler, place }) => {
-                self.open_top(place, handler);
+    fn start_own(&mut self, entry: Entry, name: Option<&'static str>) -> Next {
+        let place = |location| Place::at(location).with(name);
+        match entry {
+            Entry::Step { body, handler, location } => {
+                self.open_top(place(location), handler);
                 let result = self.call(|asi, args| body(asi, args));
                 self.settle(result)
             }
-            Some(Entry::Loop { body, place }) => {
-                self.open_top(place, None);
+            Entry::Loop { body, location } => {
+                self.open_top(place(location), None);
                 self.strand.top.kind = Kind::Loop(body);
                 Next::Step
             }
-            Some(Entry::Template { .. }) | None => Next::Step,
+            Entry::Named(named) => self.start_own(named.0, Some(named.1)),
+            Entry::Template { .. } => Next::Step,
         }
     }
 
@@ -165,7 +170,7 @@ impl AsyncSteps {
             Entry::Template { steps, next, .. } => {
                 Some((steps.take()?, (*next as usize).wrapping_sub(1)))
             }
-            Entry::Step { .. } | Entry::Loop { .. } => None,
+            Entry::Step { .. } | Entry::Loop { .. } | Entry::Named(_) => None,
         }
     }
 

@@ -4,8 +4,10 @@
 //! Only the running step can add steps, so the queues of all levels fit into one vector: those of
 //! a step lie above its `base`, in reverse order, so that the next one is the last one.
 
+use std::borrow::Cow;
 use std::mem;
 use std::num::NonZeroU32;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -31,7 +33,7 @@ pub(crate) type SharedSteps = Arc<[Arc<TemplateStep>]>;
 /// The body of a loop: one call is one iteration, `None` is the normal end.
 pub(crate) trait Iterate {
     fn label(&self) -> Option<&str>;
-    fn set_label(&mut self, label: std::borrow::Cow<'static, str>);
+    fn set_label(&mut self, label: Cow<'static, str>);
     fn iterate(&mut self, asi: &mut AsyncSteps) -> Option<StepResult>;
 }
 
@@ -40,12 +42,14 @@ pub(crate) enum Entry {
     Step {
         body: Body,
         handler: Option<Handler>,
-        place: Place,
+        location: &'static Location<'static>,
     },
     Loop {
         body: Box<dyn Iterate>,
-        place: Place,
+        location: &'static Location<'static>,
     },
+    /// A step or loop with a name; few have one, so the others do not make room for it.
+    Named(Box<(Self, &'static str)>),
     /// Steps `next..end` of a template. The steps are taken out while one of them is started.
     Template {
         steps: Option<SharedSteps>,
@@ -122,6 +126,47 @@ pub(crate) struct Strand {
     pub(crate) branch: u32,
     /// Whether there is something to do without outside help.
     pub(crate) runnable: bool,
+}
+
+impl Entry {
+    /// The step or loop below its name.
+    fn innermost(&mut self) -> &mut Self {
+        match self {
+            Self::Named(named) => named.0.innermost(),
+            Self::Step { .. } | Self::Loop { .. } | Self::Template { .. } => self,
+        }
+    }
+
+    pub(crate) fn set_handler(&mut self, new: Handler) {
+        if let Self::Step { handler, .. } = self.innermost() {
+            *handler = Some(new);
+        }
+    }
+
+    pub(crate) fn set_label(&mut self, label: Cow<'static, str>) {
+        if let Self::Loop { body, .. } = self.innermost() {
+            body.set_label(label);
+        }
+    }
+
+    pub(crate) fn set_name(&mut self, name: &'static str) {
+        if let Self::Named(named) = self {
+            named.1 = name;
+            return;
+        }
+        let empty = Self::Template { steps: None, next: 0, end: 0 };
+        let entry = mem::replace(self, empty);
+        *self = Self::Named(Box::new((entry, name)));
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        match self {
+            Self::Step { location, .. } | Self::Loop { location, .. } => Place::at(location),
+            Self::Named(named) => named.0.place().with_name(named.1),
+            // only steps and loops are asked for their place
+            Self::Template { .. } => Place::here(),
+        }
+    }
 }
 
 impl Branches {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
+use std::panic::Location;
 
 use super::AsyncSteps;
 use super::added::Added;
@@ -30,7 +31,7 @@ impl Parallel {
         self.entries.push(Entry::Step {
             body: Box::new(move |asi, _| body(asi, ()).into_result()),
             handler: None,
-            place: Place::here(),
+            location: Location::caller(),
         });
         Added::last(&mut self.entries)
     }

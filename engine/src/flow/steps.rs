@@ -382,7 +382,7 @@ impl AsyncSteps {
             return self.violation("the end of a loop after success");
         }
         let label = label.map(|label| Cow::Owned(label.to_owned()));
-        self.raised = Some(Fault::Loop(LoopEnd { again, label }));
+        self.raised = Some(Fault::Loop(Box::new(LoopEnd { again, label })));
         Err(Raised::RECORDED)
     }
 }
@@ -417,7 +417,8 @@ impl AsyncSteps {
         place: Place,
         body: impl FnOnce(&mut Self, Args) -> StepResult + 'static,
     ) -> Added<'_> {
-        self.push(Entry::Step { body: Box::new(body), handler: None, place });
+        let location = place.location();
+        self.push(Entry::Step { body: Box::new(body), handler: None, location });
         Added::last(&mut self.strand.pending)
     }
 
@@ -431,7 +432,8 @@ impl AsyncSteps {
         I: Iterator + 'static,
         F: FnMut(&mut Self, I::Item) -> StepResult + 'static,
     {
-        self.push(Entry::Loop { body: Box::new(Loop { items, body, label: None }), place });
+        let (body, location) = (Box::new(Loop { items, body, label: None }), place.location());
+        self.push(Entry::Loop { body, location });
         AddedLoop::last(&mut self.strand.pending)
     }
 

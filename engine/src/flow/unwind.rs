@@ -6,7 +6,7 @@ use super::drive::{Caught, Next};
 use super::level::Kind;
 use super::{AsyncSteps, Callback};
 use crate::args::Args;
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, LoopEnd};
 use crate::observe::StepEnd;
 
 /// What an error handler decided.
@@ -15,7 +15,7 @@ enum Handled {
     /// Steps were added: they replace the failed one at its own level (FTN12 §1.2.1).
     Steps,
     Replaced(Error),
-    LeftLoop(crate::error::LoopEnd),
+    LeftLoop(Box<LoopEnd>),
     Silent,
 }
 

@@ -78,7 +78,12 @@ impl Section {
     /// Adds the section as a sub-step, to run when the steps added before it are complete.
     pub fn add(self, asi: &mut AsyncSteps) {
         let Self { body, args, handler, place } = self;
-        asi.push(Entry::Step { body: Box::new(move |asi, _| body(asi, args)), handler, place });
+        let body = Box::new(move |asi: &mut AsyncSteps, _| body(asi, args));
+        let mut entry = Entry::Step { body, handler, location: place.location() };
+        if let Some(name) = place.name() {
+            entry.set_name(name);
+        }
+        asi.push(entry);
     }
 }
 
