@@ -162,14 +162,15 @@ impl fmt::Debug for FlowContext {
     }
 }
 
-/// An actor with its context, as the task that the arbiter polls.
+/// An actor with its context, as the task that the arbiter polls. The actor is boxed, because a
+/// runtime moves a task several times until it is scheduled, and a flow is large.
 struct Hosted {
-    actor: FlowActor,
+    actor: Box<FlowActor>,
     ctx: FlowContext,
 }
 
 /// Runs an actor on this arbiter.
-pub(super) fn spawn(actor: FlowActor) {
+pub(super) fn spawn(actor: Box<FlowActor>) {
     actix_rt::spawn(Hosted { actor, ctx: FlowContext::new() });
 }
 

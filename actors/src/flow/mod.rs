@@ -155,7 +155,8 @@ impl FlowActor {
     }
 
     fn end(&mut self, end: End) {
-        let _entered = self.span.clone().entered();
+        let span = std::mem::replace(&mut self.span, Span::none());
+        let _entered = span.enter();
         if !matches!(end, End::Flow(_)) {
             self.execution.cancel();
         }
@@ -188,14 +189,14 @@ pub(crate) fn host(flow: Flow, owner: Rc<dyn Owner>, span: Span) {
         Progress::Done(outcome) => owner.ended(&mut execution, End::Flow(outcome)),
         Progress::Waiting | Progress::Ready => {
             drop(entered);
-            context::spawn(FlowActor::new(execution, owner, span));
+            context::spawn(Box::new(FlowActor::new(execution, owner, span)));
         }
     }
 }
 
 /// Makes a flow an actor before its first turn.
 pub(crate) fn host_later(flow: Flow, owner: Rc<dyn Owner>) {
-    context::spawn(FlowActor::new(flow.execute(), owner, Span::current()));
+    context::spawn(Box::new(FlowActor::new(flow.execute(), owner, Span::current())));
 }
 
 impl Actor for FlowActor {
