@@ -6,6 +6,7 @@
 mod answer;
 mod builder;
 mod close;
+mod functions;
 mod registry;
 mod request;
 
@@ -28,8 +29,9 @@ use crate::message::{Refusal, Request, Response};
 use crate::observe;
 
 pub use answer::Reply;
-pub use builder::{Builder, ConfigError, Functions};
+pub use builder::Builder;
 pub use close::Closed;
+pub use functions::{ConfigError, Functions};
 pub use request::{Channel, ChannelKind, RequestInfo, RequestSteps};
 
 use answer::{Answer, Live};

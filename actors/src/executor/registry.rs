@@ -8,7 +8,7 @@ use asyncsteps::{Template, codes};
 use dashmap::DashMap;
 
 use super::Refused;
-use super::builder::{ConfigError, Functions};
+use super::functions::{ConfigError, Functions};
 use super::request::{Channel, ChannelKind};
 use crate::iface::{Compatibility, Definition, Function, FunctionName};
 
