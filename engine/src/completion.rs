@@ -8,6 +8,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
+use smallvec::SmallVec;
+
 use crate::args::{SendArgs, SendArguments};
 use crate::error::{Error, ErrorCode, Info};
 use crate::flow::level;
@@ -148,29 +150,34 @@ pub(crate) struct Inbox(Mutex<Arrivals>);
 
 #[derive(Default)]
 pub(crate) struct Arrivals {
-    waits: Vec<Wait>,
-    /// The places in `waits` whose wait is over.
-    free: Vec<u32>,
-    mail: Vec<(WaitKey, u32, Mail)>,
+    /// Most flows have one wait at a time.
+    waits: SmallVec<[Wait; 1]>,
+    /// The first place in `waits` that nobody uses; the others are linked to it.
+    free: Option<u32>,
+    /// The places in `waits` for which something came, in that order.
+    news: SmallVec<[u32; 4]>,
     waker: Option<Waker>,
     cancelled: bool,
 }
+
+/// Something that came: for which wait, for which strand, and what.
+pub(crate) type Arrival = (WaitKey, u32, Mail);
 
 struct Wait {
     generation: u32,
     strand: u32,
     handles: u32,
-    state: WaitState,
     /// Set when the body of the step has returned: from then on losing all handles counts.
     armed: bool,
+    state: WaitState,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitState {
-    Free,
+    /// Nobody uses the place; the next such place, if any.
+    Free(Option<u32>),
     Open,
-    /// A poll was asked for and not taken up yet.
-    Polling,
+    /// Something came and was not taken up yet.
+    Came(Mail),
 }
 
 impl Inbox {
@@ -178,20 +185,19 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a completion and wakes the host; a completion closes its wait.
+    /// Takes what came and wakes the host. After a completion nothing else can come.
     fn post(&self, key: WaitKey, mail: Mail) -> Result<(), Stale> {
         let waker = {
             let mut inbox = self.lock();
-            let (before, strand) =
-                inbox.wait(key, |wait| (wait.state, wait.strand)).ok_or(Stale)?;
-            match mail {
-                Mail::Poll if before == WaitState::Polling => return Ok(()),
-                Mail::Poll => {
-                    inbox.wait(key, |wait| wait.state = WaitState::Polling);
-                }
-                Mail::Success(_) | Mail::Error(_) | Mail::Abandoned => inbox.close(key),
+            let state = inbox.wait(key, |wait| &mut wait.state).ok_or(Stale)?;
+            if matches!(state, WaitState::Came(Mail::Poll)) && matches!(mail, Mail::Poll) {
+                return Ok(());
             }
-            inbox.mail.push((key, strand, mail));
+            let is_first = matches!(state, WaitState::Open);
+            *state = WaitState::Came(mail);
+            if is_first {
+                inbox.news.push(key.index);
+            }
             inbox.waker.take()
         };
         if let Some(waker) = waker {
@@ -204,17 +210,22 @@ impl Inbox {
 impl Arrivals {
     /// Opens a wait for a step of this strand.
     pub(crate) fn open(&mut self, strand: u32) -> WaitKey {
-        let mut wait =
-            Wait { generation: 0, strand, handles: 0, state: WaitState::Open, armed: false };
-        if let Some(index) = self.free.pop()
+        let new = |generation| Wait {
+            generation,
+            strand,
+            handles: 0,
+            armed: false,
+            state: WaitState::Open,
+        };
+        if let Some(index) = self.free
             && let Some(place) = self.waits.get_mut(index as usize)
+            && let WaitState::Free(next) = place.state
         {
-            wait.generation = place.generation.wrapping_add(1);
-            let generation = wait.generation;
-            *place = wait;
-            return WaitKey { index, generation };
+            self.free = next;
+            *place = new(place.generation.wrapping_add(1));
+            return WaitKey { index, generation: place.generation };
         }
-        self.waits.push(wait);
+        self.waits.push(new(0));
         WaitKey { index: level::index(self.waits.len() - 1), generation: 0 }
     }
 
@@ -225,19 +236,35 @@ impl Arrivals {
 
     /// The step is over: what still comes for it is stale.
     pub(crate) fn close(&mut self, key: WaitKey) {
-        if self.wait(key, |wait| wait.state = WaitState::Free).is_some() {
-            self.free.push(key.index);
+        if self.wait(key, |_| ()).is_some() {
+            self.release(key.index);
         }
     }
 
-    /// The future of the step is about to be polled: a wake-up from now on counts again.
-    pub(crate) fn polled(&mut self, key: WaitKey) {
-        self.wait(key, |wait| wait.state = WaitState::Open);
+    fn release(&mut self, index: u32) {
+        if let Some(place) = self.waits.get_mut(index as usize) {
+            place.state = WaitState::Free(self.free);
+            self.free = Some(index);
+        }
     }
 
-    /// What came since the last time, in the order it came; each with the strand it is for.
-    pub(crate) fn take_mail(&mut self) -> Vec<(WaitKey, u32, Mail)> {
-        mem::take(&mut self.mail)
+    /// What came since the last time, in the order it came. A poll leaves its wait open; whoever
+    /// takes it up polls at once, so a wake-up from now on counts again.
+    pub(crate) fn take_news(&mut self) -> SmallVec<[Arrival; 1]> {
+        let mut arrivals = SmallVec::new();
+        for index in mem::take(&mut self.news) {
+            let Some(wait) = self.waits.get_mut(index as usize) else { continue };
+            let WaitState::Came(mail) = mem::replace(&mut wait.state, WaitState::Open) else {
+                continue;
+            };
+            let key = WaitKey { index, generation: wait.generation };
+            let is_over = !matches!(mail, Mail::Poll);
+            arrivals.push((key, wait.strand, mail));
+            if is_over {
+                self.release(index);
+            }
+        }
+        arrivals
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -253,12 +280,16 @@ impl Arrivals {
     }
 
     pub(crate) fn has_news(&self) -> bool {
-        self.cancelled || !self.mail.is_empty()
+        self.cancelled || !self.news.is_empty()
     }
 
-    fn wait<T>(&mut self, key: WaitKey, act: impl FnOnce(&mut Wait) -> T) -> Option<T> {
+    /// The wait of this name, unless it is over or was completed.
+    fn wait<'a, T>(&'a mut self, key: WaitKey, act: impl FnOnce(&'a mut Wait) -> T) -> Option<T> {
         let wait = self.waits.get_mut(key.index as usize)?;
-        let alive = wait.generation == key.generation && wait.state != WaitState::Free;
+        let alive = match &wait.state {
+            WaitState::Open | WaitState::Came(Mail::Poll) => wait.generation == key.generation,
+            WaitState::Free(_) | WaitState::Came(_) => false,
+        };
         alive.then(|| act(wait))
     }
 }

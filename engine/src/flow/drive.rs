@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::level::{Entry, Handler, Kind, SharedSteps, index};
-use super::{AsyncSteps, BURST, Callback, Outcome, Progress};
+use super::{AsyncSteps, Callback, Outcome, Progress};
 use crate::args::Args;
 use crate::completion::{Mail, WaitKey};
 use crate::error::{Error, Fault, Raised, StepResult};
@@ -33,9 +33,9 @@ pub(super) enum Next {
 pub(super) type Caught = Result<StepResult, Box<dyn Any + Send>>;
 
 impl AsyncSteps {
-    pub(super) fn turn(&mut self, now: Time, waker: &Waker) -> Progress {
+    pub(super) fn turn(&mut self, now: Time, waker: &Waker, burst: u32) -> Progress {
         self.now = now;
-        self.burst = BURST;
+        self.burst = burst;
         let end = self.take_up_arrivals();
         let end = end.or_else(|| self.expire_timers().map(Outcome::Error));
         let progress = match end {
@@ -245,7 +245,7 @@ impl AsyncSteps {
         let recorded = self.raised.take();
         let broken = |rule| Fault::Error(Error::violation(rule, self.strand.top.place));
         match result {
-            Err(payload) => Fault::Error(Error::panicked(payload, self.strand.top.place)),
+            Err(payload) => Fault::Error(self.panicked(payload)),
             Ok(Err(Raised(Some(_)))) if self.completed => {
                 recorded.unwrap_or_else(|| broken("error after success"))
             }
@@ -254,6 +254,14 @@ impl AsyncSteps {
                 recorded.unwrap_or_else(|| broken("an error was returned that nobody raised"))
             }
         }
+    }
+
+    /// The error of a panic in the step on top, which its host may ask for.
+    #[cold]
+    fn panicked(&mut self, payload: Box<dyn Any + Send>) -> Error {
+        let error = Error::panicked(payload, self.strand.top.place);
+        self.more().panic.get_or_insert_with(|| error.clone());
+        error
     }
 
     /// Ends the step on top and makes its frame room for the next one.
@@ -295,7 +303,7 @@ impl AsyncSteps {
         let inbox = self.inbox.as_ref()?;
         let (mail, cancelled) = {
             let mut inbox = inbox.lock();
-            (inbox.take_mail(), inbox.is_cancelled())
+            (inbox.take_news(), inbox.is_cancelled())
         };
         if cancelled {
             self.cancel_all();
@@ -351,9 +359,6 @@ impl AsyncSteps {
         let Kind::Await(mut awaited) = mem::replace(&mut self.strand.top.kind, Kind::Step) else {
             return Next::Wait;
         };
-        if let (Some(key), Some(inbox)) = (self.strand.top.wait, &self.inbox) {
-            inbox.lock().polled(key);
-        }
         self.report_enter();
         let result = catch_unwind(AssertUnwindSafe(|| {
             awaited.future.as_mut().poll(&mut Context::from_waker(&awaited.waker))
@@ -373,7 +378,7 @@ impl AsyncSteps {
                 self.unwind(Fault::Error(error))
             }
             Err(payload) => {
-                let error = Error::panicked(payload, self.strand.top.place);
+                let error = self.panicked(payload);
                 drop(awaited);
                 self.unwind(Fault::Error(error))
             }

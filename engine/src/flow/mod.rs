@@ -72,6 +72,8 @@ struct More {
     values: values::Values,
     extensions: Extensions,
     launched: Vec<Flow>,
+    /// The first panic of a callback that the host did not ask for yet.
+    panic: Option<Error>,
 }
 
 /// Which callback runs: it decides what the callback may do (FTN12 §2.1).
@@ -319,10 +321,15 @@ impl Execution {
     /// `now` is the current time of the host; `waker` is woken, at most once, when a completion,
     /// a future or `cancel` from outside gives the flow something to do.
     pub fn run(&mut self, now: Time, waker: &Waker) -> Progress {
+        self.run_burst(BURST, now, waker)
+    }
+
+    /// [`run`](Self::run) for a turn of so many steps: simulations interleave flows more finely.
+    pub(crate) fn run_burst(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
         if self.done {
             return Progress::Done(Outcome::Cancelled);
         }
-        let progress = self.asi.turn(now, waker);
+        let progress = self.asi.turn(now, waker, burst);
         self.done = matches!(progress, Progress::Done(_));
         progress
     }
@@ -355,6 +362,12 @@ impl Execution {
             Some(more) => std::mem::take(&mut more.launched),
             None => Vec::new(),
         }
+    }
+
+    /// The first panic of a callback since the last call, also one from which an error handler
+    /// recovered: a bug for the host to report.
+    pub fn take_panic(&mut self) -> Option<Error> {
+        self.asi.more.as_mut()?.panic.take()
     }
 
     /// The steps in progress of the root, outermost first (FTN12 §1.7 `async_stack`).
