@@ -12,28 +12,11 @@ use actix::{Actor, ActorContext, Context};
 use actix_rt::SystemRunner;
 use asyncsteps::{Flow, Template};
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
-use criterion::Criterion;
-use criterion::async_executor::AsyncExecutor;
-use support::Table;
+use support::Bench;
 use tokio::sync::oneshot;
-
-const GROUP: &str = "actor_cost";
-const BARE: &str = "tokio spawn_local and oneshot";
-const DEFAULT: &str = "Actor start, default context";
-const HOSTED: &str = "hosted flow, spawned";
-const INLINE: &str = "hosted flow, done in its first turn";
 
 /// How many waiting flows the memory figure is averaged over.
 const WAITING: u32 = 1_000;
-
-/// One arbiter, as criterion can use it.
-struct Arbiter(SystemRunner);
-
-impl AsyncExecutor for &Arbiter {
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.0.block_on(future)
-    }
-}
 
 /// An actor that replies once and stops.
 struct Once(Option<oneshot::Sender<u32>>);
@@ -51,56 +34,56 @@ impl Actor for Once {
 }
 
 fn main() {
-    let arbiter = Arbiter(actix_rt::System::new());
-    let mut criterion = Criterion::default().configure_from_args();
-    times(&mut criterion, &arbiter);
-    let heap = heap_of_waiting_flow(&arbiter);
-    criterion.final_summary();
-
-    let mut table = Table::new(GROUP);
-    table.time(GROUP, BARE, None, 1, "");
-    table.time(GROUP, DEFAULT, Some(BARE), 1, "");
-    table.time(GROUP, HOSTED, Some(BARE), 1, "at most 1.5");
-    table.time(GROUP, INLINE, Some(BARE), 1, "");
-    table.count("waiting flow, two queued steps: heap", heap, "bytes", "at most 640");
-    table.finish();
-}
-
-fn times(criterion: &mut Criterion, arbiter: &Arbiter) {
+    let arbiter = actix_rt::System::new();
     let template = Template::build(|asi| {
         asi.add(|asi, ()| asi.success(black_box(1u32)));
     });
-    let mut group = criterion.benchmark_group(GROUP);
-    group.bench_function(BARE, |bench| {
-        bench.to_async(arbiter).iter(|| async {
-            let (reply, answer) = oneshot::channel();
-            actix_rt::spawn(async move {
-                let _ = reply.send(black_box(1u32));
-            });
-            answer.await
+    let mut bench = Bench::new("actor_cost");
+    let bare = bench.add("tokio spawn_local and oneshot", None, 1, "", |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                let (reply, answer) = oneshot::channel();
+                actix_rt::spawn(async move {
+                    // the bench waits for it
+                    let _ = reply.send(black_box(1u32));
+                });
+                black_box(answer.await.is_ok());
+            }
         });
     });
-    group.bench_function(DEFAULT, |bench| {
-        bench.to_async(arbiter).iter(|| async {
-            let (reply, answer) = oneshot::channel();
-            Once(Some(reply)).start();
-            answer.await
+    bench.add("Actor::start(), default context", Some(bare), 1, "", |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                let (reply, answer) = oneshot::channel();
+                Once(Some(reply)).start();
+                black_box(answer.await.is_ok());
+            }
         });
     });
-    group.bench_function(HOSTED, |bench| {
-        bench.to_async(arbiter).iter(|| spawn_flow::<u32>(template.flow()));
+    bench.add("hosted flow, spawned", Some(bare), 1, "at most 1.5", |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                black_box(spawn_flow::<u32>(template.flow()).await.is_ok());
+            }
+        });
     });
-    group.bench_function(INLINE, |bench| {
-        bench.to_async(arbiter).iter(|| start_flow::<u32>(template.flow()));
+    bench.add("hosted flow, done in its first turn", Some(bare), 1, "", |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                black_box(start_flow::<u32>(template.flow()).await.is_ok());
+            }
+        });
     });
-    group.finish();
+    let heap = heap_of_waiting_flow(&arbiter);
+    bench.count("waiting flow, two queued steps: heap", heap, "bytes", "at most 640");
+    bench.finish();
 }
 
 /// Heap bytes of a flow that waits with two steps queued: actor, task, flow and handle.
-fn heap_of_waiting_flow(arbiter: &Arbiter) -> f64 {
+fn heap_of_waiting_flow(arbiter: &SystemRunner) -> f64 {
     let flows = RefCell::new(Vec::with_capacity(WAITING as usize));
     let info = allocation_counter::measure(|| {
-        (&arbiter).block_on(async {
+        arbiter.block_on(async {
             for _ in 0..WAITING {
                 let mut flow = Flow::new();
                 flow.add(|asi, ()| drop(asi.wait_external()));

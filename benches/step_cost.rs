@@ -12,10 +12,7 @@ use std::task::Waker;
 
 use asyncsteps::sync::Mutex;
 use asyncsteps::{Completion, Execution, Flow, Progress, Template, Time};
-use criterion::{BatchSize, Criterion};
-use support::Table;
-
-const GROUP: &str = "step_cost";
+use support::Bench;
 
 /// Roots that wait at the same time.
 const ROOTS: u32 = 30_000;
@@ -85,56 +82,44 @@ const WORKLOADS: [Workload; 8] = [
     },
 ];
 
-const WAITING: &str = "waiting, per root";
-const WAIT_LOOP: &str = "wait loop, per iteration";
-
 fn main() {
     let fixture = Fixture { ten: template_of_ten(), mutex: Mutex::default() };
-    let mut criterion = Criterion::default().configure_from_args();
-    let mut group = criterion.benchmark_group(GROUP);
-    for workload in &WORKLOADS {
-        group.bench_function(workload.id, |bench| bench.iter(|| (workload.run)(&fixture)));
-        group.bench_function(by_hand(workload.id), |bench| {
-            bench.iter(|| (workload.by_hand)(&fixture));
+    let mut bench = Bench::new("step_cost");
+    for Workload { id, run, by_hand, per, target } in &WORKLOADS {
+        let by_hand = bench.add(format!("{id}, by hand"), None, *per, "", |iterations| {
+            (0..iterations).for_each(|_| by_hand(&fixture));
         });
+        bench.add(*id, Some(by_hand), *per, target, |iterations| {
+            (0..iterations).for_each(|_| run(&fixture));
+        });
+        let heap = allocation_counter::measure(|| run(&fixture));
+        bench.count(format!("{id}: allocations"), heap.count_total as f64, "", "");
+        bench.count(format!("{id}: allocated"), heap.bytes_total as f64, "bytes", "");
     }
-    group.bench_function(WAITING, |bench| bench.iter(|| waiting(ROOTS)));
-    group.bench_function(by_hand(WAITING), |bench| bench.iter(|| waiting_by_hand(ROOTS)));
-    group.bench_function(WAIT_LOOP, |bench| {
-        bench.iter_batched_ref(|| Loopers::new(ROOTS), Loopers::round, BatchSize::LargeInput);
-    });
-    group.bench_function(by_hand(WAIT_LOOP), |bench| {
-        bench.iter_batched_ref(
-            || HandLoopers::new(ROOTS),
-            HandLoopers::round,
-            BatchSize::LargeInput,
-        );
-    });
-    group.finish();
-    criterion.final_summary();
-    report(&fixture);
+    add_waiting(&mut bench);
+    bench.finish();
 }
 
-fn by_hand(id: &str) -> String {
-    format!("{id} by hand")
-}
-
-fn report(fixture: &Fixture) {
-    let mut table = Table::new(GROUP);
-    for Workload { id, run, per, target, .. } in &WORKLOADS {
-        table.time(GROUP, id, Some(&by_hand(id)), *per, target);
-        let heap = allocation_counter::measure(|| run(fixture));
-        table.count(&format!("{id}: allocations"), heap.count_total as f64, "", "");
-        table.count(&format!("{id}: allocated"), heap.bytes_total as f64, "bytes", "");
-    }
-    table.time(GROUP, WAITING, Some(&by_hand(WAITING)), ROOTS, "200 (1016)");
-    table.time(GROUP, WAIT_LOOP, Some(&by_hand(WAIT_LOOP)), ROOTS, "90 (255)");
+/// The workloads that wait, and what a waiting flow holds.
+fn add_waiting(bench: &mut Bench<'_>) {
+    let by_hand = bench.add("waiting, by hand", None, ROOTS, "", |iterations| {
+        (0..iterations).for_each(|_| waiting_by_hand(ROOTS));
+    });
+    bench.add("waiting, per root", Some(by_hand), ROOTS, "200 (JS 1016)", |iterations| {
+        (0..iterations).for_each(|_| waiting(ROOTS));
+    });
+    let mut loopers = HandLoopers::new(ROOTS);
+    let by_hand = bench.add("wait loop, by hand", None, ROOTS, "", move |iterations| {
+        (0..iterations).for_each(|_| loopers.round());
+    });
+    let mut loopers = Loopers::new(ROOTS);
+    bench.add("wait loop, per iteration", Some(by_hand), ROOTS, "90 (255)", move |iterations| {
+        (0..iterations).for_each(|_| loopers.round());
+    });
     let (mut kept, slot) = (None, Slot::default());
     let heap = allocation_counter::measure(|| kept = Some(Box::new(waiting_root(&slot))));
-    table.count("waiting flow, two queued: heap", heap.bytes_current as f64, "bytes", "384");
-    table.count("waiting flow, two queued: allocations", heap.count_current as f64, "", "3");
-    table.finish();
-    drop(kept);
+    bench.count("waiting flow, two queued: heap", heap.bytes_current as f64, "bytes", "384");
+    bench.count("waiting flow, two queued: allocations", heap.count_current as f64, "", "3");
 }
 
 /// Runs a flow that never waits.

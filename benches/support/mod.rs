@@ -1,79 +1,106 @@
-//! What benches share: one table at the end, printed and written as `target/bench/NAME.tsv`.
+//! What benches share: paired rounds, and one table at the end, printed and written as
+//! `target/bench/NAME.tsv`.
+//!
+//! All workloads of a bench take turns in short batches. On a machine whose speed drifts, the
+//! ratio of two batches that ran one after the other holds where the ratio of two long runs does
+//! not; the table has the medians over all rounds.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use serde_json::Value;
+/// How long one batch of one workload takes, about.
+const BATCH: Duration = Duration::from_millis(2);
 
-/// The rows of a bench, each a figure against a baseline of the same run.
-#[derive(Debug)]
-pub(crate) struct Table {
+/// How often each workload has its turn.
+const ROUNDS: usize = 300;
+
+/// A named set of workloads and counted figures.
+pub(crate) struct Bench<'a> {
     name: &'static str,
-    rows: Vec<Row>,
+    workloads: Vec<Workload<'a>>,
+    counts: Vec<Count>,
 }
 
-#[derive(Debug)]
-struct Row {
-    workload: String,
+struct Workload<'a> {
+    id: String,
+    baseline: Option<usize>,
+    /// Items of one iteration; times are per item.
+    items: u32,
+    target: &'static str,
+    run: Box<dyn FnMut(u32) + 'a>,
+    iterations: u32,
+    /// Nanoseconds per item, by round.
+    times: Vec<f64>,
+}
+
+struct Count {
+    id: String,
     value: f64,
     unit: &'static str,
-    baseline: Option<f64>,
     target: &'static str,
 }
 
-impl Table {
-    /// An empty table for the bench of this name.
+impl<'a> Bench<'a> {
     pub(crate) fn new(name: &'static str) -> Self {
-        Self { name, rows: Vec::new() }
+        Self { name, workloads: Vec::new(), counts: Vec::new() }
     }
 
-    /// Adds the median time of a criterion benchmark of this run, in nanoseconds per item, and its
-    /// ratio to that of another one.
-    pub(crate) fn time(
+    /// Adds a workload: `run` does so many iterations of it. Gives its place, as a baseline for
+    /// others.
+    pub(crate) fn add(
         &mut self,
-        group: &str,
-        id: &str,
-        baseline: Option<&str>,
+        id: impl Into<String>,
+        baseline: Option<usize>,
         items: u32,
         target: &'static str,
-    ) {
-        let median = |id: &str| median(group, id).map(|time| time / f64::from(items));
-        let Some(value) = median(id) else { return };
-        let baseline = baseline.and_then(median);
-        let workload = format!("{group}/{id}");
-        self.rows.push(Row { workload, value, unit: "ns", baseline, target });
+        run: impl FnMut(u32) + 'a,
+    ) -> usize {
+        let (run, id) = (Box::new(run), id.into());
+        let times = Vec::with_capacity(ROUNDS);
+        self.workloads.push(Workload { id, baseline, items, target, run, iterations: 1, times });
+        self.workloads.len() - 1
     }
 
     /// Adds a figure that was counted.
     pub(crate) fn count(
         &mut self,
-        workload: &str,
+        id: impl Into<String>,
         value: f64,
         unit: &'static str,
         target: &'static str,
     ) {
-        let workload = workload.to_owned();
-        self.rows.push(Row { workload, value, unit, baseline: None, target });
+        self.counts.push(Count { id: id.into(), value, unit, target });
     }
 
-    /// Prints the table and writes it as tab-separated values.
+    /// Runs all rounds, prints the table and writes it as tab-separated values.
+    ///
+    /// With `--test`, as `cargo test --benches` calls it, each workload runs once and nothing is
+    /// written.
+    pub(crate) fn finish(mut self) {
+        if env::args().any(|arg| arg == "--test") {
+            self.workloads.iter_mut().for_each(|workload| (workload.run)(1));
+            return;
+        }
+        self.workloads.iter_mut().for_each(Workload::calibrate);
+        for _ in 0..ROUNDS {
+            self.workloads.iter_mut().for_each(Workload::round);
+        }
+        self.report();
+    }
+
     #[expect(clippy::print_stdout, reason = "a bench is there to print")]
-    pub(crate) fn finish(&self) {
+    fn report(&self) {
+        let mut tsv = "workload\tvalue\tunit\tbaseline\tratio\ttarget\n".to_owned();
         println!(
-            "\n{:<44} {:>10} {:<6} {:>10} {:>7}  target",
+            "{:<44} {:>9} {:<5} {:>9} {:>7}  target",
             "workload", "value", "", "baseline", "ratio"
         );
-        let mut tsv = "workload\tvalue\tunit\tbaseline\tratio\ttarget\n".to_owned();
-        for row in &self.rows {
-            let number =
-                |value: Option<f64>| value.map_or_else(String::new, |it| format!("{it:.2}"));
-            let baseline = number(row.baseline);
-            let ratio = number(row.baseline.map(|baseline| row.value / baseline));
-            let Row { workload, value, unit, target, .. } = row;
-            println!("{workload:<44} {value:>10.1} {unit:<6} {baseline:>10} {ratio:>7}  {target}");
+        for [id, value, unit, baseline, ratio, target] in self.rows() {
+            println!("{id:<44} {value:>9} {unit:<5} {baseline:>9} {ratio:>7}  {target}");
             // writing to a string cannot fail
-            let _ = writeln!(tsv, "{workload}\t{value:.2}\t{unit}\t{baseline}\t{ratio}\t{target}");
+            let _ = writeln!(tsv, "{id}\t{value}\t{unit}\t{baseline}\t{ratio}\t{target}");
         }
         let folder = target_folder().join("bench");
         let file = folder.join(format!("{}.tsv", self.name));
@@ -82,13 +109,64 @@ impl Table {
             Err(error) => println!("cannot write {}: {error}", file.display()),
         }
     }
+
+    fn rows(&self) -> impl Iterator<Item = [String; 6]> {
+        let times = self.workloads.iter().map(|workload| {
+            let value = number(median(workload.times.iter().copied()));
+            let baseline = workload.baseline.map(|at| &self.workloads[at].times);
+            let ratio = baseline.map(|baseline| {
+                number(median(workload.times.iter().zip(baseline).map(|(time, base)| time / base)))
+            });
+            let baseline = baseline.map(|times| number(median(times.iter().copied())));
+            let (baseline, ratio) = (baseline.unwrap_or_default(), ratio.unwrap_or_default());
+            [
+                workload.id.clone(),
+                value,
+                "ns".to_owned(),
+                baseline,
+                ratio,
+                workload.target.to_owned(),
+            ]
+        });
+        let counts = self.counts.iter().map(|count| {
+            let none = String::new;
+            let (unit, target) = (count.unit.to_owned(), count.target.to_owned());
+            [count.id.clone(), number(count.value), unit, none(), none(), target]
+        });
+        times.chain(counts)
+    }
 }
 
-/// The median that criterion has just written, in nanoseconds; `None` if the benchmark did not run.
-fn median(group: &str, id: &str) -> Option<f64> {
-    let file = target_folder().join("criterion").join(group).join(id).join("new/estimates.json");
-    let estimates: Value = serde_json::from_str(&fs::read_to_string(file).ok()?).ok()?;
-    estimates["median"]["point_estimate"].as_f64()
+impl Workload<'_> {
+    /// Finds how many iterations a batch has; warms up on the way.
+    fn calibrate(&mut self) {
+        while self.batch() < BATCH && self.iterations < u32::MAX / 2 {
+            self.iterations *= 2;
+        }
+    }
+
+    fn round(&mut self) {
+        let items = f64::from(self.iterations) * f64::from(self.items);
+        let time = self.batch().as_secs_f64() * 1e9 / items;
+        self.times.push(time);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+    fn batch(&mut self) -> Duration {
+        let start = Instant::now();
+        (self.run)(self.iterations);
+        start.elapsed()
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn number(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
 fn target_folder() -> PathBuf {
