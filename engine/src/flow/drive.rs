@@ -107,15 +107,13 @@ impl AsyncSteps {
     fn start_next(&mut self) -> Next {
         match self.strand.pending.last_mut() {
             Some(Entry::Template { steps, next, end }) => {
-                if next == end {
-                    self.strand.pending.pop();
-                    return Next::Step;
-                }
-                let at = *next;
-                *next += 1;
+                let (next, end) = (*next, *end);
                 match steps.take() {
-                    Some(steps) => self.start_shared(steps, at as usize),
-                    None => Next::Step,
+                    Some(steps) if next < end => self.run_shared(steps, next, end),
+                    Some(_) | None => {
+                        self.strand.pending.pop();
+                        Next::Step
+                    }
                 }
             }
             Some(_) => match self.strand.pending.pop() {
@@ -144,32 +142,51 @@ impl AsyncSteps {
         }
     }
 
-    /// Starts a step of a template; the steps lie beside the queue while its body runs.
-    fn start_shared(&mut self, steps: SharedSteps, at: usize) -> Next {
-        let step = &steps[at];
-        let own_handler = if step.is_sync { step.own_handler() } else { None };
-        self.open_top(step.place, own_handler);
-        self.strand.top.flags.template = step.handler.is_some() && !step.is_sync;
-        let result = self.call(|asi, args| (step.body)(asi, args));
-        self.return_shared(steps);
-        self.settle(result)
+    /// Runs steps of a template until one of them does more than to complete, or the turn is over.
+    /// The steps lie beside the queue meanwhile.
+    fn run_shared(&mut self, steps: SharedSteps, mut next: u32, end: u32) -> Next {
+        while next < end && self.burst > 0 {
+            let step = &steps[next as usize];
+            next += 1;
+            let own_handler = if step.is_sync { step.own_handler() } else { None };
+            self.open_top(step.place, own_handler);
+            self.strand.top.flags.template = step.handler.is_some() && !step.is_sync;
+            let result = self.call(|asi, args| (step.body)(asi, args));
+            if !self.is_done(&result) {
+                self.return_shared(self.strand.top.base(), steps, next);
+                return self.settle(result);
+            }
+            self.close_top(StepEnd::Success);
+        }
+        self.return_shared(self.strand.pending.len(), steps, next);
+        Next::Step
     }
 
-    /// Puts the steps of a template back below the sub-steps of the one on top.
-    pub(super) fn return_shared(&mut self, shared: SharedSteps) {
-        let at = self.strand.top.base().wrapping_sub(1);
-        if let Some(Entry::Template { steps, .. }) = self.strand.pending.get_mut(at) {
-            *steps = Some(shared);
+    /// Whether the body of the step on top has completed the step, by `success` or implicitly.
+    fn is_done(&self, result: &Caught) -> bool {
+        let top = &self.strand.top;
+        matches!(result, Ok(Ok(())))
+            && self.raised.is_none()
+            && (self.completed
+                || (self.strand.pending.len() == top.base()
+                    && !top.flags.waits
+                    && matches!(top.kind, Kind::Step)))
+    }
+
+    /// Puts the steps of a template back into the queue, right below `base`.
+    pub(super) fn return_shared(&mut self, base: usize, shared: SharedSteps, at: u32) {
+        let entry = self.strand.pending.get_mut(base.wrapping_sub(1));
+        if let Some(Entry::Template { steps, next, .. }) = entry {
+            (*steps, *next) = (Some(shared), at);
         }
     }
 
-    /// Takes the steps of the template out of which the step on top comes, and its place there.
-    pub(super) fn borrow_shared(&mut self) -> Option<(SharedSteps, usize)> {
+    /// Takes the steps of the template out of which the step on top comes, and the number of the
+    /// step after it.
+    pub(super) fn borrow_shared(&mut self) -> Option<(SharedSteps, u32)> {
         let at = self.strand.top.base().wrapping_sub(1);
         match self.strand.pending.get_mut(at)? {
-            Entry::Template { steps, next, .. } => {
-                Some((steps.take()?, (*next as usize).wrapping_sub(1)))
-            }
+            Entry::Template { steps, next, .. } => Some((steps.take()?, *next)),
             Entry::Step { .. } | Entry::Loop { .. } | Entry::Named(_) => None,
         }
     }
@@ -209,13 +226,13 @@ impl AsyncSteps {
 
     /// Finds out what the body of the step on top decided.
     pub(super) fn settle(&mut self, result: Caught) -> Next {
+        if self.is_done(&result) {
+            self.close_top(StepEnd::Success);
+            return Next::Step;
+        }
         if !matches!(result, Ok(Ok(()))) || self.raised.is_some() {
             let fault = self.fault_of(result);
             return self.unwind(fault);
-        }
-        if self.completed {
-            self.close_top(StepEnd::Success);
-            return Next::Step;
         }
         let base = self.strand.top.base();
         if self.strand.pending.len() > base {
@@ -224,13 +241,9 @@ impl AsyncSteps {
             return Next::Step;
         }
         match self.strand.top.kind {
-            Kind::Step if self.strand.top.flags.waits => {
+            Kind::Step => {
                 self.arm_wait();
                 Next::Wait
-            }
-            Kind::Step => {
-                self.close_top(StepEnd::Success);
-                Next::Step
             }
             Kind::Loop(_) => Next::Step,
             Kind::Parallel(_) => self.start_branches(),

@@ -119,7 +119,7 @@ pub(crate) struct Strand {
     pub(crate) top: Frame,
     /// The steps around `top`, outermost first.
     pub(crate) frames: Vec<Frame>,
-    pub(crate) pending: SmallVec<[Entry; 2]>,
+    pub(crate) pending: SmallVec<[Entry; 3]>,
     /// The result of the last step: the arguments of the next one.
     pub(crate) args: Args,
     /// Which branch of the flow this is, 0 for the root; never used twice in a flow.

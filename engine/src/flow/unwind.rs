@@ -84,13 +84,14 @@ impl AsyncSteps {
         let result = if let Some(handler) = self.strand.top.handler.take() {
             self.guarded(Callback::ErrorHandler, |asi| handler(asi, error))
         } else if mem::take(&mut self.strand.top.flags.template)
-            && let Some((steps, at)) = self.borrow_shared()
+            && let Some((steps, next)) = self.borrow_shared()
         {
-            let result = self.guarded(Callback::ErrorHandler, |asi| match &steps[at].handler {
+            let step = &steps[next as usize - 1];
+            let result = self.guarded(Callback::ErrorHandler, |asi| match &step.handler {
                 Some(handler) => handler(asi, error),
                 None => Ok(()),
             });
-            self.return_shared(steps);
+            self.return_shared(base, steps, next);
             result
         } else {
             return Handled::Silent;
