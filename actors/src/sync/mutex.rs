@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map;
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
+use actix::{Actor, ArbiterHandle, Context, Handler, Message};
 use asyncsteps::sync::mutex::{Lock as Answer, Options, Queue, Ticket};
 use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Completion, Identity, StepResult, codes};
+use asyncsteps::{AsyncSteps, Identity, StepResult};
+
+use super::lock::{Grant, Lock, LockId, Locker, Unlock};
 
 /// A mutex for flows on all arbiters: a cheap handle to a [`MutexActor`].
 ///
@@ -30,11 +30,8 @@ use asyncsteps::{AsyncSteps, Completion, Identity, StepResult, codes};
 /// assert_eq!(start_flow::<i32>(flow).await.unwrap(), 42);
 /// # });
 /// ```
-#[derive(Clone)]
-pub struct Mutex {
-    actor: Addr<MutexActor>,
-    key: Arc<str>,
-}
+#[derive(Clone, Debug)]
+pub struct Mutex(Locker<MutexActor>);
 
 impl Mutex {
     /// Starts a mutex actor on this arbiter.
@@ -43,20 +40,20 @@ impl Mutex {
     /// Outside of an actix arbiter.
     #[must_use]
     pub fn start(options: Options) -> Self {
-        Self { actor: MutexActor::new(options).start(), key: Arc::from("") }
+        Self(Locker::new(MutexActor::new(options).start()))
     }
 
     /// Starts a mutex actor on another arbiter.
     #[must_use]
     pub fn start_on(arbiter: &ArbiterHandle, options: Options) -> Self {
         let actor = MutexActor::start_in_arbiter(arbiter, move |_| MutexActor::new(options));
-        Self { actor, key: Arc::from("") }
+        Self(Locker::new(actor))
     }
 
     /// The mutex of a key: each key is locked on its own, under the same limits.
     #[must_use]
     pub fn key(&self, key: impl Into<Arc<str>>) -> Self {
-        Self { actor: self.actor.clone(), key: key.into() }
+        Self(self.0.with_key(key.into()))
     }
 
     /// How many owners are inside and how many wait, over all keys.
@@ -64,105 +61,14 @@ impl Mutex {
     /// # Errors
     /// `MailboxError` if the actor died.
     pub async fn load(&self) -> Result<Load, actix::MailboxError> {
-        self.actor.send(GetLoad).await
-    }
-}
-
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("key", &self.key).finish_non_exhaustive()
+        self.0.actor().send(GetLoad).await
     }
 }
 
 impl ISync for Mutex {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
-        let lock = LockId::next();
-        asi.stack(Guard { mutex: self.clone(), lock });
-        let mutex = self.clone();
-        asi.add(move |asi, ()| {
-            let identity = asi.identity();
-            let grant = Grant(asi.wait_external());
-            mutex.tell(Lock { key: Arc::clone(&mutex.key), lock, identity, grant });
-        });
-        section.add(asi);
-        Ok(())
+        self.0.sync(asi, section)
     }
-}
-
-impl Mutex {
-    /// Lock messages are as many as admitted flows; a lost one would be a lost lock, so the
-    /// mailbox bound does not apply to them.
-    #[expect(clippy::disallowed_methods, reason = "see above; a dead actor drops the grant")]
-    fn tell<M>(&self, message: M)
-    where
-        M: Message<Result = ()> + Send + 'static,
-        MutexActor: Handler<M>,
-    {
-        self.actor.do_send(message);
-    }
-}
-
-/// Ends what one `sync` began, whatever came of it: it is a value of the step around the section.
-struct Guard {
-    mutex: Mutex,
-    lock: LockId,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.mutex.tell(Unlock { key: Arc::clone(&self.mutex.key), lock: self.lock });
-    }
-}
-
-/// Names one `sync` of one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LockId(u64);
-
-impl LockId {
-    fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// Asks to enter; the grant is given when it is the owner's turn.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct Lock {
-    key: Arc<str>,
-    lock: LockId,
-    identity: Identity,
-    grant: Grant,
-}
-
-/// Lets a waiting step go on. Dropped without an answer, because the actor died, it fails the step;
-/// for a step that is over, all of this does nothing.
-#[derive(Debug)]
-struct Grant(Completion);
-
-impl Grant {
-    /// If the step is over, its `Unlock` is on the way and passes the turn on.
-    fn enter(self) {
-        let _ = self.0.success(());
-    }
-
-    fn reject(self) {
-        let _ = self.0.error(codes::DEFENSE_REJECTED, "Mutex queue limit");
-    }
-}
-
-impl Drop for Grant {
-    fn drop(&mut self) {
-        let _ = self.0.error(codes::INTERNAL_ERROR, "the actor of the mutex is gone");
-    }
-}
-
-/// Leaves the section or the queue; follows every [`Lock`].
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct Unlock {
-    key: Arc<str>,
-    lock: LockId,
 }
 
 #[derive(Debug, Message)]
@@ -226,7 +132,9 @@ impl Handler<Lock> for MutexActor {
         let ticket = match answer {
             Answer::Entered => None,
             Answer::Queued(ticket) => Some(ticket),
-            Answer::Rejected => return grant.into_iter().for_each(Grant::reject),
+            Answer::Rejected => {
+                return grant.into_iter().for_each(|grant| grant.reject("Mutex queue limit"));
+            }
         };
         grant.into_iter().for_each(Grant::enter);
         keyed.locks.insert(lock, Held { identity, ticket });

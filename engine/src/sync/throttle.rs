@@ -94,8 +94,13 @@ impl<W> Queue<W> {
     /// When the turn of the first in the queue comes; `None` if nobody waits.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let opened = self.opened.filter(|_| !self.waiting.is_empty())?;
-        Some(opened + self.options.period)
+        self.window_end().filter(|_| !self.waiting.is_empty())
+    }
+
+    /// When the current window ends; `None` while idle, as far as the last call knows.
+    #[must_use]
+    pub fn window_end(&self) -> Option<Time> {
+        self.opened.map(|opened| opened + self.options.period)
     }
 
     /// The first in the queue.
