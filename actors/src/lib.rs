@@ -22,6 +22,7 @@
 //! In reading order:
 //! - [`flow`]: starting flows, waiting for them, cancelling them
 //! - [`sync`](mod@sync): locks
+//! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
 //! - [`executor`]: serving requests (FTN6)
 //! - [`transport`](mod@transport): HTTP (FTN5)
@@ -34,6 +35,7 @@ pub mod iface;
 pub mod message;
 mod observe;
 pub mod sync;
+pub mod tool;
 pub mod transport;
 
 #[cfg(doctest)]

@@ -1,4 +1,5 @@
-//! Flow errors: a code that handlers match on, information for people, and what caused it.
+//! Flow errors (FTN12 §1.2, §1.7): a code that handlers match on, information for people, and what
+//! caused it.
 
 use std::any::Any;
 use std::borrow::Cow;

@@ -54,11 +54,14 @@
 //!
 //! # Contents
 //!
+//! The [`guide`] leads from a first flow to locks and tests. Then, in reading order:
 //! - configuring: [`Flow`], [`Template`], [`State`]
 //! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Stack`], [`Error`], [`Raised`]
 //! - arguments: [`Arguments`], [`Arg`], [`Args`]
 //! - synchronisation: [`sync`]
-//! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]
+//! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
+//!   flows as futures: [`tool`]
+//! - testing: [`sim`]
 #![forbid(unsafe_code)]
 
 mod args;
@@ -67,10 +70,15 @@ mod error;
 mod flow;
 mod observe;
 mod place;
+pub mod sim;
 mod state;
 pub mod sync;
 mod template;
 mod time;
+pub mod tool;
+
+#[doc = include_str!("docs/guide.md")]
+pub mod guide {}
 
 pub use args::{Arg, Args, Arguments, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};

@@ -55,11 +55,15 @@ impl AsyncSteps {
     /// Runs strands until none is runnable, the turn is over, or the flow ends.
     fn work(&mut self) -> Progress {
         while self.find_runnable() {
+            let has_turn = self.burst > 0;
             match self.drive() {
                 Next::Step => {}
                 Next::Wait => self.strand.runnable = false,
                 Next::Yield => {
-                    self.rotate();
+                    // one that had no turn goes on first: branches start in the order added
+                    if has_turn {
+                        self.rotate();
+                    }
                     return Progress::Ready;
                 }
                 Next::Complete if self.active() == 0 => {

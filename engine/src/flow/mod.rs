@@ -34,7 +34,8 @@ pub use collection::Collection;
 pub use parallel::Parallel;
 pub use values::Stack;
 
-/// How many steps a flow runs in one turn before it yields to others on its event loop.
+/// How many steps a flow runs in one turn before it yields to others on its event loop
+/// (FTN12 §2.6).
 ///
 /// A turn of a hundred short steps takes a few microseconds: long enough that yielding costs
 /// little, short enough that ten thousand busy flows all get a turn within a tenth of a second.
@@ -85,7 +86,7 @@ enum Callback {
     CancelHandler,
 }
 
-/// Names a flow: unique in the process, never used again.
+/// Names a flow: unique in the process, never used again (FTN12 §1.11.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(NonZeroU64);
 
@@ -123,7 +124,7 @@ pub struct Flow {
     asi: AsyncSteps,
 }
 
-/// A flow in execution, driven by its host.
+/// A flow in execution, driven by its host (FTN12 §2.2.3).
 ///
 /// The host calls [`run`](Self::run) once to start and then whenever the waker was woken, the
 /// [`deadline`](Self::deadline) is reached, or a run ended with [`Progress::Ready`]. Dropping an
@@ -135,7 +136,7 @@ pub struct Execution {
     done: bool,
 }
 
-/// Where a run left the flow.
+/// Where a run left the flow (FTN12 §2.6).
 #[expect(clippy::exhaustive_enums, reason = "a host must handle every kind of progress")]
 #[derive(Debug)]
 pub enum Progress {
@@ -147,7 +148,7 @@ pub enum Progress {
     Ready,
 }
 
-/// How a flow ended.
+/// How a flow ended (FTN12 §2.2.3).
 #[expect(clippy::exhaustive_enums, reason = "FTN12 knows no other end")]
 #[derive(Debug)]
 pub enum Outcome {
@@ -405,7 +406,8 @@ impl Drop for Execution {
     }
 }
 
-/// Runs a flow to its end on the spot; for examples and tests of flows that never wait.
+/// Runs a flow to its end on the spot (FTN12 §2.2.3 `execute`); for examples and tests of flows that
+/// never wait.
 ///
 /// # Errors
 /// The error that ended the flow, or `InternalError` if the flow had to wait for something that

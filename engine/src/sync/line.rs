@@ -1,4 +1,4 @@
-//! A waiting line: first come, first served; a place can be given up.
+//! A waiting line (FTN12 §1.11.6): first come, first served; a place can be given up.
 
 use std::collections::VecDeque;
 

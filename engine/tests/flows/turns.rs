@@ -86,3 +86,22 @@ fn busy_branches_take_turns() {
     assert_eq!(turns(flow.execute()), 5);
     assert_eq!(log.take(), "a b a b");
 }
+
+#[test]
+fn branches_start_in_the_order_added_wherever_the_turn_ends() {
+    for steps in 90..105 {
+        let log = Log::default();
+        let mut flow = Flow::new();
+        for _ in 0..steps {
+            flow.add(|_, ()| {});
+        }
+        flow.parallel(|p| {
+            for name in ["a", "b", "c"] {
+                let log = log.clone();
+                p.add(move |_, ()| log.add(name));
+            }
+        });
+        turns(flow.execute());
+        assert_eq!(log.take(), "a b c", "after {steps} steps");
+    }
+}

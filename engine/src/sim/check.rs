@@ -1,0 +1,68 @@
+//! Running a scenario for many seeds, and the report of the one that fails.
+
+use std::any::Any;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Options, Sim};
+
+/// Runs a scenario once for each seed, in a simulation of its own.
+///
+/// The scenario starts flows, may [`run`](Sim::run) them and check what came out; whatever it
+/// leaves is run to its end. Give it a range to search, `0..1000`, and the one seed that failed,
+/// `[17]`, to replay it: the same seed makes the same choices.
+///
+/// # Panics
+/// With the report of the first failure: a panic of the scenario or of a callback, a flow that
+/// waits for something that never comes, or more turns than allowed. It names the seed.
+#[track_caller]
+pub fn check(seeds: impl IntoIterator<Item = u64>, scenario: impl Fn(&Sim)) {
+    check_with(&Options::default(), seeds, scenario);
+}
+
+/// [`check`] with options.
+///
+/// # Panics
+/// As [`check`].
+#[track_caller]
+pub fn check_with(
+    options: &Options,
+    seeds: impl IntoIterator<Item = u64>,
+    scenario: impl Fn(&Sim),
+) {
+    for seed in seeds {
+        let sim = Sim::new(seed, options.clone());
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            scenario(&sim);
+            sim.run();
+        }));
+        let report = result.err().map(|payload| report(&sim, &*payload));
+        sim.clear();
+        if let Some(report) = report {
+            panic!("{report}");
+        }
+    }
+}
+
+fn report(sim: &Sim, payload: &(dyn Any + Send)) -> String {
+    let mut report = format!(
+        "the simulation with seed {seed} failed in turn {turn} at {now}; replay it with \
+         `check([{seed}], ..)`\n{text}\n",
+        seed = sim.seed(),
+        turn = sim.turns(),
+        now = sim.0.now.get(),
+        text = text(payload),
+    );
+    for line in sim.trace() {
+        // writing to a string cannot fail
+        let _ = writeln!(report, "    {line}");
+    }
+    report
+}
+
+/// The message of a panic.
+pub(super) fn text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&'static str>().copied())
+        .unwrap_or("a panic without a message")
+}

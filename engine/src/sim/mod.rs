@@ -1,0 +1,221 @@
+#![doc = include_str!("../docs/sim.md")]
+
+mod check;
+mod options;
+mod random;
+mod world;
+
+use std::cell::RefMut;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::flow::{AsyncSteps, Flow, Outcome};
+use crate::time::Time;
+use crate::tool::AsyncTool;
+use world::{Due, Moment, World};
+
+pub use check::{check, check_with};
+pub use options::Options;
+pub use random::Random;
+
+/// One simulation: a host in virtual time whose every choice comes from a seed.
+///
+/// It is a handle; cloning it gives the same simulation. It is an [`AsyncTool`] too, so that code
+/// which is written against one runs in it.
+#[derive(Clone)]
+pub struct Sim(Rc<World>);
+
+/// A flow in a simulation.
+#[derive(Clone, Debug)]
+pub struct Started {
+    sim: Sim,
+    flow: usize,
+}
+
+/// Names a callback or a future in a simulation (FTN12 §2.6 `Handle`).
+#[derive(Clone, Copy, Debug)]
+pub struct Handle(Scheduled);
+
+#[derive(Clone, Copy, Debug)]
+enum Scheduled {
+    Task(Moment),
+    Flow(usize),
+}
+
+impl Sim {
+    fn new(seed: u64, options: Options) -> Self {
+        Self(Rc::new(World::new(seed, options)))
+    }
+
+    /// The simulation that runs this flow, for steps that cannot capture it, as those of a
+    /// [`Template`](crate::Template).
+    ///
+    /// # Panics
+    /// If the flow was not started by a simulation; inside a step that becomes an `InternalError`.
+    #[must_use]
+    pub fn of(asi: &AsyncSteps) -> Self {
+        match asi.extension::<Self>() {
+            Some(sim) => sim.clone(),
+            None => panic!("the flow was not started by a simulation"),
+        }
+    }
+
+    /// Starts a flow now: it runs as soon as chance wants it to (FTN12 §2.2.3 `execute`).
+    #[expect(clippy::must_use_candidate, reason = "most flows need nobody to look after them")]
+    pub fn start(&self, flow: Flow) -> Started {
+        self.start_within(Duration::ZERO, flow)
+    }
+
+    /// Starts a flow at some time up to `most` from now.
+    #[expect(clippy::must_use_candidate, reason = "most flows need nobody to look after them")]
+    pub fn start_within(&self, most: Duration, mut flow: Flow) -> Started {
+        flow.extend(self.clone());
+        let number = self.0.add_flow(flow);
+        let at = self.now() + self.random().within(most);
+        self.0.add_due(at, Due::Run(number));
+        let options = &self.0.options;
+        if self.random().one_in(options.cancel_one_in) {
+            let at = at + self.random().within(options.cancel_within);
+            self.0.add_due(at, Due::Cancel(number));
+        }
+        Started { sim: self.clone(), flow: number }
+    }
+
+    /// Calls `task` after a delay around what is `typical`, see [`Random::delay`]: the way to
+    /// stand for a network, a database, or a user.
+    pub fn later(&self, typical: Duration, task: impl FnOnce() + 'static) {
+        let delay = self.random().delay(typical);
+        self.0.add_due(self.now() + delay, Due::Task(Box::new(task)));
+    }
+
+    /// Has `check` called after every turn; it panics if something is wrong.
+    pub fn always(&self, check: impl Fn() + 'static) {
+        self.0.checks.borrow_mut().push(Rc::new(check));
+    }
+
+    /// Runs until every flow is over and nothing is left to do.
+    ///
+    /// # Panics
+    /// If the simulation fails, see [`check`].
+    pub fn run(&self) {
+        self.0.run(None);
+        self.0.check_all_over();
+    }
+
+    /// Runs for so long in virtual time; flows may go on waiting.
+    ///
+    /// # Panics
+    /// If the simulation fails, see [`check`].
+    pub fn run_for(&self, time: Duration) {
+        self.0.run(Some(self.now() + time));
+    }
+
+    /// The choices of this simulation, for those that a scenario makes itself. To be returned
+    /// before the next call of anything else: use it within one statement.
+    #[must_use]
+    pub fn random(&self) -> RefMut<'_, Random> {
+        self.0.random.borrow_mut()
+    }
+
+    /// Adds a line to what a failure shows.
+    pub fn log(&self, line: impl fmt::Display) {
+        self.0.log(line);
+    }
+
+    /// The last lines of what happened, the oldest first, each with its time.
+    #[must_use]
+    pub fn trace(&self) -> Vec<String> {
+        self.0.trace.borrow().iter().cloned().collect()
+    }
+
+    /// The seed of all choices.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    /// How many turns there were.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.0.turns.get()
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+impl Started {
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`): on its next turn.
+    pub fn cancel(&self) {
+        self.sim.0.cancel(self.flow);
+    }
+
+    /// Whether the flow is not over.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.sim.0.flows.borrow().get(self.flow).is_some_and(|slot| !slot.over)
+    }
+
+    /// Takes how the flow ended; `None` if it is not over, or it was taken before.
+    #[must_use]
+    pub fn take_outcome(&self) -> Option<Outcome> {
+        self.sim.0.flows.borrow_mut().get_mut(self.flow)?.outcome.take()
+    }
+}
+
+impl AsyncTool for Sim {
+    type Handle = Handle;
+
+    fn immediate(&self, task: impl FnOnce() + 'static) -> Handle {
+        self.deferred(Duration::ZERO, task)
+    }
+
+    /// Exact for a delay of zero, else late as timers are.
+    fn deferred(&self, delay: Duration, task: impl FnOnce() + 'static) -> Handle {
+        let late = match delay {
+            Duration::ZERO => delay,
+            _ => self.random().within(self.0.options.lateness),
+        };
+        let at = self.now() + delay + late;
+        Handle(Scheduled::Task(self.0.add_due(at, Due::Task(Box::new(task)))))
+    }
+
+    fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Handle {
+        let mut flow = Flow::new();
+        flow.await_(async move {
+            future.await;
+            Ok::<(), Error>(())
+        })
+        .named("spawned future");
+        let number = self.0.add_flow(flow);
+        self.0.wake(number);
+        Handle(Scheduled::Flow(number))
+    }
+
+    fn cancel(&self, handle: &Handle) {
+        match handle.0 {
+            Scheduled::Task(moment) => drop(self.0.remove_due(moment)),
+            Scheduled::Flow(number) => self.0.abandon(number),
+        }
+    }
+
+    fn is_valid(&self, handle: &Handle) -> bool {
+        match handle.0 {
+            Scheduled::Task(moment) => self.0.has_due(moment),
+            Scheduled::Flow(flow) => Started { sim: self.clone(), flow }.is_valid(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.0.now.get()
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim").field("seed", &self.0.seed).field("now", &self.now()).finish()
+    }
+}

@@ -1,0 +1,301 @@
+//! The inside of a simulation: its clock, its agenda, and the flows that can go on.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Display;
+use std::mem;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+use super::{Options, Random};
+use crate::completion::Canceller;
+use crate::flow::{BURST, Execution, Flow, Outcome, Progress};
+use crate::time::Time;
+
+/// How many lines of the trace a failure shows.
+const TRACE_LINES: usize = 40;
+
+/// Turns are cut short to so many steps half of the time, to interleave flows finely.
+const SHORT_BURST: usize = 4;
+
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) options: Options,
+    pub(super) random: RefCell<Random>,
+    pub(super) now: Cell<Time>,
+    pub(super) turns: Cell<u64>,
+    pub(super) checks: RefCell<Vec<Rc<dyn Fn()>>>,
+    pub(super) flows: RefCell<Vec<Slot>>,
+    pub(super) trace: RefCell<VecDeque<String>>,
+    /// What happens when; the number keeps the order of what happens at the same time.
+    agenda: RefCell<BTreeMap<Moment, Due>>,
+    numbers: Cell<u64>,
+    ready: Arc<Ready>,
+    running: Cell<bool>,
+}
+
+pub(super) type Moment = (Time, u64);
+
+pub(super) enum Due {
+    /// A flow starts, or reaches its deadline.
+    Run(usize),
+    Cancel(usize),
+    Task(Box<dyn FnOnce()>),
+}
+
+/// A flow, by its number.
+pub(super) struct Slot {
+    /// Taken while it runs.
+    execution: Option<Execution>,
+    pub(super) canceller: Canceller,
+    waker: Arc<WakeFlow>,
+    deadline: Option<Moment>,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) over: bool,
+}
+
+/// The flows that can go on, each at most once.
+#[derive(Default)]
+struct Ready(Mutex<Vec<usize>>);
+
+struct WakeFlow {
+    ready: Arc<Ready>,
+    flow: usize,
+    queued: AtomicBool,
+}
+
+impl Wake for WakeFlow {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.ready.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.flow);
+        }
+    }
+}
+
+impl Ready {
+    fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn take(&self, at: usize) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).swap_remove(at)
+    }
+}
+
+impl World {
+    pub(super) fn new(seed: u64, options: Options) -> Self {
+        Self {
+            seed,
+            options,
+            random: RefCell::new(Random::new(seed)),
+            now: Cell::new(Time::ZERO),
+            turns: Cell::new(0),
+            checks: RefCell::default(),
+            flows: RefCell::default(),
+            trace: RefCell::default(),
+            agenda: RefCell::default(),
+            numbers: Cell::new(0),
+            ready: Arc::default(),
+            running: Cell::new(false),
+        }
+    }
+
+    pub(super) fn log(&self, line: impl Display) {
+        let mut trace = self.trace.borrow_mut();
+        if trace.len() == TRACE_LINES {
+            trace.pop_front();
+        }
+        trace.push_back(format!("{}: {line}", self.now.get()));
+    }
+
+    pub(super) fn add_due(&self, at: Time, due: Due) -> Moment {
+        let number = self.numbers.get();
+        self.numbers.set(number + 1);
+        self.agenda.borrow_mut().insert((at, number), due);
+        (at, number)
+    }
+
+    pub(super) fn remove_due(&self, moment: Moment) -> Option<Due> {
+        self.agenda.borrow_mut().remove(&moment)
+    }
+
+    pub(super) fn has_due(&self, moment: Moment) -> bool {
+        self.agenda.borrow().contains_key(&moment)
+    }
+
+    /// Makes room for a flow that runs when its number comes up.
+    pub(super) fn add_flow(&self, mut flow: Flow) -> usize {
+        let mut flows = self.flows.borrow_mut();
+        let number = flows.len();
+        let waker = WakeFlow {
+            ready: Arc::clone(&self.ready),
+            flow: number,
+            queued: AtomicBool::new(false),
+        };
+        flows.push(Slot {
+            canceller: flow.canceller(),
+            execution: Some(flow.execute()),
+            waker: Arc::new(waker),
+            deadline: None,
+            outcome: None,
+            over: false,
+        });
+        number
+    }
+
+    /// Runs until nothing is left to do, or nothing before `end`.
+    ///
+    /// # Panics
+    /// With the failure of the simulation.
+    pub(super) fn run(&self, end: Option<Time>) {
+        assert!(!self.running.replace(true), "`run` was called inside of the simulation");
+        while self.turn(end) {
+            self.turns.set(self.turns.get() + 1);
+            let limit = self.options.max_turns;
+            assert!(self.turns.get() <= limit, "it did not end within {limit} turns");
+            for check in 0.. {
+                let Some(check) = self.checks.borrow().get(check).cloned() else { break };
+                check();
+            }
+        }
+        if let Some(end) = end {
+            self.now.set(end.max(self.now.get()));
+        }
+        self.running.set(false);
+    }
+
+    /// One turn of whatever can go on, by chance; `false` if there is nothing.
+    fn turn(&self, end: Option<Time>) -> bool {
+        let ready = self.ready.len();
+        let due = self.agenda.borrow().first_key_value().map(|(moment, _)| *moment);
+        let is_due = due.filter(|(at, _)| *at <= self.now.get());
+        let choice = self.random.borrow_mut().below(ready + usize::from(is_due.is_some()));
+        if choice < ready {
+            self.run_flow(self.ready.take(choice));
+            return true;
+        }
+        let Some(next) = due.filter(|(at, _)| end.is_none_or(|end| *at <= end)) else {
+            return false;
+        };
+        self.now.set(next.0.max(self.now.get()));
+        match self.remove_due(next) {
+            Some(Due::Run(flow)) => self.wake(flow),
+            Some(Due::Cancel(flow)) => self.cancel(flow),
+            Some(Due::Task(task)) => task(),
+            None => {}
+        }
+        true
+    }
+
+    pub(super) fn cancel(&self, flow: usize) {
+        let canceller = {
+            let flows = self.flows.borrow();
+            flows.get(flow).filter(|slot| !slot.over).map(|slot| slot.canceller.clone())
+        };
+        if let Some(canceller) = canceller {
+            self.log(format_args!("flow {flow} is cancelled"));
+            canceller.cancel();
+        }
+    }
+
+    /// Ends a flow that is only a future, here and now.
+    pub(super) fn abandon(&self, flow: usize) {
+        let taken = self.flows.borrow_mut().get_mut(flow).map(|slot| {
+            slot.over = true;
+            // a future that cancels itself is running, and ends with its turn
+            slot.canceller.cancel();
+            slot.execution.take()
+        });
+        drop(taken);
+    }
+
+    pub(super) fn wake(&self, flow: usize) {
+        let waker = self.flows.borrow().get(flow).map(|slot| Arc::clone(&slot.waker));
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn run_flow(&self, number: usize) {
+        let taken = {
+            let mut flows = self.flows.borrow_mut();
+            let slot = &mut flows[number];
+            slot.waker.queued.store(false, Ordering::Release);
+            let deadline = slot.deadline.take();
+            (slot.execution.take(), Waker::from(Arc::clone(&slot.waker)), deadline)
+        };
+        let (Some(mut execution), waker, deadline) = taken else { return };
+        drop(deadline.and_then(|moment| self.remove_due(moment)));
+        let progress = execution.run_burst(self.burst(), self.now.get(), &waker);
+        for flow in execution.take_launched() {
+            let launched = self.add_flow(flow);
+            self.log(format_args!("flow {number} launches flow {launched}"));
+            self.wake(launched);
+        }
+        if let Some(panic) = execution.take_panic().filter(|_| !self.options.allow_panics) {
+            panic!("{}", panic.info().unwrap_or_default());
+        }
+        match progress {
+            Progress::Done(outcome) => self.end_flow(number, outcome),
+            Progress::Ready => {
+                waker.wake();
+                self.keep(number, execution);
+            }
+            Progress::Waiting => self.keep(number, execution),
+        }
+    }
+
+    fn burst(&self) -> u32 {
+        let mut random = self.random.borrow_mut();
+        if random.one_in(2) {
+            u32::try_from(1 + random.below(SHORT_BURST)).unwrap_or(1)
+        } else {
+            BURST
+        }
+    }
+
+    fn keep(&self, number: usize, execution: Execution) {
+        let deadline = execution.deadline().map(|at| {
+            let late = self.random.borrow_mut().within(self.options.lateness);
+            self.add_due(at.max(self.now.get()) + late, Due::Run(number))
+        });
+        let slot = &mut self.flows.borrow_mut()[number];
+        slot.execution = Some(execution);
+        slot.deadline = deadline;
+    }
+
+    fn end_flow(&self, number: usize, outcome: Outcome) {
+        match &outcome {
+            Outcome::Success(_) => self.log(format_args!("flow {number} succeeds")),
+            Outcome::Error(error) => self.log(format_args!("flow {number} fails: {error}")),
+            Outcome::Cancelled => self.log(format_args!("flow {number} was cancelled")),
+        }
+        let slot = &mut self.flows.borrow_mut()[number];
+        slot.outcome = Some(outcome);
+        slot.over = true;
+    }
+
+    /// Fails if a flow is not over: nothing is left that could end it.
+    pub(super) fn check_all_over(&self) {
+        let mut hanging = Vec::new();
+        for (number, slot) in self.flows.borrow().iter().enumerate() {
+            if let Some(execution) = slot.execution.as_ref().filter(|_| !slot.over) {
+                hanging.push(format!("flow {number} waits in {:?}", execution.stack()));
+            }
+        }
+        let text = hanging.join("\n");
+        assert!(text.is_empty(), "nothing is left that could end these flows:\n{text}");
+    }
+
+    /// Drops everything that may hold this world.
+    pub(super) fn clear(&self) {
+        let flows = mem::take(&mut *self.flows.borrow_mut());
+        drop(flows);
+        let agenda = mem::take(&mut *self.agenda.borrow_mut());
+        drop(agenda);
+        let checks = mem::take(&mut *self.checks.borrow_mut());
+        drop(checks);
+    }
+}

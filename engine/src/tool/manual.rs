@@ -1,0 +1,199 @@
+//! An event loop that its owner drives by hand (FTN12 §2.6).
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use super::AsyncTool;
+use super::queue::{Key, Queue, Spawned, Task};
+use super::remote::{Arrivals, Remote, WakeFuture};
+use crate::time::Time;
+
+/// An event loop driven by hand: for foreign loops and for virtual time (FTN12 §2.6 AsyncTool).
+///
+/// Whoever owns it calls [`iterate`](Self::iterate) and learns when to call it again. It reads no
+/// clock and starts no thread. Callbacks run in the order of their time, those of the same time in
+/// the order in which they were scheduled.
+///
+/// A panic of a callback comes out of `iterate`; the loop stays usable, without that callback.
+#[derive(Clone)]
+pub struct Manual(Rc<Core>);
+
+struct Core {
+    now: Cell<Time>,
+    queue: RefCell<Queue>,
+    arrivals: Arc<Arrivals>,
+}
+
+/// Names a callback or a future of a [`Manual`] loop (FTN12 §2.6 `Handle`).
+#[derive(Clone)]
+pub struct Handle {
+    of: Weak<Core>,
+    key: Key,
+}
+
+impl Manual {
+    /// A loop with nothing to do, at this time, on this thread.
+    #[must_use]
+    pub fn new(now: Time) -> Self {
+        let queue = RefCell::new(Queue::default());
+        Self(Rc::new(Core { now: Cell::new(now), queue, arrivals: Arc::new(Arrivals::here()) }))
+    }
+
+    /// One round of the loop: calls what other threads sent and what is due at `now`, and polls
+    /// the futures that were woken. What these add for the same time is left for the next round,
+    /// so that the owner gets its turn.
+    ///
+    /// Gives the time at which to call it again: `now` if there is more to do, `None` if not
+    /// before `waker` is woken, at most once per round, by another thread or by whatever a future
+    /// waits for. A time before that of an earlier round counts as that one.
+    ///
+    /// # Panics
+    /// With the panic of a callback; call it again for what is left of the round.
+    #[expect(clippy::must_use_candidate, reason = "a host that comes back anyway needs no time")]
+    pub fn iterate(&self, now: Time, waker: &Waker) -> Option<Time> {
+        let now = now.max(self.now());
+        self.0.now.set(now);
+        let limit = self.0.queue.borrow().next_number();
+        let (posts, woken) = self.0.arrivals.counts();
+        for _ in 0..posts {
+            let Some(post) = self.0.arrivals.next_post() else { break };
+            post(self);
+        }
+        loop {
+            let due = self.0.queue.borrow_mut().take_due(now, limit);
+            let Some(task) = due else { break };
+            task();
+        }
+        for _ in 0..woken {
+            let Some(number) = self.0.arrivals.next_woken() else { break };
+            self.poll(number);
+        }
+        if self.0.arrivals.tell(waker) {
+            self.0.queue.borrow().earliest().map(|at| at.max(now))
+        } else {
+            Some(now)
+        }
+    }
+
+    /// Runs the loop in virtual time until `future` is over, from one moment at which something
+    /// happens to the next: for tests, and for examples as those of this crate.
+    ///
+    /// Gives what the future gave; `None` if nothing is left on this thread that could wake it.
+    ///
+    /// # Panics
+    /// With the panic of a callback.
+    pub fn complete<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Option<T> {
+        let given = Rc::new(RefCell::new(None));
+        let gives = Rc::clone(&given);
+        let waiting = self.spawn(async move {
+            let value = future.await;
+            gives.replace(Some(value));
+        });
+        let mut next = Some(self.now());
+        while let Some(now) = next.filter(|_| self.is_valid(&waiting)) {
+            next = self.iterate(now, Waker::noop());
+        }
+        self.cancel(&waiting);
+        given.take()
+    }
+
+    /// Whether nothing is scheduled and no future is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.queue.borrow().is_empty() && self.0.arrivals.counts().0 == 0
+    }
+
+    /// A handle for other threads.
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        Remote(Arc::clone(&self.0.arrivals))
+    }
+
+    fn add(&self, delay: Duration, task: Task) -> Handle {
+        self.handle(self.0.queue.borrow_mut().add_task(self.now() + delay, task))
+    }
+
+    fn handle(&self, key: Key) -> Handle {
+        Handle { of: Rc::downgrade(&self.0), key }
+    }
+
+    fn poll(&self, number: u64) {
+        let taken = self.0.queue.borrow_mut().take_future(number);
+        let Some(mut spawned) = taken else { return };
+        spawned.wake.polled();
+        let waker = Waker::from(Arc::clone(&spawned.wake));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            spawned.future.as_mut().poll(&mut Context::from_waker(&waker))
+        }));
+        if let Ok(Poll::Pending) = result {
+            let cancelled = self.0.queue.borrow_mut().put_back(number, spawned);
+            drop(cancelled);
+            return;
+        }
+        let over = self.0.queue.borrow_mut().remove(Key::Future(number));
+        drop(over);
+        if let Err(payload) = result {
+            resume_unwind(payload);
+        }
+    }
+}
+
+impl AsyncTool for Manual {
+    type Handle = Handle;
+
+    fn immediate(&self, task: impl FnOnce() + 'static) -> Handle {
+        self.add(Duration::ZERO, Box::new(task))
+    }
+
+    fn deferred(&self, delay: Duration, task: impl FnOnce() + 'static) -> Handle {
+        self.add(delay, Box::new(task))
+    }
+
+    fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Handle {
+        let number = self.0.queue.borrow_mut().add_future();
+        let wake = Arc::new(WakeFuture::new(&self.0.arrivals, number));
+        wake.wake_by_ref();
+        let before = self.0.queue.borrow_mut().put_back(number, Spawned::new(future, wake));
+        drop(before);
+        self.handle(Key::Future(number))
+    }
+
+    fn cancel(&self, handle: &Handle) {
+        if handle.is_of(self) {
+            let entry = self.0.queue.borrow_mut().remove(handle.key);
+            // the destructor of what it captured may use the loop
+            drop(entry);
+        }
+    }
+
+    fn is_valid(&self, handle: &Handle) -> bool {
+        handle.is_of(self) && self.0.queue.borrow().contains(handle.key)
+    }
+
+    fn now(&self) -> Time {
+        self.0.now.get()
+    }
+}
+
+impl Handle {
+    fn is_of(&self, tool: &Manual) -> bool {
+        std::ptr::eq(self.of.as_ptr(), Rc::as_ptr(&tool.0))
+    }
+}
+
+impl fmt::Debug for Manual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manual").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({:?})", self.key)
+    }
+}

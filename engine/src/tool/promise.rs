@@ -1,0 +1,117 @@
+//! A flow as a future with a typed result (FTN12 §2.2.3 `promise`).
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::AsyncTool;
+use crate::args::Arguments;
+use crate::completion::Canceller;
+use crate::error::Error;
+use crate::flow::{Execution, Flow, Progress};
+use crate::time::Time;
+
+impl Flow {
+    /// Makes the flow a future with its typed result (FTN12 §2.2.3 `promise`).
+    ///
+    /// As any future it runs when it is polled, by whatever awaits it: [`AsyncTool::spawn`], an
+    /// executor, or a step of another flow through [`await_`](crate::AsyncSteps::await_). It asks
+    /// the loop for the time and for its timers, and has it execute what its steps launch.
+    /// Dropping it cancels the flow.
+    pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
+        Promise { execution: self.execute(), tool: tool.clone(), timer: None, of: PhantomData }
+    }
+}
+
+/// A flow as a future, see [`Flow::promise`] (FTN12 §2.2.3 `promise`).
+///
+/// # Cancel safety
+/// Polling may stop at any time and go on later. Once it is ready, it must not be polled again: it
+/// then gives the `InternalError` of a cancelled flow.
+#[must_use = "a promise runs only while it is polled, and dropping it cancels the flow"]
+pub struct Promise<A, T: AsyncTool> {
+    execution: Execution,
+    tool: T,
+    timer: Option<Timer<T>>,
+    of: PhantomData<fn() -> A>,
+}
+
+/// The callback that wakes the flow at its deadline.
+struct Timer<T: AsyncTool> {
+    at: Time,
+    waker: Waker,
+    handle: T::Handle,
+}
+
+impl<A, T: AsyncTool> Promise<A, T> {
+    /// A handle that cancels the flow from anywhere; the promise then fails
+    /// (FTN12 §2.2.3 `cancel`).
+    pub fn canceller(&mut self) -> Canceller {
+        self.execution.canceller()
+    }
+
+    /// Has the loop wake the flow at its deadline, if it has one.
+    fn arm(&mut self, waker: &Waker) {
+        let at = self.execution.deadline();
+        if let (Some(timer), Some(at)) = (&self.timer, at)
+            && timer.at == at
+            && timer.waker.will_wake(waker)
+        {
+            return;
+        }
+        self.disarm();
+        self.timer = at.map(|at| {
+            let delay = at.saturating_since(self.tool.now());
+            let wake = waker.clone();
+            let handle = self.tool.deferred(delay, move || wake.wake());
+            Timer { at, waker: waker.clone(), handle }
+        });
+    }
+
+    fn disarm(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            self.tool.cancel(&timer.handle);
+        }
+    }
+}
+
+impl<A: Arguments, T: AsyncTool> Future for Promise<A, T> {
+    type Output = Result<A, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let progress = this.execution.run(this.tool.now(), cx.waker());
+        for flow in this.execution.take_launched() {
+            let promise = flow.promise::<(), T>(&this.tool);
+            this.tool.spawn(async move {
+                // nobody asked for the outcome of a launched flow
+                let _ = promise.await;
+            });
+        }
+        match progress {
+            Progress::Done(outcome) => {
+                this.disarm();
+                return Poll::Ready(outcome.into_result());
+            }
+            Progress::Ready => cx.waker().wake_by_ref(),
+            Progress::Waiting => this.arm(cx.waker()),
+        }
+        Poll::Pending
+    }
+}
+
+impl<A, T: AsyncTool> Drop for Promise<A, T> {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+/// Nothing in it is ever pinned.
+impl<A, T: AsyncTool> Unpin for Promise<A, T> {}
+
+impl<A, T: AsyncTool> fmt::Debug for Promise<A, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Promise").field("execution", &self.execution).finish_non_exhaustive()
+    }
+}
