@@ -1,28 +1,36 @@
 //! Random programs run through the engine and through a model of FTN12: they must tell the same
 //! story, every event at its time, the outcome and the state.
 //!
+//! A second test has flows and branches wait for each other's locks, in simulations: the order in
+//! which they get them differs, the result does not.
+//!
 //! The model (`model.rs`) has nothing in common with the engine: it is a recursive interpreter, in
 //! which a step is a call and time a variable. `FLOW_MODEL_PROGRAMS=N` runs so many programs
 //! instead of 2,000. A program that failed is shrunk, and its seed is kept in
-//! `flow_model/regressions.txt`, which is run first from then on.
+//! `flow_model/*.txt`, which is run first from then on.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
 
 mod flow_model {
+    pub(crate) mod contended;
     pub(crate) mod engine;
     pub(crate) mod generate;
     pub(crate) mod model;
     pub(crate) mod program;
+    pub(crate) mod steps;
+    pub(crate) mod strand;
+    pub(crate) mod things;
 }
 
 use flow_model::program::{Program, Story};
-use flow_model::{engine, generate, model};
+use flow_model::{contended, engine, generate, model};
 
 /// How many programs run in CI: a few seconds.
 const PROGRAMS: u32 = 2000;
@@ -34,7 +42,7 @@ fn programs() -> u32 {
 
 /// How many programs had what: one that has nothing to tell finds nothing.
 #[derive(Default)]
-struct Tally(RefCell<BTreeMap<&'static str, u32>>);
+struct Tally(Mutex<BTreeMap<&'static str, u32>>);
 
 /// What there is in stories: how lines begin, and what it means.
 const EVENTS: [(&str, &str); 6] = [
@@ -54,7 +62,7 @@ const ONE_IN: u32 = 40;
 
 impl Tally {
     fn add(&self, story: &Story) {
-        let mut counts = self.0.borrow_mut();
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (mark, meaning) in EVENTS {
             let has = story.events.iter().any(|(_, event)| event.starts_with(mark));
             *counts.entry(meaning).or_default() += u32::from(has);
@@ -64,7 +72,7 @@ impl Tally {
     }
 
     fn check(&self, programs: u32) {
-        let counts = self.0.borrow();
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let has_all = counts.len() == EVENTS.len() + ENDINGS.len();
         let enough = counts.values().all(|count| count * ONE_IN >= programs);
         assert!(has_all && enough, "of {programs} programs too few had some of {counts:?}");
@@ -99,24 +107,40 @@ const STACK: usize = 64 << 20;
 
 #[test]
 fn the_engine_and_the_model_tell_the_same_story() {
-    let runs = thread::Builder::new().stack_size(STACK).spawn(run_programs);
-    if let Err(payload) = runs.expect("a thread").join() {
-        resume_unwind(payload);
-    }
+    let tally = Tally::default();
+    run(generate::program, "tests/flow_model/regressions.txt", |program| check(&program, &tally));
+    tally.check(programs());
 }
 
-fn run_programs() {
-    let regressions = FileFailurePersistence::Direct("tests/flow_model/regressions.txt");
+#[test]
+fn locks_give_the_same_result_in_any_order() {
+    run(contended::crowd, "tests/flow_model/contended.txt", |crowd| {
+        prop_assert_eq!(contended::simulated(&crowd), contended::expected(&crowd));
+        Ok(())
+    });
+}
+
+/// Runs a check for so many programs as are asked for.
+fn run<S: Strategy>(
+    strategy: impl FnOnce() -> S + Send,
+    regressions: &'static str,
+    check: impl Fn(S::Value) -> Result<(), TestCaseError> + Send,
+) {
     let config = Config {
         cases: programs(),
         max_shrink_iters: 50_000,
-        failure_persistence: Some(Box::new(regressions)),
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(regressions))),
         ..Config::default()
     };
-    let tally = Tally::default();
-    let mut runner = TestRunner::new(config);
-    if let Err(failure) = runner.run(&generate::program(), |program| check(&program, &tally)) {
+    let run = move || {
+        let failed = TestRunner::new(config).run(&strategy(), check).err();
+        failed.map(|failure| failure.to_string())
+    };
+    let failure = thread::scope(|scope| {
+        let runs = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run);
+        runs.expect("a thread").join()
+    });
+    if let Some(failure) = failure.unwrap_or_else(|payload| resume_unwind(payload)) {
         panic!("{failure}");
     }
-    tally.check(programs());
 }
