@@ -341,7 +341,7 @@ impl StepReturn for sealed::Never {
 
 mod sealed {
     /// `!`, which has no name of its own on a stable compiler: a callback that always panics, such
-    /// as one with `todo!()` in it, is a callback too.
+    /// as an unfinished one, is a callback too.
     pub(super) type Never = <fn() -> ! as Returns>::Output;
 
     #[expect(unnameable_types, reason = "it only serves to name a type")]

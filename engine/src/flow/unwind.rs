@@ -121,11 +121,9 @@ impl AsyncSteps {
         }
     }
 
-    /// The abnormal end of the step on top, up to its error handler: timer, branches or future,
+    /// The abnormal end of the step on top, up to its error handler: branches, timers or future,
     /// cancel handler, pending sub-steps.
     pub(super) fn abort_top(&mut self) {
-        self.disarm_timers();
-        self.close_wait();
         self.cancel_branches();
         self.abort_alone();
     }
