@@ -296,7 +296,7 @@ impl SlotId {
     }
 }
 
-/// Levels and queues are far below this: each step takes more than 50 bytes of memory.
+/// Levels and queues are far below this: each step takes dozens of bytes of memory.
 pub(crate) fn index(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }

@@ -97,18 +97,15 @@ enum Held {
 impl Drop for Guard {
     fn drop(&mut self) {
         let mut queue = self.mutex.0.borrow_mut();
-        let mut next = match self.held {
+        let next = match self.held {
             Held::Nothing => return,
             Held::Place(ticket) if queue.withdraw(ticket) => return,
             Held::Place(_) | Held::Inside => queue.unlock(self.identity),
         };
         drop(queue);
-        // a waiter whose step is over in the meantime passes its turn on
-        while let Some((identity, completion)) = next {
-            if completion.success(()).is_ok() {
-                return;
-            }
-            next = self.mutex.0.borrow_mut().unlock(identity);
+        if let Some((_, completion)) = next {
+            // if its step is over, its guard is about to be dropped and passes the turn on
+            let _ = completion.success(());
         }
     }
 }
