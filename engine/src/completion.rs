@@ -5,6 +5,8 @@
 
 use std::fmt;
 use std::mem;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -24,6 +26,8 @@ use crate::flow::level;
 pub struct Completion {
     inbox: Arc<Inbox>,
     key: WaitKey,
+    /// The wait is known to be over, so that nothing needs to be said when the handle is dropped.
+    spent: AtomicBool,
 }
 
 /// The step was over before the completion came: completed, failed, timed out or cancelled.
@@ -39,9 +43,15 @@ impl fmt::Display for Stale {
 impl std::error::Error for Stale {}
 
 impl Completion {
+    /// A further handle of a wait.
     pub(crate) fn new(inbox: &Arc<Inbox>, key: WaitKey) -> Self {
         inbox.lock().wait(key, |wait| wait.handles += 1);
-        Self { inbox: Arc::clone(inbox), key }
+        Self::counted(inbox, key)
+    }
+
+    /// A handle that its wait has counted already.
+    pub(crate) fn counted(inbox: &Arc<Inbox>, key: WaitKey) -> Self {
+        Self { inbox: Arc::clone(inbox), key, spent: AtomicBool::new(false) }
     }
 
     /// Completes the step with a result, as `success` inside of it would.
@@ -49,7 +59,7 @@ impl Completion {
     /// # Errors
     /// [`Stale`] if the step is over or was completed before; then nothing happens.
     pub fn success(&self, result: impl SendArguments) -> Result<(), Stale> {
-        self.inbox.post(self.key, Mail::Success(result.into_send_args()))
+        self.send(Mail::Success(result.into_send_args()))
     }
 
     /// Completes the step with an error, as `error` inside of it would.
@@ -65,13 +75,19 @@ impl Completion {
     /// # Errors
     /// [`Stale`] if the step is over or was completed before; then nothing happens.
     pub fn fail(&self, error: Error) -> Result<(), Stale> {
-        self.inbox.post(self.key, Mail::Error(error))
+        self.send(Mail::Error(error))
     }
 
     /// Whether the step still waits for this.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.inbox.lock().wait(self.key, |_| ()).is_some()
+    }
+
+    /// Completed by this or by something else: the wait is over either way.
+    fn send(&self, mail: Mail) -> Result<(), Stale> {
+        self.spent.store(true, Ordering::Relaxed);
+        self.inbox.post(self.key, mail)
     }
 }
 
@@ -83,11 +99,14 @@ impl Clone for Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        let abandoned = self.inbox.lock().wait(self.key, |wait| {
+        if *self.spent.get_mut() {
+            return;
+        }
+        let is_last = self.inbox.lock().wait(self.key, |wait| {
             wait.handles -= 1;
-            wait.handles == 0 && wait.armed
+            wait.handles == 0
         });
-        if abandoned == Some(true) {
+        if is_last == Some(true) && !self.inbox.is_opening(self.key) {
             // losing the race against another end of the step is fine
             let _ = self.inbox.post(self.key, Mail::Abandoned);
         }
@@ -111,9 +130,10 @@ impl Canceller {
     /// Asks the flow to cancel.
     pub fn cancel(&self) {
         let waker = {
-            let mut inbox = self.0.lock();
-            inbox.cancelled = true;
-            inbox.waker.take()
+            let mut arrivals = self.0.lock();
+            arrivals.cancelled = true;
+            self.0.has_news.store(true, Ordering::Relaxed);
+            arrivals.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -127,11 +147,18 @@ impl fmt::Debug for Canceller {
     }
 }
 
-/// Names one wait of a flow: a place in the table and how often the place was used before.
+/// Names one wait of a flow: a place in the table, and how often the place was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitKey {
     index: u32,
-    generation: u32,
+    generation: NonZeroU32,
+}
+
+impl WaitKey {
+    /// Never 0.
+    fn bits(self) -> u64 {
+        u64::from(self.generation.get()) << 32 | u64::from(self.index)
+    }
 }
 
 /// What came for a wait.
@@ -146,16 +173,23 @@ pub(crate) enum Mail {
 
 /// Where completions, wake-ups and `cancel` arrive, from any thread.
 #[derive(Default)]
-pub(crate) struct Inbox(Mutex<Arrivals>);
+pub(crate) struct Inbox {
+    arrivals: Mutex<Arrivals>,
+    /// Something came that was not taken up; set within the lock, read anywhere.
+    has_news: AtomicBool,
+    /// The wait whose step body is still running, or 0: losing all of its handles does not count.
+    /// There is one at most, because a flow runs one body at a time.
+    opening: AtomicU64,
+}
 
 #[derive(Default)]
 pub(crate) struct Arrivals {
     /// Most flows have one wait at a time.
     waits: SmallVec<[Wait; 1]>,
-    /// The first place in `waits` that nobody uses; the others are linked to it.
-    free: Option<u32>,
+    /// The places in `waits` that nobody uses.
+    free: List,
     /// The places in `waits` for which something came, in that order.
-    news: SmallVec<[u32; 4]>,
+    news: List,
     waker: Option<Waker>,
     cancelled: bool,
 }
@@ -164,41 +198,122 @@ pub(crate) struct Arrivals {
 pub(crate) type Arrival = (WaitKey, u32, Mail);
 
 struct Wait {
-    generation: u32,
+    generation: NonZeroU32,
     strand: u32,
     handles: u32,
-    /// Set when the body of the step has returned: from then on losing all handles counts.
-    armed: bool,
+    /// The place after this one in the list that this one is in.
+    next: u32,
     state: WaitState,
 }
 
 enum WaitState {
-    /// Nobody uses the place; the next such place, if any.
-    Free(Option<u32>),
+    /// Nobody uses the place.
+    Free,
     Open,
     /// Something came and was not taken up yet.
     Came(Mail),
 }
 
+/// Places in a table that are linked to each other; each place is in one list at most.
+struct List {
+    first: u32,
+    last: u32,
+}
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+impl Default for List {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+}
+
+impl List {
+    fn push(&mut self, index: u32, waits: &mut [Wait]) {
+        if let Some(wait) = waits.get_mut(index as usize) {
+            wait.next = NONE;
+        }
+        match waits.get_mut(self.last as usize) {
+            Some(last) => last.next = index,
+            None => self.first = index,
+        }
+        self.last = index;
+    }
+
+    fn pop<'a>(&mut self, waits: &'a mut [Wait]) -> Option<(u32, &'a mut Wait)> {
+        let index = self.first;
+        let wait = waits.get_mut(index as usize)?;
+        self.first = wait.next;
+        if self.first == NONE {
+            self.last = NONE;
+        }
+        Some((index, wait))
+    }
+}
+
 impl Inbox {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Arrivals> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a wait with one handle for a step of this strand, while its body runs.
+    pub(crate) fn open(&self, strand: u32) -> WaitKey {
+        let key = self.lock().open(strand);
+        self.opening.store(key.bits(), Ordering::Relaxed);
+        key
+    }
+
+    /// The body returned: from now on the step fails if nobody can complete it any more.
+    pub(crate) fn arm(&self) {
+        self.opening.store(0, Ordering::Release);
+    }
+
+    fn is_opening(&self, key: WaitKey) -> bool {
+        self.opening.load(Ordering::Acquire) == key.bits()
+    }
+
+    /// Whether something may have come: what is not seen yet will wake the host.
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_news.load(Ordering::Relaxed)
+    }
+
+    /// What came since the last time, in the order it came, and whether that was a cancel. A poll
+    /// leaves its wait open; whoever takes it up polls at once, so a wake-up from now on counts
+    /// again.
+    pub(crate) fn take_news(&self) -> (SmallVec<[Arrival; 1]>, bool) {
+        let mut arrivals = self.lock();
+        self.has_news.store(false, Ordering::Relaxed);
+        (arrivals.take_news(), arrivals.cancelled)
+    }
+
+    /// Sets whom to wake when something comes; `false` if something came already.
+    pub(crate) fn rest(&self, waker: &Waker) -> bool {
+        let mut arrivals = self.lock();
+        if self.has_news() {
+            return false;
+        }
+        match &mut arrivals.waker {
+            Some(old) => old.clone_from(waker),
+            None => arrivals.waker = Some(waker.clone()),
+        }
+        true
     }
 
     /// Takes what came and wakes the host. After a completion nothing else can come.
     fn post(&self, key: WaitKey, mail: Mail) -> Result<(), Stale> {
         let waker = {
-            let mut inbox = self.lock();
-            let state = inbox.wait(key, |wait| &mut wait.state).ok_or(Stale)?;
+            let mut arrivals = self.lock();
+            let state = arrivals.wait(key, |wait| &mut wait.state).ok_or(Stale)?;
             if matches!(state, WaitState::Came(Mail::Poll)) && matches!(mail, Mail::Poll) {
                 return Ok(());
             }
-            let is_first = matches!(state, WaitState::Open);
-            *state = WaitState::Came(mail);
-            if is_first {
-                inbox.news.push(key.index);
+            if let WaitState::Open = mem::replace(state, WaitState::Came(mail)) {
+                let Arrivals { waits, news, .. } = &mut *arrivals;
+                news.push(key.index, waits);
             }
-            inbox.waker.take()
+            self.has_news.store(true, Ordering::Relaxed);
+            arrivals.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -208,79 +323,52 @@ impl Inbox {
 }
 
 impl Arrivals {
-    /// Opens a wait for a step of this strand.
-    pub(crate) fn open(&mut self, strand: u32) -> WaitKey {
+    fn open(&mut self, strand: u32) -> WaitKey {
         let new = |generation| Wait {
             generation,
             strand,
-            handles: 0,
-            armed: false,
+            handles: 1,
+            next: NONE,
             state: WaitState::Open,
         };
-        if let Some(index) = self.free
-            && let Some(place) = self.waits.get_mut(index as usize)
-            && let WaitState::Free(next) = place.state
-        {
-            self.free = next;
-            *place = new(place.generation.wrapping_add(1));
-            return WaitKey { index, generation: place.generation };
+        if let Some((index, place)) = self.free.pop(&mut self.waits) {
+            let generation = place.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+            *place = new(generation);
+            return WaitKey { index, generation };
         }
-        self.waits.push(new(0));
-        WaitKey { index: level::index(self.waits.len() - 1), generation: 0 }
-    }
-
-    /// The body returned: from now on the step fails if nobody can complete it any more.
-    pub(crate) fn arm(&mut self, key: WaitKey) {
-        self.wait(key, |wait| wait.armed = true);
+        let generation = NonZeroU32::MIN;
+        self.waits.push(new(generation));
+        WaitKey { index: level::index(self.waits.len() - 1), generation }
     }
 
     /// The step is over: what still comes for it is stale.
     pub(crate) fn close(&mut self, key: WaitKey) {
-        if self.wait(key, |_| ()).is_some() {
-            self.release(key.index);
+        if let Some(state) = self.wait(key, |wait| &mut wait.state) {
+            // a place with news is in a list already, and is given back when they are taken
+            match mem::replace(state, WaitState::Free) {
+                WaitState::Open => self.free.push(key.index, &mut self.waits),
+                WaitState::Came(_) | WaitState::Free => {}
+            }
         }
     }
 
-    fn release(&mut self, index: u32) {
-        if let Some(place) = self.waits.get_mut(index as usize) {
-            place.state = WaitState::Free(self.free);
-            self.free = Some(index);
-        }
-    }
-
-    /// What came since the last time, in the order it came. A poll leaves its wait open; whoever
-    /// takes it up polls at once, so a wake-up from now on counts again.
-    pub(crate) fn take_news(&mut self) -> SmallVec<[Arrival; 1]> {
+    fn take_news(&mut self) -> SmallVec<[Arrival; 1]> {
         let mut arrivals = SmallVec::new();
-        for index in mem::take(&mut self.news) {
-            let Some(wait) = self.waits.get_mut(index as usize) else { continue };
-            let WaitState::Came(mail) = mem::replace(&mut wait.state, WaitState::Open) else {
-                continue;
+        let mut news = mem::take(&mut self.news);
+        while let Some((index, wait)) = news.pop(&mut self.waits) {
+            let (mail, state) = match mem::replace(&mut wait.state, WaitState::Free) {
+                WaitState::Came(Mail::Poll) => (Some(Mail::Poll), WaitState::Open),
+                WaitState::Came(mail) => (Some(mail), WaitState::Free),
+                WaitState::Free | WaitState::Open => (None, WaitState::Free),
             };
+            wait.state = state;
             let key = WaitKey { index, generation: wait.generation };
-            let is_over = !matches!(mail, Mail::Poll);
-            arrivals.push((key, wait.strand, mail));
-            if is_over {
-                self.release(index);
+            arrivals.extend(mail.map(|mail| (key, wait.strand, mail)));
+            if matches!(wait.state, WaitState::Free) {
+                self.free.push(index, &mut self.waits);
             }
         }
         arrivals
-    }
-
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled
-    }
-
-    /// Sets whom to wake when something comes.
-    pub(crate) fn set_waker(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(old) => old.clone_from(waker),
-            None => self.waker = Some(waker.clone()),
-        }
-    }
-
-    pub(crate) fn has_news(&self) -> bool {
-        self.cancelled || !self.news.is_empty()
     }
 
     /// The wait of this name, unless it is over or was completed.
@@ -288,7 +376,7 @@ impl Arrivals {
         let wait = self.waits.get_mut(key.index as usize)?;
         let alive = match &wait.state {
             WaitState::Open | WaitState::Came(Mail::Poll) => wait.generation == key.generation,
-            WaitState::Free(_) | WaitState::Came(_) => false,
+            WaitState::Free | WaitState::Came(_) => false,
         };
         alive.then(|| act(wait))
     }

@@ -42,14 +42,10 @@ impl AsyncSteps {
             Some(outcome) => Progress::Done(outcome),
             None => self.work(),
         };
-        if matches!(progress, Progress::Waiting) {
-            let mut inbox = self.inbox().lock();
-            if inbox.has_news() {
-                return Progress::Ready;
-            }
-            inbox.set_waker(waker);
+        match (&progress, &self.inbox) {
+            (Progress::Waiting, Some(inbox)) if !inbox.rest(waker) => Progress::Ready,
+            _ => progress,
         }
-        progress
     }
 
     /// Runs strands until none is runnable, the turn is over, or the flow ends.
@@ -303,8 +299,8 @@ impl AsyncSteps {
     }
 
     fn arm_wait(&self) {
-        if let (Some(key), Some(inbox)) = (self.strand.top.wait, &self.inbox) {
-            inbox.lock().arm(key);
+        if let (Some(_), Some(inbox)) = (self.strand.top.wait, &self.inbox) {
+            inbox.arm();
         }
     }
 
@@ -317,11 +313,8 @@ impl AsyncSteps {
     /// Takes up completions, wake-ups of futures and `cancel`; gives the end of the flow if they
     /// ended it.
     fn take_up_arrivals(&mut self) -> Option<Outcome> {
-        let inbox = self.inbox.as_ref()?;
-        let (mail, cancelled) = {
-            let mut inbox = inbox.lock();
-            (inbox.take_news(), inbox.is_cancelled())
-        };
+        let inbox = self.inbox.as_ref().filter(|inbox| inbox.has_news())?;
+        let (mail, cancelled) = inbox.take_news();
         if cancelled {
             self.cancel_all();
             return Some(Outcome::Cancelled);
@@ -339,17 +332,20 @@ impl AsyncSteps {
 
     /// Completes the waiting step that `key` names; what is stale is dropped.
     fn receive(&mut self, key: WaitKey, mail: Mail) -> Next {
-        let top = &self.strand.top;
-        if top.wait != Some(key) || !self.strand.top_waits() {
+        if self.strand.top.wait != Some(key) || !self.strand.top_waits() {
             let stale = !self.strand.open_frames().any(|frame| frame.wait == Some(key));
             return match mail {
                 Mail::Abandoned | Mail::Poll => Next::Wait,
                 Mail::Success(_) | Mail::Error(_) if stale => Next::Wait,
                 Mail::Success(_) | Mail::Error(_) => self.unwind(Fault::Error(Error::violation(
                     "external completion of a step with sub-steps",
-                    top.place,
+                    self.strand.top.place,
                 ))),
             };
+        }
+        if !matches!(mail, Mail::Poll) {
+            // the inbox has closed it
+            self.strand.top.wait = None;
         }
         match mail {
             Mail::Success(args) => self.complete_waiting(args.into_args()),

@@ -97,7 +97,7 @@ impl AsyncSteps {
         Fut: Future<Output = Result<T, E>> + 'static,
     {
         self.push_step(Place::here(), move |asi, _| {
-            let key = asi.wait_key();
+            let (key, _) = asi.wait_key();
             let waker = super::drive::future_waker(asi.inbox(), key);
             let future = Box::pin(async move {
                 future.await.map(Arguments::into_args).map_err(|error| {
@@ -347,8 +347,10 @@ impl AsyncSteps {
     /// Other than [`wait_external`](Self::wait_external) it does not make the step wait: a
     /// timeout or a cancel handler does that too.
     pub fn completion(&mut self) -> Completion {
-        let key = self.wait_key();
-        Completion::new(self.inbox(), key)
+        match self.wait_key() {
+            (key, true) => Completion::counted(self.inbox(), key),
+            (key, false) => Completion::new(self.inbox(), key),
+        }
     }
 
     /// Ends the flow's turn after this callback, so that others on the event loop can run.
@@ -467,15 +469,16 @@ impl AsyncSteps {
         false
     }
 
-    /// How external events name the running step.
-    fn wait_key(&mut self) -> WaitKey {
+    /// How external events name the running step, and whether that is a new name, which counts
+    /// one handle.
+    fn wait_key(&mut self) -> (WaitKey, bool) {
         if let Some(key) = self.strand.top.wait {
-            return key;
+            return (key, false);
         }
         let strand = self.active();
-        let key = self.inbox().lock().open(strand);
+        let key = self.inbox().open(strand);
         self.strand.top.wait = Some(key);
-        key
+        (key, true)
     }
 
     #[cold]
