@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::args::{Args, Arguments};
 use crate::error::{Error, StepResult, StepReturn};
-use crate::flow::level::{Branches, Entry, Handler, Kind, SharedSteps};
+use crate::flow::level::{Branches, Entry, Handler, Kind, SharedSteps, Unstarted};
 use crate::flow::{AsyncSteps, Flow};
 use crate::place::Place;
 use crate::state::{State, TemplateState};
@@ -134,10 +134,9 @@ impl TemplateSteps {
         define(&mut branches);
         let steps: SharedSteps = branches.0.steps.into_iter().map(Draft::finish).collect();
         let body = move |asi: &mut AsyncSteps, _| {
-            let branch =
-                |next| Entry::Template { steps: Some(Arc::clone(&steps)), next, end: next + 1 };
-            let count = crate::flow::level::index(steps.len());
-            asi.become_kind(Kind::Parallel(Box::new(Branches::new((0..count).map(branch)))));
+            let end = crate::flow::level::index(steps.len());
+            let branches = Unstarted::Shared { steps: Arc::clone(&steps), next: 0, end };
+            asi.become_kind(Kind::Parallel(Box::new(Branches::new(branches))));
             Ok(())
         };
         self.push(Box::new(body), place)
@@ -156,7 +155,7 @@ impl TemplateSteps {
         let body = Arc::new(body);
         let step = move |asi: &mut AsyncSteps, args| {
             let body = Arc::clone(&body);
-            let section = Section::of(asi, args, move |asi, args| {
+            let section = Section::new(asi, args, move |asi, args| {
                 let args = asi.typed(args)?;
                 body(asi, args).into_result()
             });

@@ -42,10 +42,10 @@ impl AsyncSteps {
             Some(outcome) => Progress::Done(outcome),
             None => self.work(),
         };
-        match (&progress, &self.inbox) {
-            (Progress::Waiting, Some(inbox)) if !inbox.rest(waker) => Progress::Ready,
-            _ => progress,
+        if matches!(progress, Progress::Waiting) && !self.inbox().rest(waker) {
+            return Progress::Ready;
         }
+        progress
     }
 
     /// Runs strands until none is runnable, the turn is over, or the flow ends.
@@ -97,7 +97,7 @@ impl AsyncSteps {
         match self.strand.top.kind {
             Kind::Loop(_) if self.burst == 0 => Next::Yield,
             Kind::Loop(_) => self.iterate(),
-            Kind::Step | Kind::Parallel(_) | Kind::Await(_) => {
+            Kind::Step | Kind::Holding(_) | Kind::Parallel(_) | Kind::Await(_) => {
                 self.close_top(StepEnd::Success);
                 Next::Step
             }
@@ -137,6 +137,16 @@ impl AsyncSteps {
                 self.strand.top.kind = Kind::Loop(body);
                 Next::Step
             }
+            Entry::Parallel { branches, handler, location } => {
+                self.open_top(place(location), handler);
+                self.strand.top.kind = Kind::Parallel(branches);
+                self.start_branches()
+            }
+            Entry::Sync { step, handler, location } => {
+                self.open_top(place(location), handler);
+                let result = self.call(|asi, args| step.start(asi, args));
+                self.settle(result)
+            }
             Entry::Named(named) => self.start_own(named.0, Some(named.1)),
             Entry::Template { .. } => Next::Step,
         }
@@ -170,7 +180,7 @@ impl AsyncSteps {
             && (self.completed
                 || (self.strand.pending.len() == top.base()
                     && !top.flags.waits
-                    && matches!(top.kind, Kind::Step)))
+                    && matches!(top.kind, Kind::Step | Kind::Holding(_))))
     }
 
     /// Puts the steps of a template back into the queue, right below `base`.
@@ -187,7 +197,11 @@ impl AsyncSteps {
         let at = self.strand.top.base().wrapping_sub(1);
         match self.strand.pending.get_mut(at)? {
             Entry::Template { steps, next, .. } => Some((steps.take()?, *next)),
-            Entry::Step { .. } | Entry::Loop { .. } | Entry::Named(_) => None,
+            Entry::Step { .. }
+            | Entry::Loop { .. }
+            | Entry::Parallel { .. }
+            | Entry::Sync { .. }
+            | Entry::Named(_) => None,
         }
     }
 
@@ -241,7 +255,7 @@ impl AsyncSteps {
             return Next::Step;
         }
         match self.strand.top.kind {
-            Kind::Step => {
+            Kind::Step | Kind::Holding(_) => {
                 self.arm_wait();
                 Next::Wait
             }
@@ -290,12 +304,13 @@ impl AsyncSteps {
 
     #[cold]
     fn clean_top(&mut self) {
-        self.disarm_timers();
         self.close_wait();
-        let kind = mem::replace(&mut self.strand.top.kind, Kind::Step);
-        let cancel = self.strand.top.cancel.take();
-        drop((kind, cancel));
-        self.drop_values();
+        if self.strand.top.rare.is_some() {
+            self.disarm_timers();
+            self.drop_values();
+            self.strand.top.rare = None;
+        }
+        drop(mem::replace(&mut self.strand.top.kind, Kind::Step));
     }
 
     fn arm_wait(&self) {
@@ -369,7 +384,9 @@ impl AsyncSteps {
     }
 
     fn poll_awaited(&mut self) -> Next {
-        let Kind::Await(mut awaited) = mem::replace(&mut self.strand.top.kind, Kind::Step) else {
+        let kind = mem::replace(&mut self.strand.top.kind, Kind::Step);
+        let Kind::Await(mut awaited) = kind else {
+            self.strand.top.kind = kind;
             return Next::Wait;
         };
         self.report_enter();

@@ -4,6 +4,7 @@
 //! Only the running step can add steps, so the queues of all levels fit into one vector: those of
 //! a step lie above its `base`, in reverse order, so that the next one is the last one.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::mem;
 use std::num::NonZeroU32;
@@ -11,6 +12,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
+use std::vec;
 
 use smallvec::SmallVec;
 
@@ -20,12 +22,16 @@ use crate::args::Args;
 use crate::completion::WaitKey;
 use crate::error::{Error, StepResult};
 use crate::place::Place;
+use crate::sync::SyncStep;
 use crate::template::TemplateStep;
 
 pub(crate) type Body = Box<dyn FnOnce(&mut AsyncSteps, Args) -> StepResult>;
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
 pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
 pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Result<Args, Error>>>>;
+
+/// By how many steps a queue grows at least, so that a handful takes one allocation.
+const GROWTH: usize = 8;
 
 /// Steps of a template, shared by all of its flows.
 pub(crate) type SharedSteps = Arc<[Arc<TemplateStep>]>;
@@ -48,6 +54,16 @@ pub(crate) enum Entry {
         body: Box<dyn Iterate>,
         location: &'static Location<'static>,
     },
+    Parallel {
+        branches: Box<Branches>,
+        handler: Option<Handler>,
+        location: &'static Location<'static>,
+    },
+    Sync {
+        step: Box<dyn SyncStep>,
+        handler: Option<Handler>,
+        location: &'static Location<'static>,
+    },
     /// A step or loop with a name; few have one, so the others do not make room for it.
     Named(Box<(Self, &'static str)>),
     /// Steps `next..end` of a template. The steps are taken out while one of them is started.
@@ -63,15 +79,21 @@ pub(crate) struct Frame {
     pub(crate) place: Place,
     pub(crate) kind: Kind,
     pub(crate) handler: Option<Handler>,
-    pub(crate) cancel: Option<CancelHandler>,
     /// How external completions name the wait of this step.
     pub(crate) wait: Option<WaitKey>,
+    pub(crate) rare: Option<Box<Rare>>,
     /// The sub-steps are `pending[base..]`.
     pub(crate) base: u32,
+    pub(crate) flags: Flags,
+}
+
+/// What few steps have, so that the others do not make room for it.
+#[derive(Default)]
+pub(crate) struct Rare {
+    pub(crate) cancel: Option<CancelHandler>,
     pub(crate) timers: StepTimers,
     /// The last of the values made with `stack`, a slot of [`Values`](super::values::Values).
     pub(crate) values: Option<SlotId>,
-    pub(crate) flags: Flags,
 }
 
 /// Facts about a [`Frame`]; most steps have none of them.
@@ -90,6 +112,8 @@ pub(crate) struct Flags {
 /// What a step in progress does beside waiting for its sub-steps.
 pub(crate) enum Kind {
     Step,
+    /// It keeps a value until it is over: a lock.
+    Holding(#[expect(dead_code, reason = "it is kept to be dropped")] Box<dyn Any>),
     Loop(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Await(Box<Awaited>),
@@ -97,14 +121,36 @@ pub(crate) enum Kind {
 
 /// The branches of a parallel step.
 pub(crate) struct Branches {
-    /// Before the start: what each branch does, in the order added.
-    pub(crate) entries: Vec<Entry>,
-    /// After the start: the strand of each branch in the order added, `None` once it is over.
+    pub(crate) unstarted: Unstarted,
+    /// The strand of each branch that started, in the order added; `None` once it is over.
     pub(crate) strands: SmallVec<[Option<u32>; 4]>,
     /// How many branches are not over.
     pub(crate) running: usize,
     /// All branches before this one are over.
     pub(crate) first: usize,
+    /// Names the first branch; the others follow.
+    pub(crate) number: u32,
+}
+
+/// A branch that starts.
+pub(crate) struct NextBranch {
+    pub(crate) entry: Entry,
+    /// Its position in its parallel step, and its name in the flow.
+    pub(crate) position: usize,
+    pub(crate) number: u32,
+    /// Whether no branch of the step is left to start.
+    pub(crate) is_last: bool,
+}
+
+/// What the branches do that have not started, in the order added.
+pub(crate) enum Unstarted {
+    Own(vec::IntoIter<Entry>),
+    /// Steps `next..end` of a template.
+    Shared {
+        steps: SharedSteps,
+        next: u32,
+        end: u32,
+    },
 }
 
 /// A future that a step polls.
@@ -133,13 +179,21 @@ impl Entry {
     fn innermost(&mut self) -> &mut Self {
         match self {
             Self::Named(named) => named.0.innermost(),
-            Self::Step { .. } | Self::Loop { .. } | Self::Template { .. } => self,
+            Self::Step { .. }
+            | Self::Loop { .. }
+            | Self::Parallel { .. }
+            | Self::Sync { .. }
+            | Self::Template { .. } => self,
         }
     }
 
     pub(crate) fn set_handler(&mut self, new: Handler) {
-        if let Self::Step { handler, .. } = self.innermost() {
-            *handler = Some(new);
+        match self.innermost() {
+            Self::Step { handler, .. }
+            | Self::Parallel { handler, .. }
+            | Self::Sync { handler, .. } => *handler = Some(new),
+            // loops and templates are not given a handler
+            Self::Loop { .. } | Self::Named(_) | Self::Template { .. } => {}
         }
     }
 
@@ -161,7 +215,10 @@ impl Entry {
 
     pub(crate) fn place(&self) -> Place {
         match self {
-            Self::Step { location, .. } | Self::Loop { location, .. } => Place::at(location),
+            Self::Step { location, .. }
+            | Self::Loop { location, .. }
+            | Self::Parallel { location, .. }
+            | Self::Sync { location, .. } => Place::at(location),
             Self::Named(named) => named.0.place().with_name(named.1),
             // only steps and loops are asked for their place
             Self::Template { .. } => Place::here(),
@@ -170,9 +227,26 @@ impl Entry {
 }
 
 impl Branches {
-    pub(crate) fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
-        let entries = entries.into_iter().collect();
-        Self { entries, strands: SmallVec::new(), running: 0, first: 0 }
+    pub(crate) fn new(unstarted: Unstarted) -> Self {
+        let running = unstarted.len();
+        Self { unstarted, strands: SmallVec::new(), running, first: 0, number: 0 }
+    }
+
+    /// The next branch, for the strand `at`.
+    pub(crate) fn start_next(&mut self, at: u32) -> Option<NextBranch> {
+        let entry = self.unstarted.next()?;
+        let position = self.strands.len();
+        self.strands.push(Some(at));
+        let is_last = self.unstarted.len() == 0;
+        Some(NextBranch { entry, position, number: self.number + index(position), is_last })
+    }
+
+    /// The branch at this position is over.
+    pub(crate) fn end(&mut self, position: usize) {
+        if let Some(strand) = self.strands.get_mut(position) {
+            *strand = None;
+            self.running -= 1;
+        }
     }
 
     /// The first branch that is not over.
@@ -187,32 +261,63 @@ impl Branches {
     }
 }
 
+impl Unstarted {
+    pub(crate) fn none() -> Self {
+        Self::Own(Vec::new().into_iter())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Own(entries) => entries.len(),
+            Self::Shared { next, end, .. } => (end - next) as usize,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Entry> {
+        match self {
+            Self::Own(entries) => entries.next(),
+            Self::Shared { steps, next, end } => {
+                let branch = *next;
+                if branch == *end {
+                    return None;
+                }
+                *next += 1;
+                let steps = Some(Arc::clone(steps));
+                Some(Entry::Template { steps, next: branch, end: branch + 1 })
+            }
+        }
+    }
+}
+
 impl Frame {
     pub(crate) fn closed() -> Self {
         Self {
             place: Place::here(),
             kind: Kind::Step,
             handler: None,
-            cancel: None,
             wait: None,
+            rare: None,
             base: 0,
-            timers: StepTimers::default(),
-            values: None,
             flags: Flags::default(),
         }
     }
 
     /// Whether ending the step needs more than forgetting it.
     pub(crate) fn is_plain(&self) -> bool {
-        self.timers.is_empty()
-            && self.wait.is_none()
-            && self.cancel.is_none()
-            && self.values.is_none()
-            && matches!(self.kind, Kind::Step)
+        self.wait.is_none() && self.rare.is_none() && matches!(self.kind, Kind::Step)
     }
 
     pub(crate) fn base(&self) -> usize {
         self.base as usize
+    }
+
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The last of the values made with `stack`.
+    pub(crate) fn values(&self) -> Option<SlotId> {
+        self.rare.as_ref()?.values
     }
 }
 
@@ -226,6 +331,31 @@ impl Strand {
             branch,
             runnable: true,
         }
+    }
+
+    /// A step of the current level.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, entry: Entry) {
+        if self.pending.len() == self.pending.capacity() {
+            self.pending.reserve(GROWTH);
+        }
+        self.pending.push(entry);
+    }
+
+    /// The branches of the parallel step on top.
+    pub(crate) fn branches(&mut self) -> Option<&mut Branches> {
+        match &mut self.top.kind {
+            Kind::Parallel(branches) => Some(branches),
+            Kind::Step | Kind::Holding(_) | Kind::Loop(_) | Kind::Await(_) => None,
+        }
+    }
+
+    /// Makes the strand of a branch that is over that of another one.
+    pub(crate) fn restart(&mut self, branch: u32, entry: Entry) {
+        self.args = Args::none();
+        self.branch = branch;
+        self.runnable = true;
+        self.enqueue(entry);
     }
 
     /// Where the queue of the current level begins.

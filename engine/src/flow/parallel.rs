@@ -8,7 +8,7 @@ use std::panic::Location;
 use super::AsyncSteps;
 use super::added::Added;
 use super::drive::Next;
-use super::level::{Entry, Frame, Kind, Strand, index};
+use super::level::{Entry, Frame, Kind, Strand, Unstarted, index};
 use crate::args::Args;
 use crate::error::StepReturn;
 use crate::observe::StepEnd;
@@ -47,9 +47,9 @@ impl fmt::Debug for Parallel {
 #[derive(Default)]
 pub(super) struct Strands {
     slots: Vec<Slot>,
-    free: Vec<u32>,
-    /// Strands that may be runnable, in the order of their turns.
-    ready: VecDeque<u32>,
+    /// The first slot that nobody uses; the others follow by their `parent`. 0, the root's, is none.
+    free: u32,
+    turns: Turns,
     /// The slot of the active strand; the root's is 0.
     active: u32,
     branches: u32,
@@ -63,36 +63,102 @@ struct Slot {
     position: usize,
 }
 
-impl Strands {
-    fn add(&mut self, parent: u32, position: usize, entry: Entry) -> u32 {
-        if self.slots.is_empty() {
-            self.slots.push(Slot::default());
+/// What to do when the active strand cannot go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Go on with the strand in this slot, if it can.
+    Resume(u32),
+    /// Start the next branch of the parallel step in this slot.
+    Start(u32),
+}
+
+/// The turns to come, in their order. Most flows have one at a time.
+#[derive(Default)]
+struct Turns {
+    first: Option<Turn>,
+    others: VecDeque<Turn>,
+}
+
+impl Turns {
+    fn add(&mut self, turn: Turn) {
+        if self.first.is_none() && self.others.is_empty() {
+            self.first = Some(turn);
+        } else {
+            self.others.push_back(turn);
         }
-        self.branches += 1;
-        let mut strand = Strand::new(self.branches);
-        strand.pending.push(entry);
-        let slot = Slot { parked: Some(strand), parent, position };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.slots[at as usize] = slot;
+    }
+
+    fn put_first(&mut self, turn: Turn) {
+        if let Some(second) = self.first.replace(turn) {
+            self.others.push_front(second);
+        }
+    }
+
+    fn next(&mut self) -> Option<Turn> {
+        self.first.take().or_else(|| self.others.pop_front())
+    }
+
+    fn remove(&mut self, turn: Turn) {
+        self.first.take_if(|first| *first == turn);
+        self.others.retain(|other| *other != turn);
+    }
+}
+
+impl Strands {
+    /// Room for a branch.
+    fn add(&mut self, parent: u32) -> u32 {
+        let slot = Slot { parked: None, parent, position: 0 };
+        match self.slots.get_mut(self.free as usize) {
+            Some(free) if self.free != 0 => {
+                let at = mem::replace(&mut self.free, free.parent);
+                *free = slot;
                 at
             }
-            None => {
+            _ => {
+                if self.slots.is_empty() {
+                    self.slots.push(Slot::default());
+                }
                 self.slots.push(slot);
                 index(self.slots.len() - 1)
             }
-        };
-        self.ready.push_back(at);
-        at
+        }
+    }
+
+    fn remove(&mut self, at: u32) {
+        if let Some(slot) = self.slots.get_mut(at as usize) {
+            slot.parent = mem::replace(&mut self.free, at);
+        }
+    }
+
+    fn set_position(&mut self, at: u32, position: usize) {
+        if let Some(slot) = self.slots.get_mut(at as usize) {
+            slot.position = position;
+        }
     }
 
     fn parked(&mut self, at: u32) -> Option<Strand> {
         self.slots.get_mut(at as usize)?.parked.take()
     }
 
+    fn parked_mut(&mut self, at: u32) -> Option<&mut Strand> {
+        self.slots.get_mut(at as usize)?.parked.as_mut()
+    }
+
     fn is_runnable(&self, at: u32) -> bool {
         let slot = self.slots.get(at as usize);
         slot.and_then(|slot| slot.parked.as_ref()).is_some_and(|strand| strand.runnable)
+    }
+
+    /// Makes `strand` the active one, which is in the slot `at`, and parks the one before it.
+    fn switch(&mut self, active: &mut Strand, at: u32, strand: Strand) {
+        let before = mem::replace(&mut self.active, at);
+        if active.runnable {
+            self.turns.add(Turn::Resume(before));
+        }
+        let parked = mem::replace(active, strand);
+        if let Some(slot) = self.slots.get_mut(before as usize) {
+            slot.parked = Some(parked);
+        }
     }
 }
 
@@ -113,72 +179,110 @@ impl AsyncSteps {
             return true;
         }
         let Some(more) = &mut self.more else { return false };
-        let strands = &mut more.strands;
-        let Some(strand) = strands.parked(at) else { return false };
-        let before = mem::replace(&mut strands.active, at);
-        if self.strand.runnable {
-            strands.ready.push_back(before);
-        }
-        let parked = mem::replace(&mut self.strand, strand);
-        strands.slots[before as usize].parked = Some(parked);
+        let Some(strand) = more.strands.parked(at) else { return false };
+        more.strands.switch(&mut self.strand, at, strand);
         true
     }
 
     /// Makes a strand active that can go on, the active one if it can.
     pub(super) fn find_runnable(&mut self) -> bool {
-        if self.strand.runnable {
-            return true;
-        }
+        self.strand.runnable || self.rotate()
+    }
+
+    /// Gives the next turn to another branch; `false` if none can go on.
+    pub(super) fn rotate(&mut self) -> bool {
         while let Some(more) = &mut self.more
-            && let Some(at) = more.strands.ready.pop_front()
+            && let Some(turn) = more.strands.turns.next()
         {
-            if more.strands.is_runnable(at) && self.activate(at) {
+            let found = match turn {
+                Turn::Resume(at) => more.strands.is_runnable(at) && self.activate(at),
+                Turn::Start(at) => self.start_branch(at),
+            };
+            if found {
                 return true;
             }
         }
         false
     }
 
-    /// Gives the next turn to another branch.
-    pub(super) fn rotate(&mut self) {
-        while let Some(more) = &mut self.more
-            && let Some(at) = more.strands.ready.pop_front()
-        {
-            if more.strands.is_runnable(at) && self.activate(at) {
-                return;
+    /// Announces the branches of the parallel step on top; without branches it completes at once.
+    pub(super) fn start_branches(&mut self) -> Next {
+        self.strand.args = Args::none();
+        let active = self.active();
+        let strands = &mut self.more.get_or_insert_default().strands;
+        match self.strand.branches() {
+            Some(branches) if branches.running > 0 => {
+                branches.number = strands.branches + 1;
+                strands.branches += index(branches.running);
+                strands.turns.add(Turn::Start(active));
+                Next::Wait
+            }
+            _ => {
+                self.close_top(StepEnd::Success);
+                Next::Step
             }
         }
     }
 
-    /// Starts the branches of the parallel step on top; without branches it completes at once.
-    pub(super) fn start_branches(&mut self) -> Next {
-        let active = self.active();
-        let Kind::Parallel(mut branches) = mem::replace(&mut self.strand.top.kind, Kind::Step)
-        else {
-            return Next::Step;
+    /// Makes the next branch of the parallel step in this slot the active strand.
+    fn start_branch(&mut self, parent: u32) -> bool {
+        let Some(more) = &mut self.more else { return false };
+        let strands = &mut more.strands;
+        let at = strands.add(parent);
+        let outer = if strands.active == parent {
+            Some(&mut self.strand)
+        } else {
+            strands.parked_mut(parent)
         };
-        if branches.entries.is_empty() {
-            self.close_top(StepEnd::Success);
-            return Next::Step;
+        let Some(next) = outer.and_then(Strand::branches).and_then(|all| all.start_next(at)) else {
+            strands.remove(at);
+            return false;
+        };
+        if !next.is_last {
+            strands.turns.put_first(Turn::Start(parent));
         }
-        let strands = &mut self.more().strands;
-        for (position, entry) in mem::take(&mut branches.entries).into_iter().enumerate() {
-            branches.strands.push(Some(strands.add(active, position, entry)));
-        }
-        branches.running = branches.strands.len();
-        self.strand.top.kind = Kind::Parallel(branches);
-        Next::Wait
+        strands.set_position(at, next.position);
+        let mut strand = Strand::new(next.number);
+        strand.enqueue(next.entry);
+        strands.switch(&mut self.strand, at, strand);
+        true
     }
 
     /// The active branch has completed: its result is dropped.
     pub(super) fn complete_branch(&mut self) {
-        if self.leave_branch() > 0 {
+        if self.start_in_place() || self.leave_branch() > 0 {
             return;
         }
         self.strand.args = Args::none();
         self.strand.top.kind = Kind::Step;
         self.close_top(StepEnd::Success);
         self.strand.runnable = true;
+    }
+
+    /// Has the strand of the branch that completed go on with the next branch of the same step, if
+    /// that is the next turn.
+    fn start_in_place(&mut self) -> bool {
+        let Some(more) = &mut self.more else { return false };
+        let strands = &mut more.strands;
+        let at = strands.active;
+        let Some(&Slot { parent, position, .. }) = strands.slots.get(at as usize) else {
+            return false;
+        };
+        if strands.turns.first != Some(Turn::Start(parent)) {
+            return false;
+        }
+        let branches = strands.parked_mut(parent).and_then(Strand::branches);
+        let Some((next, branches)) = branches.and_then(|all| Some((all.start_next(at)?, all)))
+        else {
+            return false;
+        };
+        branches.end(position);
+        if next.is_last {
+            strands.turns.next();
+        }
+        strands.set_position(at, next.position);
+        self.strand.restart(next.number, next.entry);
+        true
     }
 
     /// Forgets the active branch and goes back to the parallel step that started it; gives the
@@ -192,17 +296,12 @@ impl AsyncSteps {
         };
         let Some(strand) = strands.parked(parent) else { return 0 };
         strands.active = parent;
-        strands.free.push(left);
+        strands.remove(left);
         let finished = mem::replace(&mut self.strand, strand);
         drop(finished);
-        match &mut self.strand.top.kind {
-            Kind::Parallel(branches) => {
-                branches.strands[position] = None;
-                branches.running -= 1;
-                branches.running
-            }
-            Kind::Step | Kind::Loop(_) | Kind::Await(_) => 0,
-        }
+        let Some(branches) = self.strand.branches() else { return 0 };
+        branches.end(position);
+        branches.running
     }
 
     /// Cancels the branches below the step on top, in the order added, each from its innermost
@@ -229,14 +328,20 @@ impl AsyncSteps {
         }
     }
 
+    /// The first branch of the step on top that is not over; those that have not started never do.
     fn first_branch(&mut self) -> Option<u32> {
-        match &mut self.strand.top.kind {
-            Kind::Parallel(branches) if self.strand.top.flags.open => {
-                branches.entries.clear();
-                branches.first_running()
-            }
-            Kind::Parallel(_) | Kind::Step | Kind::Loop(_) | Kind::Await(_) => None,
+        if !self.strand.top.flags.open {
+            return None;
         }
+        let branches = self.strand.branches()?;
+        if branches.unstarted.len() > 0 {
+            drop(mem::replace(&mut branches.unstarted, Unstarted::none()));
+            if let Some(more) = &mut self.more {
+                let strands = &mut more.strands;
+                strands.turns.remove(Turn::Start(strands.active));
+            }
+        }
+        branches.first_running()
     }
 
     /// Whether a step around the running one, in its branch or outside, is of this kind.

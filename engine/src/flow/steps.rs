@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
-use super::level::{Awaited, Branches, Entry, Handler, Kind};
+use super::level::{Awaited, Branches, Entry, Handler, Kind, Unstarted};
 use super::loops::Loop;
 use super::parallel::Parallel;
 use super::{AsyncSteps, Callback, Flow, FlowId, Identity};
@@ -16,7 +16,7 @@ use crate::completion::{Completion, WaitKey};
 use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, Raised, StepResult, StepReturn};
 use crate::place::Place;
 use crate::state::State;
-use crate::sync::{ISync, Section};
+use crate::sync::{ISync, Synced};
 use crate::template::Template;
 use crate::time::Time;
 
@@ -47,13 +47,13 @@ impl AsyncSteps {
     /// the branch does not handle cancels the others (FTN12 §1.4).
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut Parallel)) -> Added<'_> {
-        let place = Place::here();
+        let location = Place::here().location();
         let mut parallel = Parallel { entries: Vec::new() };
         define(&mut parallel);
-        self.push_step(place, move |asi, _| {
-            asi.become_kind(Kind::Parallel(Box::new(Branches::new(parallel.entries))));
-            Ok(())
-        })
+        let branches = Unstarted::Own(parallel.entries.into_iter());
+        let branches = Box::new(Branches::new(branches));
+        self.push(Entry::Parallel { branches, handler: None, location });
+        Added::last(&mut self.strand.pending)
     }
 
     /// Adds a step that is synchronised against `object` (FTN12 §1.11.3).
@@ -69,14 +69,14 @@ impl AsyncSteps {
         R: StepReturn,
         F: FnOnce(&mut Self, A) -> R + 'static,
     {
-        let object = object.clone();
-        self.push_step(Place::here(), move |asi, args| {
-            let section = Section::of(asi, args, move |asi, args| {
-                let args = asi.typed(args)?;
-                body(asi, args).into_result()
-            });
-            object.sync(asi, section)
-        })
+        let location = Place::here().location();
+        let body = move |asi: &mut Self, args| {
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        };
+        let step = Box::new(Synced { object: object.clone(), body });
+        self.push(Entry::Sync { step, handler: None, location });
+        Added::last(&mut self.strand.pending)
     }
 
     /// Adds a step with this result (FTN12 §1.12).
@@ -131,7 +131,7 @@ impl AsyncSteps {
     pub(super) fn append(&mut self, model: &Template) {
         model.copy_state(&mut self.state);
         if let Some(entry) = model.entry() {
-            self.strand.pending.push(entry);
+            self.strand.enqueue(entry);
         }
     }
 
@@ -319,7 +319,7 @@ impl AsyncSteps {
         F: FnOnce(&mut Self) -> R + 'static,
     {
         if self.may_wait("set_cancel") {
-            self.strand.top.cancel = Some(Box::new(move |asi| handler(asi).into_result()));
+            self.strand.top.rare().cancel = Some(Box::new(move |asi| handler(asi).into_result()));
         }
     }
 
@@ -426,7 +426,7 @@ impl AsyncSteps {
 
     pub(crate) fn push(&mut self, entry: Entry) {
         self.check_adding();
-        self.strand.pending.push(entry);
+        self.strand.enqueue(entry);
     }
 
     fn push_loop<I, F>(&mut self, items: I, place: Place, body: F) -> AddedLoop<'_>

@@ -44,10 +44,6 @@ enum Purpose {
 }
 
 impl StepTimers {
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == [None; 2]
-    }
-
     fn of(&mut self, purpose: Purpose) -> &mut Option<SlotId> {
         &mut self.0[purpose as usize]
     }
@@ -148,20 +144,19 @@ impl AsyncSteps {
 
     fn arm_timer(&mut self, at: Time, purpose: Purpose) {
         let (strand, depth) = (self.active(), self.strand.depth());
-        let before = self.strand.top.timers.of(purpose).take();
+        let before = self.strand.top.rare().timers.of(purpose).take();
         let timers = &mut self.more().timers;
         if let Some(before) = before {
             timers.remove(before);
         }
         let id = timers.insert(at, strand, depth, purpose);
-        *self.strand.top.timers.of(purpose) = Some(id);
+        *self.strand.top.rare().timers.of(purpose) = Some(id);
     }
 
     pub(super) fn disarm_timers(&mut self) {
-        let armed = mem::take(&mut self.strand.top.timers);
-        if !armed.is_empty()
-            && let Some(more) = &mut self.more
-        {
+        let Some(rare) = &mut self.strand.top.rare else { return };
+        let armed = mem::take(&mut rare.timers);
+        if let Some(more) = &mut self.more {
             for id in armed.0.into_iter().flatten() {
                 more.timers.remove(id);
             }
@@ -179,7 +174,7 @@ impl AsyncSteps {
             }
             let frames = &mut self.strand.frames;
             let step = frames.get_mut(timer.depth as usize).unwrap_or(&mut self.strand.top);
-            *step.timers.of(timer.purpose) = None;
+            *step.rare().timers.of(timer.purpose) = None;
             let next = match timer.purpose {
                 Purpose::Limit => self.unwind(Fault::Error(Error::new(codes::TIMEOUT))),
                 Purpose::WakeUp => self.wake_up(timer.depth),

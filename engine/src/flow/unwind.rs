@@ -64,7 +64,10 @@ impl AsyncSteps {
     /// Whether the step on top stays around the steps that replace it: they may use what it made
     /// with `stack`, and the step of a parallel branch stays the only one without a result.
     fn outlives_its_end(&self) -> bool {
-        self.strand.top.values.is_some() || self.strand.is_branch_step()
+        let top = &self.strand.top;
+        top.values().is_some()
+            || matches!(top.kind, Kind::Holding(_))
+            || self.strand.is_branch_step()
     }
 
     fn recover(&mut self) -> Next {
@@ -132,11 +135,12 @@ impl AsyncSteps {
     pub(super) fn abort_alone(&mut self) {
         self.disarm_timers();
         self.close_wait();
-        if let Kind::Await(future) = mem::replace(&mut self.strand.top.kind, Kind::Step) {
-            drop(future);
+        if !matches!(self.strand.top.kind, Kind::Holding(_)) {
+            drop(mem::replace(&mut self.strand.top.kind, Kind::Step));
         }
         let base = self.strand.top.base();
-        if let Some(cancel) = self.strand.top.cancel.take() {
+        let cancel = self.strand.top.rare.as_mut().and_then(|rare| rare.cancel.take());
+        if let Some(cancel) = cancel {
             let result = self.guarded(Callback::CancelHandler, cancel);
             if !matches!(result, Ok(Ok(()))) || self.raised.is_some() {
                 self.report_failed_cancel(result);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::AsyncSteps;
-use super::level::SlotId;
+use super::level::{Kind, SlotId};
 
 /// Names a value made with [`AsyncSteps::stack`]: copy it into the closures of sub-steps.
 ///
@@ -88,10 +88,21 @@ impl AsyncSteps {
     /// assert_eq!(asyncsteps::run_to_end::<usize>(flow).unwrap(), 6);
     /// ```
     pub fn stack<T: 'static>(&mut self, value: T) -> Stack<T> {
-        let before = self.strand.top.values;
+        let before = self.strand.top.values();
         let (id, generation) = self.more().values.insert(Box::new(value), before);
-        self.strand.top.values = Some(id);
+        self.strand.top.rare().values = Some(id);
         Stack { id, generation, of: PhantomData }
+    }
+
+    /// Keeps a value as long as this step and its sub-steps live, without a name: the cheapest way
+    /// to own a lock. It is dropped after the values made with [`stack`](Self::stack).
+    pub fn hold<T: 'static>(&mut self, value: T) {
+        match self.strand.top.kind {
+            Kind::Step => self.strand.top.kind = Kind::Holding(Box::new(value)),
+            Kind::Holding(_) | Kind::Loop(_) | Kind::Parallel(_) | Kind::Await(_) => {
+                self.stack(value);
+            }
+        }
     }
 
     /// Reads a value made with [`stack`](Self::stack); `None` after its step ended.
@@ -111,9 +122,9 @@ impl AsyncSteps {
 
     /// Drops the values of the innermost step, the newest first.
     pub(super) fn drop_values(&mut self) {
-        while let Some(id) = self.strand.top.values {
+        while let Some(id) = self.strand.top.values() {
             let (value, before) = self.more().values.remove(id);
-            self.strand.top.values = before;
+            self.strand.top.rare().values = before;
             drop(value);
         }
     }

@@ -60,11 +60,11 @@ impl ISync for Mutex {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
         let identity = asi.identity();
         let entered = self.0.borrow_mut().enter(identity);
-        let held = if entered { Held::Inside } else { Held::Nothing };
-        let guard = asi.stack(Guard { mutex: self.clone(), identity, held });
         if entered {
+            asi.hold(Guard { mutex: self.clone(), identity, held: Held::Inside });
             return section.enter(asi);
         }
+        let guard = asi.stack(Guard { mutex: self.clone(), identity, held: Held::Nothing });
         let mutex = self.clone();
         asi.add(move |asi, ()| {
             let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());

@@ -14,7 +14,7 @@ use std::fmt;
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::flow::AsyncSteps;
-use crate::flow::level::{Body, Entry, Handler};
+use crate::flow::level::{Entry, Handler};
 use crate::place::Place;
 
 pub use local::{Limiter, Mutex, Throttle};
@@ -23,7 +23,7 @@ pub use local::{Limiter, Mutex, Throttle};
 ///
 /// `sync` is called in a step of its own. The object may add steps before the section, must run
 /// the section, with [`Section::enter`] or [`Section::add`], only while it grants it, and must
-/// release on every way out. A value kept with [`AsyncSteps::stack`] is the way to do so: it is
+/// release on every way out. A value kept with [`AsyncSteps::hold`] is the way to do so: it is
 /// dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow.
 pub trait ISync {
     /// Runs `section` under the protection of this object.
@@ -33,9 +33,59 @@ pub trait ISync {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult;
 }
 
+/// A step that is synchronised against an object.
+pub(crate) trait SyncStep {
+    /// Asks the object to run the rest of this step.
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+}
+
+/// The body of a critical section.
+trait Body {
+    fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+}
+
+/// An object and the body of a section: one allocation for the step and its section.
+pub(crate) struct Synced<O, F> {
+    pub(crate) object: O,
+    pub(crate) body: F,
+}
+
+impl<O, F> SyncStep for Synced<O, F>
+where
+    O: ISync + Clone + 'static,
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+{
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let object = self.object.clone();
+        let section = Section::of(asi, args, self);
+        object.sync(asi, section)
+    }
+}
+
+impl<O, F> Body for Synced<O, F>
+where
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
+{
+    fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        (self.body)(asi, args)
+    }
+}
+
+/// The body of a section without an object.
+struct Plain<F>(F);
+
+impl<F> Body for Plain<F>
+where
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
+{
+    fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        (self.0)(asi, args)
+    }
+}
+
 /// A critical section that waits to be entered.
 pub struct Section {
-    body: Body,
+    body: Box<dyn Body>,
     args: Args,
     handler: Option<Handler>,
     place: Place,
@@ -43,13 +93,17 @@ pub struct Section {
 
 impl Section {
     /// Takes the error handler of the running step, so that it guards the section only.
-    pub(crate) fn of(
-        asi: &mut AsyncSteps,
-        args: Args,
-        body: impl FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
-    ) -> Self {
+    fn of(asi: &mut AsyncSteps, args: Args, body: Box<dyn Body>) -> Self {
         let handler = asi.take_own_handler();
-        Self { body: Box::new(body), args, handler, place: asi.place() }
+        Self { body, args, handler, place: asi.place() }
+    }
+
+    /// The section of the running step.
+    pub(crate) fn new<F>(asi: &mut AsyncSteps, args: Args, body: F) -> Self
+    where
+        F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+    {
+        Self::of(asi, args, Box::new(Plain(body)))
     }
 
     /// The section that has `protect` run this one: how one object protects inside of another.
@@ -60,7 +114,7 @@ impl Section {
     where
         F: FnOnce(&mut AsyncSteps, Self) -> StepResult + 'static,
     {
-        let body = Box::new(move |asi: &mut AsyncSteps, _: Args| protect(asi, self));
+        let body = Box::new(Plain(move |asi: &mut AsyncSteps, _: Args| protect(asi, self)));
         Self { body, args: Args::none(), handler: None, place: asi.place() }
     }
 
@@ -72,13 +126,13 @@ impl Section {
         if let Some(handler) = self.handler {
             asi.set_own_handler(handler);
         }
-        (self.body)(asi, self.args)
+        self.body.enter(asi, self.args)
     }
 
     /// Adds the section as a sub-step, to run when the steps added before it are complete.
     pub fn add(self, asi: &mut AsyncSteps) {
         let Self { body, args, handler, place } = self;
-        let body = Box::new(move |asi: &mut AsyncSteps, _| body(asi, args));
+        let body = Box::new(move |asi: &mut AsyncSteps, _| body.enter(asi, args));
         let mut entry = Entry::Step { body, handler, location: place.location() };
         if let Some(name) = place.name() {
             entry.set_name(name);
