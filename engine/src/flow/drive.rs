@@ -164,7 +164,7 @@ impl AsyncSteps {
             let result = self.call(|asi, args| (step.body)(asi, args));
             if !self.is_done(&result) {
                 self.return_shared(self.strand.top.base(), steps, next);
-                return self.settle(result);
+                return self.settle_open(result);
             }
             self.close_top(StepEnd::Success);
         }
@@ -239,11 +239,17 @@ impl AsyncSteps {
     }
 
     /// Finds out what the body of the step on top decided.
+    #[inline]
     pub(super) fn settle(&mut self, result: Caught) -> Next {
         if self.is_done(&result) {
             self.close_top(StepEnd::Success);
             return Next::Step;
         }
+        self.settle_open(result)
+    }
+
+    /// The step on top failed, waits, or has something below it.
+    fn settle_open(&mut self, result: Caught) -> Next {
         if !matches!(result, Ok(Ok(()))) || self.raised.is_some() {
             let fault = self.fault_of(result);
             return self.unwind(fault);
@@ -438,14 +444,14 @@ impl AsyncSteps {
     /// Tells the observer about the step on top; an iteration is the loop itself.
     #[inline]
     pub(super) fn report(&mut self, tell: impl FnOnce(&mut dyn crate::observe::Observer, StepRef)) {
-        if self.observer.is_some() {
+        if self.more.as_ref().is_some_and(|more| more.observer.is_some()) {
             let step = StepRef {
                 branch: self.strand.branch,
                 parent: self.parent_branch(),
                 depth: self.strand.depth() - u32::from(self.strand.top.flags.iteration),
                 place: self.strand.top.place,
             };
-            if let Some(observer) = &mut self.observer {
+            if let Some(observer) = self.more.as_mut().and_then(|more| more.observer.as_mut()) {
                 tell(&mut **observer, step);
             }
         }

@@ -59,15 +59,15 @@ pub struct AsyncSteps {
     id: Option<FlowId>,
     last_error: Option<Error>,
     inbox: Option<Arc<Inbox>>,
-    observer: Option<Box<dyn Observer>>,
     /// What only some flows need.
     more: Option<Box<More>>,
     state: State,
 }
 
-/// What a flow without branches, timers, `stack` values and extensions does without.
+/// What a flow without an observer, branches, timers, `stack` values and extensions does without.
 #[derive(Default)]
 struct More {
+    observer: Option<Box<dyn Observer>>,
     strands: parallel::Strands,
     timers: timers::Timers,
     values: values::Values,
@@ -189,7 +189,6 @@ impl AsyncSteps {
             id: None,
             last_error: None,
             inbox: None,
-            observer: None,
             more: None,
             state: State::default(),
         }
@@ -294,7 +293,7 @@ impl Flow {
 
     /// Has every step of the flow reported; the choice is made once per flow.
     pub fn observe(&mut self, observer: impl Observer + 'static) {
-        self.asi.observer = Some(Box::new(observer));
+        self.asi.more().observer = Some(Box::new(observer));
     }
 
     /// A handle that cancels the flow from anywhere, also before it is executed.
