@@ -84,8 +84,8 @@ pub use args::{Arg, Args, Arguments, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};
 pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
 pub use flow::{
-    Added, AddedLoop, AsyncSteps, BURST, Collection, Execution, Flow, FlowId, Identity, Outcome,
-    Parallel, Progress, Stack, run_to_end,
+    Added, AddedLoop, AsyncSteps, Awaitable, BURST, Collection, Execution, Flow, FlowId, Identity,
+    Outcome, Parallel, Progress, Stack, Wait, WaitReason, run_to_end,
 };
 pub use observe::{Observer, StepEnd, StepRef};
 pub use place::Place;

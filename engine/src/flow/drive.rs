@@ -97,7 +97,11 @@ impl AsyncSteps {
         match self.strand.top.kind {
             Kind::Loop(_) if self.burst == 0 => Next::Yield,
             Kind::Loop(_) => self.iterate(),
-            Kind::Step | Kind::Holding(_) | Kind::Parallel(_) | Kind::Await(_) => {
+            Kind::Step
+            | Kind::Holding(_)
+            | Kind::Waiting(_)
+            | Kind::Parallel(_)
+            | Kind::Await(_) => {
                 self.close_top(StepEnd::Success);
                 Next::Step
             }
@@ -261,7 +265,7 @@ impl AsyncSteps {
             return Next::Step;
         }
         match self.strand.top.kind {
-            Kind::Step | Kind::Holding(_) => {
+            Kind::Step | Kind::Holding(_) | Kind::Waiting(_) => {
                 self.arm_wait();
                 Next::Wait
             }

@@ -16,8 +16,8 @@ use std::vec;
 
 use smallvec::SmallVec;
 
-use super::AsyncSteps;
 use super::timers::StepTimers;
+use super::{AsyncSteps, Awaitable};
 use crate::args::Args;
 use crate::completion::WaitKey;
 use crate::error::{Error, StepResult};
@@ -114,6 +114,8 @@ pub(crate) enum Kind {
     Step,
     /// It keeps a value until it is over: a lock.
     Holding(#[expect(dead_code, reason = "it is kept to be dropped")] Box<dyn Any>),
+    /// It waits for something that can describe itself.
+    Waiting(Arc<dyn Awaitable>),
     Loop(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Await(Box<Awaited>),
@@ -346,7 +348,9 @@ impl Strand {
     pub(crate) fn branches(&mut self) -> Option<&mut Branches> {
         match &mut self.top.kind {
             Kind::Parallel(branches) => Some(branches),
-            Kind::Step | Kind::Holding(_) | Kind::Loop(_) | Kind::Await(_) => None,
+            Kind::Step | Kind::Holding(_) | Kind::Waiting(_) | Kind::Loop(_) | Kind::Await(_) => {
+                None
+            }
         }
     }
 

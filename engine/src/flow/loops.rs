@@ -132,7 +132,11 @@ impl AsyncSteps {
     pub(super) fn unwind_loop(&mut self, end: &LoopEnd) -> Result<Next, Error> {
         let is_target = |frame: &Frame| match &frame.kind {
             Kind::Loop(body) => end.label.is_none() || body.label() == end.label.as_deref(),
-            Kind::Step | Kind::Holding(_) | Kind::Parallel(_) | Kind::Await(_) => false,
+            Kind::Step
+            | Kind::Holding(_)
+            | Kind::Waiting(_)
+            | Kind::Parallel(_)
+            | Kind::Await(_) => false,
         };
         if !self.chain_has(is_target) {
             return Err(self.no_such_loop(end));

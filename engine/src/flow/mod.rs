@@ -3,6 +3,7 @@
 mod added;
 mod collection;
 mod drive;
+mod inspect;
 pub(crate) mod level;
 mod loops;
 mod parallel;
@@ -31,6 +32,7 @@ use level::Strand;
 
 pub use added::{Added, AddedLoop};
 pub use collection::Collection;
+pub use inspect::{Awaitable, Wait, WaitReason};
 pub use parallel::Parallel;
 pub use values::Stack;
 

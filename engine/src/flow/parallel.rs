@@ -12,7 +12,6 @@ use super::level::{Entry, Frame, Kind, Strand, Unstarted, index};
 use crate::args::Args;
 use crate::error::StepReturn;
 use crate::observe::StepEnd;
-use crate::place::Place;
 
 /// The branches of a parallel step while it is being defined.
 pub struct Parallel {
@@ -350,29 +349,30 @@ impl AsyncSteps {
             || self.outer_strands().any(|strand| strand.open_frames().rev().any(&wanted))
     }
 
-    /// The places of the steps in progress, outermost first (FTN12 §1.7 `async_stack`).
-    #[must_use]
-    pub fn async_stack(&self) -> Vec<Place> {
-        let mut places = Vec::new();
-        for strand in std::iter::once(&self.strand).chain(self.outer_strands()) {
-            let steps = strand.open_frames().rev().filter(|frame| !frame.flags.iteration);
-            places.extend(steps.map(|frame| frame.place));
-        }
-        places.reverse();
-        places
+    /// The strands whose parallel steps the active branch belongs to, innermost first.
+    pub(super) fn outer_strands(&self) -> impl Iterator<Item = &Strand> {
+        self.strands_around(self.active())
     }
 
-    /// The strands whose parallel steps the active branch belongs to, innermost first.
-    fn outer_strands(&self) -> impl Iterator<Item = &Strand> {
-        let strands = self.more.as_ref().map(|more| &more.strands);
-        let mut at = self.active();
+    /// The strands whose parallel steps the strand in this slot belongs to, innermost first.
+    pub(super) fn strands_around(&self, mut at: u32) -> impl Iterator<Item = &Strand> {
         std::iter::from_fn(move || {
-            let strands = strands?;
+            let strands = &self.more.as_ref()?.strands;
             if at == 0 {
                 return None;
             }
             at = strands.slots.get(at as usize)?.parent;
+            if at == strands.active {
+                return Some(&self.strand);
+            }
             strands.slots.get(at as usize)?.parked.as_ref()
         })
+    }
+
+    /// All strands and their slots.
+    pub(super) fn strands(&self) -> impl Iterator<Item = (u32, &Strand)> {
+        let slots = self.more.iter().flat_map(|more| more.strands.slots.iter());
+        let parked = slots.zip(0..).filter_map(|(slot, at)| Some((at, slot.parked.as_ref()?)));
+        std::iter::once((self.active(), &self.strand)).chain(parked)
     }
 }

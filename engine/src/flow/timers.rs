@@ -62,6 +62,22 @@ impl Timers {
         self.heap.first().map(|timer| timer.at)
     }
 
+    /// When the time limit of a step expires.
+    pub(super) fn limit(&self, of: StepTimers) -> Option<Time> {
+        self.time(of, Purpose::Limit)
+    }
+
+    /// When a step wakes up.
+    pub(super) fn wake_up(&self, of: StepTimers) -> Option<Time> {
+        self.time(of, Purpose::WakeUp)
+    }
+
+    fn time(&self, of: StepTimers, purpose: Purpose) -> Option<Time> {
+        let id = of.0[purpose as usize]?;
+        let at = self.positions.get(id.slot())?;
+        self.heap.get(*at as usize).map(|timer| timer.at)
+    }
+
     fn insert(&mut self, at: Time, strand: u32, depth: u32, purpose: Purpose) -> SlotId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.positions.push(0);

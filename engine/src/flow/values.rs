@@ -99,7 +99,11 @@ impl AsyncSteps {
     pub fn hold<T: 'static>(&mut self, value: T) {
         match self.strand.top.kind {
             Kind::Step => self.strand.top.kind = Kind::Holding(Box::new(value)),
-            Kind::Holding(_) | Kind::Loop(_) | Kind::Parallel(_) | Kind::Await(_) => {
+            Kind::Holding(_)
+            | Kind::Waiting(_)
+            | Kind::Loop(_)
+            | Kind::Parallel(_)
+            | Kind::Await(_) => {
                 self.stack(value);
             }
         }

@@ -4,6 +4,8 @@
 mod cancel;
 /// Completing a step from outside: once, from any thread, and never too late.
 mod completions;
+/// A flow can say where each of its branches is and why it waits.
+mod inspect;
 /// Break, continue and what loops go over.
 mod loops;
 /// Panics fail a step and go no further.

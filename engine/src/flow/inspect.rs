@@ -1,0 +1,146 @@
+//! Where a flow is and what it waits for (FTN12 §1.7 `async_stack`), for consoles and logs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::level::{Frame, Kind, Strand};
+use super::{AsyncSteps, Callback, Execution, Identity};
+use crate::completion::Completion;
+use crate::place::Place;
+use crate::time::Time;
+
+/// A branch of a flow that is not over, and why it does not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wait {
+    /// The parallel branch, 0 for the root.
+    pub branch: u32,
+    /// The steps in progress, those around the parallel steps included, outermost first.
+    pub stack: Vec<Place>,
+    /// What would let it go on.
+    pub reason: WaitReason,
+    /// When the nearest time limit of a step around it expires.
+    pub limit: Option<Time>,
+}
+
+/// What a branch of a flow waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitReason {
+    /// Nothing: it goes on in the flow's next turn.
+    Turn,
+    /// A completion from outside (FTN12 §1.3).
+    External,
+    /// Something that describes itself, such as a lock and the place in its queue (FTN12 §1.11).
+    Object(String),
+    /// A future (FTN12 §1.13).
+    Future,
+    /// A point in time.
+    Until(Time),
+    /// Nothing but the end of a time limit or a cancel.
+    End,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Turn => f.write_str("its turn"),
+            Self::External => f.write_str("a completion from outside"),
+            Self::Object(what) => f.write_str(what),
+            Self::Future => f.write_str("a future"),
+            Self::Until(at) => write!(f, "the time {:?}", at.since_epoch()),
+            Self::End => f.write_str("a time limit or a cancel"),
+        }
+    }
+}
+
+/// Something that steps wait for, and that can say so better than by its place in the source.
+pub trait Awaitable {
+    /// What `who` waits for, such as "mutex `stock`, place 2 of 5".
+    fn describe(&self, who: Identity) -> String;
+}
+
+impl Execution {
+    /// The branches of the flow that are not over, and why each of them does not go on, in the
+    /// order of their making.
+    #[must_use]
+    pub fn waits(&self) -> Vec<Wait> {
+        if self.done {
+            return Vec::new();
+        }
+        let mut waits: Vec<Wait> = self.asi.leaves().collect();
+        waits.sort_by_key(|wait| wait.branch);
+        waits
+    }
+
+    /// When the flow had its last turn; a flow of one branch waits since then.
+    #[must_use]
+    pub fn last_turn(&self) -> Time {
+        self.asi.now
+    }
+}
+
+impl AsyncSteps {
+    /// [`wait_external`](Self::wait_external) for an object that can describe what the step waits
+    /// for, see [`Execution::waits`].
+    pub fn wait_external_for(&mut self, object: Arc<dyn Awaitable>) -> Completion {
+        // so that the description can tell who asks
+        let _ = self.flow_id();
+        let completion = self.wait_external();
+        if self.callback == Callback::Body && matches!(self.strand.top.kind, Kind::Step) {
+            self.strand.top.kind = Kind::Waiting(object);
+        }
+        completion
+    }
+
+    /// The places of the steps in progress, outermost first (FTN12 §1.7 `async_stack`).
+    #[must_use]
+    pub fn async_stack(&self) -> Vec<Place> {
+        places(std::iter::once(&self.strand).chain(self.outer_strands()))
+    }
+
+    fn leaves(&self) -> impl Iterator<Item = Wait> {
+        let is_leaf = |strand: &&Strand| !matches!(strand.top.kind, Kind::Parallel(_));
+        self.strands().filter(move |(_, strand)| is_leaf(strand)).map(|(at, strand)| {
+            let around = || std::iter::once(strand).chain(self.strands_around(at));
+            Wait {
+                branch: strand.branch,
+                stack: places(around()),
+                reason: self.reason(strand),
+                limit: around().flat_map(Strand::open_frames).filter_map(|f| self.limit(f)).min(),
+            }
+        })
+    }
+
+    fn limit(&self, frame: &Frame) -> Option<Time> {
+        self.more.as_ref()?.timers.limit(frame.rare.as_ref()?.timers)
+    }
+
+    fn reason(&self, strand: &Strand) -> WaitReason {
+        let top = &strand.top;
+        let wake_up = || self.more.as_ref()?.timers.wake_up(top.rare.as_ref()?.timers);
+        match &top.kind {
+            _ if strand.runnable || !strand.top_waits() => WaitReason::Turn,
+            Kind::Waiting(object) => WaitReason::Object(self.id.map_or_else(String::new, |flow| {
+                object.describe(Identity { flow, branch: strand.branch })
+            })),
+            Kind::Await(_) => WaitReason::Future,
+            Kind::Step | Kind::Holding(_) | Kind::Loop(_) | Kind::Parallel(_) => {
+                match (wake_up(), top.wait) {
+                    (Some(at), _) => WaitReason::Until(at),
+                    (None, Some(_)) => WaitReason::External,
+                    (None, None) => WaitReason::End,
+                }
+            }
+        }
+    }
+}
+
+/// The places of the steps of strands, of which each is inside of the next, outermost first.
+fn places<'a>(strands: impl Iterator<Item = &'a Strand>) -> Vec<Place> {
+    let steps = strands.flat_map(|strand| strand.open_frames().rev());
+    let steps = steps.filter(|frame| !frame.flags.iteration);
+    let mut places: Vec<Place> = steps.map(|frame| frame.place).collect();
+    places.reverse();
+    places
+}

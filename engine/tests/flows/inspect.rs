@@ -1,0 +1,99 @@
+//! A flow can say where each of its branches is and why it waits.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::{Awaitable, Error, Execution, Flow, Identity, WaitReason};
+
+use crate::support::{at, run, wait};
+
+struct Door;
+
+impl Awaitable for Door {
+    fn describe(&self, who: Identity) -> String {
+        format!("a door, for branch {}", who.branch)
+    }
+}
+
+/// The last step of each branch's stack and what it waits for.
+fn reasons(execution: &Execution) -> Vec<(u32, Option<&'static str>, String)> {
+    let waits = execution.waits().into_iter();
+    waits
+        .map(|wait| {
+            let name = wait.stack.last().and_then(|place| place.name());
+            (wait.branch, name, wait.reason.to_string())
+        })
+        .collect()
+}
+
+#[test]
+fn every_branch_says_what_it_waits_for() {
+    let mut flow = Flow::new();
+    flow.parallel(|p| {
+        p.add(|asi, ()| asi.set_timeout(Duration::from_millis(70))).named("limit");
+        p.add(|asi, ()| {
+            asi.add(|asi, ()| asi.wait_until(at(50))).named("until");
+        });
+        p.add(|asi, ()| {
+            asi.await_(pending::<Result<(), Error>>()).named("future");
+        });
+        p.add(|asi, ()| drop(asi.wait_external())).named("external");
+        p.add(|asi, ()| drop(asi.wait_external_for(Arc::new(Door)))).named("object");
+        p.add(|_, ()| {}).named("gone");
+    })
+    .named("around");
+    let mut execution = flow.execute();
+    wait(&mut execution, 10);
+    let told = reasons(&execution);
+    let told: Vec<_> =
+        told.iter().map(|(branch, name, reason)| (*branch, *name, &**reason)).collect();
+    assert_eq!(
+        told,
+        [
+            (1, Some("limit"), "a time limit or a cancel"),
+            (2, Some("until"), "the time 50ms"),
+            (3, Some("future"), "a future"),
+            (4, Some("external"), "a completion from outside"),
+            (5, Some("object"), "a door, for branch 5"),
+        ]
+    );
+    let waits = execution.waits();
+    assert!(waits.iter().all(|wait| wait.stack[0].name() == Some("around")));
+    assert_eq!(waits[1].stack.len(), 3);
+    assert_eq!(waits[0].limit, Some(at(70)));
+    assert_eq!(waits[1].limit, None, "the limit of a sibling is not its own");
+    assert_eq!(execution.last_turn(), at(10));
+}
+
+#[test]
+fn limits_around_a_parallel_step_hold_in_its_branches() {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.set_timeout(Duration::from_millis(70));
+        asi.parallel(|p| {
+            p.add(|asi, ()| {
+                asi.set_timeout(Duration::from_millis(90));
+                asi.add(|asi, ()| asi.set_timeout(Duration::from_millis(80)));
+            });
+        });
+    });
+    let mut execution = flow.execute();
+    wait(&mut execution, 0);
+    let waits = execution.waits();
+    assert_eq!((waits.len(), waits[0].limit), (1, Some(at(70))));
+}
+
+#[test]
+fn a_flow_with_work_to_do_waits_for_its_turn_and_one_that_is_over_for_nothing() {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.relinquish();
+        asi.add(|_, ()| {});
+    });
+    let mut execution = flow.execute();
+    let _ = execution.run(at(0), std::task::Waker::noop());
+    assert_eq!(execution.waits()[0].reason, WaitReason::Turn);
+    let _ = run(&mut execution, 0);
+    assert_eq!(execution.waits(), []);
+}
