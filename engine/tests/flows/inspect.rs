@@ -61,7 +61,7 @@ fn every_branch_says_what_it_waits_for() {
     let waits = execution.waits();
     assert!(waits.iter().all(|wait| wait.stack[0].name() == Some("around")));
     assert_eq!(waits[1].stack.len(), 3);
-    assert_eq!(waits[0].limit, Some(at(70)));
+    assert_eq!(waits[0].limit, Some(at(80)));
     assert_eq!(waits[1].limit, None, "the limit of a sibling is not its own");
     assert_eq!(execution.last_turn(), at(10));
 }
