@@ -113,12 +113,24 @@ pub(crate) struct Flags {
 pub(crate) enum Kind {
     Step,
     /// It keeps a value until it is over: a lock.
-    Holding(#[expect(dead_code, reason = "it is kept to be dropped")] Box<dyn Any>),
+    Holding(Box<dyn Any>),
     /// It waits for something that can describe itself.
     Waiting(Arc<dyn Awaitable>),
     Loop(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Await(Box<Awaited>),
+}
+
+impl Kind {
+    /// The value that the step keeps.
+    pub(crate) fn held(&self) -> Option<&dyn Any> {
+        match self {
+            Self::Holding(value) => Some(&**value),
+            Self::Step | Self::Waiting(_) | Self::Loop(_) | Self::Parallel(_) | Self::Await(_) => {
+                None
+            }
+        }
+    }
 }
 
 /// The branches of a parallel step.

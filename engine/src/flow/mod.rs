@@ -5,6 +5,7 @@ mod collection;
 mod drive;
 mod inspect;
 pub(crate) mod level;
+mod lineage;
 mod loops;
 mod parallel;
 mod steps;

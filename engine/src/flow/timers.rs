@@ -44,6 +44,10 @@ enum Purpose {
 }
 
 impl StepTimers {
+    pub(super) fn has_limit(self) -> bool {
+        self.0[Purpose::Limit as usize].is_some()
+    }
+
     fn of(&mut self, purpose: Purpose) -> &mut Option<SlotId> {
         &mut self.0[purpose as usize]
     }

@@ -124,6 +124,16 @@ impl AsyncSteps {
         values.slots.get_mut(name.id.slot())?.value.as_mut()?.downcast_mut()
     }
 
+    /// The values of one step, the newest first.
+    pub(super) fn values_of(&self, newest: Option<SlotId>) -> impl Iterator<Item = &dyn Any> {
+        let mut next = newest;
+        std::iter::from_fn(move || {
+            let slot = self.more.as_ref()?.values.slots.get(next?.slot())?;
+            next = slot.before;
+            slot.value.as_deref()
+        })
+    }
+
     /// Drops the values of the innermost step, the newest first.
     pub(super) fn drop_values(&mut self) {
         while let Some(id) = self.strand.top.values() {

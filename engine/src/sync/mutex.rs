@@ -23,20 +23,21 @@ impl Default for Options {
     }
 }
 
-/// A mutex without a way to tell the waiting ones: `W` is whatever tells them.
+/// A mutex without a way to tell the waiting ones: `W` is whatever tells them, and `I` says who is
+/// who.
 ///
 /// The order is first come, first served; nobody overtakes the queue. The same identity may enter
 /// again and leaves as often as it entered.
 #[derive(Debug)]
-pub struct Queue<W> {
+pub struct Queue<W, I = Identity> {
     options: Options,
-    inside: SmallVec<[Holder; 1]>,
-    waiting: Line<(Identity, W)>,
+    inside: SmallVec<[Holder<I>; 1]>,
+    waiting: Line<(I, W)>,
 }
 
 #[derive(Debug)]
-struct Holder {
-    identity: Identity,
+struct Holder<I> {
+    identity: I,
     entries: u32,
 }
 
@@ -52,7 +53,7 @@ pub enum Lock {
     Rejected,
 }
 
-impl<W> Queue<W> {
+impl<W, I: Copy + Eq> Queue<W, I> {
     /// An empty mutex; a `max` of 0 counts as 1.
     #[must_use]
     pub fn new(options: Options) -> Self {
@@ -61,7 +62,7 @@ impl<W> Queue<W> {
     }
 
     /// Enters if that needs no waiting; says whether it did.
-    pub fn enter(&mut self, identity: Identity) -> bool {
+    pub fn enter(&mut self, identity: I) -> bool {
         if let Some(holder) = self.inside.iter_mut().find(|holder| holder.identity == identity) {
             holder.entries += 1;
             return true;
@@ -75,7 +76,7 @@ impl<W> Queue<W> {
     }
 
     /// Asks to enter; `tell` is made only for an owner that has to wait.
-    pub fn lock(&mut self, identity: Identity, tell: impl FnOnce() -> W) -> Lock {
+    pub fn lock(&mut self, identity: I, tell: impl FnOnce() -> W) -> Lock {
         if self.enter(identity) {
             return Lock::Entered;
         }
@@ -86,7 +87,7 @@ impl<W> Queue<W> {
     ///
     /// An identity that is not inside changes nothing.
     #[must_use = "the next owner has to be told"]
-    pub fn unlock(&mut self, identity: Identity) -> Option<(Identity, W)> {
+    pub fn unlock(&mut self, identity: I) -> Option<(I, W)> {
         let at = self.inside.iter().position(|holder| holder.identity == identity)?;
         self.inside[at].entries -= 1;
         if self.inside[at].entries > 0 {
@@ -98,7 +99,23 @@ impl<W> Queue<W> {
 
     /// Gives up a place in the queue; `false` if the ticket is not in the queue any more.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
-        self.waiting.withdraw(ticket).is_some()
+        self.take(ticket).is_some()
+    }
+
+    /// Takes what tells the one with this ticket out of the queue, which gives up its place; `None`
+    /// if it is not in the queue any more.
+    pub fn take(&mut self, ticket: Ticket) -> Option<W> {
+        self.waiting.withdraw(ticket).map(|(_, tell)| tell)
+    }
+
+    /// What tells the one with this ticket; `None` if it is not in the queue any more.
+    pub fn tell_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
+        self.waiting.get_mut(ticket).map(|(_, tell)| tell)
+    }
+
+    /// Those who are inside, each once, in no particular order.
+    pub fn inside(&self) -> impl Iterator<Item = I> {
+        self.inside.iter().map(|holder| holder.identity)
     }
 
     /// How many owners are inside.
@@ -117,7 +134,7 @@ impl<W> Queue<W> {
         self.inside.len() < self.options.max as usize
     }
 
-    fn admit(&mut self) -> Option<(Identity, W)> {
+    fn admit(&mut self) -> Option<(I, W)> {
         if !self.has_room() {
             return None;
         }

@@ -88,7 +88,19 @@ impl<W> Queue<W> {
 
     /// Gives up a place in the queue; `false` if the ticket is not in the queue any more.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
-        self.waiting.withdraw(ticket).is_some()
+        self.take(ticket).is_some()
+    }
+
+    /// Takes what tells the one with this ticket out of the queue, which gives up its place; `None`
+    /// if it is not in the queue any more.
+    pub fn take(&mut self, ticket: Ticket) -> Option<W> {
+        self.waiting.withdraw(ticket)
+    }
+
+    /// Takes the first one out of the queue without an entry: whoever carries the throttle gives it
+    /// up.
+    pub fn dismiss(&mut self) -> Option<W> {
+        self.waiting.next()
     }
 
     /// When the turn of the first in the queue comes; `None` if nobody waits.

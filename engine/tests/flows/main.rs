@@ -6,6 +6,8 @@ mod cancel;
 mod completions;
 /// A flow can say where each of its branches is and why it waits.
 mod inspect;
+/// The branches, limits and values around a step.
+mod lineage;
 /// Break, continue and what loops go over.
 mod loops;
 /// Panics fail a step and go no further.
