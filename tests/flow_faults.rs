@@ -10,8 +10,7 @@ use actix::Arbiter;
 use asyncsteps::sync::{limiter, mutex, throttle};
 use asyncsteps::{AsyncSteps, Flow, StepResult};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::mutex::Load;
-use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
+use asyncsteps_actors::sync::{Limiter, Load, Mutex, Throttle};
 use tokio::sync::oneshot;
 
 /// Flows on each of the two arbiters.
@@ -85,7 +84,7 @@ struct Objects {
 impl Objects {
     fn start() -> Self {
         let mutex = |max: u32, max_queue| {
-            Watched::new(Mutex::start(mutex::Options { max, max_queue }), max as usize)
+            Watched::new(Mutex::new(mutex::Options { max, max_queue }), max as usize)
         };
         let throttle = |max| {
             let period = Duration::from_millis(1);
@@ -206,17 +205,6 @@ async fn run(objects: Objects, seed: u64) {
     }
 }
 
-/// Waits until an object is free: the last flows left it, but the messages may be on the way.
-async fn freed(mutex: &Mutex) -> Load {
-    loop {
-        let load = mutex.load().await.expect("the actor lives");
-        if load == Load::default() {
-            return load;
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
 #[test]
 fn every_lock_comes_free_whatever_ends_the_flows_on_two_arbiters() {
     std::panic::set_hook(Box::new(|_| {}));
@@ -242,7 +230,7 @@ fn every_lock_comes_free_whatever_ends_the_flows_on_two_arbiters() {
                 arbiter.join().expect("no panic leaves a flow");
             }
             for watched in &objects.mutexes {
-                freed(&watched.object).await;
+                assert_eq!(watched.object.load(), Load::NONE);
             }
             objects
         };

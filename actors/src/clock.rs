@@ -31,3 +31,19 @@ pub(crate) fn instant(at: Time) -> Instant {
 
 /// Thirty years: as good as never, and still a time that every platform can represent.
 const FAR_FUTURE: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 86_400);
+
+/// A clock that several arbiters share: its times mean the same on all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time since the clock began.
+    pub(crate) fn now(self) -> Time {
+        Time::from_epoch(Instant::now().saturating_duration_since(self.0))
+    }
+}

@@ -10,7 +10,7 @@
 //! use asyncsteps_actors::sync::Mutex;
 //!
 //! # actix::System::new().block_on(async {
-//! let lock = Mutex::start(Default::default());
+//! let lock = Mutex::new(Default::default());
 //! let double = Template::build(|asi| {
 //!     asi.add(|asi, ()| asi.success(21));
 //!     asi.sync(&lock, |asi, n: i32| asi.success(n * 2));

@@ -1,15 +1,17 @@
 //! The mutex actor: order, limits, keys, and release on every way out.
 
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use actix::Arbiter;
+use actix::{Actor, Arbiter};
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::Mutex;
-use asyncsteps_actors::sync::mutex::Load;
+use asyncsteps_actors::sync::mutex::Locking;
+use asyncsteps_actors::sync::{Load, Lock, Mutex, MutexActor};
 use tokio::sync::oneshot;
 
 type Sections = Rc<RefCell<Vec<(usize, Completion)>>>;
@@ -25,22 +27,22 @@ fn holder(mutex: &Mutex, number: usize, inside: &Sections) -> Flow {
     flow
 }
 
-/// Waits until the actor has handled everything that was sent to it.
-async fn load(mutex: &Mutex) -> Load {
-    mutex.load().await.expect("the actor lives")
+/// Whether a future has to wait longer.
+fn is_pending(future: &mut Pin<Box<Locking>>) -> bool {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
 /// Lets flows that were told of a lock enter.
 async fn settle(mutex: &Mutex) -> Load {
-    for _ in 0..4 {
-        load(mutex).await;
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
     }
-    load(mutex).await
+    mutex.load()
 }
 
 #[actix::test]
 async fn owners_enter_one_after_the_other_in_order() {
-    let (mutex, inside) = (Mutex::start(Options::default()), Sections::default());
+    let (mutex, inside) = (Mutex::new(Options::default()), Sections::default());
     let flows: Vec<FlowHandle> =
         (0..3).map(|number| start_flow(holder(&mutex, number, &inside))).collect();
     for number in 0..3 {
@@ -53,12 +55,12 @@ async fn owners_enter_one_after_the_other_in_order() {
     for flow in flows {
         flow.await.expect("each gets its turn");
     }
-    assert_eq!(load(&mutex).await, Load::default());
+    assert_eq!(mutex.load(), Load::default());
 }
 
 #[actix::test]
 async fn arguments_pass_in_and_results_pass_out() {
-    let mutex = Mutex::start(Options::default());
+    let mutex = Mutex::new(Options::default());
     let template = Template::build(|asi| {
         asi.add(|asi, ()| asi.success((20, "text".to_owned())));
         asi.sync(&mutex, |asi, (n, text): (i32, String)| asi.success((text, n + 1)));
@@ -70,7 +72,7 @@ async fn arguments_pass_in_and_results_pass_out() {
 #[actix::test]
 async fn every_way_out_releases() {
     tokio::time::pause();
-    let mutex = Mutex::start(Options::default());
+    let mutex = Mutex::new(Options::default());
     let mut flows: Vec<Flow> = Vec::new();
     let mut with = |add: fn(&mut Flow, &Mutex)| {
         let mut flow = Flow::new();
@@ -92,7 +94,7 @@ async fn every_way_out_releases() {
     for flow in flows {
         // how it ended is not the question here
         let _ = start_flow::<()>(flow).await;
-        assert_eq!(load(&mutex).await, Load::default());
+        assert_eq!(mutex.load(), Load::default());
     }
     let inside = Sections::default();
     let dropped: FlowHandle = start_flow(holder(&mutex, 0, &inside));
@@ -104,7 +106,7 @@ async fn every_way_out_releases() {
 #[actix::test]
 async fn a_waiter_that_is_cancelled_or_times_out_leaves_the_queue() {
     tokio::time::pause();
-    let (mutex, inside) = (Mutex::start(Options::default()), Sections::default());
+    let (mutex, inside) = (Mutex::new(Options::default()), Sections::default());
     let owner: FlowHandle = start_flow(holder(&mutex, 0, &inside));
     let cancelled: FlowHandle = start_flow(holder(&mutex, 1, &inside));
     let (lock, mut flow) = (mutex.clone(), Flow::new());
@@ -126,12 +128,12 @@ async fn a_waiter_that_is_cancelled_or_times_out_leaves_the_queue() {
     assert_eq!(entered, 3);
     done.success(()).expect("it waits");
     last.await.expect("it leaves");
-    assert_eq!(load(&mutex).await, Load::default());
+    assert_eq!(mutex.load(), Load::default());
 }
 
 #[actix::test]
 async fn a_full_queue_rejects_past_the_handler_of_the_section() {
-    let mutex = Mutex::start(Options { max: 1, max_queue: Some(0) });
+    let mutex = Mutex::new(Options { max: 1, max_queue: Some(0) });
     let inside = Sections::default();
     let _owner: FlowHandle = start_flow(holder(&mutex, 0, &inside));
     settle(&mutex).await;
@@ -146,7 +148,7 @@ async fn a_full_queue_rejects_past_the_handler_of_the_section() {
 
 #[actix::test]
 async fn keys_are_locked_on_their_own_and_take_no_memory_when_free() {
-    let (mutex, inside) = (Mutex::start(Options::default()), Sections::default());
+    let (mutex, inside) = (Mutex::new(Options::default()), Sections::default());
     let flows: Vec<FlowHandle> = ["a", "b", "a"]
         .into_iter()
         .enumerate()
@@ -158,22 +160,104 @@ async fn keys_are_locked_on_their_own_and_take_no_memory_when_free() {
 }
 
 #[actix::test]
-async fn an_actor_that_died_fails_the_waiting_step() {
-    let arbiter = Arbiter::new();
-    let mutex = Mutex::start_on(&arbiter.handle(), Options::default());
-    load(&mutex).await;
-    arbiter.stop();
-    arbiter.join().expect("no panic");
-    let mut flow = Flow::new();
-    flow.sync(&mutex, |_, ()| {});
-    let error = start_flow::<()>(flow).await.expect_err("nobody grants the lock");
-    assert_eq!(error.code(), codes::INTERNAL_ERROR);
+async fn flows_and_calls_stand_in_one_queue() {
+    let (mutex, inside) = (Mutex::new(Options::default()), Sections::default());
+    let first = mutex.try_lock().expect("it is free");
+    let flow: FlowHandle = start_flow(holder(&mutex, 0, &inside));
+    settle(&mutex).await;
+    let mut second = Box::pin(mutex.lock());
+    assert!(is_pending(&mut second));
+    assert!(mutex.try_lock().is_none());
+    drop(first);
+    assert_eq!(settle(&mutex).await, Load { keys: 1, holders: 1, queued: 1 });
+    assert!(is_pending(&mut second), "the flow came first");
+    inside.borrow_mut().remove(0).1.success(()).expect("it waits");
+    flow.await.expect("it was inside");
+    let guard = second.await.expect("its turn");
+    assert_eq!(mutex.load().holders, 1);
+    drop(guard);
+    assert_eq!(mutex.load(), Load::NONE);
+}
+
+#[actix::test]
+async fn a_call_that_is_dropped_gives_up_its_place_or_passes_the_turn_on() {
+    let mutex = Mutex::new(Options { max: 1, max_queue: Some(2) });
+    let guard = mutex.lock().await.expect("it is free");
+    let [mut second, mut third] = [mutex.lock(), mutex.lock()].map(Box::pin);
+    assert!(is_pending(&mut second));
+    assert!(is_pending(&mut third));
+    let error = mutex.lock().await.expect_err("two wait");
+    assert_eq!((error.code(), error.info()), (codes::DEFENSE_REJECTED, Some("Mutex queue limit")));
+    drop(guard);
+    drop(second);
+    let guard = third.await.expect("the second one did not take its turn");
+    drop(guard);
+    assert_eq!(mutex.load(), Load::NONE);
+}
+
+#[actix::test]
+async fn an_actor_locks_by_message_and_unlocks_by_drop() {
+    let mutex = Mutex::new(Options { max: 1, max_queue: Some(1) });
+    let address = MutexActor::new(mutex.clone()).start();
+    let guard = address.send(Lock::key("a")).await.expect("it runs").expect("it is free");
+    let other = address.send(Lock::key("b")).await.expect("it runs").expect("it is free");
+    let waiting = actix::spawn(address.send(Lock::key("a")));
+    let key = mutex.key("a");
+    while key.load().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    let rejected = address.send(Lock::key("a")).await.expect("it runs");
+    assert_eq!(rejected.expect_err("one waits").code(), codes::DEFENSE_REJECTED);
+    drop((guard, other));
+    let guard = waiting.await.expect("no panic").expect("it runs").expect("its turn");
+    drop(address);
+    assert_eq!(settle(&mutex).await, Load { keys: 1, holders: 1, queued: 0 });
+    drop(guard);
+    assert_eq!(mutex.load(), Load::NONE);
+}
+
+#[actix::test]
+async fn a_request_that_is_dropped_gives_up_its_place() {
+    let mutex = Mutex::new(Options::default());
+    let address = MutexActor::new(mutex.clone()).start();
+    let guard = address.send(Lock::default()).await.expect("it runs").expect("it is free");
+    let waiting = actix::spawn(address.send(Lock::default()));
+    while mutex.load().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    while mutex.load().queued == 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(mutex.load(), Load { keys: 1, holders: 1, queued: 0 });
+    drop(guard);
+    assert_eq!(mutex.load(), Load::NONE);
+}
+
+#[test]
+fn a_request_to_an_arbiter_that_ends_gives_up_its_place() {
+    actix_rt::System::new().block_on(async {
+        let (arbiter, mutex) = (Arbiter::new(), Mutex::new(Options::default()));
+        let served = mutex.clone();
+        let address = MutexActor::start_in_arbiter(&arbiter.handle(), |_| MutexActor::new(served));
+        let guard = address.send(Lock::default()).await.expect("it runs").expect("it is free");
+        let waiting = actix::spawn(address.send(Lock::default()));
+        while mutex.load().queued == 0 {
+            tokio::task::yield_now().await;
+        }
+        arbiter.stop();
+        arbiter.join().expect("no panic");
+        assert!(waiting.await.expect("no panic").is_err(), "nobody answers");
+        assert_eq!(mutex.load(), Load { keys: 1, holders: 1, queued: 0 });
+        drop(guard);
+        assert_eq!(mutex.load(), Load::NONE);
+    });
 }
 
 #[test]
 fn locks_of_an_arbiter_that_ends_come_free() {
     actix_rt::System::new().block_on(async {
-        let mutex = Mutex::start(Options::default());
+        let mutex = Mutex::new(Options::default());
         let arbiter = Arbiter::new();
         let (tell, told) = oneshot::channel();
         let lock = mutex.clone();
@@ -187,7 +271,7 @@ fn locks_of_an_arbiter_that_ends_come_free() {
             start_flow::<()>(flow).detach();
         });
         told.await.expect("the other arbiter holds the lock");
-        assert_eq!(load(&mutex).await.holders, 1);
+        assert_eq!(mutex.load().holders, 1);
         arbiter.stop();
         arbiter.join().expect("no panic");
         let mut flow = Flow::new();

@@ -49,7 +49,7 @@ impl Shop {
     /// Outside of an actix arbiter: the locks of the SKUs are an actor.
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self { store, shelf: Shelf::default(), skus: Mutex::start(Default::default()) }
+        Self { store, shelf: Shelf::default(), skus: Mutex::new(Default::default()) }
     }
 
     /// Gives the templates of all functions.

@@ -1,16 +1,14 @@
 //! Limits on how many are inside at once and on how many enter per period (FTN12 §1.11.7, §2.5).
 
-use std::sync::Arc;
-
 use actix::ArbiterHandle;
 use asyncsteps::sync::limiter::Options;
 use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, StepResult};
+use asyncsteps::{AsyncSteps, Error, StepResult};
 
-use super::{Mutex, Throttle};
+use super::{Load, LockGuard, Mutex, Throttle};
 
-/// A limiter for flows on all arbiters: a [`Mutex`] around a [`Throttle`], which is waited for
-/// inside of the mutex. Cheap to clone.
+/// A limiter for flows on all arbiters, and for other code: a [`Mutex`] around a [`Throttle`], which
+/// is waited for inside of the mutex. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     mutex: Mutex,
@@ -18,28 +16,56 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// Starts the actors of a limiter on this arbiter.
+    /// Starts a limiter with the actor of its throttle on this arbiter.
     ///
     /// # Panics
     /// Outside of an actix arbiter.
     #[must_use]
     pub fn start(options: Options) -> Self {
-        let mutex = Mutex::start(options.mutex());
-        Self { mutex, throttle: Throttle::start(options.throttle()) }
+        Self::of("", options, Throttle::start(options.throttle()))
     }
 
-    /// Starts the actors of a limiter on another arbiter.
+    /// Starts a limiter with the actor of its throttle on another arbiter.
     #[must_use]
     pub fn start_on(arbiter: &ArbiterHandle, options: Options) -> Self {
-        let mutex = Mutex::start_on(arbiter, options.mutex());
-        Self { mutex, throttle: Throttle::start_on(arbiter, options.throttle()) }
+        Self::of("", options, Throttle::start_on(arbiter, options.throttle()))
+    }
+
+    pub(super) fn of(name: &'static str, options: Options, throttle: Throttle) -> Self {
+        Self { mutex: Mutex::named(name, options.mutex()), throttle }
     }
 
     /// The limiter of a key, such as a client: each key has limits of its own.
     #[must_use]
-    pub fn key(&self, key: impl Into<Arc<str>>) -> Self {
-        let key = key.into();
-        Self { mutex: self.mutex.key(Arc::clone(&key)), throttle: self.throttle.key(key) }
+    pub fn key(&self, key: impl AsRef<str>) -> Self {
+        let key = key.as_ref();
+        Self { mutex: self.mutex.key(key), throttle: self.throttle.key(key) }
+    }
+
+    /// Enters outside of flows; who has the guard counts as inside.
+    ///
+    /// # Errors
+    /// `DefenseRejected` if a queue is full, `InternalError` if the actor is gone.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the places in the queues; an entry that was counted stays
+    /// counted.
+    pub async fn lock(&self) -> Result<LockGuard, Error> {
+        let guard = self.mutex.lock().await?;
+        self.throttle.enter().await?;
+        Ok(guard)
+    }
+
+    /// How many owners are inside or wait for the next period, and how many wait for either, over
+    /// all keys.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let (mutex, throttle) = (self.mutex.load(), self.throttle.load());
+        Load {
+            keys: mutex.keys.max(throttle.keys),
+            holders: mutex.holders,
+            queued: mutex.queued + throttle.queued,
+        }
     }
 }
 

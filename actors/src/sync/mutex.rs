@@ -1,173 +1,334 @@
-//! The mutex actor (FTN12 §1.11.1, §2.3): owns the queues, takes lock and unlock messages.
+//! The mutex (FTN12 §1.11.1, §2.3): who is inside and who waits, shared by all arbiters.
 //!
-//! One actor serves one mutex, or one mutex for each key of a kind: a key exists while somebody
-//! is inside or waits, so any number of keys over time takes no memory.
+//! A handle leads straight to the accounting of its key; a key exists while there is a handle to
+//! it, and who is inside or waits has one. So any number of keys over time takes no memory.
 
-use std::collections::HashMap;
-use std::collections::hash_map;
-use std::sync::Arc;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex as Guarded};
+use std::task::{Context, Poll};
 
-use actix::{Actor, ArbiterHandle, Context, Handler, Message};
 use asyncsteps::sync::mutex::{Lock as Answer, Options, Queue, Ticket};
 use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Identity, StepResult};
+use asyncsteps::{Arg, AsyncSteps, Error, Identity, Stack, StepResult};
 
-use super::lock::{Grant, Lock, LockId, Locker, Unlock};
+use super::deadlock::{self, Contended, Verdict, Wait, Watch};
+use super::keys::Keys;
+use super::lock::{Grant, Load, Owner, guarded, rejected};
 
-/// A mutex for flows on all arbiters: a cheap handle to a [`MutexActor`].
+const QUEUE_LIMIT: &str = "Mutex queue limit";
+
+/// A mutex for flows on all arbiters, and for other code. Cheap to clone.
 ///
 /// Use it with `asi.sync(&mutex, ...)`. The order is first come, first served. The lock is released
-/// on every way out of the section; an actor that died fails the waiting steps with
-/// `InternalError` instead of leaving them waiting.
+/// on every way out of the section: success, error, timeout, cancel, panic, death of the arbiter.
+/// A flow that would wait for ever for a lock of another such flow fails, see [`deadlock`].
 ///
 /// ```
 /// # use asyncsteps::Flow;
 /// # use asyncsteps_actors::{flow::start_flow, sync::Mutex};
 /// # actix::System::new().block_on(async {
-/// let stock = Mutex::start(Default::default());
+/// let stock = Mutex::new(Default::default());
 /// let mut flow = Flow::new();
 /// flow.sync(&stock.key("apple"), |asi, ()| asi.success(42));
 /// assert_eq!(start_flow::<i32>(flow).await.unwrap(), 42);
 /// # });
 /// ```
-#[derive(Clone, Debug)]
-pub struct Mutex(Locker<MutexActor>);
+#[derive(Clone)]
+pub struct Mutex(Arc<Cell>);
+
+/// The mutex of one key.
+struct Cell {
+    queue: Guarded<Queue<Waiter, Owner>>,
+    key: Arc<str>,
+    kind: Arc<Kind>,
+}
+
+/// What the mutexes of all keys have in common.
+struct Kind {
+    name: &'static str,
+    options: Options,
+    keys: Keys<Cell>,
+}
+
+struct Waiter {
+    grant: Grant,
+    /// Set for one that holds up others while it waits. It is taken off whenever the waiter leaves
+    /// the queue, before the queue is unlocked.
+    watch: Option<Watch>,
+}
 
 impl Mutex {
-    /// Starts a mutex actor on this arbiter.
+    /// A mutex without a name.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self::named("", options)
+    }
+
+    /// A mutex with a name for people, as in the report of a deadlock.
+    #[must_use]
+    pub fn named(name: &'static str, options: Options) -> Self {
+        Self(Kind::key(&Arc::new(Kind { name, options, keys: Keys::new() }), ""))
+    }
+
+    /// The mutex of a key: each key is locked on its own, under the same limits. The empty key is
+    /// the mutex that was made first.
+    #[must_use]
+    pub fn key(&self, key: impl AsRef<str>) -> Self {
+        Self(Kind::key(&self.0.kind, key.as_ref()))
+    }
+
+    /// Locks outside of flows, by the same queue; ready when the turn has come.
     ///
-    /// # Panics
-    /// Outside of an actix arbiter.
-    #[must_use]
-    pub fn start(options: Options) -> Self {
-        Self(Locker::new(MutexActor::new(options).start()))
+    /// Every call is an owner of its own, so locking twice waits for oneself. In a flow use
+    /// `asi.sync`.
+    ///
+    /// # Errors
+    /// `DefenseRejected` if the queue is full.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the place in the queue.
+    pub fn lock(&self) -> Locking {
+        let guard = Guard { cell: Arc::clone(&self.0), owner: Owner::call(), held: Held::Nothing };
+        Locking(Some(guard))
     }
 
-    /// Starts a mutex actor on another arbiter.
+    /// Locks if that needs no waiting.
     #[must_use]
-    pub fn start_on(arbiter: &ArbiterHandle, options: Options) -> Self {
-        let actor = MutexActor::start_in_arbiter(arbiter, move |_| MutexActor::new(options));
-        Self(Locker::new(actor))
-    }
-
-    /// The mutex of a key: each key is locked on its own, under the same limits.
-    #[must_use]
-    pub fn key(&self, key: impl Into<Arc<str>>) -> Self {
-        Self(self.0.with_key(key.into()))
+    pub fn try_lock(&self) -> Option<LockGuard> {
+        let mut guard =
+            Guard { cell: Arc::clone(&self.0), owner: Owner::call(), held: Held::Nothing };
+        guard.enter().then_some(LockGuard(guard))
     }
 
     /// How many owners are inside and how many wait, over all keys.
-    ///
-    /// # Errors
-    /// `MailboxError` if the actor died.
-    pub async fn load(&self) -> Result<Load, actix::MailboxError> {
-        self.0.actor().send(GetLoad).await
+    #[must_use]
+    pub fn load(&self) -> Load {
+        self.0.kind.keys.all().iter().fold(Load::NONE, |load, cell| {
+            let queue = guarded(&cell.queue);
+            let (holders, queued) = (queue.holders(), queue.queued());
+            load.with(holders + queued > 0, holders, queued)
+        })
+    }
+}
+
+impl Kind {
+    fn key(kind: &Arc<Self>, key: &str) -> Arc<Cell> {
+        kind.keys.get(key, |key| Cell {
+            queue: Guarded::new(Queue::new(kind.options)),
+            key,
+            kind: Arc::clone(kind),
+        })
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        self.kind.keys.forget(&self.key);
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell { queue, key, kind } = &*self.0;
+        let queue = guarded(queue);
+        f.debug_struct("Mutex")
+            .field("name", &kind.name)
+            .field("key", key)
+            .field("holders", &queue.holders())
+            .field("queued", &queue.queued())
+            .finish()
     }
 }
 
 impl ISync for Mutex {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
-        self.0.sync(asi, section)
+        let owner = Owner::Branch(asi.identity());
+        let mut guard = Guard { cell: Arc::clone(&self.0), owner, held: Held::Nothing };
+        let entered = guard.enter();
+        let guard = asi.stack(guard);
+        if entered {
+            return section.enter(asi);
+        }
+        asi.add(move |asi, ()| wait(asi, guard));
+        section.add(asi);
+        Ok(())
     }
 }
 
-#[derive(Debug, Message)]
-#[rtype(result = "Load")]
-struct GetLoad;
-
-/// How busy a mutex actor is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, actix::MessageResponse)]
-pub struct Load {
-    /// Keys with somebody inside or waiting.
-    pub keys: usize,
-    /// Owners inside a section.
-    pub holders: usize,
-    /// Owners that wait.
-    pub queued: usize,
-}
-
-/// The actor behind [`Mutex`].
-#[derive(Debug)]
-pub struct MutexActor {
-    options: Options,
-    keys: HashMap<Arc<str>, Keyed>,
-}
-
-#[derive(Debug)]
-struct Keyed {
-    queue: Queue<Option<Grant>>,
-    /// The locks that were neither released nor rejected.
-    locks: HashMap<LockId, Held>,
-}
-
-#[derive(Debug)]
-struct Held {
-    identity: Identity,
-    /// The place in the queue; it may have come to its turn since.
-    ticket: Option<Ticket>,
-}
-
-impl MutexActor {
-    fn new(options: Options) -> Self {
-        Self { options, keys: HashMap::new() }
-    }
-}
-
-impl Actor for MutexActor {
-    type Context = Context<Self>;
-}
-
-impl Handler<Lock> for MutexActor {
-    type Result = ();
-
-    fn handle(&mut self, message: Lock, _: &mut Context<Self>) {
-        let Lock { key, lock, identity, grant } = message;
-        let options = self.options;
-        let keyed = self
-            .keys
-            .entry(key)
-            .or_insert_with(|| Keyed { queue: Queue::new(options), locks: HashMap::new() });
-        let mut grant = Some(grant);
-        let answer = keyed.queue.lock(identity, || grant.take());
-        let ticket = match answer {
-            Answer::Entered => None,
-            Answer::Queued(ticket) => Some(ticket),
-            Answer::Rejected => {
-                return grant.into_iter().for_each(|grant| grant.reject("Mutex queue limit"));
+/// The step of a flow that has to wait.
+fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
+    let watched = if deadlock::is_enabled() { watched(asi, guard) } else { None };
+    let step = asi.wait_external();
+    let Guard { cell, owner, .. } = &asi[guard];
+    let answer = guarded(&cell.queue).lock(*owner, || Waiter {
+        grant: Grant::Step(step),
+        watch: watched.as_ref().map(Wait::watch),
+    });
+    match answer {
+        Answer::Entered => {
+            asi[guard].held = Held::Inside;
+            asi.success(())
+        }
+        Answer::Queued(ticket) => {
+            asi[guard].held = Held::Place(ticket);
+            match watched.as_ref().map(deadlock::look) {
+                Some(Verdict::Deadlock(error)) => Err(error.into()),
+                Some(Verdict::MayGoOn) | None => Ok(()),
             }
+        }
+        Answer::Rejected => Err(rejected(QUEUE_LIMIT).into()),
+    }
+}
+
+/// What others need to know of a wait that holds them up: only who has a lock, or is a branch
+/// inside of one, does so.
+fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>) -> Option<Arc<Wait>> {
+    let holds = asi.kept::<Guard>().any(|guard| !matches!(guard.held, Held::Nothing));
+    if !holds {
+        return None;
+    }
+    let identity = asi.identity();
+    let cell: Arc<Cell> = Arc::clone(&asi[guard].cell);
+    Some(Arc::new(Wait::new(asi, identity, cell)))
+}
+
+impl Contended for Cell {
+    fn holders(&self) -> Option<Vec<Identity>> {
+        let queue = guarded(&self.queue);
+        let of_branch = |owner| match owner {
+            Owner::Branch(identity) => Some(identity),
+            Owner::Call(_) => None,
         };
-        grant.into_iter().for_each(Grant::enter);
-        keyed.locks.insert(lock, Held { identity, ticket });
+        queue.inside().map(of_branch).collect()
+    }
+
+    fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    fn key(&self) -> &Arc<str> {
+        &self.key
     }
 }
 
-impl Handler<Unlock> for MutexActor {
-    type Result = ();
+/// Holds the lock, or a place in the queue, until it is dropped.
+struct Guard {
+    cell: Arc<Cell>,
+    owner: Owner,
+    held: Held,
+}
 
-    fn handle(&mut self, Unlock { key, lock }: Unlock, _: &mut Context<Self>) {
-        let hash_map::Entry::Occupied(mut entry) = self.keys.entry(key) else { return };
-        let keyed = entry.get_mut();
-        if let Some(Held { identity, ticket }) = keyed.locks.remove(&lock)
-            && !ticket.is_some_and(|ticket| keyed.queue.withdraw(ticket))
-            && let Some((_, grant)) = keyed.queue.unlock(identity)
-        {
-            grant.into_iter().for_each(Grant::enter);
+#[derive(Clone, Copy)]
+enum Held {
+    Nothing,
+    /// A place in the queue, or the lock once the place came to its turn.
+    Place(Ticket),
+    Inside,
+}
+
+impl Guard {
+    /// Enters if that needs no waiting.
+    fn enter(&mut self) -> bool {
+        let entered = guarded(&self.cell.queue).enter(self.owner);
+        if entered {
+            self.held = Held::Inside;
         }
-        if keyed.locks.is_empty() {
-            entry.remove();
+        entered
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let ticket = match self.held {
+            Held::Nothing => return,
+            Held::Place(ticket) => Some(ticket),
+            Held::Inside => None,
+        };
+        let mut queue = guarded(&self.cell.queue);
+        let mut given_up = ticket.and_then(|ticket| queue.take(ticket));
+        let mut next = match given_up {
+            None => queue.unlock(self.owner).map(|(_, waiter)| waiter),
+            Some(_) => None,
+        };
+        for waiter in [&mut given_up, &mut next].into_iter().flatten() {
+            waiter.watch = None;
+        }
+        drop(queue);
+        if let Some(waiter) = next {
+            waiter.grant.enter();
         }
     }
 }
 
-impl Handler<GetLoad> for MutexActor {
-    type Result = Load;
+/// A lock taken outside of flows, until it is dropped.
+#[must_use = "dropping it unlocks"]
+pub struct LockGuard(Guard);
 
-    fn handle(&mut self, _: GetLoad, _: &mut Context<Self>) -> Load {
-        let keys = self.keys.values();
-        keys.fold(Load { keys: self.keys.len(), ..Load::default() }, |load, keyed| Load {
-            holders: load.holders + keyed.queue.holders(),
-            queued: load.queued + keyed.queue.queued(),
-            ..load
-        })
+impl Arg for LockGuard {}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell { key, kind, .. } = &*self.0.cell;
+        f.debug_struct("LockGuard").field("name", &kind.name).field("key", key).finish()
+    }
+}
+
+/// The future of [`Mutex::lock`].
+#[must_use = "a future does nothing before it is polled"]
+pub struct Locking(Option<Guard>);
+
+impl Future for Locking {
+    type Output = Result<LockGuard, Error>;
+
+    /// # Panics
+    /// After it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(mut guard) = self.0.take() else { panic!("polled after it was ready") };
+        let ready = match guard.held {
+            Held::Nothing => guard.enter() || guard.ask(cx)?,
+            Held::Place(ticket) => guard.has_turn(ticket, cx),
+            Held::Inside => true,
+        };
+        if ready {
+            return Poll::Ready(Ok(LockGuard(guard)));
+        }
+        self.0 = Some(guard);
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Locking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locking").finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// Joins the queue; says whether that was not needed.
+    fn ask(&mut self, cx: &Context<'_>) -> Result<bool, Error> {
+        let waiter = Waiter { grant: Grant::Task(cx.waker().clone()), watch: None };
+        let answer = guarded(&self.cell.queue).lock(self.owner, || waiter);
+        self.held = match answer {
+            Answer::Entered => Held::Inside,
+            Answer::Queued(ticket) => Held::Place(ticket),
+            Answer::Rejected => return Err(rejected(QUEUE_LIMIT)),
+        };
+        Ok(matches!(self.held, Held::Inside))
+    }
+
+    /// Says whether the place has come to its turn; if not, `cx` is woken when it has.
+    fn has_turn(&mut self, ticket: Ticket, cx: &Context<'_>) -> bool {
+        let waker = cx.waker().clone();
+        let mut queue = guarded(&self.cell.queue);
+        let Some(waiter) = queue.tell_mut(ticket) else {
+            drop(queue);
+            self.held = Held::Inside;
+            return true;
+        };
+        let before = std::mem::replace(&mut waiter.grant, Grant::Task(waker));
+        drop(queue);
+        drop(before);
+        false
     }
 }
