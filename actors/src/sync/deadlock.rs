@@ -56,10 +56,13 @@ pub fn last() -> Vec<Arc<Deadlock>> {
     guarded(&LAST).iter().cloned().collect()
 }
 
-/// How many waits are remembered because they hold up others.
+/// The waits that hold up others just now, in no particular order.
 #[must_use]
-pub fn watched() -> usize {
-    WAITS.iter().map(|waits| waits.len()).sum()
+pub fn watched() -> Vec<Waiting> {
+    WAITS
+        .iter()
+        .flat_map(|waits| waits.iter().map(|wait| Waiting::of(wait)).collect::<Vec<_>>())
+        .collect()
 }
 
 /// A cycle of waits, as it was found.
