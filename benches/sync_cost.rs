@@ -1,0 +1,330 @@
+//! What locks and limits cost, each beside what somebody would use without AsyncSteps.
+//!
+//! - Free: one owner locks and unlocks again and again on one thread. As a flow: a loop with one
+//!   `sync` step of an empty section, nothing taken off for the step; as a task: `lock().await` and
+//!   drop.
+//! - Contended on one arbiter: 16 owners, each of which locks, lets the others run, and unlocks. So
+//!   nearly every lock has to wait for the other 15 owners.
+//! - Across two arbiters: the same with one owner on each of two threads; every lock has to be
+//!   handed from one thread to the other.
+//! - Entry: one more entry into a period that has room for it.
+//! - Limiter: an empty step in a limiter with room, beside an empty tower service with a concurrency
+//!   limit, a rate limit and a timeout; the flow's step has a timeout, too.
+//! - Deadlock detection: the contended workload with it on, beside off; once as it is, and once with
+//!   owners that have another lock already, whose waits have to be watched.
+
+mod support;
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Arbiter;
+use actix_rt::SystemRunner;
+use asyncsteps::sync::{ISync, limiter, mutex, throttle};
+use asyncsteps::{AsyncSteps, Flow};
+use asyncsteps_actors::flow::{FlowHandle, start_flow};
+use asyncsteps_actors::sync::{Limiter, Mutex, Throttle, deadlock};
+use governor::{Quota, RateLimiter};
+use support::Bench;
+use tokio::sync::{Semaphore, oneshot};
+use tower::{Service, ServiceBuilder, ServiceExt};
+
+/// Owners that contend on one arbiter.
+const OWNERS: u32 = 16;
+
+/// More than a bench does in a second.
+const PLENTY: u32 = 1 << 30;
+
+/// Passes through a section again and again.
+fn visit<O, F>(asi: &mut AsyncSteps, object: O, count: u32, section: F)
+where
+    O: ISync + Clone + 'static,
+    F: Fn(&mut AsyncSteps) + Clone + 'static,
+{
+    asi.repeat(count as usize, move |asi, _| {
+        let section = section.clone();
+        asi.sync(&object, move |asi, ()| section(asi));
+    });
+}
+
+/// A flow that does nothing else.
+fn visits<O, F>(object: &O, count: u32, section: F) -> Flow
+where
+    O: ISync + Clone + 'static,
+    F: Fn(&mut AsyncSteps) + Clone + 'static,
+{
+    let object = object.clone();
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| visit(asi, object, count, section));
+    flow
+}
+
+/// A section in which the others have their turn.
+fn let_others_run(asi: &mut AsyncSteps) {
+    asi.relinquish();
+    asi.add(|_, ()| {});
+}
+
+fn main() {
+    let arbiter = actix_rt::System::new();
+    let mut bench = Bench::new("sync_cost");
+    free(&mut bench, &arbiter);
+    contended(&mut bench, &arbiter);
+    across(&mut bench, &arbiter);
+    entries(&mut bench, &arbiter);
+    limiters(&mut bench, &arbiter);
+    detection(&mut bench, &arbiter);
+    let heap = heap_after_keys(&arbiter);
+    bench.count("a million keys, each locked once: heap", heap, "bytes", "at most 10000");
+    bench.finish();
+}
+
+fn free<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
+    let semaphore = Semaphore::new(1);
+    let base = bench.add("free: tokio Semaphore", None, 1, "", move |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                black_box(semaphore.acquire().await.is_ok());
+            }
+        });
+    });
+    let mutex = Mutex::new(mutex::Options::default());
+    bench.add("free: Mutex in a task", Some(base), 1, "at most 2.5", move |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                black_box(mutex.lock().await.is_ok());
+            }
+        });
+    });
+    let mutex = Mutex::new(mutex::Options::default());
+    bench.add("free: Mutex in a flow", Some(base), 1, "at most 2.5", move |iterations| {
+        let flow = visits(&mutex, iterations, |_| {});
+        run(arbiter, flow);
+    });
+    let local = asyncsteps::sync::Mutex::default();
+    bench.add("free: Mutex of one loop in a flow", Some(base), 1, "", move |iterations| {
+        let flow = visits(&local, iterations, |_| {});
+        run(arbiter, flow);
+    });
+}
+
+/// Runs a flow to its end.
+fn run(arbiter: &SystemRunner, flow: Flow) {
+    arbiter.block_on(async { start_flow::<()>(flow).await.expect("it ends") });
+}
+
+/// Runs the flows of all owners to their ends.
+fn run_all(arbiter: &SystemRunner, flow: impl Fn() -> Flow) {
+    arbiter.block_on(async {
+        let flows: Vec<FlowHandle> = (0..OWNERS).map(|_| start_flow(flow())).collect();
+        for flow in flows {
+            flow.await.expect("it ends");
+        }
+    });
+}
+
+/// Runs the tasks of all owners to their ends.
+fn run_tasks<W: Future<Output = ()> + 'static>(arbiter: &SystemRunner, task: impl Fn() -> W) {
+    arbiter.block_on(async {
+        let tasks: Vec<_> = (0..OWNERS).map(|_| actix_rt::spawn(task())).collect();
+        for task in tasks {
+            task.await.expect("it ends");
+        }
+    });
+}
+
+fn contended<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let base = bench.add("16 owners: tokio Semaphore", None, OWNERS, "", move |iterations| {
+        run_tasks(arbiter, || {
+            let semaphore = Arc::clone(&semaphore);
+            async move {
+                for _ in 0..iterations {
+                    let permit = semaphore.acquire().await;
+                    tokio::task::yield_now().await;
+                    drop(permit);
+                }
+            }
+        });
+    });
+    let mutex = Mutex::new(mutex::Options::default());
+    bench.add("16 owners: Mutex in tasks", Some(base), OWNERS, "at most 1.3", move |iterations| {
+        run_tasks(arbiter, || {
+            let mutex = mutex.clone();
+            async move {
+                for _ in 0..iterations {
+                    let guard = mutex.lock().await;
+                    tokio::task::yield_now().await;
+                    drop(guard);
+                }
+            }
+        });
+    });
+    let mutex = Mutex::new(mutex::Options::default());
+    bench.add("16 owners: Mutex in flows", Some(base), OWNERS, "at most 1.3", move |iterations| {
+        run_all(arbiter, || visits(&mutex, iterations, let_others_run));
+    });
+}
+
+/// Two threads that do the same work at the same time.
+struct Pair([Arbiter; 2]);
+
+impl Pair {
+    fn run<W: Future<Output = ()>>(
+        &self,
+        arbiter: &SystemRunner,
+        work: impl FnOnce() -> W + Clone + Send + 'static,
+    ) {
+        let ends = self.0.each_ref().map(|thread| {
+            let (work, (tell, told)) = (work.clone(), oneshot::channel());
+            thread.spawn_fn(move || {
+                actix_rt::spawn(async move {
+                    work().await;
+                    // the bench waits for it
+                    let _ = tell.send(());
+                });
+            });
+            told
+        });
+        arbiter.block_on(async {
+            for end in ends {
+                end.await.expect("it ends");
+            }
+        });
+    }
+}
+
+fn across<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
+    let pair = arbiter.block_on(async { Arc::new(Pair([Arbiter::new(), Arbiter::new()])) });
+    let (threads, lock) = (Arc::clone(&pair), Arc::new(tokio::sync::Mutex::new(())));
+    let base = bench.add("two arbiters: tokio Mutex", None, 2, "", move |iterations| {
+        let lock = Arc::clone(&lock);
+        threads.run(arbiter, move || async move {
+            for _ in 0..iterations {
+                let guard = lock.lock().await;
+                tokio::task::yield_now().await;
+                drop(guard);
+            }
+        });
+    });
+    let (threads, mutex) = (Arc::clone(&pair), Mutex::new(mutex::Options::default()));
+    bench.add("two arbiters: Mutex in tasks", Some(base), 2, "at most 1.5", move |iterations| {
+        let mutex = mutex.clone();
+        threads.run(arbiter, move || async move {
+            for _ in 0..iterations {
+                let guard = mutex.lock().await;
+                tokio::task::yield_now().await;
+                drop(guard);
+            }
+        });
+    });
+    let (threads, mutex) = (pair, Mutex::new(mutex::Options::default()));
+    bench.add("two arbiters: Mutex in flows", Some(base), 2, "at most 1.5", move |iterations| {
+        let mutex = mutex.clone();
+        threads.run(arbiter, move || async move {
+            let flow = visits(&mutex, iterations, let_others_run);
+            start_flow::<()>(flow).await.expect("it ends");
+        });
+    });
+}
+
+fn entries<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
+    let quota = Quota::per_second(NonZeroU32::new(PLENTY).expect("not zero"));
+    let governor = RateLimiter::direct(quota);
+    let base = bench.add("entry: governor", None, 1, "", move |iterations| {
+        for _ in 0..iterations {
+            black_box(governor.check().is_ok());
+        }
+    });
+    let options = throttle::Options { max: PLENTY, ..throttle::Options::default() };
+    let throttle = arbiter.block_on(async { Throttle::start(options) });
+    let outside = throttle.clone();
+    bench.add("entry: Throttle in a task", Some(base), 1, "at most 3", move |iterations| {
+        for _ in 0..iterations {
+            black_box(outside.try_enter().is_ok());
+        }
+    });
+    bench.add("entry: Throttle in a flow", Some(base), 1, "at most 3", move |iterations| {
+        let flow = visits(&throttle, iterations, |_| {});
+        run(arbiter, flow);
+    });
+}
+
+fn limiters<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
+    const LIMIT: Duration = Duration::from_secs(10);
+    let second = Duration::from_secs(1);
+    let mut service = arbiter.block_on(async {
+        ServiceBuilder::new()
+            .timeout(LIMIT)
+            .concurrency_limit(10)
+            .rate_limit(u64::from(PLENTY), second)
+            .service_fn(|()| async { Ok::<_, std::convert::Infallible>(black_box(1)) })
+    });
+    let base = bench.add("limiter: tower", None, 1, "", move |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                let ready = service.ready().await.expect("it never fails");
+                black_box(ready.call(()).await.is_ok());
+            }
+        });
+    });
+    let options = limiter::Options {
+        concurrent: 10,
+        rate: PLENTY,
+        period: second,
+        ..limiter::Options::default()
+    };
+    let limiter = arbiter.block_on(async { Limiter::start(options) });
+    bench.add("limiter: Limiter in a flow", Some(base), 1, "at most 1.5", move |iterations| {
+        let limiter = limiter.clone();
+        let mut flow = Flow::new();
+        flow.add(move |asi, ()| {
+            asi.repeat(iterations as usize, move |asi, _| {
+                asi.set_timeout(LIMIT);
+                asi.sync(&limiter, |asi, ()| asi.success(black_box(1)));
+            });
+        });
+        run(arbiter, flow);
+    });
+}
+
+fn detection<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
+    let mutex = Mutex::new(mutex::Options::default());
+    for (id, has_lock) in [("nothing", false), ("another lock", true)] {
+        let mut base = None;
+        for (how, enabled, target) in [("off", false, ""), ("on", true, "at most 1.1")] {
+            let (mutex, id) = (mutex.clone(), format!("16 owners that have {id}: detection {how}"));
+            let place = bench.add(id, base, OWNERS, target, move |iterations| {
+                deadlock::set_enabled(enabled);
+                run_all(arbiter, || {
+                    if !has_lock {
+                        return visits(&mutex, iterations, let_others_run);
+                    }
+                    let mutex = mutex.clone();
+                    let mut flow = Flow::new();
+                    flow.sync(&Mutex::new(mutex::Options::default()), move |asi, ()| {
+                        visit(asi, mutex, iterations, let_others_run);
+                    });
+                    flow
+                });
+                deadlock::set_enabled(true);
+            });
+            base = Some(place);
+        }
+    }
+}
+
+/// Heap bytes that stay after each of a million keys was locked by a flow.
+fn heap_after_keys(arbiter: &SystemRunner) -> f64 {
+    let mutex = Mutex::new(mutex::Options::default());
+    let visit = |key: u32| {
+        let mut flow = Flow::new();
+        flow.sync(&mutex.key(key.to_string()), |_, ()| {});
+        run(arbiter, flow);
+    };
+    visit(0);
+    let info = allocation_counter::measure(|| (0..1_000_000).for_each(visit));
+    info.bytes_current as f64
+}
