@@ -1,12 +1,13 @@
 //! What locks and limits cost, each beside what somebody would use without AsyncSteps.
 //!
 //! - Free: one owner locks and unlocks again and again on one thread. As a flow: a loop with one
-//!   `sync` step of an empty section, nothing taken off for the step; as a task: `lock().await` and
-//!   drop.
+//!   `sync` step of an empty section, nothing taken off for the step; as a template: flows of 50
+//!   such steps, with all that making and running a flow takes; as a task: `lock().await` and drop.
+//!   An object that does nothing shows what of this is the step.
 //! - Contended on one arbiter: 16 owners, each of which locks, lets the others run, and unlocks. So
 //!   nearly every lock has to wait for the other 15 owners.
-//! - Across two arbiters: the same with one owner on each of two threads; every lock has to be
-//!   handed from one thread to the other.
+//! - Across two arbiters: one owner on each of two threads, and a section that ends when the other
+//!   one wants the lock. So every lock is handed from one thread to the other.
 //! - Entry: one more entry into a period that has room for it.
 //! - Limiter: an empty step in a limiter with room, beside an empty tower service with a concurrency
 //!   limit, a rate limit and a timeout; the flow's step has a timeout, too.
@@ -18,17 +19,18 @@ mod support;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::Arbiter;
 use actix_rt::SystemRunner;
-use asyncsteps::sync::{ISync, limiter, mutex, throttle};
-use asyncsteps::{AsyncSteps, Flow};
+use asyncsteps::sync::{ISync, Section, limiter, mutex, throttle};
+use asyncsteps::{AsyncSteps, Error, Flow, StepResult, Template};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle, deadlock};
 use governor::{Quota, RateLimiter};
 use support::Bench;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 /// Owners that contend on one arbiter.
@@ -61,10 +63,32 @@ where
     flow
 }
 
+/// How many `sync` steps a template has: making its flow counts for little.
+const STEPS: u32 = 50;
+
+/// A template that passes through an empty section again and again.
+fn steps<O: ISync + Clone + Send + Sync + 'static>(object: &O) -> Template {
+    Template::build(|asi| {
+        for _ in 0..STEPS {
+            asi.sync(object, |_, ()| {});
+        }
+    })
+}
+
 /// A section in which the others have their turn.
 fn let_others_run(asi: &mut AsyncSteps) {
     asi.relinquish();
     asi.add(|_, ()| {});
+}
+
+/// An object that protects from nothing.
+#[derive(Clone)]
+struct Nothing;
+
+impl ISync for Nothing {
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        section.enter(asi)
+    }
 }
 
 fn main() {
@@ -102,6 +126,17 @@ fn free<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     bench.add("free: Mutex in a flow", Some(base), 1, "at most 2.5", move |iterations| {
         let flow = visits(&mutex, iterations, |_| {});
         run(arbiter, flow);
+    });
+    bench.add("free: no lock, in a flow", Some(base), 1, "", move |iterations| {
+        run(arbiter, visits(&Nothing, iterations, |_| {}));
+    });
+    let template = steps(&Mutex::new(mutex::Options::default()));
+    bench.add("free: Mutex in a template", Some(base), STEPS, "at most 2.5", move |iterations| {
+        (0..iterations).for_each(|_| run(arbiter, template.flow()));
+    });
+    let template = steps(&Nothing);
+    bench.add("free: no lock, in a template", Some(base), STEPS, "", move |iterations| {
+        (0..iterations).for_each(|_| run(arbiter, template.flow()));
     });
     let local = asyncsteps::sync::Mutex::default();
     bench.add("free: Mutex of one loop in a flow", Some(base), 1, "", move |iterations| {
@@ -175,13 +210,14 @@ impl Pair {
     fn run<W: Future<Output = ()>>(
         &self,
         arbiter: &SystemRunner,
-        work: impl FnOnce() -> W + Clone + Send + 'static,
+        work: impl FnOnce(Contest) -> W + Clone + Send + 'static,
     ) {
+        let contest = Contest::default();
         let ends = self.0.each_ref().map(|thread| {
-            let (work, (tell, told)) = (work.clone(), oneshot::channel());
+            let (work, contest, (tell, told)) = (work.clone(), contest.clone(), oneshot::channel());
             thread.spawn_fn(move || {
                 actix_rt::spawn(async move {
-                    work().await;
+                    work(contest).await;
                     // the bench waits for it
                     let _ = tell.send(());
                 });
@@ -196,38 +232,105 @@ impl Pair {
     }
 }
 
+/// Counts those who want the lock or have it.
+#[derive(Clone, Default)]
+struct Contest(Arc<(AtomicUsize, Notify)>);
+
+impl Contest {
+    fn want(&self) {
+        let (count, both) = &*self.0;
+        if count.fetch_add(1, Ordering::SeqCst) == 1 {
+            both.notify_one();
+        }
+    }
+
+    /// Stays inside until the other one wants the lock, too.
+    async fn stay(&self) {
+        let (count, both) = &*self.0;
+        while count.load(Ordering::SeqCst) < 2 {
+            both.notified().await;
+        }
+    }
+
+    fn leave(&self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// From now on the other one has nobody to wait for.
+    fn end(&self) {
+        self.0.0.fetch_add(2, Ordering::SeqCst);
+        self.0.1.notify_one();
+    }
+}
+
+/// How often each owner has the lock in one iteration: starting the work counts for little.
+const HANDOVERS: u32 = 100;
+
 fn across<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     let pair = arbiter.block_on(async { Arc::new(Pair([Arbiter::new(), Arbiter::new()])) });
     let (threads, lock) = (Arc::clone(&pair), Arc::new(tokio::sync::Mutex::new(())));
-    let base = bench.add("two arbiters: tokio Mutex", None, 2, "", move |iterations| {
+    let base = bench.add("two arbiters: tokio Mutex", None, 2 * HANDOVERS, "", move |iterations| {
         let lock = Arc::clone(&lock);
-        threads.run(arbiter, move || async move {
-            for _ in 0..iterations {
+        threads.run(arbiter, move |contest| async move {
+            for _ in 0..iterations * HANDOVERS {
+                contest.want();
                 let guard = lock.lock().await;
-                tokio::task::yield_now().await;
+                contest.stay().await;
+                contest.leave();
                 drop(guard);
             }
+            contest.end();
         });
     });
     let (threads, mutex) = (Arc::clone(&pair), Mutex::new(mutex::Options::default()));
-    bench.add("two arbiters: Mutex in tasks", Some(base), 2, "at most 1.5", move |iterations| {
-        let mutex = mutex.clone();
-        threads.run(arbiter, move || async move {
-            for _ in 0..iterations {
-                let guard = mutex.lock().await;
-                tokio::task::yield_now().await;
-                drop(guard);
-            }
-        });
-    });
+    bench.add(
+        "two arbiters: Mutex in tasks",
+        Some(base),
+        2 * HANDOVERS,
+        "at most 1.5",
+        move |iterations| {
+            let mutex = mutex.clone();
+            threads.run(arbiter, move |contest| async move {
+                for _ in 0..iterations * HANDOVERS {
+                    contest.want();
+                    let guard = mutex.lock().await;
+                    contest.stay().await;
+                    contest.leave();
+                    drop(guard);
+                }
+                contest.end();
+            });
+        },
+    );
     let (threads, mutex) = (pair, Mutex::new(mutex::Options::default()));
-    bench.add("two arbiters: Mutex in flows", Some(base), 2, "at most 1.5", move |iterations| {
-        let mutex = mutex.clone();
-        threads.run(arbiter, move || async move {
-            let flow = visits(&mutex, iterations, let_others_run);
-            start_flow::<()>(flow).await.expect("it ends");
-        });
-    });
+    bench.add(
+        "two arbiters: Mutex in flows",
+        Some(base),
+        2 * HANDOVERS,
+        "at most 1.5",
+        move |iterations| {
+            let mutex = mutex.clone();
+            threads.run(arbiter, move |contest| async move {
+                let mut flow = Flow::new();
+                let end = contest.clone();
+                flow.add(move |asi, ()| {
+                    asi.repeat((iterations * HANDOVERS) as usize, move |asi, _| {
+                        contest.want();
+                        let contest = contest.clone();
+                        asi.sync(&mutex, move |asi, ()| {
+                            asi.await_(async move {
+                                contest.stay().await;
+                                contest.leave();
+                                Ok::<_, Error>(())
+                            });
+                        });
+                    });
+                });
+                start_flow::<()>(flow).await.expect("it ends");
+                end.end();
+            });
+        },
+    );
 }
 
 fn entries<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
@@ -245,6 +348,10 @@ fn entries<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
         for _ in 0..iterations {
             black_box(outside.try_enter().is_ok());
         }
+    });
+    let template = steps(&throttle);
+    bench.add("entry: Throttle in a template", Some(base), STEPS, "at most 3", move |iterations| {
+        (0..iterations).for_each(|_| run(arbiter, template.flow()));
     });
     bench.add("entry: Throttle in a flow", Some(base), 1, "at most 3", move |iterations| {
         let flow = visits(&throttle, iterations, |_| {});

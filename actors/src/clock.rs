@@ -42,6 +42,19 @@ impl Clock {
         Self(Instant::now())
     }
 
+    /// What a time of this arbiter, such as that of a flow's turn, is on this clock: no need to
+    /// read the time again.
+    pub(crate) fn at(self, time: Time) -> Time {
+        match EPOCH.get() {
+            Some(epoch) => {
+                let ahead = epoch.saturating_duration_since(self.0);
+                let behind = Time::from_epoch(self.0.saturating_duration_since(epoch));
+                Time::from_epoch(time.saturating_since(behind)) + ahead
+            }
+            None => self.now(),
+        }
+    }
+
     /// The time since the clock began.
     pub(crate) fn now(self) -> Time {
         Time::from_epoch(Instant::now().saturating_duration_since(self.0))

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use actix::Actor;
 use asyncsteps::sync::{limiter, throttle};
 use asyncsteps::{Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::{Limiter, Throttle};
+use asyncsteps_actors::sync::{Enter, GetLoad, Limiter, LimiterActor, Load, Lock, Throttle};
 use expect_test::{Expect, expect};
 use tokio::time::Instant;
 
@@ -146,4 +147,84 @@ async fn a_limiter_bounds_who_is_inside_and_how_many_enter() {
         b at 0
         c at 30
         d at 100"#]]);
+}
+
+#[actix::test]
+async fn calls_and_messages_enter_by_the_same_queue_as_flows() {
+    let entries = Entries::new();
+    let throttle = throttle(1, Some(3));
+    let address = throttle.address();
+    assert!(throttle.try_enter().expect("its actor lives"));
+    let flow = enter(&throttle, "flow", &entries);
+    let message = async {
+        address.send(Enter::default()).await.expect("it runs").expect("its turn");
+        entries.note("message");
+    };
+    let call = async {
+        throttle.enter().await.expect("its turn");
+        entries.note("call");
+    };
+    let given_up = actix::spawn(address.send(Enter::key("other")));
+    let both = async { tokio::join!(message, call) };
+    let (end, _) = tokio::join!(flow, both);
+    end.expect("its turn");
+    given_up.await.expect("no panic").expect("it runs").expect("another key");
+    assert!(!throttle.try_enter().expect("its actor lives"));
+    // the message had to travel first
+    entries.check(expect![[r#"
+        flow at 100
+        call at 200
+        message at 300"#]]);
+}
+
+#[actix::test]
+async fn a_call_or_message_that_is_dropped_gives_up_its_place() {
+    tokio::time::pause();
+    let throttle = throttle(1, None);
+    let message = throttle.address().send(Enter::default());
+    message.await.expect("it runs").expect("the first one");
+    let call = actix::spawn(throttle.enter());
+    let message = actix::spawn(throttle.address().send(Enter::default()));
+    while throttle.load().queued < 2 {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    message.abort();
+    while throttle.load().queued > 0 {
+        tokio::task::yield_now().await;
+    }
+    let load = throttle.address().send(GetLoad).await.expect("it runs");
+    assert_eq!(load, Load { keys: 1, ..Load::NONE });
+    tokio::time::sleep(2 * PERIOD).await;
+    assert_eq!(throttle.load(), Load::NONE);
+}
+
+#[actix::test]
+async fn an_actor_of_a_limiter_answers_when_both_limits_allow_it() {
+    tokio::time::pause();
+    let options = limiter::Options {
+        concurrent: 1,
+        max_queue: Some(1),
+        rate: 1,
+        period: PERIOD,
+        burst: None,
+    };
+    let limiter = Limiter::start(options);
+    let address = LimiterActor::new(limiter.clone()).start();
+    let start = Instant::now();
+    let guard = address.send(Lock::default()).await.expect("it runs").expect("it is free");
+    drop(guard);
+    let guard = address.send(Lock::default()).await.expect("it runs").expect("the next period");
+    assert!(start.elapsed() >= PERIOD);
+    let waiting = actix::spawn(address.send(Lock::default()));
+    while limiter.load().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    let error = address.send(Lock::default()).await.expect("it runs").expect_err("one waits");
+    assert_eq!(error.code(), codes::DEFENSE_REJECTED);
+    drop(guard);
+    drop(waiting.await.expect("no panic").expect("it runs").expect("its turn"));
+    let other = address.send(Lock::key("other")).await.expect("it runs").expect("another key");
+    assert_eq!(address.send(GetLoad).await.expect("it runs").holders, 1);
+    drop(other);
 }

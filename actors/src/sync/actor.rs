@@ -44,6 +44,14 @@ pub struct Enter {
     pub key: Option<Arc<str>>,
 }
 
+impl Enter {
+    /// Asks to enter the throttle of a key.
+    #[must_use]
+    pub fn key(key: impl Into<Arc<str>>) -> Self {
+        Self { key: Some(key.into()) }
+    }
+}
+
 /// Asks the actor of any object how busy it is.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "Load")]

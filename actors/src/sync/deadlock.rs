@@ -20,6 +20,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use asyncsteps::{AsyncSteps, Error, FlowId, Identity, Place, codes};
 use dashmap::{DashMap, Entry};
+use smallvec::SmallVec;
 
 use super::lock::guarded;
 
@@ -31,7 +32,13 @@ static FOUND: AtomicU64 = AtomicU64::new(0);
 static LAST: Mutex<VecDeque<Arc<Deadlock>>> = Mutex::new(VecDeque::new());
 
 /// The waits that hold up others, by flow.
-static WAITS: LazyLock<DashMap<FlowId, Vec<Arc<Wait>>>> = LazyLock::new(DashMap::new);
+static WAITS: LazyLock<DashMap<FlowId, Waits>> = LazyLock::new(DashMap::new);
+
+/// The waits of one flow: one, as long as it has no branches.
+type Waits = SmallVec<[Arc<Wait>; 1]>;
+
+/// Those inside of a mutex.
+pub(super) type Holders = SmallVec<[Identity; 2]>;
 
 /// Switches detection on, as it is at the start, or off for the waits to come.
 pub fn set_enabled(enabled: bool) {
@@ -90,39 +97,50 @@ pub struct Waiting {
     pub key: Arc<str>,
 }
 
+impl Waiting {
+    fn who(&self) -> impl fmt::Display {
+        let Identity { flow, branch } = self.identity;
+        fmt::from_fn(move |f| match branch {
+            0 => write!(f, "flow {flow}"),
+            branch => write!(f, "flow {flow} branch {branch}"),
+        })
+    }
+
+    fn what(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| {
+            f.write_str("mutex")?;
+            if !self.mutex.is_empty() {
+                write!(f, " `{}`", self.mutex)?;
+            }
+            if !self.key.is_empty() {
+                write!(f, " key {:?}", self.key)?;
+            }
+            write!(f, " ({})", self.place)
+        })
+    }
+}
+
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Identity { flow, branch } = self.identity;
-        write!(f, "flow {flow}")?;
-        if branch > 0 {
-            write!(f, " branch {branch}")?;
-        }
-        write!(f, " waits {} for mutex", self.place)?;
-        if !self.mutex.is_empty() {
-            write!(f, " `{}`", self.mutex)?;
-        }
-        if !self.key.is_empty() {
-            write!(f, " key {:?}", self.key)?;
-        }
-        Ok(())
+        write!(f, "{} waits for {}", self.who(), self.what())
     }
 }
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("deadlock: ")?;
-        for wait in &self.waits {
-            write!(f, "{wait}, held by ")?;
+        let [first, others @ ..] = &*self.waits else { return f.write_str("deadlock") };
+        write!(f, "deadlock: {first}, ")?;
+        for wait in others {
+            write!(f, "held by {} that waits for {}, ", wait.who(), wait.what())?;
         }
-        let Some(first) = self.waits.first() else { return Ok(()) };
-        write!(f, "flow {}", first.identity.flow)
+        write!(f, "held by {}", first.who())
     }
 }
 
 /// A mutex as seen from here.
 pub(super) trait Contended: Send + Sync {
     /// Who is inside; `None` if somebody is of whom nothing is known.
-    fn holders(&self) -> Option<Vec<Identity>>;
+    fn holders(&self) -> Option<Holders>;
     fn name(&self) -> &'static str;
     fn key(&self) -> &Arc<str>;
 }
@@ -131,7 +149,7 @@ pub(super) trait Contended: Send + Sync {
 pub(super) struct Wait {
     identity: Identity,
     /// The branches that cannot go on meanwhile, its own one first.
-    lineage: Vec<u32>,
+    lineage: SmallVec<[u32; 2]>,
     /// Whether a time limit ends it.
     limited: bool,
     place: Place,
@@ -149,13 +167,11 @@ pub(super) struct Watch(Arc<Wait>);
 impl Wait {
     /// The wait of the running step for `mutex`, which belongs to the step around it.
     pub(super) fn new(asi: &AsyncSteps, identity: Identity, mutex: Arc<dyn Contended>) -> Self {
-        let steps = asi.async_stack();
-        let place = steps.iter().rev().nth(1).or_else(|| steps.last());
         Self {
             identity,
             lineage: asi.lineage().collect(),
             limited: asi.is_limited(),
-            place: *place.expect("a step is running"),
+            place: asi.places().nth(1).expect("a step waits for the one around it"),
             mutex,
             number: OnceLock::new(),
         }
@@ -175,6 +191,13 @@ impl Wait {
 
     fn number(&self) -> u64 {
         self.number.get().copied().unwrap_or(u64::MAX)
+    }
+
+    /// Whether each holder of the mutex has a flow that waits somewhere: mostly one has not, and
+    /// there is nothing to look for.
+    fn may_be_stuck(&self) -> bool {
+        let holders = self.mutex.holders();
+        holders.is_some_and(|holders| holders.iter().all(|holder| WAITS.contains_key(&holder.flow)))
     }
 
     fn is_watched(self: &Arc<Self>) -> bool {
@@ -204,6 +227,9 @@ pub(super) enum Verdict {
 
 /// Looks whether a new wait closes a cycle.
 pub(super) fn look(wait: &Arc<Wait>) -> Verdict {
+    if !wait.may_be_stuck() {
+        return Verdict::MayGoOn;
+    }
     let Some(cycle) = Graph::cycle(wait, |_| true) else { return Verdict::MayGoOn };
     // if each cycle has a wait that ends by itself, all of them will go on
     let hard = if wait.limited { None } else { Graph::cycle(wait, |wait| !wait.limited) };
@@ -251,7 +277,7 @@ struct Graph {
 struct Node {
     wait: Arc<Wait>,
     /// Those inside of the mutex; `None` if one of them is supposed to go on.
-    holders: Option<Vec<Identity>>,
+    holders: Option<Holders>,
     /// For each holder, the waits that hold it up.
     held_up: Vec<Vec<usize>>,
     /// Whether it goes on some day, as far as is known.

@@ -71,8 +71,11 @@ impl Limiter {
 
 impl ISync for Limiter {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        if self.mutex.enter(asi) {
+            return self.throttle.sync(asi, section);
+        }
         let throttle = self.throttle.clone();
-        let inner = section.within(asi, move |asi, section| throttle.sync(asi, section));
-        self.mutex.sync(asi, inner)
+        section.within(asi, move |asi, section| throttle.sync(asi, section)).add(asi);
+        Ok(())
     }
 }

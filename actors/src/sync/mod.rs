@@ -21,5 +21,5 @@ pub use actor::{Answer, Enter, GetLoad, LimiterActor, Lock, MutexActor};
 pub use limiter::Limiter;
 pub use lock::Load;
 pub use mutex::{LockGuard, Mutex};
-pub use registry::Registry;
+pub use registry::{Registry, RegistryError};
 pub use throttle::{Throttle, ThrottleActor};

@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 
 use asyncsteps::sync::mutex::{Lock as Answer, Options, Queue, Ticket};
 use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{Arg, AsyncSteps, Error, Identity, Stack, StepResult};
+use asyncsteps::{Arg, AsyncSteps, Error, Stack, StepResult};
 
-use super::deadlock::{self, Contended, Verdict, Wait, Watch};
+use super::deadlock::{self, Contended, Holders, Verdict, Wait, Watch};
 use super::keys::Keys;
 use super::lock::{Grant, Load, Owner, guarded, rejected};
 
@@ -143,16 +143,26 @@ impl fmt::Debug for Mutex {
 
 impl ISync for Mutex {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        if self.enter(asi) {
+            return section.enter(asi);
+        }
+        section.add(asi);
+        Ok(())
+    }
+}
+
+impl Mutex {
+    /// Enters for the running step, until that ends; if that needs waiting, adds a step that does
+    /// so, and says `false`.
+    pub(super) fn enter(&self, asi: &mut AsyncSteps) -> bool {
         let owner = Owner::Branch(asi.identity());
         let mut guard = Guard { cell: Arc::clone(&self.0), owner, held: Held::Nothing };
         let entered = guard.enter();
         let guard = asi.stack(guard);
-        if entered {
-            return section.enter(asi);
+        if !entered {
+            asi.add(move |asi, ()| wait(asi, guard));
         }
-        asi.add(move |asi, ()| wait(asi, guard));
-        section.add(asi);
-        Ok(())
+        entered
     }
 }
 
@@ -194,7 +204,7 @@ fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>) -> Option<Arc<Wait>> {
 }
 
 impl Contended for Cell {
-    fn holders(&self) -> Option<Vec<Identity>> {
+    fn holders(&self) -> Option<Holders> {
         let queue = guarded(&self.queue);
         let of_branch = |owner| match owner {
             Owner::Branch(identity) => Some(identity),

@@ -130,7 +130,7 @@ impl Throttle {
     /// # Errors
     /// `InternalError` if the actor is gone.
     pub fn try_enter(&self) -> Result<bool, Error> {
-        self.0.act(Queue::enter)
+        self.0.act(self.0.kind.clock.now(), Queue::enter)
     }
 
     /// The address of the actor, which takes [`Enter`] messages. It does not keep the throttle
@@ -228,9 +228,9 @@ impl Cell {
     /// Lets in whose turn has come, then acts.
     fn act<R>(
         self: &Arc<Self>,
+        now: Time,
         act: impl FnOnce(&mut Queue<Grant>, Time) -> R,
     ) -> Result<R, Error> {
-        let now = self.kind.clock.now();
         let mut state = guarded(&self.state);
         // checked while the queue is locked: whoever joins it before it is closed is dismissed
         if self.kind.closed.load(Ordering::SeqCst) {
@@ -273,7 +273,8 @@ impl fmt::Debug for Throttle {
 
 impl ISync for Throttle {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
-        if self.try_enter()? {
+        let now = self.0.kind.clock.at(asi.now());
+        if self.0.act(now, Queue::enter)? {
             return section.enter(asi);
         }
         let place = asi.stack(Place { cell: Arc::clone(&self.0), ticket: None });
@@ -286,7 +287,8 @@ impl ISync for Throttle {
 /// The step of a flow that has to wait.
 fn wait(asi: &mut AsyncSteps, place: Stack<Place>) -> StepResult {
     let step = asi.wait_external();
-    match asi[place].cell.act(|queue, now| queue.lock(now, || Grant::Step(step)))? {
+    let (now, cell) = (asi.now(), &asi[place].cell);
+    match cell.act(cell.kind.clock.at(now), |queue, now| queue.lock(now, || Grant::Step(step)))? {
         Answer::Entered => asi.success(()),
         Answer::Queued(ticket) => {
             asi[place].ticket = Some(ticket);
@@ -323,7 +325,8 @@ impl Future for Entering {
         let place = &mut self.0;
         let task = Grant::Task(cx.waker().clone());
         let Some(ticket) = place.ticket else {
-            return match place.cell.act(|queue, now| queue.lock(now, || task))? {
+            let now = place.cell.kind.clock.now();
+            return match place.cell.act(now, |queue, now| queue.lock(now, || task))? {
                 Answer::Entered => Poll::Ready(Ok(())),
                 Answer::Queued(ticket) => {
                     place.ticket = Some(ticket);

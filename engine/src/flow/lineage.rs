@@ -3,6 +3,7 @@
 
 use super::AsyncSteps;
 use super::level::Frame;
+use crate::place::Place;
 
 impl AsyncSteps {
     /// The branches that cannot end before the running step: its own, then the branch whose
@@ -17,6 +18,12 @@ impl AsyncSteps {
     pub fn is_limited(&self) -> bool {
         let mut rare = self.frames_around().filter_map(|frame| frame.rare.as_ref());
         rare.any(|rare| rare.timers.has_limit())
+    }
+
+    /// The places of the running step and of the steps around it, from the innermost outwards
+    /// (FTN12 §1.7 `async_stack`).
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.frames_around().filter(|frame| !frame.flags.iteration).map(|frame| frame.place)
     }
 
     /// The values of a type that the running step and the steps around it keep with

@@ -94,3 +94,20 @@ fn values_around_are_found_by_their_type_from_the_innermost_outwards() {
     run_to_end::<()>(flow).expect("it does not wait");
     assert_eq!(log.take(), "dcba");
 }
+
+#[test]
+fn places_are_those_of_the_stack_from_the_innermost_outwards() {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.repeat(1, |asi, _| {
+            asi.parallel(|p| {
+                p.add(|asi, ()| {
+                    let mut stack = asi.async_stack();
+                    stack.reverse();
+                    assert!(stack.len() == 4 && asi.places().eq(stack), "{asi:?}");
+                });
+            });
+        });
+    });
+    run_to_end::<()>(flow).expect("it does not wait");
+}
