@@ -37,6 +37,7 @@ mod observe;
 pub mod sync;
 pub mod tool;
 pub mod transport;
+mod wheel;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -8,17 +8,16 @@ mod context;
 mod handle;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use actix::dev::{Mailbox, MessageResponse};
 use actix::{Actor, ActorContext, Addr, Handler, Message};
 use asyncsteps::{Error, Execution, Flow, Outcome, Place, Progress, Time, codes};
-use tokio::time::Sleep;
 use tracing::Span;
 
 use crate::clock;
+use crate::wheel::Timer;
 
 pub use context::FlowContext;
 pub use handle::{FlowHandle, spawn_flow, start_flow};
@@ -59,10 +58,8 @@ pub(crate) enum End {
 pub struct FlowActor {
     execution: Execution,
     owner: Option<Rc<dyn Owner>>,
-    /// Made when the flow first has a deadline, then reused.
-    timer: Option<Pin<Box<Sleep>>>,
-    /// What the timer is set to.
-    armed: Option<Time>,
+    /// Set to the next deadline of the flow or its owner while the flow waits.
+    timer: Timer,
     /// What the flow's work belongs to.
     span: Span,
 }
@@ -83,7 +80,7 @@ pub struct Stack(pub Vec<Place>);
 
 impl FlowActor {
     fn new(execution: Execution, owner: Rc<dyn Owner>, span: Span) -> Self {
-        Self { execution, owner: Some(owner), timer: None, armed: None, span }
+        Self { execution, owner: Some(owner), timer: Timer::default(), span }
     }
 
     /// Runs the flow as far as it goes now; ready when it ended.
@@ -93,29 +90,27 @@ impl FlowActor {
             self.end(End::Gone);
             return Poll::Ready(());
         }
-        loop {
-            let now = clock::now();
-            if self.deadline_of_owner().is_some_and(|at| at <= now) {
-                self.end(End::Expired);
+        let now = clock::now();
+        if self.deadline_of_owner().is_some_and(|at| at <= now) {
+            self.end(End::Expired);
+            return Poll::Ready(());
+        }
+        let turn = self.span.in_scope(|| run_turn(&mut self.execution, now, cx.waker()));
+        match turn {
+            Progress::Done(outcome) => {
+                self.end(End::Flow(outcome));
                 return Poll::Ready(());
             }
-            let turn = self.span.in_scope(|| run_turn(&mut self.execution, now, cx.waker()));
-            match turn {
-                Progress::Done(outcome) => {
-                    self.end(End::Flow(outcome));
-                    return Poll::Ready(());
-                }
-                Progress::Ready => {
-                    // others on this arbiter get their turn first
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Progress::Waiting => {}
+            Progress::Ready => {
+                // others on this arbiter get their turn first
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
-            if self.poll_timer(cx).is_pending() {
-                return self.poll_owner(cx);
-            }
+            Progress::Waiting => {}
         }
+        let deadlines = [self.execution.deadline(), self.deadline_of_owner()];
+        self.timer.set(deadlines.into_iter().flatten().min(), cx.waker());
+        self.poll_owner(cx)
     }
 
     fn poll_owner(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -132,26 +127,6 @@ impl FlowActor {
 
     fn deadline_of_owner(&self) -> Option<Time> {
         self.owner.as_ref().and_then(|owner| owner.deadline())
-    }
-
-    /// Ready when the next deadline of the flow or its owner is reached.
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let deadlines = [self.execution.deadline(), self.deadline_of_owner()];
-        let Some(at) = deadlines.into_iter().flatten().min() else {
-            self.armed = None;
-            return Poll::Pending;
-        };
-        let timer = match &mut self.timer {
-            Some(timer) => {
-                if self.armed != Some(at) {
-                    timer.as_mut().reset(clock::instant(at));
-                }
-                timer
-            }
-            None => self.timer.insert(Box::pin(tokio::time::sleep_until(clock::instant(at)))),
-        };
-        self.armed = Some(at);
-        timer.as_mut().poll(cx).map(|()| self.armed = None)
     }
 
     fn end(&mut self, end: End) {
