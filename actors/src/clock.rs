@@ -29,6 +29,12 @@ pub(crate) fn instant(at: Time) -> Instant {
     epoch.checked_add(at.since_epoch()).unwrap_or_else(|| epoch + FAR_FUTURE)
 }
 
+/// A time of another arbiter on this one.
+pub(crate) fn time(at: Instant) -> Time {
+    let epoch = epoch(Instant::now());
+    Time::from_epoch(at.saturating_duration_since(epoch))
+}
+
 /// Thirty years: as good as never, and still a time that every platform can represent.
 const FAR_FUTURE: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 86_400);
 

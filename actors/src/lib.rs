@@ -21,6 +21,7 @@
 //!
 //! In reading order:
 //! - [`flow`]: starting flows, waiting for them, cancelling them
+//! - [`host`]: arbiters for flows, placement and shutdown
 //! - [`sync`](mod@sync): locks
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
@@ -31,6 +32,7 @@
 mod clock;
 pub mod executor;
 pub mod flow;
+pub mod host;
 pub mod iface;
 pub mod message;
 mod observe;

@@ -144,7 +144,7 @@ async fn the_address_of_a_flow_inspects_and_cancels_it_from_another_arbiter() {
     let (tell, told) = oneshot::channel();
     arbiter.spawn(async move {
         let stack = address.send(Inspect).await.expect("the flow lives");
-        let names: Vec<_> = stack.0.iter().map(|place| place.name()).collect();
+        let names: Vec<_> = stack.steps.iter().map(|place| place.name()).collect();
         let cancelled = address.send(Cancel).await;
         // the test may have failed meanwhile
         let _ = tell.send((names, cancelled.is_ok()));

@@ -9,6 +9,7 @@ use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
 use serde_json::{Map, Value};
 use slab::Slab;
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use super::registry::Target;
 use super::{Admitted, RequestInfo};
@@ -80,29 +81,24 @@ pub(super) struct Answer {
     pub(super) rid: Option<Rid>,
     /// `forcersp`: answer although there is no result.
     pub(super) forced: bool,
-    pub(super) reply: RefCell<Option<oneshot::Sender<Reply>>>,
+    pub(super) reply: Option<oneshot::Sender<Reply>>,
     pub(super) admitted: Admitted,
     pub(super) deadline: Time,
+    pub(super) span: Span,
     pub(super) live: Rc<Live>,
     /// Where the waker of the flow is kept, once it waits.
-    pub(super) place: Cell<Option<usize>>,
+    pub(super) place: Option<usize>,
 }
 
-impl Owner for Answer {
-    fn is_gone(&self) -> bool {
-        let closed = |reply: &oneshot::Sender<Reply>| reply.is_closed();
-        self.live.cancelled.get() || self.reply.borrow().as_ref().is_none_or(closed)
-    }
-
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+impl Owner for Box<Answer> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.live.cancelled.get() {
             return Poll::Ready(());
         }
-        if self.place.get().is_none() {
-            let place = self.live.wakers.borrow_mut().insert(cx.waker().clone());
-            self.place.set(Some(place));
+        if self.place.is_none() {
+            self.place = Some(self.live.wakers.borrow_mut().insert(cx.waker().clone()));
         }
-        match &mut *self.reply.borrow_mut() {
+        match &mut self.reply {
             Some(reply) => reply.poll_closed(cx),
             None => Poll::Ready(()),
         }
@@ -112,11 +108,15 @@ impl Owner for Answer {
         Some(self.deadline)
     }
 
-    fn ended(&self, execution: &mut Execution, end: End) {
+    fn span(&self) -> Option<&Span> {
+        Some(&self.span)
+    }
+
+    fn ended(&mut self, execution: &mut Execution, end: End) -> Option<Outcome> {
         if let Some(place) = self.place.take() {
             self.live.wakers.borrow_mut().try_remove(place);
         }
-        let Some(reply) = self.reply.take() else { return };
+        let reply = self.reply.take()?;
         let shared = &self.admitted.0;
         if shared.closing.load(Ordering::Acquire) {
             let counter = match end {
@@ -125,15 +125,15 @@ impl Owner for Answer {
             };
             counter.fetch_add(1, Ordering::AcqRel);
         }
-        let span = tracing::Span::current();
         if reply.is_closed() {
-            span.record("outcome", "disconnected");
-            return;
+            self.span.record("outcome", "disconnected");
+            return None;
         }
         let response = self.response(execution, end);
-        span.record("outcome", response.code().unwrap_or("success"));
+        self.span.record("outcome", response.code().unwrap_or("success"));
         // the client may have gone away just now
         let _ = reply.send(self.finish(response));
+        None
     }
 }
 

@@ -10,7 +10,7 @@ mod functions;
 mod registry;
 mod request;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -278,13 +278,15 @@ impl Executor {
             target,
             rid: request.rid().cloned(),
             forced: request.forcersp(),
-            reply: RefCell::new(Some(reply)),
+            reply: Some(reply),
             admitted,
             deadline: clock::now() + limit,
             live: Rc::clone(&self.live),
-            place: Cell::new(None),
+            place: None,
+            span,
         };
-        host(flow, Rc::new(owner), span);
+        // the owner ends it
+        drop(host(flow, Box::new(owner)));
     }
 
     fn check(

@@ -1,40 +1,41 @@
 //! Waiting for a flow, and cancelling it, from the arbiter that runs it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 
-use actix::Addr;
-use actix::dev::Mailbox;
-use asyncsteps::{Arguments, Error, Execution, Flow, Outcome};
+use actix::{Actor, Addr};
+use asyncsteps::{Arguments, Error, Execution, Outcome, Time};
+use tokio::task::{AbortHandle, JoinHandle};
 use tracing::Span;
 
-use super::{End, FlowActor, Owner, context, host, host_later};
+use super::task::{End, Hosted, Owner, Stage, host, host_later};
+use super::{FlowActor, IntoFlow, Stack, earliest};
+use crate::clock;
 
 /// Starts a flow on this arbiter (FTN12 §2.2.3 `execute`, `promise`).
 ///
-/// The first turn runs before this returns; a flow that completes in it costs no actor and no
-/// task. The handle is a future with the typed result.
+/// The first turn runs before this returns; a flow that completes in it costs no task. The handle is
+/// a future with the typed result. Started by a step of another flow, it inherits that flow's
+/// deadline.
 ///
 /// # Panics
 /// Outside of an actix arbiter or a tokio `LocalSet`, if the flow has to wait.
-pub fn start_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
-    let link = Rc::new(Link::default());
-    host(flow, Rc::<Link>::clone(&link), Span::current());
-    FlowHandle { link, detached: false, of: PhantomData }
+pub fn start_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
+    let owner = Keeper::new(flow.limit());
+    FlowHandle::new(host(flow.into_flow(), owner))
 }
 
 /// Like [`start_flow`], but the first turn runs when the arbiter gets to it.
 ///
 /// # Panics
 /// Outside of an actix arbiter or a tokio `LocalSet`.
-pub fn spawn_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
-    let link = Rc::new(Link::default());
-    host_later(flow, Rc::<Link>::clone(&link));
-    FlowHandle { link, detached: false, of: PhantomData }
+pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
+    let owner = Keeper::new(flow.limit());
+    FlowHandle::new(host_later(flow.into_flow(), owner))
 }
 
 /// A started flow: a future with its result. Dropping the handle cancels the flow.
@@ -43,75 +44,103 @@ pub fn spawn_flow<A: Arguments>(flow: Flow) -> FlowHandle<A> {
 /// Polling may stop at any time; the result stays until it is taken.
 #[must_use = "dropping the handle cancels the flow; `detach` it to let it run"]
 pub struct FlowHandle<A = ()> {
-    link: Rc<Link>,
-    detached: bool,
+    state: State,
     of: PhantomData<fn() -> A>,
 }
 
-/// What a handle and the actor of its flow share.
-#[derive(Default)]
-struct Link {
-    state: RefCell<State>,
-    cancelled: Cell<bool>,
-    /// Made when the handle is asked for an address.
-    addressed: RefCell<Option<Box<Addressed>>>,
+enum State {
+    Ended(Option<Outcome>),
+    Task(Task),
 }
 
-struct Addressed {
-    address: Addr<FlowActor>,
-    /// Until the actor adopts it.
-    mailbox: Option<Mailbox<FlowActor>>,
+struct Task {
+    stage: Rc<RefCell<Stage>>,
+    join: JoinHandle<()>,
+    detached: bool,
+    /// Made when the handle is first asked for it.
+    address: OnceCell<Addr<FlowActor>>,
 }
 
-#[derive(Default)]
-struct State {
-    outcome: Option<Outcome>,
-    done: bool,
-    /// Waits for the outcome.
-    handle: Option<Waker>,
-    /// Polls the flow.
-    actor: Option<Waker>,
-}
+/// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by [`FlowHandle::canceller`].
+#[derive(Clone, Debug, Default)]
+pub struct Canceller(Option<AbortHandle>);
 
-impl Link {
-    fn wake_actor(&self) {
-        let waker = self.state.borrow_mut().actor.take();
-        if let Some(waker) = waker {
-            waker.wake();
+impl Canceller {
+    /// Asks the arbiter of the flow to cancel it. A flow that is over stays as it ended.
+    pub fn cancel(&self) {
+        if let Some(task) = &self.0 {
+            task.abort();
         }
     }
 }
 
 impl<A> FlowHandle<A> {
-    /// Cancels the flow (FTN12 §2.2.3 `cancel`): asynchronously, on its arbiter.
+    fn new(hosted: Hosted) -> Self {
+        let state = match hosted {
+            Hosted::Ended(outcome) => State::Ended(outcome),
+            Hosted::Task(stage, join) => {
+                State::Task(Task { stage, join, detached: false, address: OnceCell::new() })
+            }
+        };
+        Self { state, of: PhantomData }
+    }
+
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`): its arbiter does so after this returned.
     pub fn cancel(&self) {
-        self.link.cancelled.set(true);
-        self.link.wake_actor();
+        if let State::Task(task) = &self.state {
+            task.join.abort();
+        }
+    }
+
+    /// Cancels the flow from any thread.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        match &self.state {
+            State::Ended(_) => Canceller(None),
+            State::Task(task) => Canceller(Some(task.join.abort_handle())),
+        }
     }
 
     /// Whether the flow is not over.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        !self.link.state.borrow().done
+        match &self.state {
+            State::Ended(_) => false,
+            // borrowed by the flow itself while it runs
+            State::Task(task) => !matches!(task.stage.try_borrow().as_deref(), Ok(Stage::Ended(_))),
+        }
+    }
+
+    /// Where the flow is; empty when it is over, and for a step of the flow itself.
+    #[must_use]
+    pub fn stack(&self) -> Stack {
+        match &self.state {
+            State::Ended(_) => Stack::default(),
+            State::Task(task) => Stack::of(&task.stage),
+        }
     }
 
     /// Lets the flow run to its end without anybody waiting for it.
     pub fn detach(mut self) {
-        self.detached = true;
+        if let State::Task(task) = &mut self.state {
+            task.detached = true;
+        }
     }
 
     /// The address of the flow's actor, for other arbiters: it takes [`Cancel`](super::Cancel) and
-    /// [`Inspect`](super::Inspect).
+    /// [`Inspect`](super::Inspect), also when the flow is over.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter.
     #[must_use]
     pub fn address(&self) -> Addr<FlowActor> {
-        if let Some(addressed) = &*self.link.addressed.borrow() {
-            return addressed.address.clone();
+        match &self.state {
+            State::Ended(_) => FlowActor::over().start(),
+            State::Task(task) => {
+                let start = || FlowActor::new(&task.stage, self.canceller()).start();
+                task.address.get_or_init(start).clone()
+            }
         }
-        let (address, mailbox) = context::mailbox();
-        let addressed = Addressed { address: address.clone(), mailbox: Some(mailbox) };
-        *self.link.addressed.borrow_mut() = Some(Box::new(addressed));
-        self.link.wake_actor();
-        address
     }
 }
 
@@ -119,23 +148,25 @@ impl<A: Arguments> Future for FlowHandle<A> {
     /// The typed result of the flow, or the error that ended it.
     type Output = Result<A, Error>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.link.state.borrow_mut();
-        match state.outcome.take() {
-            Some(outcome) => Poll::Ready(outcome.into_result()),
-            None if state.done => Poll::Ready(Outcome::Cancelled.into_result()),
-            None => {
-                state.handle = Some(cx.waker().clone());
-                Poll::Pending
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = match &mut self.state {
+            State::Ended(outcome) => outcome.take(),
+            State::Task(task) => {
+                // how the task ended is told by the flow's outcome
+                let _ = ready!(Pin::new(&mut task.join).poll(cx));
+                let stage = task.stage.replace(Stage::Ended(None));
+                self.state = State::Ended(None);
+                if let Stage::Ended(outcome) = stage { outcome } else { None }
             }
-        }
+        };
+        Poll::Ready(outcome.unwrap_or(Outcome::Cancelled).into_result())
     }
 }
 
-impl<A> Drop for FlowHandle<A> {
+impl Drop for Task {
     fn drop(&mut self) {
-        if !self.detached && self.is_valid() {
-            self.cancel();
+        if !self.detached {
+            self.join.abort();
         }
     }
 }
@@ -146,41 +177,38 @@ impl<A> fmt::Debug for FlowHandle<A> {
     }
 }
 
-impl Owner for Link {
-    fn is_gone(&self) -> bool {
-        self.cancelled.get()
-    }
+/// The owner of a flow with a handle: it keeps the outcome.
+struct Keeper(Option<Box<Inherited>>);
 
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.cancelled.get() {
-            return Poll::Ready(());
-        }
-        let mut state = self.state.borrow_mut();
-        if !state.actor.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            state.actor = Some(cx.waker().clone());
-        }
+struct Inherited {
+    span: Option<Span>,
+    deadline: Option<Time>,
+}
+
+impl Keeper {
+    fn new(limit: Option<std::time::Duration>) -> Self {
+        let deadline = earliest(limit.map(|limit| clock::now() + limit));
+        let span = Some(Span::current()).filter(|span| !span.is_none());
+        let needed = deadline.is_some() || span.is_some();
+        Self(needed.then(|| Box::new(Inherited { span, deadline })))
+    }
+}
+
+impl Owner for Keeper {
+    /// The handle cancels the task itself.
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    fn take_mailbox(&self) -> Option<(Addr<FlowActor>, Mailbox<FlowActor>)> {
-        let mut addressed = self.addressed.borrow_mut();
-        let addressed = addressed.as_mut()?;
-        Some((addressed.address.clone(), addressed.mailbox.take()?))
+    fn deadline(&self) -> Option<Time> {
+        self.0.as_ref()?.deadline
     }
 
-    fn ended(&self, _: &mut Execution, end: End) {
-        let waker = {
-            let mut state = self.state.borrow_mut();
-            state.done = true;
-            state.actor = None;
-            state.outcome = Some(match end {
-                End::Flow(outcome) => outcome,
-                End::Expired | End::Gone => Outcome::Cancelled,
-            });
-            state.handle.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+    fn span(&self) -> Option<&Span> {
+        self.0.as_ref()?.span.as_ref()
+    }
+
+    fn ended(&mut self, _: &mut Execution, end: End) -> Option<Outcome> {
+        Some(end.into_outcome())
     }
 }

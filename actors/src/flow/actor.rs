@@ -1,0 +1,84 @@
+//! The actor that stands for a flow towards other arbiters.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use actix::dev::MessageResponse;
+use actix::{Actor, Context, Handler, Message};
+use asyncsteps::Place;
+
+use super::Canceller;
+use super::task::Stage;
+
+/// Stands for a flow towards other arbiters; made by
+/// [`FlowHandle::address`](super::FlowHandle::address), and there as long as somebody has the address.
+pub struct FlowActor {
+    flow: Rc<RefCell<Stage>>,
+    canceller: Canceller,
+}
+
+/// Cancels the flow of a [`FlowActor`] (FTN12 §2.2.3 `cancel`).
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Cancel;
+
+/// Asks a [`FlowActor`] where its flow is.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Stack")]
+pub struct Inspect;
+
+/// Where a flow is (FTN12 §1.7 `async_stack`).
+#[derive(Clone, Debug, Default, MessageResponse)]
+#[non_exhaustive]
+pub struct Stack {
+    /// The steps in progress, outermost first; empty when the flow is over.
+    pub steps: Vec<Place>,
+}
+
+impl Stack {
+    /// Nothing while the flow runs, because only the flow itself can ask then.
+    pub(super) fn of(flow: &RefCell<Stage>) -> Self {
+        match flow.try_borrow().as_deref() {
+            Ok(Stage::Running(execution)) => Self { steps: execution.stack() },
+            Ok(Stage::Ended(_)) | Err(_) => Self::default(),
+        }
+    }
+}
+
+impl FlowActor {
+    pub(super) fn new(flow: &Rc<RefCell<Stage>>, canceller: Canceller) -> Self {
+        Self { flow: Rc::clone(flow), canceller }
+    }
+
+    /// For a flow that is over.
+    pub(super) fn over() -> Self {
+        Self { flow: Rc::new(RefCell::new(Stage::Ended(None))), canceller: Canceller::default() }
+    }
+}
+
+impl Actor for FlowActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<Cancel> for FlowActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Cancel, _: &mut Context<Self>) {
+        self.canceller.cancel();
+    }
+}
+
+impl Handler<Inspect> for FlowActor {
+    type Result = Stack;
+
+    fn handle(&mut self, _: Inspect, _: &mut Context<Self>) -> Stack {
+        Stack::of(&self.flow)
+    }
+}
+
+impl fmt::Debug for FlowActor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowActor").field("stack", &Stack::of(&self.flow)).finish_non_exhaustive()
+    }
+}
