@@ -22,6 +22,7 @@
 //! In reading order:
 //! - [`flow`]: starting flows, waiting for them, cancelling them
 //! - [`host`]: arbiters for flows, placement and shutdown
+//! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
@@ -29,6 +30,7 @@
 //! - [`transport`](mod@transport): HTTP (FTN5)
 #![forbid(unsafe_code)]
 
+pub mod budget;
 mod clock;
 pub mod executor;
 pub mod flow;

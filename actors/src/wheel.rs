@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -61,6 +62,22 @@ impl Drop for Timer {
     fn drop(&mut self) {
         self.disarm();
     }
+}
+
+/// Waits until `at`; for what is no flow.
+///
+/// # Panics
+/// Outside of an actix arbiter and of a tokio `LocalSet`.
+pub(crate) async fn sleep_until(at: Time) {
+    let mut timer = Timer::default();
+    poll_fn(|cx| {
+        if clock::now() >= at {
+            return Poll::Ready(());
+        }
+        timer.set(Some(at), cx.waker());
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The timers of a thread.

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
@@ -11,8 +10,10 @@ use slab::Slab;
 use tokio::sync::oneshot;
 use tracing::Span;
 
+use super::RequestInfo;
+use super::admission::Flight;
 use super::registry::Target;
-use super::{Admitted, RequestInfo};
+use crate::budget::Permit;
 use crate::flow::{End, Owner};
 use crate::message::{Refusal, Response, Rid};
 
@@ -75,19 +76,32 @@ impl Live {
     }
 }
 
-/// Waits for the flow of a request and answers it: the owner of the flow.
-pub(super) struct Answer {
+/// What is needed to answer a request.
+pub(super) struct Answering {
     pub(super) target: Target,
     pub(super) rid: Option<Rid>,
     /// `forcersp`: answer although there is no result.
     pub(super) forced: bool,
-    pub(super) reply: Option<oneshot::Sender<Reply>>,
-    pub(super) admitted: Admitted,
+    pub(super) reply: oneshot::Sender<Reply>,
+    pub(super) flight: Flight,
+    pub(super) permit: Permit,
     pub(super) deadline: Time,
     pub(super) span: Span,
-    pub(super) live: Rc<Live>,
+}
+
+/// Waits for the flow of a request and answers it: the owner of the flow.
+pub(super) struct Answer {
+    target: Target,
+    rid: Option<Rid>,
+    forced: bool,
+    reply: Option<oneshot::Sender<Reply>>,
+    flight: Flight,
+    permit: Option<Permit>,
+    deadline: Time,
+    span: Span,
+    live: Rc<Live>,
     /// Where the waker of the flow is kept, once it waits.
-    pub(super) place: Option<usize>,
+    place: Option<usize>,
 }
 
 impl Owner for Box<Answer> {
@@ -117,14 +131,11 @@ impl Owner for Box<Answer> {
             self.live.wakers.borrow_mut().try_remove(place);
         }
         let reply = self.reply.take()?;
-        let shared = &self.admitted.0;
-        if shared.closing.load(Ordering::Acquire) {
-            let counter = match end {
-                End::Flow(_) => &shared.finished,
-                End::Expired | End::Gone => &shared.cancelled,
-            };
-            counter.fetch_add(1, Ordering::AcqRel);
+        if let End::Flow(_) = end {
+            self.flight.finish();
         }
+        // whoever hears the answer finds the place free
+        self.permit = None;
         if reply.is_closed() {
             self.span.record("outcome", "disconnected");
             return None;
@@ -138,6 +149,12 @@ impl Owner for Box<Answer> {
 }
 
 impl Answer {
+    pub(super) fn new(answering: Answering, live: Rc<Live>) -> Self {
+        let Answering { target, rid, forced, reply, flight, permit, deadline, span } = answering;
+        let (reply, permit) = (Some(reply), Some(permit));
+        Self { target, rid, forced, reply, flight, permit, deadline, span, live, place: None }
+    }
+
     fn response(&self, execution: &mut Execution, end: End) -> Response {
         match end {
             End::Flow(Outcome::Success(args)) => self.success(execution, args),

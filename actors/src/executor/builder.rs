@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use super::functions::{ConfigError, Functions};
 use super::registry::Registry;
-use super::{Config, ExecutorHandle};
+use super::{Channel, Config, ExecutorHandle};
+use crate::budget::{Budget, Client, Limits};
 use crate::iface::Definition;
+use crate::message::Request;
 
 /// How long a request may take (FTN6 §1.2): what a person waits without doubt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a request to a `heavy` function may take (FTN3 §1.6).
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How many requests may be unanswered: at two kilobytes each they take 20 MB.
-const MAX_REQUESTS: usize = 10_000;
 
 /// Builds an executor; made by [`Executor::builder`](super::Executor::builder).
 ///
@@ -50,7 +49,8 @@ impl Builder {
         let config = Config {
             request_timeout: REQUEST_TIMEOUT,
             heavy_timeout: HEAVY_TIMEOUT,
-            max_requests: MAX_REQUESTS,
+            budget: Budget::new(Limits::default()),
+            client: Arc::new(|_, channel| channel.peer.map_or(Client::Unknown, Client::from)),
         };
         Self { config, registry: Registry::default(), error: None }
     }
@@ -83,10 +83,25 @@ impl Builder {
         self
     }
 
-    /// How many requests may be unanswered at once, over all arbiters; more are answered with
-    /// DefenseRejected. 10,000 unless set; 0 refuses everything.
-    pub fn max_requests(mut self, limit: usize) -> Self {
-        self.config.max_requests = limit;
+    /// How many requests may run at once, over all arbiters; more are answered with DefenseRejected.
+    /// Short for a [`budget`](Self::budget) without a queue.
+    pub fn max_requests(self, limit: usize) -> Self {
+        self.budget(Budget::new(Limits { concurrent: limit, ..Limits::default() }))
+    }
+
+    /// What may run and wait at once, over all arbiters; several executors may share one budget.
+    /// [`Limits::default`] unless set.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.config.budget = budget;
+        self
+    }
+
+    /// Whom a request is counted for in the budget: the peer of its channel unless set.
+    pub fn client(
+        mut self,
+        client: impl Fn(&Request, &Channel) -> Client + Send + Sync + 'static,
+    ) -> Self {
+        self.config.client = Arc::new(client);
         self
     }
 
@@ -104,6 +119,6 @@ impl Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Builder").field("budget", &self.config.budget).finish_non_exhaustive()
     }
 }

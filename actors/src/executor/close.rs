@@ -1,6 +1,5 @@
 //! Graceful close: stop accepting, finish, cancel the rest, say how many (FTN6 §2.2 `close`).
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{CancelAll, Executor, ExecutorHandle};
@@ -23,32 +22,20 @@ impl ExecutorHandle {
     /// # Cancel safety
     /// Dropping the future leaves the executor closed for new requests.
     pub async fn close(&self, grace: Duration) -> Closed {
-        let shared = &self.shared;
-        shared.closing.store(true, Ordering::SeqCst);
-        if tokio::time::timeout(grace, self.idle()).await.is_err() {
-            let actors: Vec<actix::Addr<Executor>> = shared.actors().clone();
+        let flights = &self.shared.flights;
+        flights.close();
+        if tokio::time::timeout(grace, flights.idle()).await.is_err() {
+            flights.cancel();
+            let actors: Vec<actix::Addr<Executor>> = self.shared.actors().clone();
             for actor in actors {
                 // an actor whose arbiter ended has no flows
                 let _ = actor.send(CancelAll).await;
             }
             // cancelling takes one turn of each arbiter; one that is stuck is not waited for
-            let _ = tokio::time::timeout(CANCEL_GRACE, self.idle()).await;
+            let _ = tokio::time::timeout(CANCEL_GRACE, flights.idle()).await;
         }
-        Closed {
-            finished: shared.finished.load(Ordering::Acquire),
-            cancelled: shared.cancelled.load(Ordering::Acquire),
-        }
-    }
-
-    /// Waits until no request is in flight.
-    async fn idle(&self) {
-        loop {
-            let idle = self.shared.idle.notified();
-            if self.in_flight() == 0 {
-                return;
-            }
-            idle.await;
-        }
+        let (finished, cancelled) = flights.ended();
+        Closed { finished, cancelled }
     }
 }
 

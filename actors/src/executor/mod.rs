@@ -3,6 +3,7 @@
 //! There is one [`Executor`] actor per arbiter; all share one registry of interfaces. A request
 //! runs on the arbiter that accepted it, and its flow in an actor of its own.
 
+mod admission;
 mod answer;
 mod builder;
 mod close;
@@ -13,17 +14,18 @@ mod request;
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::{Actor, Addr, Context, Handler, Message};
 use asyncsteps::{Template, codes};
 use serde_json::Value;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
+use crate::budget::{Budget, Client};
 use crate::clock;
-use crate::flow::host;
+use crate::flow::{earliest, host};
 use crate::iface::{Definition, FunctionName};
 use crate::message::{Refusal, Request, Response};
 use crate::observe;
@@ -34,7 +36,8 @@ pub use close::Closed;
 pub use functions::{ConfigError, Functions};
 pub use request::{Channel, ChannelKind, RequestInfo, RequestSteps};
 
-use answer::{Answer, Live};
+use admission::Flights;
+use answer::{Answer, Answering, Live};
 use registry::{Registry, Target};
 
 /// A cheap handle to an executor: use it from any arbiter.
@@ -47,27 +50,24 @@ pub struct ExecutorHandle {
 }
 
 /// Limits and times of an executor; see [`Builder`] for what they mean.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) request_timeout: Duration,
-    pub(crate) heavy_timeout: Duration,
-    pub(crate) max_requests: usize,
+#[derive(Clone)]
+struct Config {
+    request_timeout: Duration,
+    heavy_timeout: Duration,
+    budget: Budget,
+    client: ClientOf,
 }
+
+/// Whom a request is counted for.
+type ClientOf = Arc<dyn Fn(&Request, &Channel) -> Client + Send + Sync>;
 
 /// What the actors of all arbiters share.
 struct Shared {
     id: u64,
     config: Config,
     registry: Registry,
-    /// Requests that are not answered.
-    in_flight: AtomicUsize,
-    closing: AtomicBool,
-    /// Told when the last request in flight is answered.
-    idle: Notify,
+    flights: Arc<Flights>,
     actors: Mutex<Vec<Addr<Executor>>>,
-    /// Counted since the closing began.
-    finished: AtomicUsize,
-    cancelled: AtomicUsize,
 }
 
 impl ExecutorHandle {
@@ -78,12 +78,8 @@ impl ExecutorHandle {
                 id: NEXT.fetch_add(1, Ordering::Relaxed),
                 config,
                 registry,
-                in_flight: AtomicUsize::new(0),
-                closing: AtomicBool::new(false),
-                idle: Notify::new(),
+                flights: Arc::default(),
                 actors: Mutex::new(Vec::new()),
-                finished: AtomicUsize::new(0),
-                cancelled: AtomicUsize::new(0),
             }),
         }
     }
@@ -104,6 +100,8 @@ impl ExecutorHandle {
     /// Gives a request to the executor of this arbiter.
     ///
     /// The future ends with the answer, or with [`Reply::Nothing`] for a function without result.
+    /// Called by a step, the request inherits the deadline of its flow. While the [`Budget`] is used
+    /// up the request is refused, or waits if the budget has a queue.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the request: that is how a transport tells that its client went
@@ -113,12 +111,38 @@ impl ExecutorHandle {
     /// Outside of an actix arbiter.
     pub async fn dispatch(&self, request: Request, channel: Channel) -> Reply {
         let rid = request.rid().cloned();
+        let response = match self.begin(request, channel).await {
+            Ok(answer) => match answer.await {
+                Ok(reply) => return reply,
+                Err(_) => Response::error(codes::INTERNAL_ERROR, None),
+            },
+            Err(refused) => refused.into_response(),
+        };
+        Reply::message(response.with_rid(rid.as_ref()))
+    }
+
+    /// The checks that come before the flow, in the order of FTN6, and its start.
+    async fn begin(
+        &self,
+        mut request: Request,
+        channel: Channel,
+    ) -> Result<oneshot::Receiver<Reply>, Refused> {
+        let Config { request_timeout, heavy_timeout, budget, client } = &self.shared.config;
+        let client = client(&request, &channel);
+        let (target, function, params, template) = self.shared.check(&mut request, &channel)?;
+        let flight = self.shared.flights.begin()?;
+        let limit = if target.function().heavy() { heavy_timeout } else { request_timeout };
+        let own = clock::now() + *limit;
+        let deadline = earliest(Some(own)).unwrap_or(own);
+        let admission = budget.admit(&client, admission::memory(&request));
+        let permit = flight.wait(admission, deadline).await?;
+        let (rid, forced) = (request.rid().cloned(), request.forcersp());
+        let span = observe::request_span(&function, rid.as_ref());
+        let info = RequestInfo::new(function, params, rid.clone(), channel);
         let (reply, answer) = oneshot::channel();
-        self.local().tell(Dispatch { request, channel, reply });
-        answer.await.unwrap_or_else(|_| {
-            let lost = Response::error(codes::INTERNAL_ERROR, None).with_rid(rid.as_ref());
-            Reply::message(lost)
-        })
+        let answers = Answering { target, rid, forced, reply, flight, permit, deadline, span };
+        self.local().tell(Begin { template, info, answers });
+        Ok(answer)
     }
 
     /// The largest message that any hosted function takes, in bytes.
@@ -137,7 +161,7 @@ impl ExecutorHandle {
     /// How many requests are not answered yet.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.shared.in_flight.load(Ordering::SeqCst)
+        self.shared.flights.count()
     }
 
     /// The actor of this arbiter.
@@ -151,7 +175,7 @@ impl ExecutorHandle {
             if let Some((_, actor)) = local.iter().find(|(executor, _)| *executor == id) {
                 return LocalExecutor(actor.clone());
             }
-            let actor = Executor::new(Arc::clone(&self.shared)).start();
+            let actor = Executor { live: Rc::default() }.start();
             self.shared.actors().push(actor.clone());
             local.push((id, actor.clone()));
             LocalExecutor(actor)
@@ -162,7 +186,7 @@ impl ExecutorHandle {
 impl fmt::Debug for ExecutorHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecutorHandle")
-            .field("config", &self.shared.config)
+            .field("budget", &self.shared.config.budget)
             .field("in_flight", &self.in_flight())
             .finish_non_exhaustive()
     }
@@ -171,7 +195,7 @@ impl fmt::Debug for ExecutorHandle {
 struct LocalExecutor(Addr<Executor>);
 
 impl LocalExecutor {
-    /// Admission is counted by the executor, whose mailbox on the same arbiter is emptied at once;
+    /// Admission is counted before, and the mailbox of an actor on the same arbiter is emptied at once;
     /// a dead actor drops the reply, which answers the request.
     #[expect(clippy::disallowed_methods, reason = "see above")]
     fn tell<M>(&self, message: M)
@@ -188,107 +212,6 @@ impl Shared {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request in, unless the executor is full or closing.
-    fn admit(self: &Arc<Self>) -> Result<Admitted, &'static str> {
-        // counted before `closing` is read, while `close` sets it before it reads the count: with
-        // sequential consistency one of the two sees the other
-        let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
-        let admitted = Admitted(Arc::clone(self));
-        if self.closing.load(Ordering::SeqCst) {
-            return Err("Executor is closing");
-        }
-        if before >= self.config.max_requests { Err("Too many requests") } else { Ok(admitted) }
-    }
-}
-
-/// A request that is counted in, until this is dropped.
-struct Admitted(Arc<Shared>);
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        if self.0.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.idle.notify_waiters();
-        }
-    }
-}
-
-/// The actor that serves the requests of one arbiter.
-pub struct Executor {
-    shared: Arc<Shared>,
-    /// The flows of this arbiter that wait.
-    live: Rc<Live>,
-}
-
-/// Gives a request to an [`Executor`]; a dropped receiver of `reply` cancels it.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct Dispatch {
-    request: Request,
-    channel: Channel,
-    reply: oneshot::Sender<Reply>,
-}
-
-/// Cancels all flows of an [`Executor`].
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
-struct CancelAll;
-
-impl Executor {
-    /// Starts to build an executor.
-    #[must_use = "a builder does nothing before it is built"]
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, live: Rc::default() }
-    }
-
-    /// The checks that come before the flow, in the order of FTN6, and its start.
-    fn begin(&self, dispatch: Dispatch) {
-        let Dispatch { mut request, channel, reply } = dispatch;
-        let accepted = self.check(&mut request, &channel);
-        let (target, function, params, template) = match accepted {
-            Ok(accepted) => accepted,
-            Err(refused) => {
-                let response = refused.into_response().with_rid(request.rid());
-                // nobody waits for it if this fails
-                let _ = reply.send(Reply::message(response));
-                return;
-            }
-        };
-        let admitted = match self.shared.admit() {
-            Ok(admitted) => admitted,
-            Err(why) => {
-                let refused = Response::error(codes::DEFENSE_REJECTED, Some(why));
-                let _ = reply.send(Reply::message(refused.with_rid(request.rid())));
-                return;
-            }
-        };
-        let config = &self.shared.config;
-        let heavy = target.function().heavy();
-        let limit = if heavy { config.heavy_timeout } else { config.request_timeout };
-        let span = observe::request_span(&function, request.rid());
-        let mut flow = template.flow();
-        flow.extend(RequestInfo::new(function, params, request.rid().cloned(), channel));
-        if observe::steps_enabled() {
-            flow.observe(observe::SpanObserver::new(span.clone()));
-        }
-        let owner = Answer {
-            target,
-            rid: request.rid().cloned(),
-            forced: request.forcersp(),
-            reply: Some(reply),
-            admitted,
-            deadline: clock::now() + limit,
-            live: Rc::clone(&self.live),
-            place: None,
-            span,
-        };
-        // the owner ends it
-        drop(host(flow, Box::new(owner)));
-    }
-
     fn check(
         &self,
         request: &mut Request,
@@ -300,7 +223,7 @@ impl Executor {
             return Err(Refused::new(codes::SECURITY_ERROR, text));
         }
         let function = request.function_name()?;
-        let target = self.shared.registry.resolve(&function)?;
+        let target = self.registry.resolve(&function)?;
         target.check_constraints(channel)?;
         let declared = target.function().params().len();
         let mut params = request.take_params(declared)?;
@@ -314,15 +237,50 @@ impl Executor {
     }
 }
 
+/// The actor that serves the requests of one arbiter.
+pub struct Executor {
+    /// The flows of this arbiter that wait.
+    live: Rc<Live>,
+}
+
+/// Has an [`Executor`] run the flow of a request; a dropped receiver of the reply cancels it.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Begin {
+    template: Template,
+    info: RequestInfo,
+    answers: Answering,
+}
+
+/// Cancels all flows of an [`Executor`].
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+struct CancelAll;
+
+impl Executor {
+    /// Starts to build an executor.
+    #[must_use = "a builder does nothing before it is built"]
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Actor for Executor {
     type Context = Context<Self>;
 }
 
-impl Handler<Dispatch> for Executor {
+impl Handler<Begin> for Executor {
     type Result = ();
 
-    fn handle(&mut self, dispatch: Dispatch, _: &mut Context<Self>) {
-        self.begin(dispatch);
+    fn handle(&mut self, Begin { template, info, answers }: Begin, _: &mut Context<Self>) {
+        let mut flow = template.flow();
+        flow.extend(info);
+        if observe::steps_enabled() {
+            flow.observe(observe::SpanObserver::new(answers.span.clone()));
+        }
+        let owner = Answer::new(answers, Rc::clone(&self.live));
+        // the owner ends it
+        drop(host(flow, Box::new(owner)));
     }
 }
 

@@ -1,0 +1,146 @@
+//! Counting requests in and out, and waiting for a place in the budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use asyncsteps::{Time, codes};
+use tokio::sync::Notify;
+
+use super::Refused;
+use crate::budget::{Admission, Permit};
+use crate::message::Request;
+use crate::wheel;
+
+/// What a request takes beside its parameters: flow, task and answer.
+const REQUEST_BYTES: usize = 2_048;
+
+/// How many times its size in JSON a message takes as values: short numbers in a list take fifteen
+/// times, long texts little more than once.
+const JSON_FACTOR: usize = 4;
+
+/// How much memory a request will take, about.
+pub(super) fn memory(request: &Request) -> usize {
+    REQUEST_BYTES + request.size().saturating_mul(JSON_FACTOR)
+}
+
+/// The requests of an executor that are not answered.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    count: AtomicUsize,
+    closing: AtomicBool,
+    cancelling: AtomicBool,
+    /// Told when no request is left, and when the cancelling begins.
+    changed: Notify,
+    /// Counted since the closing began.
+    finished: AtomicUsize,
+    cancelled: AtomicUsize,
+}
+
+/// A request that is counted in, until this is dropped.
+pub(super) struct Flight {
+    flights: Arc<Flights>,
+    /// It ended by itself.
+    finished: bool,
+}
+
+impl Flights {
+    /// Counts a request in, unless the executor is closing.
+    pub(super) fn begin(self: &Arc<Self>) -> Result<Flight, Refused> {
+        // counted before `closing` is read, while `close` sets it before it reads the count: with
+        // sequential consistency one of the two sees the other
+        self.count.fetch_add(1, Ordering::SeqCst);
+        if self.closing.load(Ordering::SeqCst) {
+            self.count_out();
+            return Err(closing());
+        }
+        Ok(Flight { flights: Arc::clone(self), finished: false })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Refuses the requests that wait for a place.
+    pub(super) fn cancel(&self) {
+        self.cancelling.store(true, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until no request is left.
+    pub(super) async fn idle(&self) {
+        self.until(|| self.count() == 0).await;
+    }
+
+    /// Requests that ended by themselves and requests that did not, since the closing began.
+    pub(super) fn ended(&self) -> (usize, usize) {
+        (self.finished.load(Ordering::SeqCst), self.cancelled.load(Ordering::SeqCst))
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if is_so() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn count_out(&self) {
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.changed.notify_waiters();
+        }
+    }
+}
+
+impl Flight {
+    /// Waits for a place in the budget, as long as the request has time and the executor is there.
+    pub(super) async fn wait(
+        &self,
+        admission: Admission,
+        deadline: Time,
+    ) -> Result<Permit, Refused> {
+        let admitted = if admission.is_queued() {
+            tokio::select! {
+                biased;
+                () = wheel::sleep_until(deadline) => {
+                    let why = "Too many requests: no place in time";
+                    return Err(Refused::new(codes::DEFENSE_REJECTED, why));
+                }
+                admitted = admission => admitted,
+                () = self.flights.until(|| self.flights.cancelling.load(Ordering::SeqCst)) => {
+                    return Err(closing());
+                }
+            }
+        } else {
+            admission.await
+        };
+        admitted.map_err(|error| {
+            Refused::new(codes::DEFENSE_REJECTED, error.info().unwrap_or_default())
+        })
+    }
+
+    /// The request ended by itself.
+    pub(super) fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let flights = &self.flights;
+        if flights.closing.load(Ordering::SeqCst) {
+            let counter = if self.finished { &flights.finished } else { &flights.cancelled };
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+        flights.count_out();
+    }
+}
+
+fn closing() -> Refused {
+    Refused::new(codes::DEFENSE_REJECTED, "Executor is closing")
+}
