@@ -1,4 +1,4 @@
-//! What an actor around a flow costs: a one-step flow with its reply, on one arbiter.
+//! What hosting a flow costs: a one-step flow with its reply, time limits, waiting flows.
 //!
 //! The baseline is what somebody would write by hand: a task on the same thread that sends one
 //! value through a channel. `Actor::start()` is actix's own way to have an actor per request.
@@ -6,17 +6,23 @@
 mod support;
 
 use std::cell::RefCell;
+use std::fs;
 use std::hint::black_box;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use actix::{Actor, ActorContext, Context};
 use actix_rt::SystemRunner;
-use asyncsteps::{Flow, Template};
-use asyncsteps_actors::flow::{spawn_flow, start_flow};
+use asyncsteps::{Completion, Flow, Template};
+use asyncsteps_actors::flow::{FlowHandle, spawn_flow, start_flow};
 use support::Bench;
 use tokio::sync::oneshot;
 
-/// How many waiting flows the memory figure is averaged over.
+/// How many waiting flows the heap figure is averaged over.
 const WAITING: u32 = 1_000;
+
+/// How many waiting flows a large server has.
+const MANY: u32 = 1_000_000;
 
 /// An actor that replies once and stops.
 struct Once(Option<oneshot::Sender<u32>>);
@@ -60,40 +66,116 @@ fn main() {
             }
         });
     });
-    bench.add("hosted flow, spawned", Some(bare), 1, "at most 1.5", |iterations| {
+    bench.add("hosted flow, spawned", Some(bare), 1, "at most 1.4", |iterations| {
         arbiter.block_on(async {
             for _ in 0..iterations {
-                black_box(spawn_flow::<u32>(template.flow()).await.is_ok());
+                black_box(spawn_flow::<u32>(&template).await.is_ok());
             }
         });
     });
-    bench.add("hosted flow, done in its first turn", Some(bare), 1, "", |iterations| {
+    let inline = "hosted flow, done in its first turn";
+    bench.add(inline, Some(bare), 1, "at most 0.6", |iterations| {
         arbiter.block_on(async {
             for _ in 0..iterations {
-                black_box(start_flow::<u32>(template.flow()).await.is_ok());
+                black_box(start_flow::<u32>(&template).await.is_ok());
             }
         });
+    });
+    let waits = bench.add("flow that waits once", None, 1, "", |iterations| {
+        arbiter.block_on(completed(iterations, None));
+    });
+    let limited = "the same with set_timeout";
+    bench.add(limited, Some(waits), 1, "baseline + 100 ns", |iterations| {
+        arbiter.block_on(completed(iterations, Some(Duration::from_secs(5))));
     });
     let heap = heap_of_waiting_flow(&arbiter);
     bench.count("waiting flow, two queued steps: heap", heap, "bytes", "at most 640");
+    if !std::env::args().any(|arg| arg == "--test") {
+        let (memory, resume) = many_waiting_flows(&arbiter);
+        bench.count("a million of them: resident memory", memory, "MB", "at most 800");
+        bench.count("a million of them: to resume each", resume, "ns", "at most 500");
+    }
     bench.finish();
 }
 
-/// Heap bytes of a flow that waits with two steps queued: actor, task, flow and handle.
+/// Flows, one after the other, that wait for a completion which comes when they are waiting.
+async fn completed(iterations: u32, limit: Option<Duration>) {
+    let slot: Rc<RefCell<Option<Completion>>> = Rc::default();
+    for _ in 0..iterations {
+        let waits = Rc::clone(&slot);
+        let mut flow = Flow::new();
+        flow.add(move |asi, ()| {
+            if let Some(limit) = limit {
+                asi.set_timeout(limit);
+            }
+            *waits.borrow_mut() = Some(asi.wait_external());
+        });
+        let handle = spawn_flow::<()>(flow);
+        tokio::task::yield_now().await;
+        if let Some(completion) = slot.take() {
+            black_box(completion.success(()).is_ok());
+        }
+        black_box(handle.await.is_ok());
+    }
+}
+
+/// A flow that waits with two steps queued, and what completes it.
+fn waiting(completions: &Rc<RefCell<Vec<Completion>>>) -> FlowHandle {
+    let completions = Rc::clone(completions);
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| completions.borrow_mut().push(asi.wait_external()));
+    flow.add(|_, ()| {});
+    flow.add(|_, ()| {});
+    start_flow(flow)
+}
+
+/// Heap bytes of a waiting flow: task, flow and handle.
 fn heap_of_waiting_flow(arbiter: &SystemRunner) -> f64 {
     let flows = RefCell::new(Vec::with_capacity(WAITING as usize));
+    let completions: Rc<RefCell<Vec<Completion>>> = Rc::default();
+    completions.borrow_mut().reserve(WAITING as usize);
     let info = allocation_counter::measure(|| {
         arbiter.block_on(async {
             for _ in 0..WAITING {
-                let mut flow = Flow::new();
-                flow.add(|asi, ()| drop(asi.wait_external()));
-                flow.add(|_, ()| {});
-                flow.add(|_, ()| {});
-                flows.borrow_mut().push(start_flow::<()>(flow));
+                flows.borrow_mut().push(waiting(&completions));
             }
             // each task is polled once
             tokio::task::yield_now().await;
         });
     });
     info.bytes_current as f64 / f64::from(WAITING)
+}
+
+/// Megabytes of resident memory that many waiting flows take, completions and handles included, and
+/// nanoseconds until each has run to its end after it was completed.
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+fn many_waiting_flows(arbiter: &SystemRunner) -> (f64, f64) {
+    let completions: Rc<RefCell<Vec<Completion>>> = Rc::default();
+    let before = resident_bytes();
+    let mut flows = Vec::with_capacity(MANY as usize);
+    arbiter.block_on(async {
+        for _ in 0..MANY {
+            flows.push(waiting(&completions));
+        }
+        tokio::task::yield_now().await;
+    });
+    let memory = resident_bytes() - before;
+    let start = Instant::now();
+    arbiter.block_on(async {
+        for completion in completions.borrow().iter() {
+            black_box(completion.success(()).is_ok());
+        }
+        for flow in flows {
+            black_box(flow.await.is_ok());
+        }
+    });
+    let each = start.elapsed().as_secs_f64() * 1e9 / f64::from(MANY);
+    (memory / 1e6, each)
+}
+
+/// Not a number where there is no `/proc`.
+fn resident_bytes() -> f64 {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
+    pages.map_or(f64::NAN, |pages| pages * 4096.0)
 }

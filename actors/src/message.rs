@@ -54,7 +54,6 @@ pub struct Request {
     obf: Option<Value>,
     forcersp: Option<bool>,
     unknown: Vec<(String, Value)>,
-    size: usize,
 }
 
 impl Request {
@@ -74,8 +73,7 @@ impl Request {
             let mut json = serde_json::Deserializer::from_str(text);
             fields.deserialize_into(&mut json).and_then(|()| json.end()).is_ok()
         });
-        let request = fields.into_request(read)?;
-        Ok(Self { size: bytes.len(), ..request })
+        fields.into_request(read)
     }
 
     /// A request that came in another form than a message, such as a URL (FTN5).
@@ -89,14 +87,7 @@ impl Request {
             obf: None,
             forcersp: None,
             unknown: Vec::new(),
-            size: 0,
         }
-    }
-
-    /// How many bytes the message had; 0 if there was none.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.size
     }
 
     /// The same with credentials (FTN8).
@@ -408,7 +399,7 @@ impl Fields {
             Some(_) => return Err(refuse("Invalid message: forcersp")),
         };
         let (sec, obf) = (present(self.sec), present(self.obf));
-        Ok(Request { f, p: self.p, rid, sec, obf, forcersp, unknown: self.unknown, size: 0 })
+        Ok(Request { f, p: self.p, rid, sec, obf, forcersp, unknown: self.unknown })
     }
 }
 

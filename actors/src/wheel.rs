@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::poll_fn;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -26,9 +27,24 @@ const MIN_GARBAGE: usize = 64;
 
 /// Wakes somebody on this arbiter at a point in time; disarmed when it is dropped.
 ///
-/// A timer that was never set costs nothing but its own eight bytes.
+/// A timer that was never set costs nothing but its own four bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Timer(Option<u32>);
+pub(crate) struct Timer(Option<TimerId>);
+
+/// The place of a timer in the wheel, counted from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TimerId(NonZeroU32);
+
+impl TimerId {
+    fn new(place: usize) -> Self {
+        // four thousand million timers do not fit into memory
+        Self(NonZeroU32::MIN.saturating_add(u32::try_from(place).unwrap_or(u32::MAX)))
+    }
+
+    fn place(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 impl Timer {
     /// Has `waker` woken at `at`, in place of what was set before; `None` disarms.
@@ -100,7 +116,7 @@ struct Wheel {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: Time,
-    timer: u32,
+    timer: TimerId,
     number: u32,
 }
 
@@ -131,15 +147,13 @@ impl Wheel {
         }
     }
 
-    fn add(&mut self) -> u32 {
-        let id = self.timers.insert(Armed { at: Time::ZERO, number: 0, waker: None });
-        // four thousand million timers do not fit into memory
-        u32::try_from(id).unwrap_or(u32::MAX)
+    fn add(&mut self) -> TimerId {
+        TimerId::new(self.timers.insert(Armed { at: Time::ZERO, number: 0, waker: None }))
     }
 
     /// Gives the waker that was set before.
-    fn arm(&mut self, id: u32, at: Time, waker: &Waker) -> (Option<Waker>, Driver) {
-        let Some(timer) = self.timers.get_mut(id as usize) else { return (None, Driver::InTime) };
+    fn arm(&mut self, id: TimerId, at: Time, waker: &Waker) -> (Option<Waker>, Driver) {
+        let Some(timer) = self.timers.get_mut(id.place()) else { return (None, Driver::InTime) };
         if let Some(before) = &mut timer.waker {
             if timer.at == at && self.until.is_some() {
                 before.clone_from(waker);
@@ -164,8 +178,8 @@ impl Wheel {
     }
 
     /// Gives the waker that was set before.
-    fn remove(&mut self, id: u32) -> Option<Waker> {
-        let waker = self.timers.try_remove(id as usize)?.waker?;
+    fn remove(&mut self, id: TimerId) -> Option<Waker> {
+        let waker = self.timers.try_remove(id.place())?.waker?;
         self.armed -= 1;
         self.clean();
         Some(waker)
@@ -192,7 +206,7 @@ impl Wheel {
                     break;
                 }
                 self.armed -= 1;
-                let timer = self.timers.get_mut(entry.timer as usize);
+                let timer = self.timers.get_mut(entry.timer.place());
                 expired.extend(timer.and_then(|timer| timer.waker.take()));
             }
             self.queue.pop();
@@ -203,7 +217,7 @@ impl Wheel {
 }
 
 fn counts(timers: &Slab<Armed>, entry: Entry) -> bool {
-    let timer = timers.get(entry.timer as usize);
+    let timer = timers.get(entry.timer.place());
     timer.is_some_and(|timer| timer.waker.is_some() && timer.number == entry.number)
 }
 
@@ -304,7 +318,7 @@ mod tests {
     #[test]
     fn garbage_stays_below_half_of_the_queue() {
         let mut wheel = Wheel::new();
-        let kept: Vec<u32> = (0..100).map(|_| wheel.add()).collect();
+        let kept: Vec<TimerId> = (0..100).map(|_| wheel.add()).collect();
         for (ms, id) in (1_000_000..).zip(&kept) {
             wheel.arm(*id, at(ms), Waker::noop());
         }

@@ -4,23 +4,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use asyncsteps::{Time, codes};
+use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
 use super::Refused;
 use crate::budget::{Admission, Permit};
-use crate::message::Request;
 use crate::wheel;
 
 /// What a request takes beside its parameters: flow, task and answer.
 const REQUEST_BYTES: usize = 2_048;
 
-/// How many times its size in JSON a message takes as values: short numbers in a list take fifteen
-/// times, long texts little more than once.
-const JSON_FACTOR: usize = 4;
+/// What a field of an object takes beside its name and value: its share of the tree, about.
+const FIELD_BYTES: usize = 48;
 
-/// How much memory a request will take, about.
-pub(super) fn memory(request: &Request) -> usize {
-    REQUEST_BYTES + request.size().saturating_mul(JSON_FACTOR)
+/// How much memory a request with these parameters takes, about.
+pub(super) fn memory(params: &Map<String, Value>) -> usize {
+    REQUEST_BYTES + fields(params)
+}
+
+fn fields(object: &Map<String, Value>) -> usize {
+    object.iter().map(|(name, value)| FIELD_BYTES + name.len() + weight(value)).sum()
+}
+
+fn weight(value: &Value) -> usize {
+    let inside = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(object) => fields(object),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size_of::<Value>() + inside
 }
 
 /// The requests of an executor that are not answered.

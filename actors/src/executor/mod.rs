@@ -134,7 +134,7 @@ impl ExecutorHandle {
         let limit = if target.function().heavy() { heavy_timeout } else { request_timeout };
         let own = clock::now() + *limit;
         let deadline = earliest(Some(own)).unwrap_or(own);
-        let admission = budget.admit(&client, admission::memory(&request));
+        let admission = budget.admit(&client, admission::memory(&params));
         let permit = flight.wait(admission, deadline).await?;
         let (rid, forced) = (request.rid().cloned(), request.forcersp());
         let span = observe::request_span(&function, rid.as_ref());

@@ -62,7 +62,7 @@ pub(crate) enum Hosted {
     Task(Rc<RefCell<Stage>>, JoinHandle<()>),
 }
 
-/// A flow that its task and its handle share; borrowed while the flow runs.
+/// A flow that its task and its handle share; borrowed while the flow runs or ends.
 #[expect(clippy::large_enum_variant, reason = "one allocation instead of two")]
 pub(crate) enum Stage {
     Running(Execution),
@@ -81,13 +81,14 @@ struct Task<O: Owner> {
 /// Runs the first turn of a flow here and now; makes it a task if it has to go on later.
 pub(crate) fn host<O: Owner>(flow: Flow, mut owner: O) -> Hosted {
     let mut execution = flow.execute();
-    match turn(&mut execution, &owner, Waker::noop()) {
-        Ok(Progress::Done(outcome)) => {
-            Hosted::Ended(finish(execution, &mut owner, End::Flow(outcome)))
-        }
-        Ok(Progress::Waiting | Progress::Ready) => spawn(execution, owner),
-        Err(end) => Hosted::Ended(finish(execution, &mut owner, end)),
-    }
+    let end = match turn(&mut execution, &owner, Waker::noop()) {
+        Ok(Progress::Done(outcome)) => End::Flow(outcome),
+        Ok(Progress::Waiting | Progress::Ready) => return spawn(execution, owner),
+        Err(end) => end,
+    };
+    let outcome = finish(&mut execution, &mut owner, end);
+    discard(|| drop(execution));
+    Hosted::Ended(outcome)
 }
 
 /// Makes a flow a task before its first turn.
@@ -132,7 +133,7 @@ fn turn<O: Owner>(execution: &mut Execution, owner: &O, waker: &Waker) -> Result
 }
 
 /// Cancels the flow unless it ended by itself, and tells the owner.
-fn finish<O: Owner>(mut execution: Execution, owner: &mut O, end: End) -> Option<Outcome> {
+fn finish<O: Owner>(execution: &mut Execution, owner: &mut O, end: End) -> Option<Outcome> {
     let span = owner.span().cloned();
     let _entered = span.as_ref().map(Span::enter);
     let _scope = deadline::enter(owner.deadline());
@@ -140,11 +141,13 @@ fn finish<O: Owner>(mut execution: Execution, owner: &mut O, end: End) -> Option
         let cancelled = catch_unwind(AssertUnwindSafe(|| execution.cancel()));
         cancelled.unwrap_or_else(|payload| let_go("a flow panicked when cancelled", payload));
     }
-    let outcome = owner.ended(&mut execution, end);
-    // destructors of what the flow owns
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(execution)));
+    owner.ended(execution, end)
+}
+
+/// Drops what a flow owned; its destructors are not ours.
+fn discard(drops: impl FnOnce()) {
+    let dropped = catch_unwind(AssertUnwindSafe(drops));
     dropped.unwrap_or_else(|payload| let_go("a flow panicked when dropped", payload));
-    outcome
 }
 
 #[cold]
@@ -199,10 +202,10 @@ impl<O: Owner> Task<O> {
         if !O::COUNTS {
             site::left(matches!(end, End::Flow(_)));
         }
-        let before = mem::replace(&mut *self.stage.borrow_mut(), Stage::Ended(None));
-        if let Stage::Running(execution) = before {
+        let mut stage = self.stage.borrow_mut();
+        if let Stage::Running(execution) = &mut *stage {
             let outcome = finish(execution, &mut self.owner, end);
-            *self.stage.borrow_mut() = Stage::Ended(outcome);
+            discard(|| *stage = Stage::Ended(outcome));
         }
     }
 }
