@@ -15,7 +15,7 @@ use asyncsteps::Time;
 use asyncsteps::tool::AsyncTool;
 use tokio::task::AbortHandle;
 
-use crate::clock;
+use crate::{clock, wheel};
 
 /// The event loop of the current arbiter, or of the current tokio `LocalSet`.
 ///
@@ -87,7 +87,7 @@ impl AsyncTool for ArbiterTool {
     fn deferred(&self, delay: Duration, task: impl FnOnce() + 'static) -> Handle {
         let at = clock::now() + delay;
         start(move |valid| async move {
-            tokio::time::sleep_until(clock::instant(at)).await;
+            wheel::sleep_until(at).await;
             valid.set(false);
             task();
         })

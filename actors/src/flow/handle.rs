@@ -56,6 +56,7 @@ enum State {
 struct Task {
     stage: Rc<RefCell<Stage>>,
     join: JoinHandle<()>,
+    /// It is not to be cancelled: it is over, or nobody has to wait for it.
     detached: bool,
     /// Made when the handle is first asked for it.
     address: OnceCell<Addr<FlowActor>>,
@@ -154,6 +155,7 @@ impl<A: Arguments> Future for FlowHandle<A> {
             State::Task(task) => {
                 // how the task ended is told by the flow's outcome
                 let _ = ready!(Pin::new(&mut task.join).poll(cx));
+                task.detached = true;
                 let stage = task.stage.replace(Stage::Ended(None));
                 self.state = State::Ended(None);
                 if let Stage::Ended(outcome) = stage { outcome } else { None }
