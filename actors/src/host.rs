@@ -348,3 +348,9 @@ impl<A: Arguments> Owner for Box<Remote<A>> {
         None
     }
 }
+
+const _: () = {
+    const fn any_thread<T: Send>() {}
+    any_thread::<Host>();
+    any_thread::<Submitted<String>>();
+};

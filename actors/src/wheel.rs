@@ -8,8 +8,10 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::poll_fn;
+use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use asyncsteps::Time;
@@ -29,7 +31,11 @@ const MIN_GARBAGE: usize = 64;
 ///
 /// A timer that was never set costs nothing but its own four bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Timer(Option<TimerId>);
+pub(crate) struct Timer {
+    id: Option<TimerId>,
+    /// It stays with the wheel of its thread.
+    local: PhantomData<Rc<()>>,
+}
 
 /// The place of a timer in the wheel, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +60,7 @@ impl Timer {
     pub(crate) fn set(&mut self, at: Option<Time>, waker: &Waker) {
         let Some(at) = at else { return self.disarm() };
         let (before, driver) = WHEEL.with_borrow_mut(|wheel| {
-            let id = *self.0.get_or_insert_with(|| wheel.add());
+            let id = *self.id.get_or_insert_with(|| wheel.add());
             wheel.arm(id, at, waker)
         });
         drop(before);
@@ -66,7 +72,7 @@ impl Timer {
     }
 
     fn disarm(&mut self) {
-        if let Some(id) = self.0.take() {
+        if let Some(id) = self.id.take() {
             // when the thread ends there may be no wheel any more
             let before = WHEEL.try_with(|wheel| wheel.borrow_mut().remove(id));
             drop(before);

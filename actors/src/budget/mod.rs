@@ -211,3 +211,10 @@ fn refused(why: Refusal) -> Error {
     };
     Error::with_info(codes::DEFENSE_REJECTED, why)
 }
+
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<Budget>();
+    any_thread::<Permit>();
+    any_thread::<Admission>();
+};

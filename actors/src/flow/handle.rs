@@ -214,3 +214,8 @@ impl Owner for Keeper {
         Some(end.into_outcome())
     }
 }
+
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<Canceller>();
+};
