@@ -8,7 +8,8 @@ use std::time::Duration;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
 use asyncsteps_actors::executor::{Channel, ChannelKind, Executor, ExecutorHandle, Reply};
 use asyncsteps_actors::message::Request;
-use asyncsteps_support::client::message;
+use asyncsteps_support::client::{Connection, message, post};
+use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -193,4 +194,23 @@ async fn closing_serves_who_waits_within_the_grace_and_then_refuses_it() {
     }
     let lost = json!({ "e": "InternalError", "edesc": "Executor is closing" });
     assert_eq!(answers, [json!({ "r": { "n": 1 } }), lost, refused("Executor is closing")]);
+}
+
+#[test]
+fn connections_of_one_machine_are_one_client() {
+    let budget = Budget::new(Limits { concurrent: 1, queued: 10, ..Limits::default() });
+    let (mut jobs, builder) = Jobs::add(Executor::builder().budget(budget.clone()));
+    let host = Host::start(1, || builder.build().expect("a right configuration"));
+    let mut clients = [(); 3].map(|()| Connection::open(host.address));
+    for client in &mut clients {
+        client.send(&post(&message("test.jobs:1.0:wait", &json!({}))));
+    }
+    host.wait_for_in_flight(3);
+    assert_eq!((budget.usage().queued, budget.usage().clients), (2, 1));
+    for _ in &clients {
+        jobs.wait_for_start().finish();
+    }
+    for client in &mut clients {
+        assert_eq!(client.receive().json(), json!({ "r": { "n": 0 } }));
+    }
 }
