@@ -199,14 +199,15 @@ async fn closing_serves_who_waits_within_the_grace_and_then_refuses_it() {
 #[test]
 fn connections_of_one_machine_are_one_client() {
     let budget = Budget::new(Limits { concurrent: 1, queued: 10, ..Limits::default() });
-    let (mut jobs, builder) = Jobs::add(Executor::builder().budget(budget.clone()));
+    let (mut jobs, builder) = Jobs::add(Executor::builder().budget(budget));
     let host = Host::start(1, || builder.build().expect("a right configuration"));
     let mut clients = [(); 3].map(|()| Connection::open(host.address));
     for client in &mut clients {
         client.send(&post(&message("test.jobs:1.0:wait", &json!({}))));
     }
     host.wait_for_in_flight(3);
-    assert_eq!((budget.usage().queued, budget.usage().clients), (2, 1));
+    let usage = host.executor.usage();
+    assert_eq!((usage.queued, usage.clients), (2, 1));
     for _ in &clients {
         jobs.wait_for_start().finish();
     }

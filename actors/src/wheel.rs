@@ -3,12 +3,16 @@
 //! Most time limits never expire, so arming and disarming are what has to be cheap. A timer that is
 //! disarmed stays in the queue as garbage, until its time comes or most of the queue is garbage, and
 //! the task that sleeps until the earliest entry is only told of an earlier one.
+//!
+//! The queue belongs to the thread, and its task to the event loop that first set a timer: a thread
+//! has one event loop at a time.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::mem;
 use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -162,8 +166,8 @@ impl Wheel {
         let Some(timer) = self.timers.get_mut(id.place()) else { return (None, Driver::InTime) };
         if let Some(before) = &mut timer.waker {
             if timer.at == at && self.until.is_some() {
-                before.clone_from(waker);
-                return (None, Driver::InTime);
+                let other = !before.will_wake(waker);
+                return (other.then(|| mem::replace(before, waker.clone())), Driver::InTime);
             }
         } else {
             self.armed += 1;

@@ -23,7 +23,7 @@ use asyncsteps::{Template, codes};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::budget::{Budget, Client};
+use crate::budget::{Budget, Client, Usage};
 use crate::clock;
 use crate::flow::{earliest, host};
 use crate::iface::{Definition, FunctionName};
@@ -162,6 +162,12 @@ impl ExecutorHandle {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.shared.flights.count()
+    }
+
+    /// How the budget is used, by all executors that share it.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.shared.config.budget.usage()
     }
 
     /// The actor of this arbiter.

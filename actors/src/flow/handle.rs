@@ -20,7 +20,7 @@ use crate::clock;
 ///
 /// The first turn runs before this returns; a flow that completes in it costs no task. The handle is
 /// a future with the typed result. Started by a step of another flow, it inherits that flow's
-/// deadline.
+/// deadline; what is to outlive that flow is started from a task of its own.
 ///
 /// # Panics
 /// Outside of an actix arbiter or a tokio `LocalSet`, if the flow has to wait.
