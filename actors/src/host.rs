@@ -103,9 +103,7 @@ impl Host {
             None => Submitted::refused(gone()),
         }
     }
-}
 
-impl Host {
     /// Starts a flow on one of the [`arbiters`](Self::arbiters), by its place there.
     ///
     /// A place that does not exist refuses the flow, as an arbiter that is gone does.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix::Arbiter;
-use asyncsteps::{Completion, Flow, codes};
+use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::flow::{Cancel, FlowHandle, Inspect, spawn_flow, start_flow};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -212,6 +212,55 @@ async fn a_launched_flow_runs_on_its_own() {
     });
     assert!(start_flow::<()>(flow).await.is_err());
     told.await.expect("the child runs to its end");
+}
+
+#[actix::test]
+async fn a_flow_can_launch_its_successor_for_ever() {
+    fn nth(flow: &mut Flow, left: u32, tell: oneshot::Sender<()>) {
+        flow.add(move |asi, ()| match left {
+            // the test may have failed meanwhile
+            0 => drop(tell.send(())),
+            _ => {
+                let mut next = asi.new_instance();
+                nth(&mut next, left - 1, tell);
+                asi.launch(next);
+            }
+        });
+    }
+    let (tell, told) = oneshot::channel();
+    let mut flow = Flow::new();
+    nth(&mut flow, 20_000, tell);
+    start_flow::<()>(flow).await.expect("it launches the next one");
+    told.await.expect("the last one tells");
+}
+
+#[actix::test]
+async fn a_handle_says_where_its_flow_is_until_it_is_over() {
+    let slot = Rc::default();
+    let handle: FlowHandle = start_flow(waiting(&slot));
+    let names = |stack: asyncsteps_actors::flow::Stack| -> Vec<_> {
+        stack.steps.iter().map(|place| place.name()).collect()
+    };
+    assert_eq!(names(handle.stack()), [Some("wait")]);
+    let completion = slot.borrow_mut().take().expect("the flow waits");
+    completion.success(()).expect("it waits");
+    let address = handle.address();
+    handle.await.expect("it succeeds");
+    let over = address.send(Inspect).await.expect("the actor outlives its flow");
+    assert!(names(over).is_empty());
+    address.send(Cancel).await.expect("which does nothing");
+}
+
+#[actix::test]
+async fn a_template_is_started_with_the_arguments_of_its_first_step() {
+    let divide = Template::build(|asi| {
+        asi.add(|asi, (a, b): (i32, i32)| asi.success(a / b));
+    });
+    assert_eq!(start_flow::<i32>((&divide, (42, 6))).await.expect("it succeeds"), 7);
+    let error = spawn_flow::<i32>((&divide, (1, 0))).await.expect_err("it panics");
+    assert!(error.panic_message().is_some());
+    let error = start_flow::<i32>(&divide).await.expect_err("there are none");
+    assert_eq!(error.code(), codes::INTERNAL_ERROR);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Time, codes};
 use tokio::task::JoinHandle;
 use tracing::Span;
 
-use super::{deadline, site, start_flow};
+use super::{deadline, site, spawn_flow};
 use crate::clock;
 use crate::wheel::Timer;
 
@@ -123,7 +123,8 @@ fn turn<O: Owner>(execution: &mut Execution, owner: &O, waker: &Waker) -> Result
         tracing::error!(panic = error.panic_message(), place, "a step panicked");
     }
     for flow in execution.take_launched() {
-        start_flow::<()>(flow).detach();
+        // not here and now: a flow may launch its successor for ever
+        spawn_flow::<()>(flow).detach();
     }
     progress.map_err(|payload| {
         let_go("a flow panicked outside of its callbacks", payload);
