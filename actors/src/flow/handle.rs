@@ -107,8 +107,7 @@ impl<A> FlowHandle<A> {
     pub fn is_valid(&self) -> bool {
         match &self.state {
             State::Ended(_) => false,
-            // borrowed by the flow itself while it runs
-            State::Task(task) => !matches!(task.stage.try_borrow().as_deref(), Ok(Stage::Ended(_))),
+            State::Task(task) => !task.is_over(),
         }
     }
 
@@ -153,8 +152,10 @@ impl<A: Arguments> Future for FlowHandle<A> {
         let outcome = match &mut self.state {
             State::Ended(outcome) => outcome.take(),
             State::Task(task) => {
-                // how the task ended is told by the flow's outcome
-                let _ = ready!(Pin::new(&mut task.join).poll(cx));
+                if !task.is_over() {
+                    // how the task ended is told by the flow's outcome
+                    let _ = ready!(Pin::new(&mut task.join).poll(cx));
+                }
                 task.detached = true;
                 let stage = task.stage.replace(Stage::Ended(None));
                 self.state = State::Ended(None);
@@ -162,6 +163,13 @@ impl<A: Arguments> Future for FlowHandle<A> {
             }
         };
         Poll::Ready(outcome.unwrap_or(Outcome::Cancelled).into_result())
+    }
+}
+
+impl Task {
+    fn is_over(&self) -> bool {
+        // borrowed by the flow itself while it runs
+        matches!(self.stage.try_borrow().as_deref(), Ok(Stage::Ended(_)))
     }
 }
 
