@@ -1,8 +1,9 @@
 //! AsyncSteps flows, locks and the FutoIn Executor on actix actors.
 //!
-//! What `asyncsteps` computes runs here: a flow on the arbiter that started it, in an actor of its
-//! own once it has to wait; locks as actors that flows of all arbiters share; and an Executor that
-//! runs the template of a function for each request.
+//! What `asyncsteps` computes runs here: a flow on the arbiter that started it, in a task of its own
+//! once it has to wait, and with an actor that stands for it once somebody asks for its address;
+//! locks as actors that flows of all arbiters share; and an Executor that runs the template of a
+//! function for each request.
 //!
 //! ```
 //! use asyncsteps::Template;

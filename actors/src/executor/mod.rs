@@ -1,7 +1,7 @@
 //! The Executor (FTN6): takes requests, checks them, runs the flow of the function, answers.
 //!
 //! There is one [`Executor`] actor per arbiter; all share one registry of interfaces. A request
-//! runs on the arbiter that accepted it, and its flow in an actor of its own.
+//! runs on the arbiter that accepted it, and its flow in a task of its own if it has to wait.
 
 mod admission;
 mod answer;
