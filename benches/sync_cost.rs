@@ -9,15 +9,17 @@
 //! - Across two arbiters: one owner on each of two threads, and a section that ends when the other
 //!   one wants the lock. So every lock is handed from one thread to the other.
 //! - Entry: one more entry into a period that has room for it.
-//! - Limiter: an empty step in a limiter with room, beside an empty tower service with a concurrency
-//!   limit, a rate limit and a timeout; the flow's step has a timeout, too.
+//! - Limiter: a step with a timeout in a limiter with room, beside a tower service with a concurrency
+//!   limit and a rate limit around a timeout.
 //! - Deadlock detection: the contended workload with it on, beside off; once as it is, and once with
 //!   owners that have another lock already, whose waits have to be watched.
 
 mod support;
 
+use std::future::poll_fn;
 use std::hint::black_box;
 use std::num::NonZeroU32;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -232,34 +234,47 @@ impl Pair {
     }
 }
 
-/// Counts those who want the lock or have it.
+/// Counts those who stand in the queue or have the lock.
 #[derive(Clone, Default)]
 struct Contest(Arc<(AtomicUsize, Notify)>);
 
 impl Contest {
-    fn want(&self) {
+    /// Locks; from the moment when that has to wait, the other one may leave.
+    async fn lock<L: Future>(&self, lock: L) -> L::Output {
+        let (mut lock, mut counted) = (pin!(lock), false);
+        poll_fn(|cx| {
+            let polled = lock.as_mut().poll(cx);
+            if !std::mem::replace(&mut counted, true) {
+                self.add(1);
+            }
+            polled
+        })
+        .await
+    }
+
+    fn add(&self, more: usize) {
         let (count, both) = &*self.0;
-        if count.fetch_add(1, Ordering::SeqCst) == 1 {
+        if count.fetch_add(more, Ordering::SeqCst) + more >= 2 {
             both.notify_one();
         }
     }
 
-    /// Stays inside until the other one wants the lock, too.
+    /// Stays inside until the other one waits, then counts as gone.
     async fn stay(&self) {
         let (count, both) = &*self.0;
         while count.load(Ordering::SeqCst) < 2 {
             both.notified().await;
         }
-    }
-
-    fn leave(&self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        count.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// From now on the other one has nobody to wait for.
     fn end(&self) {
-        self.0.0.fetch_add(2, Ordering::SeqCst);
-        self.0.1.notify_one();
+        self.add(2);
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst) >= 2
     }
 }
 
@@ -268,15 +283,14 @@ const HANDOVERS: u32 = 100;
 
 fn across<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     let pair = arbiter.block_on(async { Arc::new(Pair([Arbiter::new(), Arbiter::new()])) });
+    let items = 2 * HANDOVERS;
     let (threads, lock) = (Arc::clone(&pair), Arc::new(tokio::sync::Mutex::new(())));
-    let base = bench.add("two arbiters: tokio Mutex", None, 2 * HANDOVERS, "", move |iterations| {
+    let base = bench.add("two arbiters: tokio Mutex", None, items, "", move |iterations| {
         let lock = Arc::clone(&lock);
         threads.run(arbiter, move |contest| async move {
             for _ in 0..iterations * HANDOVERS {
-                contest.want();
-                let guard = lock.lock().await;
+                let guard = contest.lock(lock.lock()).await;
                 contest.stay().await;
-                contest.leave();
                 drop(guard);
             }
             contest.end();
@@ -286,16 +300,14 @@ fn across<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     bench.add(
         "two arbiters: Mutex in tasks",
         Some(base),
-        2 * HANDOVERS,
+        items,
         "at most 1.5",
         move |iterations| {
             let mutex = mutex.clone();
             threads.run(arbiter, move |contest| async move {
                 for _ in 0..iterations * HANDOVERS {
-                    contest.want();
-                    let guard = mutex.lock().await;
+                    let guard = contest.lock(mutex.lock()).await;
                     contest.stay().await;
-                    contest.leave();
                     drop(guard);
                 }
                 contest.end();
@@ -306,28 +318,24 @@ fn across<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     bench.add(
         "two arbiters: Mutex in flows",
         Some(base),
-        2 * HANDOVERS,
+        items,
         "at most 1.5",
         move |iterations| {
             let mutex = mutex.clone();
             threads.run(arbiter, move |contest| async move {
-                let mut flow = Flow::new();
-                let end = contest.clone();
-                flow.add(move |asi, ()| {
-                    asi.repeat((iterations * HANDOVERS) as usize, move |asi, _| {
-                        contest.want();
-                        let contest = contest.clone();
-                        asi.sync(&mutex, move |asi, ()| {
-                            asi.await_(async move {
-                                contest.stay().await;
-                                contest.leave();
-                                Ok::<_, Error>(())
-                            });
-                        });
+                let over = contest.clone();
+                let count = iterations * HANDOVERS;
+                let flow = visits(&mutex.clone(), count, move |asi| {
+                    let (mutex, contest) = (mutex.clone(), contest.clone());
+                    asi.await_(async move {
+                        while mutex.load().queued == 0 && !contest.is_over() {
+                            tokio::task::yield_now().await;
+                        }
+                        Ok::<_, Error>(())
                     });
                 });
                 start_flow::<()>(flow).await.expect("it ends");
-                end.end();
+                over.end();
             });
         },
     );
@@ -364,9 +372,9 @@ fn limiters<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     let second = Duration::from_secs(1);
     let mut service = arbiter.block_on(async {
         ServiceBuilder::new()
-            .timeout(LIMIT)
             .concurrency_limit(10)
             .rate_limit(u64::from(PLENTY), second)
+            .timeout(LIMIT)
             .service_fn(|()| async { Ok::<_, std::convert::Infallible>(black_box(1)) })
     });
     let base = bench.add("limiter: tower", None, 1, "", move |iterations| {
@@ -384,16 +392,29 @@ fn limiters<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
         ..limiter::Options::default()
     };
     let limiter = arbiter.block_on(async { Limiter::start(options) });
-    bench.add("limiter: Limiter in a flow", Some(base), 1, "at most 1.5", move |iterations| {
-        let limiter = limiter.clone();
-        let mut flow = Flow::new();
-        flow.add(move |asi, ()| {
-            asi.repeat(iterations as usize, move |asi, _| {
-                asi.set_timeout(LIMIT);
-                asi.sync(&limiter, |asi, ()| asi.success(black_box(1)));
+    let step = |asi: &mut AsyncSteps| {
+        asi.set_timeout(LIMIT);
+        asi.success(black_box(1))
+    };
+    let template = Template::build(|asi| {
+        for _ in 0..STEPS {
+            asi.sync(&limiter, move |asi, ()| step(asi));
+        }
+    });
+    bench.add(
+        "limiter: Limiter in a template",
+        Some(base),
+        STEPS,
+        "at most 1.5",
+        move |iterations| {
+            (0..iterations).for_each(|_| {
+                arbiter
+                    .block_on(async { start_flow::<i32>(template.flow()).await.expect("it ends") });
             });
-        });
-        run(arbiter, flow);
+        },
+    );
+    bench.add("limiter: Limiter in a flow", Some(base), 1, "at most 1.5", move |iterations| {
+        run(arbiter, visits(&limiter, iterations, move |asi| drop(step(asi))));
     });
 }
 

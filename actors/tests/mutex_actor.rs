@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use actix::{Actor, Arbiter};
@@ -278,4 +279,43 @@ fn locks_of_an_arbiter_that_ends_come_free() {
         flow.sync(&mutex, |asi, ()| asi.success(1));
         assert_eq!(start_flow::<i32>(flow).await.expect("the lock is free"), 1);
     });
+}
+
+#[test]
+fn owners_on_several_threads_are_never_inside_together_and_leave_nothing() {
+    const VISITS: usize = 20_000;
+    let mutex = Mutex::new(Options::default());
+    let (inside, visits) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (mutex, inside, visits) = (&mutex, &inside, &visits);
+            scope.spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                runtime.expect("a runtime").block_on(async {
+                    for visit in 0..VISITS {
+                        // some wait, and some go away if they would have to
+                        let guard = match (visit + number) % 3 {
+                            0 => Some(mutex.lock().await.expect("no limit")),
+                            1 => mutex.try_lock(),
+                            _ => {
+                                let mut lock = Box::pin(mutex.lock());
+                                let noop = &mut Context::from_waker(Waker::noop());
+                                match lock.as_mut().poll(noop) {
+                                    Poll::Ready(guard) => Some(guard.expect("no limit")),
+                                    Poll::Pending => None,
+                                }
+                            }
+                        };
+                        if guard.is_some() {
+                            visits.fetch_add(1, Ordering::Relaxed);
+                            assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                            inside.fetch_sub(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            });
+        }
+    });
+    assert!(visits.into_inner() > 4 * VISITS / 3);
+    assert_eq!(mutex.load(), Load::NONE);
 }

@@ -97,32 +97,38 @@ pub struct Waiting {
     pub key: Arc<str>,
 }
 
-impl Waiting {
-    fn who(&self) -> impl fmt::Display {
-        let Identity { flow, branch } = self.identity;
-        fmt::from_fn(move |f| match branch {
-            0 => write!(f, "flow {flow}"),
-            branch => write!(f, "flow {flow} branch {branch}"),
-        })
-    }
+/// Who waits.
+struct Who(Identity);
 
-    fn what(&self) -> impl fmt::Display {
-        fmt::from_fn(|f| {
-            f.write_str("mutex")?;
-            if !self.mutex.is_empty() {
-                write!(f, " `{}`", self.mutex)?;
-            }
-            if !self.key.is_empty() {
-                write!(f, " key {:?}", self.key)?;
-            }
-            write!(f, " ({})", self.place)
-        })
+/// What for.
+struct What<'a>(&'a Waiting);
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flow {}", self.0.flow)?;
+        if self.0.branch > 0 {
+            write!(f, " branch {}", self.0.branch)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for What<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("mutex")?;
+        if !self.0.mutex.is_empty() {
+            write!(f, " `{}`", self.0.mutex)?;
+        }
+        if !self.0.key.is_empty() {
+            write!(f, " key {:?}", self.0.key)?;
+        }
+        write!(f, " ({})", self.0.place)
     }
 }
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} waits for {}", self.who(), self.what())
+        write!(f, "{} waits for {}", Who(self.identity), What(self))
     }
 }
 
@@ -131,9 +137,9 @@ impl fmt::Display for Deadlock {
         let [first, others @ ..] = &*self.waits else { return f.write_str("deadlock") };
         write!(f, "deadlock: {first}, ")?;
         for wait in others {
-            write!(f, "held by {} that waits for {}, ", wait.who(), wait.what())?;
+            write!(f, "held by {} that waits for {}, ", Who(wait.identity), What(wait))?;
         }
-        write!(f, "held by {}", first.who())
+        write!(f, "held by {}", Who(first.identity))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the objects have in common: who owns a lock, and how a waiting one is told.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -15,7 +16,27 @@ pub(super) enum Owner {
     Call(u64),
 }
 
+/// Tells the number of a call from that of a branch.
+const CALL: u64 = 1 << 63;
+
 impl Owner {
+    /// The owner as one number, neither 0 nor the greatest; `None` for the few that do not fit.
+    pub(super) fn to_bits(self) -> Option<u64> {
+        match self {
+            Self::Branch(identity) => identity.to_bits().map(NonZeroU64::get),
+            Self::Call(number) => (number < CALL >> 1).then_some(CALL | number),
+        }
+    }
+
+    /// The owner that gave this number; `None` if none did.
+    pub(super) fn from_bits(bits: u64) -> Option<Self> {
+        if bits & CALL == 0 {
+            return NonZeroU64::new(bits).and_then(Identity::from_bits).map(Self::Branch);
+        }
+        let number = bits & !CALL;
+        (number < CALL >> 1).then_some(Self::Call(number))
+    }
+
     /// An owner that nobody was before.
     pub(super) fn call() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);

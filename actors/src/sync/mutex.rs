@@ -5,7 +5,8 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex as Guarded};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as Guarded, MutexGuard};
 use std::task::{Context, Poll};
 
 use asyncsteps::sync::mutex::{Lock as Answer, Options, Queue, Ticket};
@@ -38,7 +39,12 @@ const QUEUE_LIMIT: &str = "Mutex queue limit";
 pub struct Mutex(Arc<Cell>);
 
 /// The mutex of one key.
+///
+/// While one owner comes and goes alone, only `sole` changes; as soon as a second one comes, or the
+/// same one again, `queue` has the accounting, until nobody is inside or waits.
 struct Cell {
+    /// [`FREE`], the only owner inside, or [`QUEUE`].
+    sole: AtomicU64,
     queue: Guarded<Queue<Waiter, Owner>>,
     key: Arc<str>,
     kind: Arc<Kind>,
@@ -49,6 +55,18 @@ struct Kind {
     name: &'static str,
     options: Options,
     keys: Keys<Cell>,
+}
+
+/// Nobody is inside or waits.
+const FREE: u64 = 0;
+
+/// The queue has the accounting.
+const QUEUE: u64 = u64::MAX;
+
+/// The accounting of a mutex, locked.
+struct Accounting<'a> {
+    queue: MutexGuard<'a, Queue<Waiter, Owner>>,
+    sole: &'a AtomicU64,
 }
 
 struct Waiter {
@@ -105,7 +123,8 @@ impl Mutex {
     #[must_use]
     pub fn load(&self) -> Load {
         self.0.kind.keys.all().iter().fold(Load::NONE, |load, cell| {
-            let queue = guarded(&cell.queue);
+            let accounting = cell.accounting();
+            let queue = &accounting.queue;
             let (holders, queued) = (queue.holders(), queue.queued());
             load.with(holders + queued > 0, holders, queued)
         })
@@ -115,10 +134,55 @@ impl Mutex {
 impl Kind {
     fn key(kind: &Arc<Self>, key: &str) -> Arc<Cell> {
         kind.keys.get(key, |key| Cell {
+            sole: AtomicU64::new(FREE),
             queue: Guarded::new(Queue::new(kind.options)),
             key,
             kind: Arc::clone(kind),
         })
+    }
+}
+
+impl Cell {
+    /// Enters if that needs no waiting.
+    fn enter(&self, owner: Owner) -> bool {
+        self.enter_alone(owner) || self.accounting().queue.enter(owner)
+    }
+
+    fn enter_alone(&self, owner: Owner) -> bool {
+        self.sole.load(Ordering::Relaxed) == FREE
+            && owner.to_bits().is_some_and(|bits| self.sole_becomes(FREE, bits))
+    }
+
+    /// Leaves if nobody else came meanwhile.
+    fn leave_alone(&self, owner: Owner) -> bool {
+        owner.to_bits().is_some_and(|bits| {
+            self.sole.load(Ordering::Relaxed) == bits && self.sole_becomes(bits, FREE)
+        })
+    }
+
+    fn sole_becomes(&self, from: u64, to: u64) -> bool {
+        self.sole.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives the accounting to the queue, and locks it.
+    fn accounting(&self) -> Accounting<'_> {
+        let mut queue = guarded(&self.queue);
+        // while it is locked, only this thread takes the accounting back
+        if self.sole.load(Ordering::Relaxed) != QUEUE
+            && let Some(owner) = Owner::from_bits(self.sole.swap(QUEUE, Ordering::AcqRel))
+        {
+            let entered = queue.enter(owner);
+            debug_assert!(entered, "the queue was empty");
+        }
+        Accounting { queue, sole: &self.sole }
+    }
+}
+
+impl Drop for Accounting<'_> {
+    fn drop(&mut self) {
+        if self.queue.holders() + self.queue.queued() == 0 {
+            self.sole.store(FREE, Ordering::Release);
+        }
     }
 }
 
@@ -130,13 +194,12 @@ impl Drop for Cell {
 
 impl fmt::Debug for Mutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cell { queue, key, kind } = &*self.0;
-        let queue = guarded(queue);
+        let accounting = self.0.accounting();
         f.debug_struct("Mutex")
-            .field("name", &kind.name)
-            .field("key", key)
-            .field("holders", &queue.holders())
-            .field("queued", &queue.queued())
+            .field("name", &self.0.kind.name)
+            .field("key", &self.0.key)
+            .field("holders", &accounting.queue.holders())
+            .field("queued", &accounting.queue.queued())
             .finish()
     }
 }
@@ -171,7 +234,7 @@ fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
     let watched = if deadlock::is_enabled() { watched(asi, guard) } else { None };
     let step = asi.wait_external();
     let Guard { cell, owner, .. } = &asi[guard];
-    let answer = guarded(&cell.queue).lock(*owner, || Waiter {
+    let answer = cell.accounting().queue.lock(*owner, || Waiter {
         grant: Grant::Step(step),
         watch: watched.as_ref().map(Wait::watch),
     });
@@ -205,12 +268,11 @@ fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>) -> Option<Arc<Wait>> {
 
 impl Contended for Cell {
     fn holders(&self) -> Option<Holders> {
-        let queue = guarded(&self.queue);
         let of_branch = |owner| match owner {
             Owner::Branch(identity) => Some(identity),
             Owner::Call(_) => None,
         };
-        queue.inside().map(of_branch).collect()
+        self.accounting().queue.inside().map(of_branch).collect()
     }
 
     fn name(&self) -> &'static str {
@@ -240,7 +302,7 @@ enum Held {
 impl Guard {
     /// Enters if that needs no waiting.
     fn enter(&mut self) -> bool {
-        let entered = guarded(&self.cell.queue).enter(self.owner);
+        let entered = self.cell.enter(self.owner);
         if entered {
             self.held = Held::Inside;
         }
@@ -253,9 +315,11 @@ impl Drop for Guard {
         let ticket = match self.held {
             Held::Nothing => return,
             Held::Place(ticket) => Some(ticket),
+            Held::Inside if self.cell.leave_alone(self.owner) => return,
             Held::Inside => None,
         };
-        let mut queue = guarded(&self.cell.queue);
+        let mut accounting = self.cell.accounting();
+        let queue = &mut accounting.queue;
         let mut given_up = ticket.and_then(|ticket| queue.take(ticket));
         let mut next = match given_up {
             None => queue.unlock(self.owner).map(|(_, waiter)| waiter),
@@ -264,7 +328,7 @@ impl Drop for Guard {
         for waiter in [&mut given_up, &mut next].into_iter().flatten() {
             waiter.watch = None;
         }
-        drop(queue);
+        drop(accounting);
         if let Some(waiter) = next {
             waiter.grant.enter();
         }
@@ -318,7 +382,7 @@ impl Guard {
     /// Joins the queue; says whether that was not needed.
     fn ask(&mut self, cx: &Context<'_>) -> Result<bool, Error> {
         let waiter = Waiter { grant: Grant::Task(cx.waker().clone()), watch: None };
-        let answer = guarded(&self.cell.queue).lock(self.owner, || waiter);
+        let answer = self.cell.accounting().queue.lock(self.owner, || waiter);
         self.held = match answer {
             Answer::Entered => Held::Inside,
             Answer::Queued(ticket) => Held::Place(ticket),
@@ -330,14 +394,14 @@ impl Guard {
     /// Says whether the place has come to its turn; if not, `cx` is woken when it has.
     fn has_turn(&mut self, ticket: Ticket, cx: &Context<'_>) -> bool {
         let waker = cx.waker().clone();
-        let mut queue = guarded(&self.cell.queue);
-        let Some(waiter) = queue.tell_mut(ticket) else {
-            drop(queue);
+        let mut accounting = self.cell.accounting();
+        let Some(waiter) = accounting.queue.tell_mut(ticket) else {
+            drop(accounting);
             self.held = Held::Inside;
             return true;
         };
         let before = std::mem::replace(&mut waiter.grant, Grant::Task(waker));
-        drop(queue);
+        drop(accounting);
         drop(before);
         false
     }

@@ -1,8 +1,10 @@
 //! What is around the running step, in its branch and in the branches around it: for objects that
 //! must know what a wait would hold up (FTN12 §1.11.4, §1.11.5).
 
-use super::AsyncSteps;
+use std::num::NonZeroU64;
+
 use super::level::Frame;
+use super::{AsyncSteps, FlowId, Identity};
 use crate::place::Place;
 
 impl AsyncSteps {
@@ -38,5 +40,53 @@ impl AsyncSteps {
     fn frames_around(&self) -> impl Iterator<Item = &Frame> {
         let strands = std::iter::once(&self.strand).chain(self.outer_strands());
         strands.flat_map(|strand| strand.open_frames().rev())
+    }
+}
+
+/// Bits of a branch in a packed identity: more branches than memory has room for.
+const BRANCH_BITS: u32 = 24;
+
+/// Bits of a packed identity: the highest one is left to the user.
+const BITS: u32 = 63;
+
+impl Identity {
+    /// The identity as one number below 2^63, for objects that keep who holds them in one word;
+    /// `None` for the few that do not fit: flows after the first 549 billion, and branches after the
+    /// first 16 million of a flow.
+    #[must_use]
+    pub fn to_bits(self) -> Option<NonZeroU64> {
+        let (flow, branch) = (self.flow.0.get(), u64::from(self.branch));
+        let fits = flow >> (BITS - BRANCH_BITS) == 0 && branch >> BRANCH_BITS == 0;
+        if fits { NonZeroU64::new(flow << BRANCH_BITS | branch) } else { None }
+    }
+
+    /// The identity that gave this number; `None` if none did.
+    #[must_use]
+    pub fn from_bits(bits: NonZeroU64) -> Option<Self> {
+        let flow = FlowId(NonZeroU64::new(bits.get() >> BRANCH_BITS)?);
+        let branch = u32::try_from(bits.get() & ((1 << BRANCH_BITS) - 1)).ok()?;
+        (bits.get() >> BITS == 0).then_some(Self { flow, branch })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(flow: u64, branch: u32) -> Identity {
+        Identity { flow: FlowId(NonZeroU64::new(flow).expect("not zero")), branch }
+    }
+
+    #[test]
+    fn an_identity_that_fits_comes_back_from_its_bits() {
+        let largest = identity((1 << 39) - 1, (1 << 24) - 1);
+        for who in [identity(1, 0), identity(7, 3), largest] {
+            assert_eq!(who.to_bits().and_then(Identity::from_bits), Some(who));
+        }
+        assert_eq!(largest.to_bits().map(|bits| bits.get() >> BITS), Some(0));
+        assert_eq!(identity(1 << 39, 0).to_bits(), None);
+        assert_eq!(identity(1, 1 << 24).to_bits(), None);
+        assert_eq!(Identity::from_bits(NonZeroU64::MAX), None);
+        assert_eq!(Identity::from_bits(NonZeroU64::MIN), None);
     }
 }

@@ -36,8 +36,8 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Queue<W> {
     options: Options,
-    /// When the current window began; `None` while idle.
-    opened: Option<Time>,
+    /// When the current window ends; `None` while idle.
+    end: Option<Time>,
     /// How many entered in the current window.
     entered: u32,
     waiting: Line<W>,
@@ -52,7 +52,7 @@ impl<W> Queue<W> {
             period: options.period.max(Duration::from_nanos(1)),
             ..options
         };
-        Self { options, opened: None, entered: 0, waiting: Line::new(options.max_queue) }
+        Self { options, end: None, entered: 0, waiting: Line::new(options.max_queue) }
     }
 
     /// Enters if that needs no waiting; says whether it did.
@@ -112,7 +112,7 @@ impl<W> Queue<W> {
     /// When the current window ends; `None` while idle, as far as the last call knows.
     #[must_use]
     pub fn window_end(&self) -> Option<Time> {
-        self.opened.map(|opened| opened + self.options.period)
+        self.end
     }
 
     /// The first in the queue.
@@ -137,21 +137,21 @@ impl<W> Queue<W> {
     }
 
     fn count(&mut self, now: Time) {
-        self.opened.get_or_insert(now);
+        self.end.get_or_insert_with(|| now + self.options.period);
         self.entered += 1;
     }
 
     /// Leaves a window that is over: for the current one while somebody waits, else for none.
     fn turn_window(&mut self, now: Time) {
-        let Some(opened) = self.opened else { return };
-        let passed = now.saturating_since(opened);
-        if passed < self.options.period {
+        let Some(end) = self.end else { return };
+        if now < end {
             return;
         }
         self.entered = 0;
-        self.opened = (!self.waiting.is_empty()).then(|| {
-            let whole = passed.as_nanos() / self.options.period.as_nanos();
-            opened + self.options.period.saturating_mul(u32::try_from(whole).unwrap_or(u32::MAX))
+        self.end = (!self.waiting.is_empty()).then(|| {
+            let late = now.saturating_since(end).as_nanos() / self.options.period.as_nanos();
+            let periods = u32::try_from(late).unwrap_or(u32::MAX).saturating_add(1);
+            end + self.options.period.saturating_mul(periods)
         });
     }
 }
