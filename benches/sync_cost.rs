@@ -16,10 +16,12 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,7 +29,7 @@ use std::time::Duration;
 use actix::Arbiter;
 use actix_rt::SystemRunner;
 use asyncsteps::sync::{ISync, Section, limiter, mutex, throttle};
-use asyncsteps::{AsyncSteps, Error, Flow, StepResult, Template};
+use asyncsteps::{AsyncSteps, Error, Flow, Observer, StepEnd, StepRef, StepResult, Template};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle, deadlock};
 use governor::{Quota, RateLimiter};
@@ -272,10 +274,6 @@ impl Contest {
     fn end(&self) {
         self.add(2);
     }
-
-    fn is_over(&self) -> bool {
-        self.0.0.load(Ordering::SeqCst) >= 2
-    }
 }
 
 /// How often each owner has the lock in one iteration: starting the work counts for little.
@@ -323,22 +321,57 @@ fn across<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
         move |iterations| {
             let mutex = mutex.clone();
             threads.run(arbiter, move |contest| async move {
-                let over = contest.clone();
+                let (over, waiting) = (contest.clone(), Waiting::new(&contest));
+                let inside = waiting.clone();
                 let count = iterations * HANDOVERS;
-                let flow = visits(&mutex.clone(), count, move |asi| {
-                    let (mutex, contest) = (mutex.clone(), contest.clone());
+                let mut flow = visits(&mutex, count, move |asi| {
+                    inside.enter();
+                    let contest = contest.clone();
                     asi.await_(async move {
-                        while mutex.load().queued == 0 && !contest.is_over() {
-                            tokio::task::yield_now().await;
-                        }
+                        contest.stay().await;
                         Ok::<_, Error>(())
                     });
                 });
+                flow.observe(waiting);
                 start_flow::<()>(flow).await.expect("it ends");
                 over.end();
             });
         },
     );
+}
+
+/// Counts a flow into a contest when it stands in the queue: when the step that waits has begun to,
+/// the only one that no `add` of this file made. One that need not wait counts when it is inside.
+#[derive(Clone)]
+struct Waiting {
+    contest: Contest,
+    counted: Rc<Cell<bool>>,
+}
+
+impl Waiting {
+    fn new(contest: &Contest) -> Self {
+        Self { contest: contest.clone(), counted: Rc::default() }
+    }
+
+    fn enter(&self) {
+        if !self.counted.take() {
+            self.contest.add(1);
+        }
+    }
+}
+
+impl Observer for Waiting {
+    fn begin(&mut self, _: StepRef) {}
+    fn enter(&mut self, _: StepRef) {}
+
+    fn leave(&mut self, step: StepRef) {
+        if step.place.file() != file!() && !self.counted.replace(true) {
+            self.contest.add(1);
+        }
+    }
+
+    fn end(&mut self, _: StepRef, _: StepEnd<'_>) {}
+    fn cancel_failed(&mut self, _: StepRef, _: &Error) {}
 }
 
 fn entries<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
@@ -420,9 +453,9 @@ fn limiters<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
 
 fn detection<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     let mutex = Mutex::new(mutex::Options::default());
-    for (id, has_lock) in [("nothing", false), ("another lock", true)] {
+    for (id, has_lock, target) in [("nothing", false, "at most 1.1"), ("another lock", true, "")] {
         let mut base = None;
-        for (how, enabled, target) in [("off", false, ""), ("on", true, "at most 1.1")] {
+        for (how, enabled, target) in [("off", false, ""), ("on", true, target)] {
             let (mutex, id) = (mutex.clone(), format!("16 owners that have {id}: detection {how}"));
             let place = bench.add(id, base, OWNERS, target, move |iterations| {
                 deadlock::set_enabled(enabled);
