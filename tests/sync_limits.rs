@@ -386,9 +386,10 @@ fn nest(asi: &mut AsyncSteps, mut locks: std::vec::IntoIter<Mutex>) {
 fn locking_in_any_order_on_two_arbiters_fails_some_and_leaves_none_waiting() {
     actix_rt::System::new().block_on(async {
         let mutex = Mutex::new(mutex::Options::default());
+        let wide = Mutex::new(mutex::Options { max: 2, max_queue: None });
         let both = Arc::new(Barrier::new(2));
         let arbiters = [1, 2].map(|seed| {
-            let (mutex, both) = (mutex.clone(), Arc::clone(&both));
+            let (mutex, wide, both) = (mutex.clone(), wide.clone(), Arc::clone(&both));
             elsewhere(move || async move {
                 let mut random = Random(seed);
                 both.wait().await;
@@ -398,7 +399,8 @@ fn locking_in_any_order_on_two_arbiters_fails_some_and_leaves_none_waiting() {
                     for at in 0..3 {
                         keys.swap(at, at + usize::try_from(random.below(6 - at as u64)).unwrap());
                     }
-                    let locks: Vec<_> = keys[..3].iter().map(|key| mutex.key(key)).collect();
+                    let lock = |key: &&str| if *key < "e" { &mutex } else { &wide }.key(key);
+                    let locks: Vec<_> = keys[..3].iter().map(lock).collect();
                     let mut flow = Flow::new();
                     flow.add(move |asi, ()| nest(asi, locks.into_iter()));
                     flows.push(start_flow(flow));
@@ -423,7 +425,7 @@ fn locking_in_any_order_on_two_arbiters_fails_some_and_leaves_none_waiting() {
             assert!(error.info().is_some_and(|info| info.starts_with("deadlock: ")), "{error}");
         }
         assert_eq!(deadlock::count(), failed.len() as u64);
-        assert_eq!(mutex.load(), Load::NONE);
+        assert_eq!((mutex.load(), wide.load()), (Load::NONE, Load::NONE));
         assert!(deadlock::watched().is_empty());
     });
 }

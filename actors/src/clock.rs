@@ -52,11 +52,8 @@ impl Clock {
     /// read the time again.
     pub(crate) fn at(self, time: Time) -> Time {
         match EPOCH.get() {
-            Some(epoch) => {
-                let ahead = epoch.saturating_duration_since(self.0);
-                let behind = Time::from_epoch(self.0.saturating_duration_since(epoch));
-                Time::from_epoch(time.saturating_since(behind)) + ahead
-            }
+            Some(epoch) if epoch >= self.0 => time + (epoch - self.0),
+            Some(epoch) => Time::from_epoch(time.saturating_since(Time::ZERO + (self.0 - epoch))),
             None => self.now(),
         }
     }

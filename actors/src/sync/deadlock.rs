@@ -15,7 +15,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
@@ -33,32 +32,13 @@ static FOUND: AtomicU64 = AtomicU64::new(0);
 static LAST: Mutex<VecDeque<Arc<Deadlock>>> = Mutex::new(VecDeque::new());
 
 /// The waits that hold up others, by flow.
-static WAITS: LazyLock<DashMap<FlowId, Waits, BuildHasherDefault<IdHasher>>> =
-    LazyLock::new(DashMap::default);
+static WAITS: LazyLock<DashMap<FlowId, Waits>> = LazyLock::new(DashMap::new);
 
 /// The waits of one flow: one, as long as it has no branches.
 type Waits = SmallVec<[Arc<Wait>; 1]>;
 
 /// Those inside of a mutex.
 pub(super) type Holders = SmallVec<[Identity; 2]>;
-
-/// Hashes flow ids: they are counted, so one multiplication spreads them.
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
 
 /// Switches detection on, as it is at the start, or off for the waits to come.
 pub fn set_enabled(enabled: bool) {
