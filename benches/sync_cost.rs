@@ -126,6 +126,17 @@ fn free<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
             }
         });
     });
+    let wide = Mutex::new(mutex::Options { max: 501, max_queue: None });
+    let others: Vec<_> = (0..500).filter_map(|_| wide.try_lock()).collect();
+    let id = "free: Mutex with 500 others inside, in a task";
+    bench.add(id, Some(base), 1, "at most 5", move |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                black_box(wide.lock().await.is_ok());
+            }
+        });
+        black_box(&others);
+    });
     let mutex = Mutex::new(mutex::Options::default());
     bench.add("free: Mutex in a flow", Some(base), 1, "at most 2.5", move |iterations| {
         let flow = visits(&mutex, iterations, |_| {});

@@ -1,5 +1,7 @@
 //! Limits on how many are inside at once and on how many enter per period (FTN12 §1.11.7, §2.5).
 
+use std::sync::Arc;
+
 use actix::ArbiterHandle;
 use asyncsteps::sync::limiter::Options;
 use asyncsteps::sync::{ISync, Section};
@@ -10,7 +12,10 @@ use super::{Load, LockGuard, Mutex, Throttle};
 /// A limiter for flows on all arbiters, and for other code: a [`Mutex`] around a [`Throttle`], which
 /// is waited for inside of the mutex. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Limiter {
+pub struct Limiter(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     mutex: Mutex,
     throttle: Throttle,
 }
@@ -32,14 +37,15 @@ impl Limiter {
     }
 
     pub(super) fn of(name: &'static str, options: Options, throttle: Throttle) -> Self {
-        Self { mutex: Mutex::named(name, options.mutex()), throttle }
+        Self(Arc::new(Parts { mutex: Mutex::named(name, options.mutex()), throttle }))
     }
 
     /// The limiter of a key, such as a client: each key has limits of its own.
     #[must_use]
     pub fn key(&self, key: impl AsRef<str>) -> Self {
         let key = key.as_ref();
-        Self { mutex: self.mutex.key(key), throttle: self.throttle.key(key) }
+        let Parts { mutex, throttle } = &*self.0;
+        Self(Arc::new(Parts { mutex: mutex.key(key), throttle: throttle.key(key) }))
     }
 
     /// Enters outside of flows; who has the guard counts as inside.
@@ -51,8 +57,8 @@ impl Limiter {
     /// Dropping the future gives up the places in the queues; an entry that was counted stays
     /// counted.
     pub async fn lock(&self) -> Result<LockGuard, Error> {
-        let guard = self.mutex.lock().await?;
-        self.throttle.enter().await?;
+        let guard = self.0.mutex.lock().await?;
+        self.0.throttle.enter().await?;
         Ok(guard)
     }
 
@@ -60,7 +66,7 @@ impl Limiter {
     /// all keys.
     #[must_use]
     pub fn load(&self) -> Load {
-        let (mutex, throttle) = (self.mutex.load(), self.throttle.load());
+        let (mutex, throttle) = (self.0.mutex.load(), self.0.throttle.load());
         Load {
             keys: mutex.keys.max(throttle.keys),
             holders: mutex.holders,
@@ -71,10 +77,10 @@ impl Limiter {
 
 impl ISync for Limiter {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
-        if self.mutex.enter(asi) {
-            return self.throttle.sync(asi, section);
+        if self.0.mutex.enter(asi) {
+            return self.0.throttle.sync(asi, section);
         }
-        let throttle = self.throttle.clone();
+        let throttle = self.0.throttle.clone();
         section.within(asi, move |asi, section| throttle.sync(asi, section)).add(asi);
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! The accounting of `Mutex` (FTN12 §1.11.1, §2.3): who is inside, who waits, and who is next.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 use smallvec::SmallVec;
 
 use super::line::Line;
@@ -31,14 +34,68 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Queue<W, I = Identity> {
     options: Options,
-    inside: SmallVec<[Holder<I>; 1]>,
+    inside: Inside<I>,
     waiting: Line<(I, W)>,
 }
 
+/// Who is inside, and how often each one entered.
 #[derive(Debug)]
-struct Holder<I> {
-    identity: I,
-    entries: u32,
+enum Inside<I> {
+    /// No more than [`FEW`].
+    Few(SmallVec<[(I, u32); 1]>),
+    Many(HashMap<I, u32>),
+}
+
+/// So many holders are found faster one by one than by a hash.
+const FEW: u32 = 16;
+
+impl<I: Copy + Eq + Hash> Inside<I> {
+    fn new(max: u32) -> Self {
+        if max <= FEW { Self::Few(SmallVec::new()) } else { Self::Many(HashMap::new()) }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Few(few) => few.len(),
+            Self::Many(many) => many.len(),
+        }
+    }
+
+    fn add(&mut self, identity: I) {
+        match self {
+            Self::Few(few) => few.push((identity, 1)),
+            Self::Many(many) => {
+                many.insert(identity, 1);
+            }
+        }
+    }
+
+    fn entries(&mut self, identity: I) -> Option<&mut u32> {
+        match self {
+            Self::Few(few) => {
+                few.iter_mut().find(|(holder, _)| *holder == identity).map(|(_, entries)| entries)
+            }
+            Self::Many(many) => many.get_mut(&identity),
+        }
+    }
+
+    fn remove(&mut self, identity: I) {
+        match self {
+            Self::Few(few) => few.retain(|(holder, _)| *holder != identity),
+            Self::Many(many) => {
+                many.remove(&identity);
+            }
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = I> {
+        let (few, many) = match self {
+            Self::Few(few) => (Some(few), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        let few = few.into_iter().flatten().map(|(identity, _)| *identity);
+        few.chain(many.into_iter().flat_map(HashMap::keys).copied())
+    }
 }
 
 /// The answer to [`Queue::lock`], of a mutex or a throttle.
@@ -53,24 +110,24 @@ pub enum Lock {
     Rejected,
 }
 
-impl<W, I: Copy + Eq> Queue<W, I> {
+impl<W, I: Copy + Eq + Hash> Queue<W, I> {
     /// An empty mutex; a `max` of 0 counts as 1.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let options = Options { max: options.max.max(1), ..options };
-        Self { options, inside: SmallVec::new(), waiting: Line::new(options.max_queue) }
+        Self { options, inside: Inside::new(options.max), waiting: Line::new(options.max_queue) }
     }
 
     /// Enters if that needs no waiting; says whether it did.
     pub fn enter(&mut self, identity: I) -> bool {
-        if let Some(holder) = self.inside.iter_mut().find(|holder| holder.identity == identity) {
-            holder.entries += 1;
+        if let Some(entries) = self.inside.entries(identity) {
+            *entries += 1;
             return true;
         }
         // a free place with a queue is promised to the first of the queue
         let free = self.has_room() && self.waiting.is_empty();
         if free {
-            self.inside.push(Holder { identity, entries: 1 });
+            self.inside.add(identity);
         }
         free
     }
@@ -88,12 +145,12 @@ impl<W, I: Copy + Eq> Queue<W, I> {
     /// An identity that is not inside changes nothing.
     #[must_use = "the next owner has to be told"]
     pub fn unlock(&mut self, identity: I) -> Option<(I, W)> {
-        let at = self.inside.iter().position(|holder| holder.identity == identity)?;
-        self.inside[at].entries -= 1;
-        if self.inside[at].entries > 0 {
+        let entries = self.inside.entries(identity)?;
+        *entries -= 1;
+        if *entries > 0 {
             return None;
         }
-        self.inside.swap_remove(at);
+        self.inside.remove(identity);
         self.admit()
     }
 
@@ -115,7 +172,7 @@ impl<W, I: Copy + Eq> Queue<W, I> {
 
     /// Those who are inside, each once, in no particular order.
     pub fn inside(&self) -> impl Iterator<Item = I> {
-        self.inside.iter().map(|holder| holder.identity)
+        self.inside.all()
     }
 
     /// How many owners are inside.
@@ -139,7 +196,7 @@ impl<W, I: Copy + Eq> Queue<W, I> {
             return None;
         }
         let (identity, tell) = self.waiting.next()?;
-        self.inside.push(Holder { identity, entries: 1 });
+        self.inside.add(identity);
         Some((identity, tell))
     }
 }
@@ -188,6 +245,22 @@ mod tests {
         assert!(mutex.withdraw(ticket));
         assert!(!mutex.withdraw(ticket));
         assert!(matches!(mutex.lock(c, || ()), Lock::Queued(_)));
+    }
+
+    #[test]
+    fn a_wide_mutex_keeps_the_same_accounts() {
+        let owners: [Identity; 100] = owners();
+        let mut mutex = Queue::new(Options { max: 99, max_queue: Some(1) });
+        for owner in &owners[..99] {
+            assert_eq!(mutex.lock(*owner, || ()), Lock::Entered);
+            assert_eq!(mutex.lock(*owner, || ()), Lock::Entered);
+        }
+        assert!(matches!(mutex.lock(owners[99], || ()), Lock::Queued(_)));
+        assert_eq!((mutex.holders(), mutex.inside().count()), (99, 99));
+        assert_eq!(mutex.unlock(owners[7]), None);
+        assert_eq!(mutex.unlock(owners[7]), Some((owners[99], ())));
+        assert_eq!(mutex.unlock(owners[7]), None, "it is not inside");
+        assert!(!mutex.inside().any(|owner| owner == owners[7]));
     }
 
     #[test]
