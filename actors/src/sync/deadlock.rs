@@ -400,3 +400,108 @@ impl Node {
         Self { wait: Arc::clone(wait), holders, held_up: Vec::new(), goes_on: false }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use asyncsteps::Flow;
+
+    use super::*;
+
+    /// A mutex with these holders for ever.
+    struct Held(Holders, Arc<str>);
+
+    impl Contended for Held {
+        fn holders(&self) -> Option<Holders> {
+            Some(self.0.clone())
+        }
+
+        fn name(&self) -> &'static str {
+            ""
+        }
+
+        fn key(&self) -> &Arc<str> {
+            &self.1
+        }
+    }
+
+    fn owners<const N: usize>() -> [Identity; N] {
+        std::array::from_fn(|_| Identity { flow: Flow::new().id(), branch: 0 })
+    }
+
+    fn wait(identity: Identity, holders: &[Identity], limited: bool) -> Arc<Wait> {
+        let mut flow = Flow::new();
+        flow.add(|asi, ()| {
+            let place = asi.places().next();
+            asi.success((place,))
+        });
+        let (place,) = asyncsteps::run_to_end::<(Option<Place>,)>(flow).expect("it ends");
+        Arc::new(Wait {
+            identity,
+            lineage: SmallVec::from_slice(&[identity.branch]),
+            limited,
+            place: place.expect("a step is running"),
+            mutex: Arc::new(Held(holders.into(), Arc::default())),
+            number: OnceLock::new(),
+        })
+    }
+
+    fn fails(wait: &Arc<Wait>) -> bool {
+        matches!(look(wait), Verdict::Deadlock(_))
+    }
+
+    #[test]
+    fn of_two_waits_that_come_at_once_only_the_newest_fails() {
+        let [a, b] = owners();
+        let (first, second) = (wait(a, &[b], false), wait(b, &[a], false));
+        let _watches = (first.watch(), second.watch());
+        assert!(!fails(&first));
+        assert!(fails(&second));
+    }
+
+    #[test]
+    fn a_holder_that_waits_for_somebody_who_goes_on_goes_on() {
+        let [a, b, other, free] = owners();
+        let (first, detour) = (wait(a, &[b], false), wait(other, &[free], false));
+        let newest = wait(b, &[a, other], false);
+        let _watches = (first.watch(), detour.watch(), newest.watch());
+        assert!(!fails(&newest));
+    }
+
+    /// The wait of a branch of `flow`, below the root.
+    fn below(flow: Identity, branch: u32, holders: &[Identity], limited: bool) -> Arc<Wait> {
+        let mut below = wait(Identity { branch, ..flow }, holders, limited);
+        Arc::get_mut(&mut below).expect("it is new").lineage.push(0);
+        below
+    }
+
+    #[test]
+    fn of_two_cycles_one_without_a_limit_is_enough_to_fail() {
+        let [a, b] = owners();
+        for limited in [true, false] {
+            let (one, other) = (below(a, 1, &[b], limited), below(a, 2, &[b], true));
+            let newest = wait(b, &[a], false);
+            let _watches = (one.watch(), other.watch(), newest.watch());
+            assert_eq!(fails(&newest), !limited);
+        }
+    }
+
+    #[test]
+    fn with_room_for_two_a_limit_of_one_holder_is_enough_to_wait_for() {
+        let [a, b, c] = owners();
+        for limited in [true, false] {
+            let (one, other) = (wait(a, &[c], false), wait(b, &[c], limited));
+            let newest = wait(c, &[a, b], false);
+            let _watches = (one.watch(), other.watch(), newest.watch());
+            assert_eq!(fails(&newest), !limited);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_is_over_is_forgotten() {
+        let [a, b] = owners();
+        let (first, second) = (wait(a, &[b], false), wait(b, &[a], false));
+        drop(first.watch());
+        let _watch = second.watch();
+        assert!(!fails(&second));
+    }
+}

@@ -3,21 +3,21 @@
 //! A handle leads straight to the accounting of its key; a key exists while there is a handle to
 //! it, and who is inside or waits has one. So any number of keys over time takes no memory.
 
+mod cell;
+
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex as Guarded, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use asyncsteps::sync::mutex::{Lock as Answer, Options, Queue, Ticket};
+use asyncsteps::sync::mutex::Options;
 use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{Arg, AsyncSteps, Error, Stack, StepResult};
 
-use super::deadlock::{self, Contended, Holders, Verdict, Wait, Watch};
-use super::keys::Keys;
-use super::lock::{Grant, Load, Owner, guarded, rejected};
+use super::deadlock::{self, Contended, Verdict, Wait};
+use super::lock::{Grant, Load, Owner};
 
-const QUEUE_LIMIT: &str = "Mutex queue limit";
+use cell::{Cell, Guard, Kind, Waiter};
 
 /// A mutex for flows on all arbiters, and for other code. Cheap to clone.
 ///
@@ -38,44 +38,6 @@ const QUEUE_LIMIT: &str = "Mutex queue limit";
 #[derive(Clone)]
 pub struct Mutex(Arc<Cell>);
 
-/// The mutex of one key.
-///
-/// While one owner comes and goes alone, only `sole` changes; as soon as a second one comes, or the
-/// same one again, `queue` has the accounting, until nobody is inside or waits.
-struct Cell {
-    /// [`FREE`], the only owner inside, or [`QUEUE`].
-    sole: AtomicU64,
-    queue: Guarded<Queue<Waiter, Owner>>,
-    key: Arc<str>,
-    kind: Arc<Kind>,
-}
-
-/// What the mutexes of all keys have in common.
-struct Kind {
-    name: &'static str,
-    options: Options,
-    keys: Keys<Cell>,
-}
-
-/// Nobody is inside or waits.
-const FREE: u64 = 0;
-
-/// The queue has the accounting.
-const QUEUE: u64 = u64::MAX;
-
-/// The accounting of a mutex, locked.
-struct Accounting<'a> {
-    queue: MutexGuard<'a, Queue<Waiter, Owner>>,
-    sole: &'a AtomicU64,
-}
-
-struct Waiter {
-    grant: Grant,
-    /// Set for one that holds up others while it waits. It is taken off whenever the waiter leaves
-    /// the queue, before the queue is unlocked.
-    watch: Option<Watch>,
-}
-
 impl Mutex {
     /// A mutex without a name.
     #[must_use]
@@ -86,14 +48,14 @@ impl Mutex {
     /// A mutex with a name for people, as in the report of a deadlock.
     #[must_use]
     pub fn named(name: &'static str, options: Options) -> Self {
-        Self(Kind::key(&Arc::new(Kind { name, options, keys: Keys::new() }), ""))
+        Self(Kind::key(&Kind::new(name, options), ""))
     }
 
     /// The mutex of a key: each key is locked on its own, under the same limits. The empty key is
     /// the mutex that was made first.
     #[must_use]
     pub fn key(&self, key: impl AsRef<str>) -> Self {
-        Self(Kind::key(&self.0.kind, key.as_ref()))
+        Self(Kind::key(self.0.kind(), key.as_ref()))
     }
 
     /// Locks outside of flows, by the same queue; ready when the turn has come.
@@ -107,99 +69,31 @@ impl Mutex {
     /// # Cancel safety
     /// Dropping the future gives up the place in the queue.
     pub fn lock(&self) -> Locking {
-        let guard = Guard { cell: Arc::clone(&self.0), owner: Owner::call(), held: Held::Nothing };
-        Locking(Some(guard))
+        Locking(Some(Guard::new(&self.0, Owner::call())))
     }
 
     /// Locks if that needs no waiting.
     #[must_use]
     pub fn try_lock(&self) -> Option<LockGuard> {
-        let mut guard =
-            Guard { cell: Arc::clone(&self.0), owner: Owner::call(), held: Held::Nothing };
+        let mut guard = Guard::new(&self.0, Owner::call());
         guard.enter().then_some(LockGuard(guard))
     }
 
     /// How many owners are inside and how many wait, over all keys.
     #[must_use]
     pub fn load(&self) -> Load {
-        self.0.kind.keys.all().iter().fold(Load::NONE, |load, cell| {
-            let accounting = cell.accounting();
-            let queue = &accounting.queue;
-            let (holders, queued) = (queue.holders(), queue.queued());
-            load.with(holders + queued > 0, holders, queued)
-        })
-    }
-}
-
-impl Kind {
-    fn key(kind: &Arc<Self>, key: &str) -> Arc<Cell> {
-        kind.keys.get(key, |key| Cell {
-            sole: AtomicU64::new(FREE),
-            queue: Guarded::new(Queue::new(kind.options)),
-            key,
-            kind: Arc::clone(kind),
-        })
-    }
-}
-
-impl Cell {
-    /// Enters if that needs no waiting.
-    fn enter(&self, owner: Owner) -> bool {
-        self.enter_alone(owner) || self.accounting().queue.enter(owner)
-    }
-
-    fn enter_alone(&self, owner: Owner) -> bool {
-        self.sole.load(Ordering::Relaxed) == FREE
-            && owner.to_bits().is_some_and(|bits| self.sole_becomes(FREE, bits))
-    }
-
-    /// Leaves if nobody else came meanwhile.
-    fn leave_alone(&self, owner: Owner) -> bool {
-        owner.to_bits().is_some_and(|bits| {
-            self.sole.load(Ordering::Relaxed) == bits && self.sole_becomes(bits, FREE)
-        })
-    }
-
-    fn sole_becomes(&self, from: u64, to: u64) -> bool {
-        self.sole.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// Gives the accounting to the queue, and locks it.
-    fn accounting(&self) -> Accounting<'_> {
-        let mut queue = guarded(&self.queue);
-        // while it is locked, only this thread takes the accounting back
-        if self.sole.load(Ordering::Relaxed) != QUEUE
-            && let Some(owner) = Owner::from_bits(self.sole.swap(QUEUE, Ordering::AcqRel))
-        {
-            let entered = queue.enter(owner);
-            debug_assert!(entered, "the queue was empty");
-        }
-        Accounting { queue, sole: &self.sole }
-    }
-}
-
-impl Drop for Accounting<'_> {
-    fn drop(&mut self) {
-        if self.queue.holders() + self.queue.queued() == 0 {
-            self.sole.store(FREE, Ordering::Release);
-        }
-    }
-}
-
-impl Drop for Cell {
-    fn drop(&mut self) {
-        self.kind.keys.forget(&self.key);
+        self.0.kind().load()
     }
 }
 
 impl fmt::Debug for Mutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let accounting = self.0.accounting();
+        let (holders, queued) = self.0.load();
         f.debug_struct("Mutex")
-            .field("name", &self.0.kind.name)
-            .field("key", &self.0.key)
-            .field("holders", &accounting.queue.holders())
-            .field("queued", &accounting.queue.queued())
+            .field("name", &self.0.name())
+            .field("key", self.0.key())
+            .field("holders", &holders)
+            .field("queued", &queued)
             .finish()
     }
 }
@@ -218,8 +112,7 @@ impl Mutex {
     /// Enters for the running step, until that ends; if that needs waiting, adds a step that does
     /// so, and says `false`.
     pub(super) fn enter(&self, asi: &mut AsyncSteps) -> bool {
-        let owner = Owner::Branch(asi.identity());
-        let mut guard = Guard { cell: Arc::clone(&self.0), owner, held: Held::Nothing };
+        let mut guard = Guard::new(&self.0, Owner::Branch(asi.identity()));
         let entered = guard.enter();
         let guard = asi.stack(guard);
         if !entered {
@@ -233,106 +126,27 @@ impl Mutex {
 fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
     let watched = if deadlock::is_enabled() { watched(asi, guard) } else { None };
     let step = asi.wait_external();
-    let Guard { cell, owner, .. } = &asi[guard];
-    let answer = cell.accounting().queue.lock(*owner, || Waiter {
-        grant: Grant::Step(step),
-        watch: watched.as_ref().map(Wait::watch),
-    });
-    match answer {
-        Answer::Entered => {
-            asi[guard].held = Held::Inside;
-            asi.success(())
-        }
-        Answer::Queued(ticket) => {
-            asi[guard].held = Held::Place(ticket);
-            match watched.as_ref().map(deadlock::look) {
-                Some(Verdict::Deadlock(error)) => Err(error.into()),
-                Some(Verdict::MayGoOn) | None => Ok(()),
-            }
-        }
-        Answer::Rejected => Err(rejected(QUEUE_LIMIT).into()),
+    let entered = asi[guard]
+        .ask(|| Waiter { grant: Grant::Step(step), watch: watched.as_ref().map(Wait::watch) })?;
+    if entered {
+        return asi.success(());
+    }
+    match watched.as_ref().map(deadlock::look) {
+        Some(Verdict::Deadlock(error)) => Err(error.into()),
+        Some(Verdict::MayGoOn) | None => Ok(()),
     }
 }
 
 /// What others need to know of a wait that holds them up: only who has a lock, or is a branch
 /// inside of one, does so.
 fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>) -> Option<Arc<Wait>> {
-    let holds = asi.kept::<Guard>().any(|guard| !matches!(guard.held, Held::Nothing));
+    let holds = asi.kept::<Guard>().any(|guard| !guard.is_empty());
     if !holds {
         return None;
     }
     let identity = asi.identity();
-    let cell: Arc<Cell> = Arc::clone(&asi[guard].cell);
+    let cell: Arc<Cell> = Arc::clone(asi[guard].cell());
     Some(Arc::new(Wait::new(asi, identity, cell)))
-}
-
-impl Contended for Cell {
-    fn holders(&self) -> Option<Holders> {
-        let of_branch = |owner| match owner {
-            Owner::Branch(identity) => Some(identity),
-            Owner::Call(_) => None,
-        };
-        self.accounting().queue.inside().map(of_branch).collect()
-    }
-
-    fn name(&self) -> &'static str {
-        self.kind.name
-    }
-
-    fn key(&self) -> &Arc<str> {
-        &self.key
-    }
-}
-
-/// Holds the lock, or a place in the queue, until it is dropped.
-struct Guard {
-    cell: Arc<Cell>,
-    owner: Owner,
-    held: Held,
-}
-
-#[derive(Clone, Copy)]
-enum Held {
-    Nothing,
-    /// A place in the queue, or the lock once the place came to its turn.
-    Place(Ticket),
-    Inside,
-}
-
-impl Guard {
-    /// Enters if that needs no waiting.
-    fn enter(&mut self) -> bool {
-        let entered = self.cell.enter(self.owner);
-        if entered {
-            self.held = Held::Inside;
-        }
-        entered
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let ticket = match self.held {
-            Held::Nothing => return,
-            Held::Place(ticket) => Some(ticket),
-            Held::Inside if self.cell.leave_alone(self.owner) => return,
-            Held::Inside => None,
-        };
-        let mut accounting = self.cell.accounting();
-        let queue = &mut accounting.queue;
-        let mut given_up = ticket.and_then(|ticket| queue.take(ticket));
-        let mut next = match given_up {
-            None => queue.unlock(self.owner).map(|(_, waiter)| waiter),
-            Some(_) => None,
-        };
-        for waiter in [&mut given_up, &mut next].into_iter().flatten() {
-            waiter.watch = None;
-        }
-        drop(accounting);
-        if let Some(waiter) = next {
-            waiter.grant.enter();
-        }
-    }
 }
 
 /// A lock taken outside of flows, until it is dropped.
@@ -343,8 +157,8 @@ impl Arg for LockGuard {}
 
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cell { key, kind, .. } = &*self.0.cell;
-        f.debug_struct("LockGuard").field("name", &kind.name).field("key", key).finish()
+        let cell = self.0.cell();
+        f.debug_struct("LockGuard").field("name", &cell.name()).field("key", cell.key()).finish()
     }
 }
 
@@ -359,11 +173,11 @@ impl Future for Locking {
     /// After it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(mut guard) = self.0.take() else { panic!("polled after it was ready") };
-        let ready = match guard.held {
-            Held::Nothing => guard.enter() || guard.ask(cx)?,
-            Held::Place(ticket) => guard.has_turn(ticket, cx),
-            Held::Inside => true,
-        };
+        let ready = guard.has_turn(cx)
+            || guard.is_empty() && {
+                let task = Grant::Task(cx.waker().clone());
+                guard.ask(|| Waiter { grant: task, watch: None })?
+            };
         if ready {
             return Poll::Ready(Ok(LockGuard(guard)));
         }
@@ -375,34 +189,5 @@ impl Future for Locking {
 impl fmt::Debug for Locking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locking").finish_non_exhaustive()
-    }
-}
-
-impl Guard {
-    /// Joins the queue; says whether that was not needed.
-    fn ask(&mut self, cx: &Context<'_>) -> Result<bool, Error> {
-        let waiter = Waiter { grant: Grant::Task(cx.waker().clone()), watch: None };
-        let answer = self.cell.accounting().queue.lock(self.owner, || waiter);
-        self.held = match answer {
-            Answer::Entered => Held::Inside,
-            Answer::Queued(ticket) => Held::Place(ticket),
-            Answer::Rejected => return Err(rejected(QUEUE_LIMIT)),
-        };
-        Ok(matches!(self.held, Held::Inside))
-    }
-
-    /// Says whether the place has come to its turn; if not, `cx` is woken when it has.
-    fn has_turn(&mut self, ticket: Ticket, cx: &Context<'_>) -> bool {
-        let waker = cx.waker().clone();
-        let mut accounting = self.cell.accounting();
-        let Some(waiter) = accounting.queue.tell_mut(ticket) else {
-            drop(accounting);
-            self.held = Held::Inside;
-            return true;
-        };
-        let before = std::mem::replace(&mut waiter.grant, Grant::Task(waker));
-        drop(accounting);
-        drop(before);
-        false
     }
 }
