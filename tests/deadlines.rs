@@ -100,7 +100,7 @@ async fn steps_see_what_is_left() {
 #[actix::test]
 async fn a_lock_wait_ends_with_its_flow_and_leaves_the_queue() {
     let ends = Ends::new();
-    let lock = Mutex::start(Default::default());
+    let lock = Mutex::new(Default::default());
     let (inside, waits) = (ends.guard(), lock.clone());
     let mut holder = Flow::new();
     holder.sync(&lock, |asi, ()| {
