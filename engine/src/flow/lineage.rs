@@ -43,16 +43,17 @@ impl AsyncSteps {
     }
 }
 
-/// Bits of a branch in a packed identity: more branches than memory has room for.
-const BRANCH_BITS: u32 = 24;
+/// Bits of a branch in a packed identity: a million branches, which leaves room for more flows than
+/// a process starts in a year.
+const BRANCH_BITS: u32 = 20;
 
 /// Bits of a packed identity: the highest one is left to the user.
 const BITS: u32 = 63;
 
 impl Identity {
     /// The identity as one number below 2^63, for objects that keep who holds them in one word;
-    /// `None` for the few that do not fit: flows after the first 549 billion, and branches after the
-    /// first 16 million of a flow.
+    /// `None` for those that do not fit: flows after the first 8 trillion, and branches after the
+    /// first million of a flow.
     #[must_use]
     pub fn to_bits(self) -> Option<NonZeroU64> {
         let (flow, branch) = (self.flow.0.get(), u64::from(self.branch));
@@ -79,13 +80,13 @@ mod tests {
 
     #[test]
     fn an_identity_that_fits_comes_back_from_its_bits() {
-        let largest = identity((1 << 39) - 1, (1 << 24) - 1);
+        let largest = identity((1 << 43) - 1, (1 << 20) - 1);
         for who in [identity(1, 0), identity(7, 3), largest] {
             assert_eq!(who.to_bits().and_then(Identity::from_bits), Some(who));
         }
         assert_eq!(largest.to_bits().map(|bits| bits.get() >> BITS), Some(0));
-        assert_eq!(identity(1 << 39, 0).to_bits(), None);
-        assert_eq!(identity(1, 1 << 24).to_bits(), None);
+        assert_eq!(identity(1 << 43, 0).to_bits(), None);
+        assert_eq!(identity(1, 1 << 20).to_bits(), None);
         assert_eq!(Identity::from_bits(NonZeroU64::MAX), None);
         assert_eq!(Identity::from_bits(NonZeroU64::MIN), None);
     }
