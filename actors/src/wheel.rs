@@ -123,11 +123,12 @@ struct Wheel {
     driver: Option<Waker>,
 }
 
+/// Of those for the same time, the one that was armed first comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: Time,
-    timer: TimerId,
     number: u32,
+    timer: TimerId,
 }
 
 struct Armed {
