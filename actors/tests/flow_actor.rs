@@ -144,7 +144,7 @@ async fn the_address_of_a_flow_inspects_and_cancels_it_from_another_arbiter() {
     let (tell, told) = oneshot::channel();
     arbiter.spawn(async move {
         let stack = address.send(Inspect).await.expect("the flow lives");
-        let names: Vec<_> = stack.steps.iter().map(|place| place.name()).collect();
+        let names: Vec<_> = stack.waits[0].stack.iter().map(|place| place.name()).collect();
         let cancelled = address.send(Cancel).await;
         // the test may have failed meanwhile
         let _ = tell.send((names, cancelled.is_ok()));
@@ -239,9 +239,11 @@ async fn a_handle_says_where_its_flow_is_until_it_is_over() {
     let slot = Rc::default();
     let handle: FlowHandle = start_flow(waiting(&slot));
     let names = |stack: asyncsteps_actors::flow::Stack| -> Vec<_> {
-        stack.steps.iter().map(|place| place.name()).collect()
+        stack.waits.iter().flat_map(|wait| wait.stack.iter().map(|place| place.name())).collect()
     };
     assert_eq!(names(handle.stack()), [Some("wait")]);
+    let said = handle.stack().to_string();
+    assert!(said.contains("`wait` at ") && said.contains("waits for a completion"), "{said}");
     let completion = slot.borrow_mut().take().expect("the flow waits");
     completion.success(()).expect("it waits");
     let address = handle.address();

@@ -160,7 +160,7 @@ async fn a_local_flow_is_cancelled_from_another_thread() {
     let reports = Reports::new();
     let handle = start_flow::<i32>(reports.job(7));
     let (_, _, completion) = reports.next_waiting();
-    assert_eq!(handle.stack().steps.len(), 1);
+    assert_eq!(handle.stack().waits.len(), 1);
     let canceller = handle.canceller();
     std::thread::spawn(move || canceller.cancel()).join().expect("no panic");
     assert!(handle.await.is_err());

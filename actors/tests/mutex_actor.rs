@@ -319,3 +319,23 @@ fn owners_on_several_threads_are_never_inside_together_and_leave_nothing() {
     assert!(visits.into_inner() > 4 * VISITS / 3);
     assert_eq!(mutex.load(), Load::NONE);
 }
+
+#[actix::test]
+async fn a_flow_says_which_lock_it_waits_for_and_where_in_the_queue_it_is() {
+    let shelf = Mutex::named("shelf", Options::default()).key("apple");
+    let held = shelf.try_lock().expect("it is free");
+    let waits = || {
+        let mut flow = Flow::new();
+        flow.sync(&shelf, |_, ()| {});
+        start_flow::<()>(flow)
+    };
+    let (first, second) = (waits(), waits());
+    let reason = |handle: &FlowHandle| handle.stack().waits[0].reason.to_string();
+    assert_eq!(reason(&first), "mutex `shelf` key \"apple\", place 1 of 2");
+    assert_eq!(reason(&second), "mutex `shelf` key \"apple\", place 2 of 2");
+    first.cancel();
+    first.await.expect_err("it was cancelled");
+    assert_eq!(reason(&second), "mutex `shelf` key \"apple\", place 1 of 1");
+    drop(held);
+    second.await.expect("the lock is free");
+}

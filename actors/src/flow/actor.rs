@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use actix::dev::MessageResponse;
 use actix::{Actor, Context, Handler, Message};
-use asyncsteps::Place;
+use asyncsteps::Wait;
 
 use super::Canceller;
 use super::task::Stage;
+use crate::clock;
 
 /// Stands for a flow towards other arbiters; made by
 /// [`FlowHandle::address`](super::FlowHandle::address), and there as long as somebody has the address.
@@ -28,19 +30,39 @@ pub struct Cancel;
 #[rtype(result = "Stack")]
 pub struct Inspect;
 
-/// Where a flow is (FTN12 §1.7 `async_stack`).
+/// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
+///
+/// Its text has a line for each branch: `step` at file:line waits for what.
 #[derive(Clone, Debug, Default, MessageResponse)]
 #[non_exhaustive]
 pub struct Stack {
-    /// The steps in progress, outermost first; empty when the flow is over.
-    pub steps: Vec<Place>,
+    /// The branches that are not over; empty when the flow is over.
+    pub waits: Vec<Wait>,
+    /// How long ago the flow had its last turn.
+    pub idle: Duration,
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Wait { branch, stack, reason, .. } in &self.waits {
+            write!(f, "branch {branch}: ")?;
+            for place in stack {
+                write!(f, "{place} > ")?;
+            }
+            writeln!(f, "waits for {reason} since {:?}", self.idle)?;
+        }
+        Ok(())
+    }
 }
 
 impl Stack {
     /// Nothing while the flow runs, because only the flow itself can ask then.
     pub(super) fn of(flow: &RefCell<Stage>) -> Self {
         match flow.try_borrow().as_deref() {
-            Ok(Stage::Running(execution)) => Self { steps: execution.stack() },
+            Ok(Stage::Running(execution)) => Self {
+                waits: execution.waits(),
+                idle: clock::now().saturating_since(execution.last_turn()),
+            },
             Ok(Stage::Ended(_)) | Err(_) => Self::default(),
         }
     }

@@ -22,7 +22,7 @@ use asyncsteps::{AsyncSteps, Error, FlowId, Identity, Place, codes};
 use dashmap::{DashMap, Entry};
 use smallvec::SmallVec;
 
-use super::lock::guarded;
+use super::lock::{Label, guarded};
 
 /// How many of the last deadlocks are kept for consoles.
 const KEPT: usize = 16;
@@ -115,14 +115,8 @@ impl fmt::Display for Who {
 
 impl fmt::Display for What<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("mutex")?;
-        if !self.0.mutex.is_empty() {
-            write!(f, " `{}`", self.0.mutex)?;
-        }
-        if !self.0.key.is_empty() {
-            write!(f, " key {:?}", self.0.key)?;
-        }
-        write!(f, " ({})", self.0.place)
+        let Waiting { mutex, key, place, .. } = self.0;
+        write!(f, "{} ({place})", Label { kind: "mutex", name: mutex, key })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the objects have in common: who owns a lock, and how a waiting one is told.
 
+use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -81,6 +82,27 @@ pub(super) fn rejected(why: &'static str) -> Error {
 /// leaves nothing half done.
 pub(super) fn guarded<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An object for people: its kind, its name and its key, if it has them.
+pub(super) struct Label<'a> {
+    pub(super) kind: &'static str,
+    pub(super) name: &'a str,
+    pub(super) key: &'a str,
+}
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, name, key } = self;
+        f.write_str(kind)?;
+        if !name.is_empty() {
+            write!(f, " `{name}`")?;
+        }
+        if !key.is_empty() {
+            write!(f, " key {key:?}")?;
+        }
+        Ok(())
+    }
 }
 
 /// How busy an object is, over all of its keys.

@@ -113,19 +113,21 @@ impl Mutex {
     /// so, and says `false`.
     pub(super) fn enter(&self, asi: &mut AsyncSteps) -> bool {
         let mut guard = Guard::new(&self.0, Owner::Branch(asi.identity()));
-        let entered = guard.enter();
-        let guard = asi.stack(guard);
-        if !entered {
-            asi.add(move |asi, ()| wait(asi, guard));
+        if guard.enter() {
+            asi.hold(guard);
+            return true;
         }
-        entered
+        let guard = asi.stack(guard);
+        asi.add(move |asi, ()| wait(asi, guard));
+        false
     }
 }
 
 /// The step of a flow that has to wait.
 fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
     let watched = if deadlock::is_enabled() { watched(asi, guard) } else { None };
-    let step = asi.wait_external();
+    let cell = Arc::clone(asi[guard].cell());
+    let step = asi.wait_external_for(cell);
     let entered = asi[guard]
         .ask(|| Waiter { grant: Grant::Step(step), watch: watched.as_ref().map(Wait::watch) })?;
     if entered {

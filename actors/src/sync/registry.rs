@@ -187,9 +187,11 @@ impl Registry {
         let arbiter = &self.0.arbiter;
         match limits {
             Limits::Mutex(options) => Object::Mutex(Mutex::named(name, options)),
-            Limits::Throttle(options) => Object::Throttle(Throttle::start_on(arbiter, options)),
+            Limits::Throttle(options) => {
+                Object::Throttle(Throttle::named_on(name, arbiter, options))
+            }
             Limits::Limiter(options) => {
-                let throttle = Throttle::start_on(arbiter, options.throttle());
+                let throttle = Throttle::named_on(name, arbiter, options.throttle());
                 Object::Limiter(Limiter::of(name, options, throttle))
             }
         }

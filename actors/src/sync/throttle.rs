@@ -15,11 +15,11 @@ use actix::{Actor, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message,
 use asyncsteps::sync::mutex::{Lock as Answer, Ticket};
 use asyncsteps::sync::throttle::{Options, Queue};
 use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Error, Stack, StepResult, Time, codes};
+use asyncsteps::{AsyncSteps, Awaitable, Error, Identity, Stack, StepResult, Time, codes};
 
 use super::actor::{self, Enter, GetLoad};
 use super::keys::Keys;
-use super::lock::{Grant, Load, guarded, rejected};
+use super::lock::{Grant, Label, Load, guarded, rejected};
 use crate::clock::Clock;
 
 const QUEUE_LIMIT: &str = "Throttle queue limit";
@@ -58,6 +58,7 @@ struct State {
 
 /// What the throttles of all keys have in common.
 struct Kind {
+    name: &'static str,
     options: Options,
     clock: Clock,
     keys: Keys<Cell>,
@@ -84,17 +85,27 @@ impl Throttle {
     /// Outside of an actix arbiter.
     #[must_use]
     pub fn start(options: Options) -> Self {
-        Self::with(options, Actor::start)
+        Self::with("", options, Actor::start)
     }
 
     /// Starts a throttle with its actor on another arbiter.
     #[must_use]
     pub fn start_on(arbiter: &ArbiterHandle, options: Options) -> Self {
-        Self::with(options, |actor| ThrottleActor::start_in_arbiter(arbiter, |_| actor))
+        Self::named_on("", arbiter, options)
     }
 
-    fn with(options: Options, start: impl FnOnce(ThrottleActor) -> Addr<ThrottleActor>) -> Self {
+    /// The same with a name for people.
+    pub(super) fn named_on(name: &'static str, arbiter: &ArbiterHandle, options: Options) -> Self {
+        Self::with(name, options, |actor| ThrottleActor::start_in_arbiter(arbiter, |_| actor))
+    }
+
+    fn with(
+        name: &'static str,
+        options: Options,
+        start: impl FnOnce(ThrottleActor) -> Addr<ThrottleActor>,
+    ) -> Self {
         let kind = Arc::new(Kind {
+            name,
             options,
             clock: Clock::start(),
             keys: Keys::new(),
@@ -284,9 +295,17 @@ impl ISync for Throttle {
     }
 }
 
+impl Awaitable for Cell {
+    fn describe(&self, _: Identity) -> String {
+        let label = Label { kind: "throttle", name: self.kind.name, key: &self.key };
+        format!("{label}, {} in its queue", guarded(&self.state).queue.queued())
+    }
+}
+
 /// The step of a flow that has to wait.
 fn wait(asi: &mut AsyncSteps, place: Stack<Place>) -> StepResult {
-    let step = asi.wait_external();
+    let cell = Arc::clone(&asi[place].cell);
+    let step = asi.wait_external_for(cell);
     let (now, cell) = (asi.now(), &asi[place].cell);
     match cell.act(cell.kind.clock.at(now), |queue, now| queue.lock(now, || Grant::Step(step)))? {
         Answer::Entered => asi.success(()),

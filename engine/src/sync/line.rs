@@ -61,6 +61,11 @@ impl<T> Line<T> {
         self.places.is_empty()
     }
 
+    /// All of them, the first one first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().map(|(_, waiter)| waiter)
+    }
+
     fn position(&self, ticket: Ticket) -> Option<usize> {
         self.places.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()
     }

@@ -175,6 +175,13 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
         self.inside.all()
     }
 
+    /// How many are in front of this owner in the queue; `None` if it does not wait. It looks at
+    /// all of them: for people.
+    #[must_use]
+    pub fn ahead_of(&self, identity: I) -> Option<usize> {
+        self.waiting.iter().position(|(waiting, _)| *waiting == identity)
+    }
+
     /// How many owners are inside.
     #[must_use]
     pub fn holders(&self) -> usize {

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Context;
 
-use asyncsteps::Error;
 use asyncsteps::sync::mutex::{Lock as Answer, Options, Queue, Ticket};
+use asyncsteps::{Awaitable, Error, Identity};
 
 use crate::sync::deadlock::{Contended, Holders, Watch};
 use crate::sync::keys::Keys;
-use crate::sync::lock::{Grant, Load, Owner, guarded, rejected};
+use crate::sync::lock::{Grant, Label, Load, Owner, guarded, rejected};
 
 /// The mutex of one key.
 ///
@@ -148,6 +148,17 @@ impl Contended for Cell {
 
     fn key(&self) -> &Arc<str> {
         &self.key
+    }
+}
+
+impl Awaitable for Cell {
+    fn describe(&self, who: Identity) -> String {
+        let label = Label { kind: "mutex", name: self.kind.name, key: &self.key };
+        let Accounting { queue, .. } = &self.accounting();
+        match queue.ahead_of(Owner::Branch(who)) {
+            Some(ahead) => format!("{label}, place {} of {}", ahead + 1, queue.queued()),
+            None => format!("{label}, which it just got"),
+        }
     }
 }
 
