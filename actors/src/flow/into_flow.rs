@@ -78,9 +78,8 @@ impl<A: Arguments> IntoFlow for (Template, A) {
 
 impl<A: Arguments> IntoFlow for (&Template, A) {
     fn into_flow(self) -> Flow {
-        let mut flow = Flow::new();
-        flow.success_step(self.1);
-        flow.copy_from(self.0);
+        let mut flow = self.0.flow();
+        flow.pass(self.1);
         flow
     }
 }

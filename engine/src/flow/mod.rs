@@ -278,6 +278,12 @@ impl Flow {
         self.asi.append(model);
     }
 
+    /// Gives the first step its arguments, as the result of a step before it would be; the last
+    /// call counts.
+    pub fn pass(&mut self, args: impl Arguments) {
+        self.asi.strand.args = args.into_args();
+    }
+
     /// The state variables (FTN12 §2.2.1 `state`).
     #[must_use]
     pub fn state(&self) -> &State {
