@@ -65,7 +65,7 @@ impl Execution {
     /// order of their making.
     #[must_use]
     pub fn waits(&self) -> Vec<Wait> {
-        if self.done {
+        if self.asi.done {
             return Vec::new();
         }
         let mut waits: Vec<Wait> = self.asi.leaves().collect();

@@ -56,6 +56,8 @@ pub struct AsyncSteps {
     /// Set by `error`, a loop end or a violation of the running callback.
     raised: Option<Fault>,
     callback: Callback,
+    /// The flow is over.
+    done: bool,
     /// Set by `relinquish`: the turn ends with the running step.
     burst: u32,
     now: Time,
@@ -136,7 +138,6 @@ pub struct Flow {
 #[derive(Debug)]
 pub struct Execution {
     asi: AsyncSteps,
-    done: bool,
 }
 
 /// Where a run left the flow (FTN12 §2.6).
@@ -187,6 +188,7 @@ impl AsyncSteps {
             completed: false,
             raised: None,
             callback: Callback::None,
+            done: false,
             burst: BURST,
             now: Time::ZERO,
             id: None,
@@ -223,6 +225,7 @@ impl Default for Flow {
 
 impl Flow {
     /// A flow without steps.
+    #[inline]
     pub fn new() -> Self {
         Self { asi: AsyncSteps::root() }
     }
@@ -318,9 +321,10 @@ impl Flow {
     /// Makes the flow ready to be driven (FTN12 §2.2.3 `execute`).
     ///
     /// It takes the flow, so that nothing can be added and nothing be executed twice.
+    #[inline]
     pub fn execute(mut self) -> Execution {
         self.asi.strand.seal(0);
-        Execution { asi: self.asi, done: false }
+        Execution { asi: self.asi }
     }
 }
 
@@ -335,11 +339,11 @@ impl Execution {
 
     /// [`run`](Self::run) for a turn of so many steps: simulations interleave flows more finely.
     pub(crate) fn run_burst(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
-        if self.done {
+        if self.asi.done {
             return Progress::Done(Outcome::Cancelled);
         }
         let progress = self.asi.turn(now, waker, burst);
-        self.done = matches!(progress, Progress::Done(_));
+        self.asi.done = matches!(progress, Progress::Done(_));
         progress
     }
 
@@ -352,8 +356,8 @@ impl Execution {
     /// Cancels the flow (FTN12 §2.2.3 `cancel`): timers off, cancel handlers innermost to outermost,
     /// no error handlers. Cancelling a finished flow does nothing.
     pub fn cancel(&mut self) {
-        if !self.done {
-            self.done = true;
+        if !self.asi.done {
+            self.asi.done = true;
             self.asi.cancel_all();
         }
     }
@@ -361,7 +365,7 @@ impl Execution {
     /// Whether the flow is not over.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        !self.done
+        !self.asi.done
     }
 
     /// Flows that steps launched since the last call: the host executes them on the same event
