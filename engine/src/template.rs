@@ -71,7 +71,7 @@ impl Template {
 
     pub(crate) fn entry(&self) -> Option<Entry> {
         let end = crate::flow::level::index(self.steps.len());
-        (end > 0).then(|| Entry::Template { steps: Some(Arc::clone(&self.steps)), next: 0, end })
+        (end > 0).then(|| Entry::template(Some(Arc::clone(&self.steps)), 0, end))
     }
 
     pub(crate) fn copy_state(&self, state: &mut State) {
@@ -132,11 +132,12 @@ impl TemplateSteps {
         let place = Place::here();
         let mut branches = TemplateParallel(Self::default());
         define(&mut branches);
+        let location = place.location();
         let steps: SharedSteps = branches.0.steps.into_iter().map(Draft::finish).collect();
         let body = move |asi: &mut AsyncSteps, _| {
             let end = crate::flow::level::index(steps.len());
             let branches = Unstarted::Shared { steps: Arc::clone(&steps), next: 0, end };
-            asi.become_kind(Kind::Parallel(Box::new(Branches::new(branches))));
+            asi.become_kind(Kind::Parallel(Box::new(Branches::new(branches, location))));
             Ok(())
         };
         self.push(Box::new(body), place)

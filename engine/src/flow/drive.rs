@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::level::{Entry, Handler, Kind, SharedSteps, index};
+use super::level::{Entry, Handler, Kind, SharedSteps, Special, index};
 use super::{AsyncSteps, Callback, Outcome, Progress};
 use crate::args::Args;
 use crate::completion::{Mail, WaitKey};
@@ -110,7 +110,7 @@ impl AsyncSteps {
 
     fn start_next(&mut self) -> Next {
         match self.strand.pending.last_mut() {
-            Some(Entry::Template { steps, next, end }) => {
+            Some(Entry::Special(Special::Template { steps, next, end })) => {
                 let (next, end) = (*next, *end);
                 match steps.take() {
                     Some(steps) if next < end => self.run_shared(steps, next, end),
@@ -136,23 +136,23 @@ impl AsyncSteps {
                 let result = self.call(|asi, args| body(asi, args));
                 self.settle(result)
             }
-            Entry::Loop { body, location } => {
+            Entry::Special(Special::Loop { body, location }) => {
                 self.open_top(place(location), None);
                 self.strand.top.kind = Kind::Loop(body);
                 Next::Step
             }
-            Entry::Parallel { branches, handler, location } => {
-                self.open_top(place(location), handler);
+            Entry::Special(Special::Parallel(mut branches)) => {
+                self.open_top(place(branches.location), branches.handler.take());
                 self.strand.top.kind = Kind::Parallel(branches);
                 self.start_branches()
             }
-            Entry::Sync { step, handler, location } => {
-                self.open_top(place(location), handler);
+            Entry::Special(Special::Sync(step)) => {
+                self.open_top(place(step.location()), None);
                 let result = self.call(|asi, args| step.start(asi, args));
                 self.settle(result)
             }
-            Entry::Named(named) => self.start_own(named.0, Some(named.1)),
-            Entry::Template { .. } => Next::Step,
+            Entry::Special(Special::Named(named)) => self.start_own(named.0, Some(named.1)),
+            Entry::Special(Special::Template { .. }) => Next::Step,
         }
     }
 
@@ -190,7 +190,7 @@ impl AsyncSteps {
     /// Puts the steps of a template back into the queue, right below `base`.
     pub(super) fn return_shared(&mut self, base: usize, shared: SharedSteps, at: u32) {
         let entry = self.strand.pending.get_mut(base.wrapping_sub(1));
-        if let Some(Entry::Template { steps, next, .. }) = entry {
+        if let Some(Entry::Special(Special::Template { steps, next, .. })) = entry {
             (*steps, *next) = (Some(shared), at);
         }
     }
@@ -200,12 +200,8 @@ impl AsyncSteps {
     pub(super) fn borrow_shared(&mut self) -> Option<(SharedSteps, u32)> {
         let at = self.strand.top.base().wrapping_sub(1);
         match self.strand.pending.get_mut(at)? {
-            Entry::Template { steps, next, .. } => Some((steps.take()?, *next)),
-            Entry::Step { .. }
-            | Entry::Loop { .. }
-            | Entry::Parallel { .. }
-            | Entry::Sync { .. }
-            | Entry::Named(_) => None,
+            Entry::Special(Special::Template { steps, next, .. }) => Some((steps.take()?, *next)),
+            Entry::Step { .. } | Entry::Special(_) => None,
         }
     }
 

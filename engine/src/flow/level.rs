@@ -45,27 +45,21 @@ pub(crate) trait Iterate {
 
 /// A step, or a run of template steps, that has not started.
 pub(crate) enum Entry {
-    Step {
-        body: Body,
-        handler: Option<Handler>,
-        location: &'static Location<'static>,
-    },
+    Step { body: Body, handler: Option<Handler>, location: &'static Location<'static> },
+    Special(Special),
+}
+
+/// An [`Entry`] that is no plain step; an enum of its own, so that both together take no more room
+/// than a step.
+pub(crate) enum Special {
     Loop {
         body: Box<dyn Iterate>,
         location: &'static Location<'static>,
     },
-    Parallel {
-        branches: Box<Branches>,
-        handler: Option<Handler>,
-        location: &'static Location<'static>,
-    },
-    Sync {
-        step: Box<dyn SyncStep>,
-        handler: Option<Handler>,
-        location: &'static Location<'static>,
-    },
-    /// A step or loop with a name; few have one, so the others do not make room for it.
-    Named(Box<(Self, &'static str)>),
+    Parallel(Box<Branches>),
+    Sync(Box<dyn SyncStep>),
+    /// An entry with a name; few have one, so the others do not make room for it.
+    Named(Box<(Entry, &'static str)>),
     /// Steps `next..end` of a template. The steps are taken out while one of them is started.
     Template {
         steps: Option<SharedSteps>,
@@ -135,6 +129,9 @@ impl Kind {
 
 /// The branches of a parallel step.
 pub(crate) struct Branches {
+    /// Of the parallel step, until it starts.
+    pub(crate) handler: Option<Handler>,
+    pub(crate) location: &'static Location<'static>,
     pub(crate) unstarted: Unstarted,
     /// The strand of each branch that started, in the order added; `None` once it is over.
     pub(crate) strands: SmallVec<[Option<u32>; 4]>,
@@ -189,61 +186,56 @@ pub(crate) struct Strand {
 }
 
 impl Entry {
-    /// The step or loop below its name.
-    fn innermost(&mut self) -> &mut Self {
-        match self {
-            Self::Named(named) => named.0.innermost(),
-            Self::Step { .. }
-            | Self::Loop { .. }
-            | Self::Parallel { .. }
-            | Self::Sync { .. }
-            | Self::Template { .. } => self,
-        }
+    pub(crate) fn template(steps: Option<SharedSteps>, next: u32, end: u32) -> Self {
+        Self::Special(Special::Template { steps, next, end })
     }
 
     pub(crate) fn set_handler(&mut self, new: Handler) {
-        match self.innermost() {
-            Self::Step { handler, .. }
-            | Self::Parallel { handler, .. }
-            | Self::Sync { handler, .. } => *handler = Some(new),
+        match self {
+            Self::Step { handler, .. } => *handler = Some(new),
+            Self::Special(Special::Parallel(branches)) => branches.handler = Some(new),
+            Self::Special(Special::Sync(step)) => step.set_handler(new),
+            Self::Special(Special::Named(named)) => named.0.set_handler(new),
             // loops and templates are not given a handler
-            Self::Loop { .. } | Self::Named(_) | Self::Template { .. } => {}
+            Self::Special(Special::Loop { .. } | Special::Template { .. }) => {}
         }
     }
 
     pub(crate) fn set_label(&mut self, label: Cow<'static, str>) {
-        if let Self::Loop { body, .. } = self.innermost() {
-            body.set_label(label);
+        match self {
+            Self::Special(Special::Loop { body, .. }) => body.set_label(label),
+            Self::Special(Special::Named(named)) => named.0.set_label(label),
+            Self::Step { .. } | Self::Special(_) => {}
         }
     }
 
     pub(crate) fn set_name(&mut self, name: &'static str) {
-        if let Self::Named(named) = self {
+        if let Self::Special(Special::Named(named)) = self {
             named.1 = name;
             return;
         }
-        let empty = Self::Template { steps: None, next: 0, end: 0 };
-        let entry = mem::replace(self, empty);
-        *self = Self::Named(Box::new((entry, name)));
+        let entry = mem::replace(self, Self::template(None, 0, 0));
+        *self = Self::Special(Special::Named(Box::new((entry, name))));
     }
 
     pub(crate) fn place(&self) -> Place {
         match self {
-            Self::Step { location, .. }
-            | Self::Loop { location, .. }
-            | Self::Parallel { location, .. }
-            | Self::Sync { location, .. } => Place::at(location),
-            Self::Named(named) => named.0.place().with_name(named.1),
-            // only steps and loops are asked for their place
-            Self::Template { .. } => Place::here(),
+            Self::Step { location, .. } | Self::Special(Special::Loop { location, .. }) => {
+                Place::at(location)
+            }
+            Self::Special(Special::Parallel(branches)) => Place::at(branches.location),
+            Self::Special(Special::Sync(step)) => Place::at(step.location()),
+            Self::Special(Special::Named(named)) => named.0.place().with_name(named.1),
+            // only what was added one by one is asked for its place
+            Self::Special(Special::Template { .. }) => Place::here(),
         }
     }
 }
 
 impl Branches {
-    pub(crate) fn new(unstarted: Unstarted) -> Self {
-        let running = unstarted.len();
-        Self { unstarted, strands: SmallVec::new(), running, first: 0, number: 0 }
+    pub(crate) fn new(unstarted: Unstarted, location: &'static Location<'static>) -> Self {
+        let (running, strands) = (unstarted.len(), SmallVec::new());
+        Self { handler: None, location, unstarted, strands, running, first: 0, number: 0 }
     }
 
     /// The next branch, for the strand `at`.
@@ -297,7 +289,7 @@ impl Unstarted {
                 }
                 *next += 1;
                 let steps = Some(Arc::clone(steps));
-                Some(Entry::Template { steps, next: branch, end: branch + 1 })
+                Some(Entry::template(steps, branch, branch + 1))
             }
         }
     }

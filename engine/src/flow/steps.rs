@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
-use super::level::{Awaited, Branches, Entry, Handler, Kind, Unstarted};
+use super::level::{Awaited, Branches, Entry, Handler, Kind, Special, Unstarted};
 use super::loops::Loop;
 use super::parallel::Parallel;
 use super::{AsyncSteps, Callback, Flow, FlowId, Identity};
@@ -51,8 +51,8 @@ impl AsyncSteps {
         let mut parallel = Parallel { entries: Vec::new() };
         define(&mut parallel);
         let branches = Unstarted::Own(parallel.entries.into_iter());
-        let branches = Box::new(Branches::new(branches));
-        self.push(Entry::Parallel { branches, handler: None, location });
+        let branches = Box::new(Branches::new(branches, location));
+        self.push(Entry::Special(Special::Parallel(branches)));
         Added::last(&mut self.strand.pending)
     }
 
@@ -74,8 +74,8 @@ impl AsyncSteps {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         };
-        let step = Box::new(Synced { object: object.clone(), body });
-        self.push(Entry::Sync { step, handler: None, location });
+        let step = Synced { object: object.clone(), body, handler: None, location };
+        self.push(Entry::Special(Special::Sync(Box::new(step))));
         Added::last(&mut self.strand.pending)
     }
 
@@ -435,7 +435,7 @@ impl AsyncSteps {
         F: FnMut(&mut Self, I::Item) -> StepResult + 'static,
     {
         let (body, location) = (Box::new(Loop { items, body, label: None }), place.location());
-        self.push(Entry::Loop { body, location });
+        self.push(Entry::Special(Special::Loop { body, location }));
         AddedLoop::last(&mut self.strand.pending)
     }
 

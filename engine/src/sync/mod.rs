@@ -10,6 +10,7 @@ pub mod mutex;
 pub mod throttle;
 
 use std::fmt;
+use std::panic::Location;
 
 use crate::args::Args;
 use crate::error::StepResult;
@@ -35,6 +36,10 @@ pub trait ISync {
 
 /// A step that is synchronised against an object.
 pub(crate) trait SyncStep {
+    fn location(&self) -> &'static Location<'static>;
+
+    fn set_handler(&mut self, handler: Handler);
+
     /// Asks the object to run the rest of this step.
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
 }
@@ -48,6 +53,8 @@ trait Body {
 pub(crate) struct Synced<O, F> {
     pub(crate) object: O,
     pub(crate) body: F,
+    pub(crate) handler: Option<Handler>,
+    pub(crate) location: &'static Location<'static>,
 }
 
 impl<O, F> SyncStep for Synced<O, F>
@@ -55,9 +62,17 @@ where
     O: ISync + Clone + 'static,
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
 {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let object = self.object.clone();
-        let section = Section::of(asi, args, self);
+    fn location(&self) -> &'static Location<'static> {
+        self.location
+    }
+
+    fn set_handler(&mut self, handler: Handler) {
+        self.handler = Some(handler);
+    }
+
+    fn start(mut self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let (object, handler) = (self.object.clone(), self.handler.take());
+        let section = Section { body: self, args, handler, place: asi.place() };
         object.sync(asi, section)
     }
 }
@@ -92,18 +107,14 @@ pub struct Section {
 }
 
 impl Section {
-    /// Takes the error handler of the running step, so that it guards the section only.
-    fn of(asi: &mut AsyncSteps, args: Args, body: Box<dyn Body>) -> Self {
-        let handler = asi.take_own_handler();
-        Self { body, args, handler, place: asi.place() }
-    }
-
-    /// The section of the running step.
+    /// The section of the running step. It takes the step's error handler, so that this guards the
+    /// section only.
     pub(crate) fn new<F>(asi: &mut AsyncSteps, args: Args, body: F) -> Self
     where
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
     {
-        Self::of(asi, args, Box::new(Plain(body)))
+        let handler = asi.take_own_handler();
+        Self { body: Box::new(Plain(body)), args, handler, place: asi.place() }
     }
 
     /// The section that has `protect` run this one: how one object protects inside of another.
