@@ -6,7 +6,7 @@
 use std::fmt;
 use std::mem;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -154,13 +154,6 @@ pub(crate) struct WaitKey {
     generation: NonZeroU32,
 }
 
-impl WaitKey {
-    /// Never 0.
-    fn bits(self) -> u64 {
-        u64::from(self.generation.get()) << 32 | u64::from(self.index)
-    }
-}
-
 /// What came for a wait.
 pub(crate) enum Mail {
     Success(SendArgs),
@@ -177,9 +170,9 @@ pub(crate) struct Inbox {
     arrivals: Mutex<Arrivals>,
     /// Something came that was not taken up; set within the lock, read anywhere.
     has_news: AtomicBool,
-    /// The wait whose step body is still running, or 0: losing all of its handles does not count.
-    /// There is one at most, because a flow runs one body at a time.
-    opening: AtomicU64,
+    /// The place of the wait whose step body is still running, or [`NONE`]: losing all of its
+    /// handles does not count. There is one at most, because a flow runs one body at a time.
+    opening: AtomicU32,
 }
 
 #[derive(Default)]
@@ -260,17 +253,17 @@ impl Inbox {
     /// Opens a wait with one handle for a step of this strand, while its body runs.
     pub(crate) fn open(&self, strand: u32) -> WaitKey {
         let key = self.lock().open(strand);
-        self.opening.store(key.bits(), Ordering::Relaxed);
+        self.opening.store(key.index, Ordering::Relaxed);
         key
     }
 
     /// The body returned: from now on the step fails if nobody can complete it any more.
     pub(crate) fn arm(&self) {
-        self.opening.store(0, Ordering::Release);
+        self.opening.store(NONE, Ordering::Release);
     }
 
     fn is_opening(&self, key: WaitKey) -> bool {
-        self.opening.load(Ordering::Acquire) == key.bits()
+        self.opening.load(Ordering::Acquire) == key.index
     }
 
     /// Whether something may have come: what is not seen yet will wake the host.

@@ -157,9 +157,12 @@ impl<A: Arguments> Future for FlowHandle<A> {
                     let _ = ready!(Pin::new(&mut task.join).poll(cx));
                 }
                 task.detached = true;
-                let stage = task.stage.replace(Stage::Ended(None));
+                let outcome = match &mut *task.stage.borrow_mut() {
+                    Stage::Ended(outcome) => outcome.take(),
+                    Stage::Running(_) => None,
+                };
                 self.state = State::Ended(None);
-                if let Stage::Ended(outcome) = stage { outcome } else { None }
+                outcome
             }
         };
         Poll::Ready(outcome.unwrap_or(Outcome::Cancelled).into_result())

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::mem;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::AsyncSteps;
 use super::drive::Next;
 use super::level::{SlotId, index};
@@ -15,10 +17,10 @@ use crate::time::Time;
 /// The armed timers of a flow, in a binary heap: the next one to expire comes first.
 #[derive(Default)]
 pub(super) struct Timers {
-    heap: Vec<Timer>,
+    heap: SmallVec<[Timer; 1]>,
     /// Where in the heap each timer is, by its name; anything where the name is free.
-    positions: Vec<u32>,
-    free: Vec<SlotId>,
+    positions: SmallVec<[u32; 4]>,
+    free: SmallVec<[SlotId; 4]>,
 }
 
 #[derive(Clone, Copy)]
