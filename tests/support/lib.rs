@@ -12,6 +12,7 @@ pub mod conform;
 pub mod host;
 pub mod jobs;
 pub mod shop;
+pub mod ws;
 
 use std::time::Duration;
 
