@@ -300,8 +300,7 @@ impl Executor {
         let function = request.function_name()?;
         let target = self.shared.registry.resolve(&function)?;
         target.check_constraints(channel)?;
-        let declared = target.function().params().len();
-        let mut params = request.take_params(declared)?;
+        let mut params = request.take_params(&function, target.function())?;
         target
             .function()
             .check_params(&function, &mut params)
