@@ -15,7 +15,7 @@ use super::admission::Flight;
 use super::registry::Target;
 use crate::budget::Permit;
 use crate::flow::{End, Owner};
-use crate::message::{Refusal, Response, Rid};
+use crate::message::{Coding, Refusal, Response, Rid};
 
 /// What a request is answered with.
 #[derive(Debug)]
@@ -43,12 +43,12 @@ impl Reply {
     pub fn into_bytes(self) -> Option<Vec<u8>> {
         let Self::Message { response, max_size } = self else { return None };
         let mut bytes = Vec::with_capacity(128);
-        response.write(&mut bytes);
+        response.write(Coding::Json, None, &mut bytes);
         if bytes.len() > max_size {
             bytes.clear();
             let text = "Response size has exceeded the limit";
             let too_large = Response::error(codes::INTERNAL_ERROR, Some(text));
-            too_large.with_rid(response.rid()).write(&mut bytes);
+            too_large.with_rid(response.rid()).write(Coding::Json, None, &mut bytes);
         }
         Some(bytes)
     }

@@ -231,8 +231,7 @@ impl Shared {
         let function = request.function_name()?;
         let target = self.registry.resolve(&function)?;
         target.check_constraints(channel)?;
-        let declared = target.function().params().len();
-        let mut params = request.take_params(declared)?;
+        let mut params = request.take_params(&function, target.function())?;
         target
             .function()
             .check_params(&function, &mut params)

@@ -40,6 +40,7 @@ mod build;
 mod check;
 mod compile;
 mod decl;
+mod kind;
 mod merge;
 mod node;
 mod parse;
@@ -47,7 +48,6 @@ mod parse;
 #[cfg(test)]
 mod fixture;
 
-pub(crate) use self::violation::clipped;
 pub use self::{
     definition::{Definition, Function, Parameter},
     error::{Difference, LoadError, Rule},
@@ -56,3 +56,4 @@ pub use self::{
     source::Source,
     violation::{INTERNAL_ERROR, INVALID_REQUEST, Violation},
 };
+pub(crate) use self::{kind::Kind, violation::clipped};
