@@ -53,3 +53,4 @@ pub use self::{
     response::Response,
     signed::Signed,
 };
+pub(crate) use self::{fields::is_too_deep, request::name_refused};

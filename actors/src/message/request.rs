@@ -70,11 +70,7 @@ impl Request {
     /// "Invalid req.f" or "Invalid req.f (version)".
     pub fn function_name(&self) -> Result<FunctionName, Refusal> {
         let name = self.f.as_str().ok_or(NameError::Parts).and_then(str::parse);
-        name.map_err(|error| {
-            let is_version = error == NameError::Version;
-            let text = if is_version { "Invalid req.f (version)" } else { "Invalid req.f" };
-            self.refuse(text)
-        })
+        name.map_err(|error| self.refuse(name_refused(error)))
     }
 
     /// Takes the parameters out, for the check by `Function::check_params`. Byte strings become
@@ -191,6 +187,11 @@ impl Request {
         }
         signed
     }
+}
+
+/// The text for a function's name that is none.
+pub(crate) fn name_refused(error: NameError) -> &'static str {
+    if error == NameError::Version { "Invalid req.f (version)" } else { "Invalid req.f" }
 }
 
 /// Parameters as they came.
