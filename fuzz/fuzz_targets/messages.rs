@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = MediaType::parse(Some(header));
     }
     let mut out = Vec::new();
-    let mut request = match Request::parse(bytes) {
+    let request = match Request::parse(bytes) {
         Ok(request) => request,
         Err(refusal) => {
             let coding = refusal.coding();
