@@ -19,14 +19,14 @@ const NO_FUNCTION: &str = "Missing req.f";
 /// A request as it came, not yet checked against an interface (FTN3 §1.6).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    coding: Coding,
-    f: Value,
-    p: Option<Params>,
-    rid: Option<Rid>,
-    sec: Option<Value>,
-    obf: Option<Value>,
-    forcersp: Option<bool>,
-    unknown: Vec<(String, Value)>,
+    pub(super) coding: Coding,
+    pub(super) f: Value,
+    pub(super) p: Option<Params>,
+    pub(super) rid: Option<Rid>,
+    pub(super) sec: Option<Value>,
+    pub(super) obf: Option<Value>,
+    pub(super) forcersp: Option<bool>,
+    pub(super) unknown: Vec<(String, Value)>,
 }
 
 impl Request {
@@ -272,7 +272,11 @@ impl Refusal {
 
 impl Fields {
     /// `read` says whether the message was read to its end.
-    fn into_request(self, coding: Coding, read: Result<(), Malformed>) -> Result<Request, Refusal> {
+    pub(super) fn into_request(
+        self,
+        coding: Coding,
+        read: Result<(), Malformed>,
+    ) -> Result<Request, Refusal> {
         // JSON peers write null for a field they leave out.
         let present = |field: Option<Value>| field.filter(|value| !value.is_null());
         let rid_sent = present(self.rid);
