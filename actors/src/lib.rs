@@ -28,11 +28,13 @@
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
 //! - [`security`]: who calls (FTN8), pure
+//! - [`channel`] and [`raw`]: the way to the caller, raw data
 //! - [`executor`]: serving requests (FTN6)
 //! - [`transport`](mod@transport): HTTP (FTN5)
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod channel;
 mod clock;
 pub mod executor;
 pub mod flow;
@@ -40,6 +42,7 @@ pub mod host;
 pub mod iface;
 pub mod message;
 mod observe;
+pub mod raw;
 pub mod security;
 pub mod sync;
 pub mod tool;
