@@ -28,11 +28,14 @@
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
 //! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
+//! - [`security`]: who calls (FTN8), pure
+//! - [`channel`] and [`raw`]: the way to the caller, raw data
 //! - [`executor`]: serving requests (FTN6)
 //! - [`transport`](mod@transport): HTTP (FTN5)
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod channel;
 mod clock;
 pub mod executor;
 pub mod flow;
@@ -41,6 +44,7 @@ pub mod iface;
 pub mod message;
 pub mod net;
 mod observe;
+pub mod raw;
 pub mod security;
 pub mod sync;
 pub mod tool;

@@ -10,7 +10,8 @@ use actix_web::web::{self, Bytes, BytesMut};
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use futures_util::StreamExt;
 
-use crate::executor::{Channel, ChannelKind, ExecutorHandle};
+use crate::channel::{Channel, ChannelKind};
+use crate::executor::ExecutorHandle;
 use crate::message::Request;
 
 /// The media type of messages in JSON.
@@ -142,5 +143,5 @@ fn refuse(status: StatusCode) -> HttpResponse {
 
 fn channel(http: &HttpRequest) -> Channel {
     let secure = http.app_config().secure();
-    Channel { kind: ChannelKind::Http, secure, peer: http.peer_addr() }
+    Channel::new(ChannelKind::Http).with_secure(secure).with_peer(http.peer_addr())
 }
