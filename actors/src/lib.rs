@@ -28,10 +28,9 @@
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
 //! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
-//! - [`security`]: who calls (FTN8), pure
 //! - [`channel`] and [`raw`]: the way to the caller, raw data
 //! - [`executor`]: serving requests (FTN6)
-//! - [`transport`](mod@transport): HTTP (FTN5)
+//! - [`transport`](mod@transport): HTTP and WebSocket (FTN5)
 #![forbid(unsafe_code)]
 
 pub mod budget;

@@ -78,6 +78,15 @@ impl Response {
         }
     }
 
+    /// The description of a failure, if it has one.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        match &self.body {
+            Body::Error { description, .. } => description.as_deref(),
+            Body::Result(_) => None,
+        }
+    }
+
     /// What a signature covers (FTN8): every field but `sec`, as it will be written in `coding`.
     /// `function` is what is answered, if it is known.
     #[must_use]
