@@ -78,6 +78,17 @@ impl Response {
         }
     }
 
+    /// The result.
+    ///
+    /// # Errors
+    /// Code and description of a failure.
+    pub fn into_result(self) -> Result<Value, (String, Option<String>)> {
+        match self.body {
+            Body::Result(result) => Ok(result),
+            Body::Error { code, description } => Err((code, description)),
+        }
+    }
+
     /// What a signature covers (FTN8): every field but `sec`, as it will be written in `coding`.
     /// `function` is what is answered, if it is known.
     #[must_use]
