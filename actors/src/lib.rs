@@ -27,8 +27,8 @@
 //! - [`sync`](mod@sync): locks
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
-//! - [`security`]: who calls (FTN8), pure
 //! - [`channel`] and [`raw`]: the way to the caller, raw data
+//! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
 //! - [`executor`]: serving requests (FTN6)
 //! - [`transport`](mod@transport): HTTP (FTN5)
 #![forbid(unsafe_code)]
@@ -41,12 +41,14 @@ pub mod flow;
 pub mod host;
 pub mod iface;
 pub mod message;
+pub mod net;
 mod observe;
 pub mod raw;
 pub mod security;
 pub mod sync;
 pub mod tool;
 pub mod transport;
+pub mod url;
 mod wheel;
 
 #[cfg(doctest)]

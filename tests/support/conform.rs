@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use asyncsteps::{StepResult, Template, codes};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Functions, RequestSteps};
+use asyncsteps_actors::executor::{Executor, ExecutorHandle, Functions, RequestSteps, builtin};
 use asyncsteps_actors::iface::{Definition, Loader, Source};
 use serde::Serialize;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub fn executor() -> ExecutorHandle {
             functions.add("acks", &replies(json!({ "sum": 0 })));
         })
         .interface(load("futoin.anonping:1.0"), |functions| {
-            functions.add("ping", &executor_demo::ping::template());
+            functions.add("ping", &builtin::ping());
         })
         .build()
         .expect("the definitions have these functions")

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use minicbor::{
     Decoder, Encoder,
-    data::{Int, Token as Cbor},
+    data::{Int, Type},
+    decode::Error,
 };
 use serde_json::Number;
 
@@ -23,39 +24,63 @@ impl<'a> Tokens<'a> {
         Self { decoder: Decoder::new(bytes) }
     }
 
-    fn next(&mut self) -> Result<Cbor<'a>, Malformed> {
-        self.decoder.decode().map_err(|_| Malformed::Syntax)
+    fn half(&mut self) -> Result<f64, Error> {
+        let at = self.decoder.position() + 1;
+        let bytes = self.decoder.input().get(at..at + 2).ok_or_else(Error::end_of_input)?;
+        self.decoder.set_position(at + 2);
+        Ok(half(bytes.iter().fold(0, |bits, byte| bits << 8 | u16::from(*byte))))
     }
 
-    /// A text in chunks, after its first byte.
-    fn text(&mut self) -> Result<Token<'a>, Malformed> {
-        let mut whole = String::new();
-        loop {
-            let token = self.next()?;
-            if let Cbor::String(chunk) = token {
-                whole.push_str(chunk);
-            } else if token == Cbor::Break {
-                return Ok(Token::Text(Cow::Owned(whole)));
-            } else {
-                return Err(Malformed::Syntax);
+    fn next(&mut self) -> Result<Option<Token<'a>>, Error> {
+        let decoder = &mut self.decoder;
+        let number = |number: Number| Ok(Some(Token::Number(number)));
+        Ok(Some(match decoder.datatype()? {
+            Type::Null => {
+                decoder.null()?;
+                Token::Null
             }
-        }
+            Type::Undefined => {
+                decoder.undefined()?;
+                Token::Null
+            }
+            Type::Bool => Token::Bool(decoder.bool()?),
+            Type::U8 | Type::U16 | Type::U32 | Type::U64 => return number(decoder.u64()?.into()),
+            Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::Int => {
+                return number(integer(decoder.int()?));
+            }
+            Type::F16 => return Ok(float(self.half()?).ok()),
+            Type::F32 => return Ok(float(decoder.f32()?.into()).ok()),
+            Type::F64 => return Ok(float(decoder.f64()?).ok()),
+            Type::String => Token::Text(Cow::Borrowed(decoder.str()?)),
+            Type::Bytes => Token::Bytes(Cow::Borrowed(decoder.bytes()?)),
+            Type::StringIndef => {
+                Token::Text(Cow::Owned(decoder.str_iter()?.collect::<Result<_, _>>()?))
+            }
+            Type::BytesIndef => {
+                let chunks: Vec<&[u8]> = decoder.bytes_iter()?.collect::<Result<_, _>>()?;
+                Token::Bytes(Cow::Owned(chunks.concat()))
+            }
+            Type::Array | Type::ArrayIndef => Token::List(decoder.array()?),
+            Type::Map | Type::MapIndef => Token::Map(decoder.map()?),
+            Type::Break => {
+                decoder.set_position(decoder.position() + 1);
+                Token::End
+            }
+            Type::Tag | Type::Simple | Type::Unknown(_) => return Ok(None),
+        }))
     }
+}
 
-    /// A byte string in chunks, after its first byte.
-    fn bytes(&mut self) -> Result<Token<'a>, Malformed> {
-        let mut whole = Vec::new();
-        loop {
-            let token = self.next()?;
-            if let Cbor::Bytes(chunk) = token {
-                whole.extend_from_slice(chunk);
-            } else if token == Cbor::Break {
-                return Ok(Token::Bytes(Cow::Owned(whole)));
-            } else {
-                return Err(Malformed::Syntax);
-            }
-        }
-    }
+/// A number of 16 bits (IEEE 754, binary16).
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => fraction * f64::powi(2.0, -24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (fraction + 1024.0) * f64::powi(2.0, exponent - 25),
+    };
+    if bits >> 15 == 0 { size } else { -size }
 }
 
 /// A negative integer below 64 bits becomes a float, as JSON has it.
@@ -70,32 +95,7 @@ fn integer(number: Int) -> Number {
 
 impl<'a> Tokenizer<'a> for Tokens<'a> {
     fn token(&mut self) -> Result<Token<'a>, Malformed> {
-        let number = |number: Number| Ok(Token::Number(number));
-        match self.next()? {
-            Cbor::Null | Cbor::Undefined => Ok(Token::Null),
-            Cbor::Bool(flag) => Ok(Token::Bool(flag)),
-            Cbor::U8(value) => number(value.into()),
-            Cbor::U16(value) => number(value.into()),
-            Cbor::U32(value) => number(value.into()),
-            Cbor::U64(value) => number(value.into()),
-            Cbor::I8(value) => number(value.into()),
-            Cbor::I16(value) => number(value.into()),
-            Cbor::I32(value) => number(value.into()),
-            Cbor::I64(value) => number(value.into()),
-            Cbor::Int(value) => number(integer(value)),
-            Cbor::F16(value) | Cbor::F32(value) => float(value.into()),
-            Cbor::F64(value) => float(value),
-            Cbor::String(text) => Ok(Token::Text(Cow::Borrowed(text))),
-            Cbor::Bytes(bytes) => Ok(Token::Bytes(Cow::Borrowed(bytes))),
-            Cbor::BeginString => self.text(),
-            Cbor::BeginBytes => self.bytes(),
-            Cbor::Array(length) => Ok(Token::List(Some(length))),
-            Cbor::BeginArray => Ok(Token::List(None)),
-            Cbor::Map(length) => Ok(Token::Map(Some(length))),
-            Cbor::BeginMap => Ok(Token::Map(None)),
-            Cbor::Break => Ok(Token::End),
-            Cbor::Tag(_) | Cbor::Simple(_) => Err(Malformed::Syntax),
-        }
+        self.next().ok().flatten().ok_or(Malformed::Syntax)
     }
 
     fn is_empty(&self) -> bool {

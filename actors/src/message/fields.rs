@@ -153,7 +153,7 @@ impl Visitor<'_> for KeyVisitor {
 
 /// Whether brackets outside strings are open more than [`MAX_DEPTH`] deep anywhere. It need not
 /// know JSON: text that is not JSON is refused by the parser.
-fn is_too_deep(bytes: &[u8]) -> bool {
+pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in bytes {
         match byte {

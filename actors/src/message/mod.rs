@@ -39,6 +39,7 @@ mod coding;
 mod data;
 mod fields;
 mod msgpack;
+mod peer;
 mod request;
 mod response;
 mod signed;
@@ -49,7 +50,9 @@ mod tests;
 pub use self::{
     coding::{Coding, MediaType},
     data::Data,
+    peer::Message,
     request::{Refusal, Request, Rid},
     response::Response,
     signed::Signed,
 };
+pub(crate) use self::{fields::is_too_deep, request::name_refused};

@@ -19,14 +19,14 @@ const NO_FUNCTION: &str = "Missing req.f";
 /// A request as it came, not yet checked against an interface (FTN3 §1.6).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    coding: Coding,
-    f: Value,
-    p: Option<Params>,
-    rid: Option<Rid>,
-    sec: Option<Value>,
-    obf: Option<Value>,
-    forcersp: Option<bool>,
-    unknown: Vec<(String, Value)>,
+    pub(super) coding: Coding,
+    pub(super) f: Value,
+    pub(super) p: Option<Params>,
+    pub(super) rid: Option<Rid>,
+    pub(super) sec: Option<Value>,
+    pub(super) obf: Option<Value>,
+    pub(super) forcersp: Option<bool>,
+    pub(super) unknown: Vec<(String, Value)>,
 }
 
 impl Request {
@@ -70,11 +70,7 @@ impl Request {
     /// "Invalid req.f" or "Invalid req.f (version)".
     pub fn function_name(&self) -> Result<FunctionName, Refusal> {
         let name = self.f.as_str().ok_or(NameError::Parts).and_then(str::parse);
-        name.map_err(|error| {
-            let is_version = error == NameError::Version;
-            let text = if is_version { "Invalid req.f (version)" } else { "Invalid req.f" };
-            self.refuse(text)
-        })
+        name.map_err(|error| self.refuse(name_refused(error)))
     }
 
     /// Takes the parameters out, for the check by `Function::check_params`. Byte strings become
@@ -193,6 +189,11 @@ impl Request {
     }
 }
 
+/// The text for a function's name that is none.
+pub(crate) fn name_refused(error: NameError) -> &'static str {
+    if error == NameError::Version { "Invalid req.f (version)" } else { "Invalid req.f" }
+}
+
 /// Parameters as they came.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Params {
@@ -271,7 +272,11 @@ impl Refusal {
 
 impl Fields {
     /// `read` says whether the message was read to its end.
-    fn into_request(self, coding: Coding, read: Result<(), Malformed>) -> Result<Request, Refusal> {
+    pub(super) fn into_request(
+        self,
+        coding: Coding,
+        read: Result<(), Malformed>,
+    ) -> Result<Request, Refusal> {
         // JSON peers write null for a field they leave out.
         let present = |field: Option<Value>| field.filter(|value| !value.is_null());
         let rid_sent = present(self.rid);
