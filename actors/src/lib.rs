@@ -27,8 +27,8 @@
 //! - [`sync`](mod@sync): locks
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
-//! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
 //! - [`channel`] and [`raw`]: the way to the caller, raw data
+//! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
 //! - [`executor`]: serving requests (FTN6)
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5)
 #![forbid(unsafe_code)]

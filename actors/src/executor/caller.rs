@@ -15,7 +15,7 @@ use crate::security::{
 use crate::wheel;
 
 /// Who calls.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Caller {
     user: Option<User>,
     /// The message had a signature, or never left the process.
@@ -43,11 +43,22 @@ impl Caller {
         self.signer.as_ref()
     }
 
-    pub(super) fn into_user(self) -> Option<User> {
-        self.user
+    pub(super) fn user(&self) -> Option<&User> {
+        self.user.as_ref()
     }
 
-    fn internal() -> Self {
+    /// The same for what its request contains: only the answer to the request itself is signed.
+    pub(super) fn without_signer(&self) -> Self {
+        Self { signer: None, ..self.clone() }
+    }
+
+    /// This process for one of its users.
+    pub(super) fn internal_for(user: &User) -> Self {
+        Self { user: Some(user.clone()), ..Self::internal() }
+    }
+
+    /// This process itself.
+    pub(super) fn internal() -> Self {
         let user = User::new(INTERNAL, SecurityLevel::System);
         Self { user: Some(user), signed: true, signer: None }
     }
@@ -83,8 +94,9 @@ impl Shared {
             (None, Some(credentials)) => Some(credentials?),
             (None, None) => None,
         };
+        let known = incoming.caller.take().unwrap_or_default();
         let caller = match credentials {
-            None => Caller::default(),
+            None => known,
             Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
                 Caller::internal()
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::caller::Caller;
 use super::gate::Pass;
 use crate::channel::Channel;
 use crate::message::Request;
@@ -13,6 +14,8 @@ pub struct Incoming {
     pub(super) request: Request,
     pub(super) channel: Channel,
     pub(super) size: usize,
+    /// Who calls unless there are credentials.
+    pub(super) caller: Option<Caller>,
     pub(super) credentials: Option<Result<Credentials, Denied>>,
     pub(super) headers: Option<Box<dyn Headers>>,
     pub(super) input: Option<RawInput>,
@@ -33,6 +36,7 @@ impl Incoming {
             request,
             channel,
             size: 0,
+            caller: None,
             credentials: None,
             headers: None,
             input: None,
@@ -55,6 +59,10 @@ impl Incoming {
         credentials: impl Into<Option<Result<Credentials, Denied>>>,
     ) -> Self {
         Self { credentials: credentials.into(), ..self }
+    }
+
+    pub(super) fn with_caller(self, caller: Caller) -> Self {
+        Self { caller: Some(caller), ..self }
     }
 
     /// The same with the headers of its HTTP request.

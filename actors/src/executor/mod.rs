@@ -6,6 +6,8 @@
 mod admission;
 mod answer;
 mod builder;
+pub mod builtin;
+mod call;
 mod caller;
 mod close;
 mod exchange;
@@ -40,8 +42,9 @@ use crate::raw::Head;
 use crate::security::{Denied, SecurityProvider};
 
 pub use builder::Builder;
+pub use call::CallSteps;
 pub use close::Closed;
-pub use functions::{ConfigError, Functions};
+pub use functions::{BlockingRequest, ConfigError, Functions};
 pub use gate::Pass;
 pub use hooks::{Hooks, Way};
 pub use incoming::{Headers, Incoming};
@@ -202,7 +205,7 @@ impl ExecutorHandle {
             exchange: Rc::clone(&exchange),
             function,
             params,
-            user: caller.into_user(),
+            caller,
             headers: incoming.headers,
             input: incoming.input,
             head: None,

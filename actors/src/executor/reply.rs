@@ -79,6 +79,10 @@ impl Message {
         &self.response
     }
 
+    pub(super) fn into_response(self) -> Response {
+        self.response
+    }
+
     /// The message as bytes; an InternalError if it would be larger than its function may answer
     /// (FTN3 §1.10).
     #[must_use]

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::ExecutorHandle;
+use super::caller::Caller;
 use super::exchange::Exchange;
 use super::incoming::Headers;
 use super::reply::{Reply, ReplyBody};
@@ -25,7 +26,7 @@ pub struct RequestInfo {
     pub(super) exchange: Rc<Exchange>,
     pub(super) function: FunctionName,
     pub(super) params: Map<String, Value>,
-    pub(super) user: Option<User>,
+    pub(super) caller: Caller,
     pub(super) headers: Option<Box<dyn Headers>>,
     pub(super) input: Option<RawInput>,
     pub(super) head: Option<Box<Head>>,
@@ -105,13 +106,13 @@ impl RequestInfo {
     /// Who calls; `None` for an anonymous caller (FTN6 §2.3).
     #[must_use]
     pub fn user(&self) -> Option<&User> {
-        self.user.as_ref()
+        self.caller.user()
     }
 
     /// How well the caller is known (FTN8 §2.12).
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
-        self.user.as_ref().map_or(SecurityLevel::Anonymous, User::level)
+        self.caller.level()
     }
 
     /// The first header of this name of an HTTP request; `name` is in lower case.
@@ -159,7 +160,7 @@ impl fmt::Debug for RequestInfo {
         f.debug_struct("RequestInfo")
             .field("function", &self.function)
             .field("params", &self.params)
-            .field("user", &self.user)
+            .field("user", &self.user())
             .finish_non_exhaustive()
     }
 }

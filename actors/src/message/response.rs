@@ -78,12 +78,14 @@ impl Response {
         }
     }
 
-    /// The description of a failure, if it has one.
-    #[must_use]
-    pub fn description(&self) -> Option<&str> {
-        match &self.body {
-            Body::Error { description, .. } => description.as_deref(),
-            Body::Result(_) => None,
+    /// The result.
+    ///
+    /// # Errors
+    /// Code and description of a failure.
+    pub fn into_result(self) -> Result<Value, (String, Option<String>)> {
+        match self.body {
+            Body::Result(result) => Ok(result),
+            Body::Error { code, description } => Err((code, description)),
         }
     }
 

@@ -67,23 +67,17 @@ impl Calls {
     }
 
     /// Takes an answer to a call. One that nobody waits for is forgotten.
-    pub(super) fn answer(&mut self, response: &Response) {
+    pub(super) fn answer(&mut self, response: Response) {
         let rid = response.rid().and_then(|rid| rid.as_value().as_str());
         let number = rid.and_then(|rid| rid.strip_prefix('S')).and_then(|rid| rid.parse().ok());
         if let Some(answer) = number.and_then(|number: u64| self.waiting.remove(&number)) {
             // nobody may wait any more
-            let _ = answer.send(outcome(response));
+            let _ = answer.send(
+                response
+                    .into_result()
+                    .map_err(|(code, description)| Error::with_info(code, description)),
+            );
         }
-    }
-}
-
-fn outcome(response: &Response) -> Result<Value, Error> {
-    match response.code() {
-        Some(code) => {
-            let description = response.description().map(str::to_owned);
-            Err(Error::with_info(code.to_owned(), description))
-        }
-        None => Ok(response.result().cloned().unwrap_or_default()),
     }
 }
 
@@ -117,8 +111,8 @@ mod tests {
     fn answers_find_their_calls() {
         let mut calls = Calls::default();
         let (mut first, mut second) = (call(&mut calls), call(&mut calls));
-        calls.answer(&with_rid(Response::success(json!({ "ack": 2 })), json!("S2")));
-        calls.answer(&with_rid(Response::error("MyError", Some("why")), json!("S1")));
+        calls.answer(with_rid(Response::success(json!({ "ack": 2 })), json!("S2")));
+        calls.answer(with_rid(Response::error("MyError", Some("why")), json!("S1")));
         assert_eq!(second.try_recv().unwrap().unwrap(), json!({ "ack": 2 }));
         let error = first.try_recv().unwrap().unwrap_err();
         assert_eq!((error.code(), error.info()), ("MyError", Some("why")));
@@ -129,13 +123,13 @@ mod tests {
         let mut calls = Calls::default();
         let mut told = call(&mut calls);
         for rid in [json!("S2"), json!("S"), json!("Sx"), json!("C1"), json!("1"), json!(1)] {
-            calls.answer(&with_rid(Response::success(json!(1)), rid));
+            calls.answer(with_rid(Response::success(json!(1)), rid));
         }
-        calls.answer(&Response::success(json!(1)));
+        calls.answer(Response::success(json!(1)));
         assert!(told.try_recv().is_err());
-        calls.answer(&with_rid(Response::success(json!(5)), json!("S1")));
+        calls.answer(with_rid(Response::success(json!(5)), json!("S1")));
         assert_eq!(told.try_recv().unwrap().unwrap(), json!(5));
-        calls.answer(&with_rid(Response::success(json!(6)), json!("S1")));
+        calls.answer(with_rid(Response::success(json!(6)), json!("S1")));
     }
 
     #[test]

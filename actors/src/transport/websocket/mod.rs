@@ -155,7 +155,7 @@ impl Connection {
                                     answers.push(self.request(request, bytes.len()));
                                 }
                                 Ok(Message::Request(_)) => {}
-                                Ok(Message::Response(response)) => calls.answer(&response),
+                                Ok(Message::Response(response)) => calls.answer(response),
                                 Err(refusal) if refusal.rid().is_some() => {
                                     self.answer(refusal.into());
                                 }
