@@ -13,7 +13,7 @@ const { ClientExecutor } = require('futoin-executor');
 
 const [address, ...specDirs] = process.argv.slice(2);
 const HMAC_KEY = Buffer.from('MyLongTestSecretKey').toString('base64');
-const UPLOAD = Buffer.from(Array.from({ length: 100000 }, (_, i) => i & 0xff));
+const UPLOAD = Buffer.from(Array.from({ length: 60000 }, (_, i) => i & 0xff));
 
 /** Raw results as something that can be compared. */
 const legible = (value) =>
@@ -86,7 +86,7 @@ function visit(asi, ccm, { advanced, scheme }) {
     call('main', 'upload', { name: 'a b&c', n: 3 }, { upload: UPLOAD });
     call('main', 'upload', { name: 'empty' }, { as: 'upload nothing', upload: '' });
     if (!isSocket || advanced) {
-        call('main', 'download', { n: 100000 });
+        call('main', 'download', { n: 60000 });
         call('main', 'download', { n: -1 }, { as: 'download failing' });
     } else {
         call('main', 'download', { n: 10 }, { as: 'download in a frame' });
@@ -94,7 +94,7 @@ function visit(asi, ccm, { advanced, scheme }) {
     call('main', 'pipe', { add: 1 }, { upload: UPLOAD });
     if (!advanced) call('main', 'answer', {}, { as: 'upload for nobody', upload: 'x' });
 
-    for (const coder of ['MPCK', 'CBOR']) {
+    for (const coder of ['JSON', 'MPCK']) {
         register(coder, 'conform.main:1.2', null, { coder });
         call(coder, 'echo', { msg: coder });
         call(coder, 'fail', { code: 'MyError' });
@@ -142,8 +142,7 @@ function bidirectional(asi, ccm, { register, call, note }) {
         event: (asi, reqinfo) => {
             events.push(reqinfo.params().n);
             reqinfo.result({ ack: 10 });
-            // its answer is on its way after this turn, and before the next request
-            if (events.length === 5) setImmediate(complete);
+            if (events.length === 5) complete();
         },
     });
     register('bidi', 'conform.bidi:1.0', null, { executor });
@@ -154,7 +153,17 @@ function bidirectional(asi, ccm, { register, call, note }) {
         asi.await(done);
         asi.add((asi) => asi.success(events.join(' ')));
     });
-    call('bidi', 'acks', {});
+    // the last answer may still be on its way
+    note('bidi.acks', (asi) => {
+        asi.setTimeout(10000);
+        asi.loop((asi) => {
+            ccm.iface('bidi').call(asi, 'acks', {});
+            asi.add((asi, acks) => {
+                if (acks.sum === 50) asi.break();
+            });
+        });
+        asi.add((asi) => asi.success('50'));
+    });
 }
 
 const summary = {};
@@ -176,7 +185,7 @@ for (const advanced of [false, true]) {
         );
     }
 }
-flow.add(() => {
+flow.add((_asi) => {
     console.log(JSON.stringify(summary));
     process.exit();
 });
