@@ -26,6 +26,7 @@ pub struct Socket {
 
 /// What the server sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Frame {
     /// A text frame.
     Text(Vec<u8>),
@@ -166,10 +167,9 @@ impl Socket {
 
     /// The next message, which has to be binary.
     pub fn receive_bytes(&mut self) -> Vec<u8> {
-        match self.frame() {
-            Frame::Binary(payload) => payload,
-            other => panic!("not a binary message: {other:?}"),
-        }
+        let frame = self.frame();
+        let Frame::Binary(payload) = frame else { panic!("not a binary message: {frame:?}") };
+        payload
     }
 
     /// The next frame.
