@@ -15,6 +15,7 @@ mod functions;
 mod gate;
 mod hooks;
 mod incoming;
+mod listing;
 mod registry;
 mod reply;
 mod request;
@@ -48,6 +49,7 @@ pub use functions::{BlockingRequest, ConfigError, Functions};
 pub use gate::{ClientLimits, Pass, Rejected};
 pub use hooks::{Hooks, Way};
 pub use incoming::{Headers, Incoming};
+pub use listing::{ListedFunction, ListedInterface, ListedParameter, Listing};
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{RequestInfo, RequestSteps};
 
