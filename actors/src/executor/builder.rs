@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::functions::{ConfigError, Functions};
+use super::gate::Gate;
 use super::registry::Registry;
-use super::{Config, ExecutorHandle, Hooks};
+use super::{ClientLimits, Config, ExecutorHandle, Hooks};
 use crate::budget::{Budget, Client, Limits};
 use crate::channel::Channel;
 use crate::iface::Definition;
@@ -55,6 +56,7 @@ impl Builder {
             client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
             security: None,
             hooks: None,
+            gate: None,
             checks_results: true,
         };
         Self { config, registry: Registry::default(), error: None }
@@ -110,6 +112,18 @@ impl Builder {
         self
     }
 
+    /// Limits per client (FTN6 §1.5), for transports that ask for [`ExecutorHandle::admit`], and per
+    /// user.
+    pub fn client_limits(mut self, limits: ClientLimits) -> Self {
+        match Gate::new(limits) {
+            Ok(gate) => self.config.gate = Some(Arc::new(gate)),
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+        self
+    }
+
     /// Who knows the users (FTN6 §1.2). Without it all credentials are wrong.
     pub fn security(mut self, provider: impl SecurityProvider + 'static) -> Self {
         self.config.security = Some(Arc::new(provider));
@@ -132,7 +146,7 @@ impl Builder {
     /// The executor.
     ///
     /// # Errors
-    /// The first [`ConfigError`] of an [`interface`](Self::interface).
+    /// The first [`ConfigError`] of an [`interface`](Self::interface) or of limits.
     pub fn build(self) -> Result<ExecutorHandle, ConfigError> {
         match self.error {
             Some(error) => Err(error),

@@ -116,6 +116,26 @@ impl Shared {
         }
     }
 
+    /// Gives a request the limits of its user in place of those of its address.
+    pub(super) async fn admit_user(
+        &self,
+        caller: &Caller,
+        incoming: &mut Incoming,
+        deadline: Time,
+    ) -> Result<(), Refused> {
+        let (Some(gate), Some(user)) = (&self.config.gate, caller.user()) else { return Ok(()) };
+        if incoming.channel.kind() == ChannelKind::Local {
+            return Ok(());
+        }
+        if let Some(pass) = within(deadline, gate.enter_user(user.local_id())).await? {
+            incoming.pass = pass.map_err(|error| {
+                let info = error.info().unwrap_or_default().to_owned();
+                Refused::new(codes::DEFENSE_REJECTED, info)
+            })?;
+        }
+        Ok(())
+    }
+
     async fn verify(
         &self,
         incoming: &Incoming,

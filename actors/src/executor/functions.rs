@@ -34,6 +34,12 @@ pub enum ConfigError {
         /// The function.
         function: String,
     },
+    /// Clients are to have a limiter that is not defined.
+    #[error("there is no limiter {name}")]
+    NoSuchLimiter {
+        /// The name.
+        name: String,
+    },
     /// The interface is hosted in the same major version already.
     #[error("{iface} is registered already")]
     Registered {

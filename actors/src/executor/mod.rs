@@ -15,6 +15,7 @@ mod functions;
 mod gate;
 mod hooks;
 mod incoming;
+mod listing;
 mod registry;
 mod reply;
 mod request;
@@ -45,9 +46,10 @@ pub use builder::Builder;
 pub use call::CallSteps;
 pub use close::Closed;
 pub use functions::{BlockingRequest, ConfigError, Functions};
-pub use gate::Pass;
+pub use gate::{ClientLimits, Pass, Rejected};
 pub use hooks::{Hooks, Way};
 pub use incoming::{Headers, Incoming};
+pub use listing::{ListedFunction, ListedInterface, ListedParameter, Listing};
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{RequestInfo, RequestSteps};
 
@@ -55,6 +57,7 @@ use admission::Flights;
 use answer::Answer;
 use caller::Caller;
 use exchange::{Asker, Exchange, Live, Origin, Places};
+use gate::Gate;
 use registry::{Registry, Target};
 
 /// A cheap handle to an executor: use it from any arbiter.
@@ -75,6 +78,7 @@ struct Config {
     client: ClientOf,
     security: Option<Arc<dyn SecurityProvider>>,
     hooks: Option<Arc<dyn Hooks>>,
+    gate: Option<Arc<Gate>>,
     checks_results: bool,
 }
 
@@ -230,6 +234,24 @@ impl ExecutorHandle {
         }
     }
 
+    /// Asks for a place inside of the limits of a client, before a transport reads its request. It
+    /// is ready at once unless the client has a limit with a queue.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the client is over its limits.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the place in the queue.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter, if the client has a limit.
+    pub async fn admit(&self, channel: &Channel) -> Result<Pass, Rejected> {
+        match &self.shared.config.gate {
+            Some(gate) => Ok(gate.enter(channel.peer().map(|peer| peer.ip())).await?),
+            None => Ok(Pass::default()),
+        }
+    }
+
     /// The largest message that any hosted function takes, in bytes.
     #[must_use]
     pub fn max_request_size(&self) -> usize {
@@ -309,6 +331,7 @@ impl Shared {
     ) -> Result<Checked, Refused> {
         let caller = self.authenticate(incoming, deadline).await?;
         origin.signer = caller.signer().cloned();
+        self.admit_user(&caller, incoming, deadline).await?;
         let Incoming { request, channel, size, input, .. } = incoming;
         let function = request.function_name()?;
         let target = self.registry.resolve(&function, &caller)?;

@@ -150,6 +150,22 @@ impl Registry {
         Some(Arc::clone(&hosted.functions.get(name.func())?.definition))
     }
 
+    /// Visits the interfaces that are hosted under their own name, each with what tells which of its
+    /// functions are implemented.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Definition, &dyn Fn(&str) -> bool)) {
+        for versions in &self.interfaces {
+            for Hosted { called, functions } in versions.value() {
+                let is_own = |target: &Arc<Target>| Arc::ptr_eq(&target.definition, called);
+                if functions.values().next().is_none_or(is_own) {
+                    let implemented = |name: &str| {
+                        functions.get(name).is_some_and(|target| target.template.is_some())
+                    };
+                    visit(called, &implemented);
+                }
+            }
+        }
+    }
+
     pub(super) fn max_request_size(&self) -> usize {
         self.max_request_size.load(Ordering::Relaxed)
     }
