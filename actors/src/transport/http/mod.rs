@@ -29,7 +29,7 @@ use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
 use crate::executor::{ExecutorHandle, Headers, Incoming, Reply, Way};
 use crate::iface::Function;
-use crate::message::{MediaType, Refusal, Request};
+use crate::message::{Coding, MediaType, Refusal, Request};
 use crate::net::TrustedProxies;
 use crate::raw::RawInput;
 use crate::security::Credentials;
@@ -196,6 +196,12 @@ impl EndPoint {
             return HttpResponse::UnsupportedMediaType().finish();
         };
         let channel = self.channel(http, ChannelKind::Http);
+        let pass = match self.executor.admit(&channel).await {
+            Ok(pass) => pass,
+            Err(rejected) => {
+                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+            }
+        };
         let limit = self.executor.max_request_size();
         let body = body::read(http, payload, limit, self.executor.request_timeout());
         let body = match body.await {
@@ -206,7 +212,7 @@ impl EndPoint {
         let reply = match Request::parse(&body) {
             Ok(request) => {
                 let incoming = incoming(http, request, channel.clone());
-                self.executor.serve(incoming.with_size(body.len())).await
+                self.executor.serve(incoming.with_size(body.len()).with_pass(pass)).await
             }
             Err(refusal) => refusal.into(),
         };
@@ -219,12 +225,22 @@ impl EndPoint {
             return HttpResponse::NotFound().finish();
         };
         let channel = self.channel(http, ChannelKind::Http);
+        let pass = match self.executor.admit(&channel).await {
+            Ok(pass) => pass,
+            Err(rejected) => {
+                return self.reply(
+                    rejected.into_reply(None, Coding::Json),
+                    MediaType::default(),
+                    &channel,
+                );
+            }
+        };
         let reply = match url.and_then(|url| self.request(url)) {
             Ok((request, takes_raw)) => {
                 let size = http.uri().path_and_query().map_or(0, |url| url.as_str().len());
                 let input = (takes_raw || has_raw(http)).then(|| input(http, payload));
                 let incoming = incoming(http, request, channel.clone()).with_size(size);
-                self.executor.serve(incoming.with_input(input)).await
+                self.executor.serve(incoming.with_input(input).with_pass(pass)).await
             }
             Err(refusal) => refusal.into(),
         };

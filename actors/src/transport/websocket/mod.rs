@@ -12,7 +12,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::Response;
 use actix_http::body::BodyStream;
 use actix_http::ws::{OpCode, handshake};
 use actix_web::web::{Bytes, BytesMut, Payload};
@@ -24,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::channel::Channel;
 use crate::clock;
 use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
-use crate::message::{Message, Request};
+use crate::message::{Message, Response};
 use crate::wheel;
 
 use calls::{Call, Calls, Outgoing};
@@ -75,7 +74,7 @@ pub(super) fn upgrade(
 ) -> HttpResponse {
     let mut response = match handshake(http.head()) {
         Ok(response) => response,
-        Err(error) => return Response::from(error).into(),
+        Err(error) => return actix_http::Response::from(error).into(),
     };
     // what was sent is on its way, and what is sent meanwhile
     let (sink, mut chunks) = mpsc::channel(1);
@@ -129,38 +128,32 @@ impl Connection {
     /// Reads requests and writes answers until the connection ends.
     async fn exchange(&mut self, frames: &mut Frames, mut incoming: mpsc::Receiver<Call>) -> End {
         let mut calls = Calls::default();
-        let mut answers = FuturesUnordered::new();
+        let mut messages = FuturesUnordered::new();
         let mut watch = Watch::start(self.limits);
         let mut alarm = pin!(wheel::sleep_until(watch.next()));
         let sink = self.sink.clone();
         let mut closed = pin!(sink.closed());
         loop {
             let is_full = self.out.len() >= MAX_WAITING;
-            let is_busy = answers.len() >= self.limits.in_flight;
+            let is_busy = messages.len() >= self.limits.in_flight;
             // in this order all that is ready is written at once
             tokio::select! {
                 biased;
                 () = &mut closed => return End::Gone,
-                Some(answer) = answers.next(), if !is_full && !answers.is_empty() => {
-                    self.answer(answer);
+                Some(handled) = messages.next(), if !is_full && !messages.is_empty() => {
+                    match handled {
+                        Handled::Request(reply) => self.answer(reply),
+                        Handled::Response(response) => calls.answer(response),
+                        Handled::Nothing => {}
+                    }
                 }
                 frame = frames.next(), if !is_full && !is_busy => {
                     watch.heard();
                     match frame {
                         Ok(frames::Incoming::Message(bytes)) => {
                             self.executor.note(&bytes, Way::In, &self.channel);
-                            match Message::parse(&bytes) {
-                                // without an id nobody could tell what it answers
-                                Ok(Message::Request(request)) if request.rid().is_some() => {
-                                    answers.push(self.request(request, bytes.len()));
-                                }
-                                Ok(Message::Request(_)) => {}
-                                Ok(Message::Response(response)) => calls.answer(response),
-                                Err(refusal) if refusal.rid().is_some() => {
-                                    self.answer(refusal.into());
-                                }
-                                Err(_) => {}
-                            }
+                            let (executor, channel) = (self.executor.clone(), self.channel.clone());
+                            messages.push(handle(executor, channel, bytes));
                         }
                         Ok(frames::Incoming::Ping(payload)) => {
                             frames::write(&mut self.out, OpCode::Pong, &payload);
@@ -199,13 +192,6 @@ impl Connection {
         }
     }
 
-    /// Gives a request to the executor.
-    fn request(&self, request: Request, size: usize) -> impl Future<Output = Reply> + use<> {
-        let incoming = Incoming::new(request, self.channel.clone()).with_size(size);
-        let executor = self.executor.clone();
-        async move { executor.serve(incoming).await }
-    }
-
     fn answer(&mut self, reply: Reply) {
         if let Some(message) = reply.into_bytes() {
             self.send(&message);
@@ -216,6 +202,36 @@ impl Connection {
         self.executor.note(message, Way::Out, &self.channel);
         frames::write(&mut self.out, OpCode::Binary, message);
     }
+}
+
+/// What became of a message.
+enum Handled {
+    /// It is answered.
+    Request(Reply),
+    /// It answers a call of ours.
+    Response(Response),
+    /// It is no message, or nobody could tell what its answer would be to.
+    Nothing,
+}
+
+async fn handle(executor: ExecutorHandle, channel: Channel, bytes: Bytes) -> Handled {
+    let admitted = executor.admit(&channel).await;
+    let (rid, coding, request) = match Message::parse(&bytes) {
+        Ok(Message::Response(response)) => return Handled::Response(response),
+        Ok(Message::Request(request)) => (request.rid().cloned(), request.coding(), Ok(request)),
+        Err(refusal) => (refusal.rid().cloned(), refusal.coding(), Err(refusal)),
+    };
+    if rid.is_none() {
+        return Handled::Nothing;
+    }
+    Handled::Request(match (admitted, request) {
+        (Err(rejected), _) => rejected.into_reply(rid.as_ref(), coding),
+        (Ok(_), Err(refusal)) => refusal.into(),
+        (Ok(pass), Ok(request)) => {
+            let incoming = Incoming::new(request, channel).with_size(bytes.len()).with_pass(pass);
+            executor.serve(incoming).await
+        }
+    })
 }
 
 /// When a client was heard, and what follows from that.
