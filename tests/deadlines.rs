@@ -9,7 +9,8 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use asyncsteps::{Error, Flow, Template, codes};
-use asyncsteps_actors::executor::{Channel, ChannelKind, Executor, ExecutorHandle, Reply};
+use asyncsteps_actors::channel::Channel;
+use asyncsteps_actors::executor::{Executor, ExecutorHandle, Reply};
 use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, blocking, start_flow};
 use asyncsteps_actors::message::Request;
 use asyncsteps_actors::sync::Mutex;
@@ -142,7 +143,7 @@ async fn flows_that_a_flow_starts_end_no_later() {
 }
 
 fn local() -> Channel {
-    Channel { kind: ChannelKind::Local, secure: true, peer: None }
+    Channel::local()
 }
 
 async fn dispatch(executor: &ExecutorHandle, function: &str) -> Reply {

@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::{Budget, Client, Limits};
-use asyncsteps_actors::executor::{Channel, ChannelKind, Executor, ExecutorHandle, Reply};
+use asyncsteps_actors::channel::Channel;
+use asyncsteps_actors::executor::{Executor, ExecutorHandle, Reply};
 use asyncsteps_actors::message::Request;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
@@ -39,7 +40,7 @@ fn request(executor: &ExecutorHandle, client: &str, n: usize) -> Dispatched {
     message.pop();
     message.extend_from_slice(format!(r#","rid":"{client}"}}"#).as_bytes());
     let request = Request::parse(&message).expect("a request");
-    let channel = Channel { kind: ChannelKind::Local, secure: true, peer: None };
+    let channel = Channel::local();
     Box::pin(async move { executor.dispatch(request, channel).await })
 }
 

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use asyncsteps::{StepResult, Template, codes};
-use asyncsteps_actors::executor::{
-    Builder, Channel, ChannelKind, ConfigError, Executor, ExecutorHandle, RequestSteps,
-};
+use asyncsteps_actors::channel::Channel;
+use asyncsteps_actors::executor::{Builder, ConfigError, Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_actors::message::Request;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 
 /// The answer to one message given to an executor of this arbiter.
 async fn dispatch(executor: ExecutorHandle, message: String) -> String {
-    let channel = Channel { kind: ChannelKind::Local, secure: true, peer: None };
+    let channel = Channel::local();
     let reply = match Request::parse(message.as_bytes()) {
         Ok(request) => executor.dispatch(request, channel).await,
         Err(refusal) => refusal.into(),

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use asyncsteps_actors::executor::{Channel, ChannelKind, Closed, Executor, ExecutorHandle};
+use asyncsteps_actors::channel::Channel;
+use asyncsteps_actors::executor::{Closed, Executor, ExecutorHandle};
 use asyncsteps_actors::message::Request;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
@@ -25,7 +26,7 @@ fn request(executor: &ExecutorHandle, n: i64) -> JoinHandle<Value> {
     let message = message("test.jobs:1.0:wait", &json!({ "n": n }));
     actix_rt::spawn(async move {
         let request = Request::parse(&message).expect("a request");
-        let channel = Channel { kind: ChannelKind::Local, secure: true, peer: None };
+        let channel = Channel::local();
         let reply = executor.dispatch(request, channel).await.into_bytes();
         serde_json::from_slice(&reply.expect("an answer")).expect("JSON")
     })

@@ -1,12 +1,16 @@
 //! The promise: programs that use the released FutoIn invoker from npm keep working (FTN7).
 //!
-//! `npm/shop.js` calls the demo shop with it. Node.js and npm have to be installed; the packages
-//! come from the registry on the first run, as the lock file says.
+//! `npm/shop.js` calls the demo shop with it, `npm/conform.js` every function of the `conform.*`
+//! interfaces. Node.js and npm have to be installed; the packages come from the registry on the
+//! first run, as the lock file says.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use asyncsteps_support::conform;
+use asyncsteps_support::host::Host;
 use asyncsteps_support::shop::{Account, Data, Shop};
+use expect_test::expect_file;
 use serde_json::{Value, json};
 
 /// The folder of the client.
@@ -30,16 +34,20 @@ fn run(program: &str, args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-#[test]
-fn the_released_invoker_can_do_business() {
+/// Runs a script with the definitions and gives the summary that it printed.
+fn summary(script: &str, end_point: &str) -> Value {
     if !Path::new(CLIENT).join("node_modules/.package-lock.json").exists() {
         run("npm", &["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
     }
+    let printed = run("node", &[script, end_point, SPECS[0], SPECS[1]]);
+    serde_json::from_slice(&printed).expect("a summary")
+}
+
+#[test]
+fn the_released_invoker_can_do_business() {
     let data = Data::new();
     let shop = Shop::start(&data);
-    let end_point = format!("http://{}/ftn/", shop.address);
-    let printed = run("node", &["shop.js", &end_point, SPECS[0], SPECS[1]]);
-    let summary: Value = serde_json::from_slice(&printed).expect("a summary");
+    let summary = summary("shop.js", &format!("http://{}/ftn/", shop.address));
 
     // AdvancedCCM finds a wrong parameter by itself, so the server is not asked
     let wrong = "Type mismatch for parameter: demo.shop:1.0:stock(sku) = \"not a SKU\"";
@@ -66,4 +74,20 @@ fn the_released_invoker_can_do_business() {
     let _ = shop.stop();
     let account = Account { stock: 1, restocked: 5, sold: 4 };
     assert_eq!(data.books().into_values().collect::<Vec<_>>(), [account; 2]);
+}
+
+#[test]
+fn the_released_invoker_can_call_every_function() {
+    let host = Host::start(1, conform::executor);
+    let summary = summary("conform.js", &host.address.to_string());
+    for (client, expected) in [
+        ("SimpleCCM http", expect_file!["npm/simple_http.txt"]),
+        ("SimpleCCM ws", expect_file!["npm/simple_ws.txt"]),
+        ("AdvancedCCM http", expect_file!["npm/advanced_http.txt"]),
+        ("AdvancedCCM ws", expect_file!["npm/advanced_ws.txt"]),
+    ] {
+        let results = summary[client].as_object().expect("its results").iter();
+        let lines: String = results.map(|(name, got)| format!("{name}: {got}\n")).collect();
+        expected.assert_eq(&lines);
+    }
 }

@@ -27,21 +27,28 @@
 //! - [`sync`](mod@sync): locks
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
+//! - [`channel`] and [`raw`]: the way to the caller, raw data
+//! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
 //! - [`executor`]: serving requests (FTN6)
-//! - [`transport`](mod@transport): HTTP (FTN5)
+//! - [`transport`](mod@transport): HTTP and WebSocket (FTN5)
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod channel;
 mod clock;
 pub mod executor;
 pub mod flow;
 pub mod host;
 pub mod iface;
 pub mod message;
+pub mod net;
 mod observe;
+pub mod raw;
+pub mod security;
 pub mod sync;
 pub mod tool;
 pub mod transport;
+pub mod url;
 mod wheel;
 
 #[cfg(doctest)]

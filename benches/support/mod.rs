@@ -29,10 +29,29 @@ struct Workload<'a> {
     /// Items of one iteration; times are per item.
     items: u32,
     target: &'static str,
-    run: Box<dyn FnMut(u32) + 'a>,
+    run: Box<dyn FnMut(u32) -> Duration + 'a>,
     iterations: u32,
     /// Nanoseconds per item, by round.
     times: Vec<f64>,
+}
+
+/// What a batch says about its time: nothing, and the clock on the wall counts, or how long it took,
+/// such as the processor time of another process.
+pub(crate) trait Taken {
+    /// How long the batch took, which was `wall` on the clock.
+    fn taken(self, wall: Duration) -> Duration;
+}
+
+impl Taken for () {
+    fn taken(self, wall: Duration) -> Duration {
+        wall
+    }
+}
+
+impl Taken for Duration {
+    fn taken(self, _: Duration) -> Duration {
+        self
+    }
 }
 
 struct Count {
@@ -49,15 +68,15 @@ impl<'a> Bench<'a> {
 
     /// Adds a workload: `run` does so many iterations of it. Gives its place, as a baseline for
     /// others.
-    pub(crate) fn add(
+    pub(crate) fn add<T: Taken>(
         &mut self,
         id: impl Into<String>,
         baseline: Option<usize>,
         items: u32,
         target: &'static str,
-        run: impl FnMut(u32) + 'a,
+        run: impl FnMut(u32) -> T + 'a,
     ) -> usize {
-        let (run, id) = (Box::new(run), id.into());
+        let (run, id) = (Box::new(timed(run)), id.into());
         let times = Vec::with_capacity(ROUNDS);
         self.workloads.push(Workload { id, baseline, items, target, run, iterations: 1, times });
         self.workloads.len() - 1
@@ -80,7 +99,7 @@ impl<'a> Bench<'a> {
     /// written.
     pub(crate) fn finish(mut self) {
         if env::args().any(|arg| arg == "--test") {
-            self.workloads.iter_mut().for_each(|workload| (workload.run)(1));
+            self.workloads.iter_mut().for_each(|workload| drop((workload.run)(1)));
             return;
         }
         self.workloads.iter_mut().for_each(Workload::calibrate);
@@ -140,22 +159,24 @@ impl<'a> Bench<'a> {
 impl Workload<'_> {
     /// Finds how many iterations a batch has; warms up on the way.
     fn calibrate(&mut self) {
-        while self.batch() < BATCH && self.iterations < u32::MAX / 2 {
+        while (self.run)(self.iterations) < BATCH && self.iterations < u32::MAX / 2 {
             self.iterations *= 2;
         }
     }
 
     fn round(&mut self) {
         let items = f64::from(self.iterations) * f64::from(self.items);
-        let time = self.batch().as_secs_f64() * 1e9 / items;
+        let time = (self.run)(self.iterations).as_secs_f64() * 1e9 / items;
         self.times.push(time);
     }
+}
 
-    #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
-    fn batch(&mut self) -> Duration {
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+fn timed<T: Taken>(mut run: impl FnMut(u32) -> T) -> impl FnMut(u32) -> Duration {
+    move |iterations| {
         let start = Instant::now();
-        (self.run)(self.iterations);
-        start.elapsed()
+        let told = run(iterations);
+        told.taken(start.elapsed())
     }
 }
 

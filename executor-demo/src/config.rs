@@ -16,6 +16,10 @@ pub struct Config {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 
+    /// Serve the functions that clients are tested with instead of the shop.
+    #[arg(long)]
+    pub conform: bool,
+
     /// The SQLite database; created if it does not exist.
     #[arg(long, value_name = "FILE", default_value = "executor-demo.db")]
     pub data: PathBuf,

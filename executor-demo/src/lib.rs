@@ -2,11 +2,12 @@
 //!
 //! [`run`] serves it on a listener until it is told to stop; the binary adds a command line. In
 //! reading order: [`config`], [`shop`] (the business logic as templates), [`shelf`] (what can be
-//! sold now), [`store`] (what is kept: SQLite), [`ping`].
+//! sold now), [`store`] (what is kept: SQLite). Beside it, [`conform`]: functions that other clients
+//! are tested with.
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod ping;
+pub mod conform;
 pub mod shelf;
 pub mod shop;
 pub mod store;
@@ -15,8 +16,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use actix_web::{App, HttpServer};
-use asyncsteps_actors::executor::{Closed, ConfigError, Executor, ExecutorHandle};
+use asyncsteps_actors::executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
 use asyncsteps_actors::iface::{Definition, LoadError, Loader, NameError, Source};
+use asyncsteps_actors::security::PasswordHashError;
 use asyncsteps_actors::transport::http::FutoIn;
 
 pub use config::{Config, LogFormat};
@@ -39,12 +41,15 @@ pub enum RunError {
     /// The executor cannot be built.
     #[error("cannot build the executor")]
     Executor(#[from] ConfigError),
+    /// A password cannot be hashed.
+    #[error("cannot hash a password")]
+    Password(#[from] PasswordHashError),
     /// The server cannot be started, or ended with an error.
     #[error("the server failed")]
     Server(#[from] std::io::Error),
 }
 
-/// Serves the shop on `listener` until `shutdown` is ready, then closes gracefully; gives what
+/// Serves the shop, or what is asked for with `--conform`, on `listener` until `shutdown` is ready, then closes gracefully; gives what
 /// became of the requests that were in flight.
 ///
 /// # Errors
@@ -57,7 +62,7 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let executor = executor(&config)?;
+    let executor = if config.conform { conform::executor()? } else { executor(&config)? };
     let service = FutoIn::new("/ftn/", executor.clone());
     let server = HttpServer::new(move || App::new().service(service.clone()))
         .workers(config.workers.get())
@@ -88,7 +93,7 @@ pub async fn run(
 pub fn executor(config: &Config) -> Result<ExecutorHandle, RunError> {
     let store = Store::open(&config.data)?;
     let shop = Shop::new(store);
-    let ping = ping::template();
+    let ping = builtin::ping();
     let mut loader = Loader::new([Source::builtin(), shop::definitions()]);
     let mut load =
         |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };

@@ -20,11 +20,14 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn announce(config: &Config, address: std::net::SocketAddr) {
-    let data = config.data.display();
+    let data = match config.conform {
+        true => "no data".to_owned(),
+        false => format!("data in {}", config.data.display()),
+    };
     // a closed standard output is no reason not to serve
     let _ = writeln!(
         std::io::stdout(),
-        "executor-demo listens on http://{address}/ftn/, data in {data}\n\
+        "executor-demo listens on http://{address}/ftn/, {data}\n\
          try: curl -s -d '{PING}' http://{address}/ftn/"
     );
 }

@@ -30,6 +30,16 @@ impl Host {
     /// Serves the executor that `make` gives inside of the new actix system.
     #[must_use]
     pub fn start(workers: usize, make: impl FnOnce() -> ExecutorHandle + Send + 'static) -> Self {
+        Self::start_as(workers, make, |service| service)
+    }
+
+    /// The same with a service that is set up by `set_up`.
+    #[must_use]
+    pub fn start_as(
+        workers: usize,
+        make: impl FnOnce() -> ExecutorHandle + Send + 'static,
+        set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let connections = Connections::default();
@@ -38,7 +48,8 @@ impl Host {
         let thread = Stoppable::start(move |stopped| async move {
             let executor = make();
             ready.send(executor.clone()).expect("the test waits");
-            serve(listener, workers, executor, counted, stopped).await;
+            let service = set_up(FutoIn::new("/ftn/", executor));
+            serve(listener, workers, service, counted, stopped).await;
         });
         let executor = made.recv_timeout(PATIENCE).expect("an executor");
         Self { address, executor, connections, thread: Some(thread) }
@@ -70,11 +81,10 @@ impl Drop for Host {
 async fn serve(
     listener: TcpListener,
     workers: usize,
-    executor: ExecutorHandle,
+    service: FutoIn,
     connections: Connections,
     stopped: oneshot::Receiver<()>,
 ) {
-    let service = FutoIn::new("/ftn/", executor);
     let server = HttpServer::new(move || App::new().service(service.clone()))
         .workers(workers)
         .h1_allow_half_closed(false)

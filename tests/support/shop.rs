@@ -60,6 +60,7 @@ impl Drop for Shop {
 pub fn config(data: &Data) -> Config {
     Config {
         listen: ([127, 0, 0, 1], 0).into(),
+        conform: false,
         data: data.file(),
         workers: NonZeroUsize::MIN.saturating_add(1),
         log: LogFormat::Text,

@@ -73,8 +73,9 @@ impl Flights {
         self.count.load(Ordering::SeqCst)
     }
 
-    pub(super) fn close(&self) {
-        self.closing.store(true, Ordering::SeqCst);
+    /// Takes no more requests; tells whether it did until now.
+    pub(super) fn close(&self) -> bool {
+        !self.closing.swap(true, Ordering::SeqCst)
     }
 
     /// Refuses the requests that wait for a place.
@@ -133,7 +134,7 @@ impl Flight {
             admission.await
         };
         admitted.map_err(|error| {
-            Refused::new(codes::DEFENSE_REJECTED, error.info().unwrap_or_default())
+            Refused::new(codes::DEFENSE_REJECTED, error.info().unwrap_or_default().to_owned())
         })
     }
 

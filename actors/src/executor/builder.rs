@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::functions::{ConfigError, Functions};
+use super::gate::Gate;
 use super::registry::Registry;
-use super::{Channel, Config, ExecutorHandle};
+use super::{ClientLimits, Config, ExecutorHandle, Hooks};
 use crate::budget::{Budget, Client, Limits};
+use crate::channel::Channel;
 use crate::iface::Definition;
 use crate::message::Request;
+use crate::security::SecurityProvider;
 
 /// How long a request may take (FTN6 §1.2): what a person waits without doubt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +53,11 @@ impl Builder {
             request_timeout: REQUEST_TIMEOUT,
             heavy_timeout: HEAVY_TIMEOUT,
             budget: Budget::new(Limits::default()),
-            client: Arc::new(|_, channel| channel.peer.map_or(Client::Unknown, Client::from)),
+            client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
+            security: None,
+            hooks: None,
+            gate: None,
+            checks_results: true,
         };
         Self { config, registry: Registry::default(), error: None }
     }
@@ -105,10 +112,41 @@ impl Builder {
         self
     }
 
+    /// Limits per client (FTN6 §1.5), for transports that ask for [`ExecutorHandle::admit`], and per
+    /// user.
+    pub fn client_limits(mut self, limits: ClientLimits) -> Self {
+        match Gate::new(limits) {
+            Ok(gate) => self.config.gate = Some(Arc::new(gate)),
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Who knows the users (FTN6 §1.2). Without it all credentials are wrong.
+    pub fn security(mut self, provider: impl SecurityProvider + 'static) -> Self {
+        self.config.security = Some(Arc::new(provider));
+        self
+    }
+
+    /// What watches the executor.
+    pub fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
+        self.config.hooks = Some(Arc::new(hooks));
+        self
+    }
+
+    /// Does not check results against the interfaces, for functions that are known to keep to them.
+    /// Parameters are checked all the same.
+    pub fn unchecked_results(mut self) -> Self {
+        self.config.checks_results = false;
+        self
+    }
+
     /// The executor.
     ///
     /// # Errors
-    /// The first [`ConfigError`] of an [`interface`](Self::interface).
+    /// The first [`ConfigError`] of an [`interface`](Self::interface) or of limits.
     pub fn build(self) -> Result<ExecutorHandle, ConfigError> {
         match self.error {
             Some(error) => Err(error),

@@ -23,7 +23,11 @@ impl ExecutorHandle {
     /// Dropping the future leaves the executor closed for new requests.
     pub async fn close(&self, grace: Duration) -> Closed {
         let flights = &self.shared.flights;
-        flights.close();
+        if flights.close()
+            && let Some(hooks) = &self.shared.config.hooks
+        {
+            hooks.close();
+        }
         if tokio::time::timeout(grace, flights.idle()).await.is_err() {
             flights.cancel();
             let actors: Vec<actix::Addr<Executor>> = self.shared.actors().clone();

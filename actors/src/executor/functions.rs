@@ -3,9 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use asyncsteps::Template;
+use asyncsteps::{Error, Template, codes};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-use crate::iface::{Definition, IfaceVer};
+use super::{RequestInfo, RequestSteps};
+use crate::channel::Channel;
+use crate::flow::blocking;
+use crate::iface::{Definition, FunctionName, IfaceVer};
+use crate::security::User;
 
 /// Why an executor cannot be built as asked.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +33,12 @@ pub enum ConfigError {
         iface: IfaceVer,
         /// The function.
         function: String,
+    },
+    /// Clients are to have a limiter that is not defined.
+    #[error("there is no limiter {name}")]
+    NoSuchLimiter {
+        /// The name.
+        name: String,
     },
     /// The interface is hosted in the same major version already.
     #[error("{iface} is registered already")]
@@ -64,10 +77,83 @@ impl Functions {
         self
     }
 
+    /// Business logic that blocks (files, DNS, long computations), on a thread of the blocking pool:
+    /// it gets what is known of the request, and gives the result (FTN6 §1 `BlockingMethod`).
+    ///
+    /// An error that is an [`asyncsteps::Error`] keeps its code. A request that ends early drops the
+    /// result; work that was begun goes on to its end.
+    pub fn add_blocking<R, E, F>(&mut self, function: &str, handler: F) -> &mut Self
+    where
+        R: Serialize,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+        F: Fn(BlockingRequest) -> Result<R, E> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        let template = Template::build(|asi| {
+            asi.add(move |asi, ()| {
+                let request = BlockingRequest::of(asi.request_mut()?);
+                let handler = Arc::clone(&handler);
+                let work = move || -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
+                    let result = handler(request).map_err(Into::into)?;
+                    Ok((serde_json::to_value(result)?,))
+                };
+                asi.await_(blocking(work)).named("blocking");
+                Ok(())
+            });
+        });
+        self.add(function, &template)
+    }
+
     pub(super) fn finish(self) -> Result<HashMap<Box<str>, Template>, ConfigError> {
         match self.error {
             Some(error) => Err(error),
             None => Ok(self.templates),
         }
+    }
+}
+
+/// What a handler that blocks knows of its request.
+#[derive(Clone, Debug)]
+pub struct BlockingRequest {
+    function: FunctionName,
+    params: Map<String, Value>,
+    user: Option<User>,
+    channel: Channel,
+}
+
+impl BlockingRequest {
+    fn of(info: &mut RequestInfo) -> Self {
+        Self {
+            params: info.take_params(),
+            function: info.function().clone(),
+            user: info.user().cloned(),
+            channel: info.channel().clone(),
+        }
+    }
+
+    /// The function as the caller named it.
+    #[must_use]
+    pub fn function(&self) -> &FunctionName {
+        &self.function
+    }
+
+    /// All parameters, checked and with defaults, as a type that serde can read.
+    ///
+    /// # Errors
+    /// InternalError if the type does not fit what the interface declares.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        T::deserialize(&self.params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
+    }
+
+    /// Who calls; `None` for an anonymous caller.
+    #[must_use]
+    pub fn user(&self) -> Option<&User> {
+        self.user.as_ref()
+    }
+
+    /// The way the request came.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
     }
 }

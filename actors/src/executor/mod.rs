@@ -6,38 +6,58 @@
 mod admission;
 mod answer;
 mod builder;
+pub mod builtin;
+mod call;
+mod caller;
 mod close;
+mod exchange;
 mod functions;
+mod gate;
+mod hooks;
+mod incoming;
+mod listing;
 mod registry;
+mod reply;
 mod request;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use actix::{Actor, Addr, Context, Handler, Message};
-use asyncsteps::{Template, codes};
-use serde_json::Value;
-use tokio::sync::oneshot;
+use actix::{Actor, Addr, Context, Handler, Message as ActixMessage};
+use asyncsteps::{Template, Time, codes};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use crate::budget::{Budget, Client, Usage};
+use crate::channel::{Channel, ChannelKind};
 use crate::clock;
 use crate::flow::{earliest, host};
-use crate::iface::{Definition, FunctionName};
+use crate::iface::{Definition, FunctionName, Violation};
 use crate::message::{Refusal, Request, Response};
 use crate::observe;
+use crate::raw::Head;
+use crate::security::{Denied, SecurityProvider};
 
-pub use answer::Reply;
 pub use builder::Builder;
+pub use call::CallSteps;
 pub use close::Closed;
-pub use functions::{ConfigError, Functions};
-pub use request::{Channel, ChannelKind, RequestInfo, RequestSteps};
+pub use functions::{BlockingRequest, ConfigError, Functions};
+pub use gate::{ClientLimits, Pass, Rejected};
+pub use hooks::{Hooks, Way};
+pub use incoming::{Headers, Incoming};
+pub use listing::{ListedFunction, ListedInterface, ListedParameter, Listing};
+pub use reply::{Message, Reply, ReplyBody};
+pub use request::{RequestInfo, RequestSteps};
 
 use admission::Flights;
-use answer::{Answer, Answering, Live};
+use answer::Answer;
+use caller::Caller;
+use exchange::{Asker, Exchange, Live, Origin, Places};
+use gate::Gate;
 use registry::{Registry, Target};
 
 /// A cheap handle to an executor: use it from any arbiter.
@@ -56,30 +76,54 @@ struct Config {
     heavy_timeout: Duration,
     budget: Budget,
     client: ClientOf,
+    security: Option<Arc<dyn SecurityProvider>>,
+    hooks: Option<Arc<dyn Hooks>>,
+    gate: Option<Arc<Gate>>,
+    checks_results: bool,
 }
 
 /// Whom a request is counted for.
 type ClientOf = Arc<dyn Fn(&Request, &Channel) -> Client + Send + Sync>;
 
-/// What the actors of all arbiters share.
+/// What the arbiters share.
 struct Shared {
-    id: u64,
     config: Config,
     registry: Registry,
     flights: Arc<Flights>,
     actors: Mutex<Vec<Addr<Executor>>>,
+    hashing: Semaphore,
+}
+
+/// A request that passed the checks.
+struct Checked {
+    target: Arc<Target>,
+    template: Template,
+    function: FunctionName,
+    params: Map<String, Value>,
+    caller: Caller,
+}
+
+/// A request whose flow may begin.
+struct Admitted {
+    checked: Checked,
+    places: Places,
+    deadline: Time,
+    /// How long it may take in all, and how long raw data may stand still.
+    patience: Duration,
 }
 
 impl ExecutorHandle {
     fn new(config: Config, registry: Registry) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        if let Some(hooks) = &config.hooks {
+            hooks.ready();
+        }
         Self {
             shared: Arc::new(Shared {
-                id: NEXT.fetch_add(1, Ordering::Relaxed),
                 config,
                 registry,
                 flights: Arc::default(),
                 actors: Mutex::new(Vec::new()),
+                hashing: caller::places_for_hashing(),
             }),
         }
     }
@@ -97,11 +141,24 @@ impl ExecutorHandle {
         self.shared.registry.register(definition, define)
     }
 
-    /// Gives a request to the executor of this arbiter.
+    /// Serves a request on this arbiter; short for [`serve`](Self::serve) with nothing else known.
     ///
-    /// The future ends with the answer, or with [`Reply::Nothing`] for a function without result.
-    /// Called by a step, the request inherits the deadline of its flow. While the [`Budget`] is used
-    /// up the request is refused, or waits if the budget has a queue.
+    /// # Cancel safety
+    /// Dropping the future cancels the request.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter.
+    pub async fn dispatch(&self, request: Request, channel: Channel) -> Reply {
+        self.serve(Incoming::new(request, channel)).await
+    }
+
+    /// Serves a request on this arbiter: checks it in the order of FTN6, runs the flow of its
+    /// function, and answers.
+    ///
+    /// The future ends with the answer, with [`ReplyBody::Nothing`] for a function without result,
+    /// or as soon as the flow begins to write raw data. Called by a step, the request inherits the
+    /// deadline of its flow. While the [`Budget`] is used up the request is refused, or waits if the
+    /// budget has a queue.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the request: that is how a transport tells that its client went
@@ -109,40 +166,90 @@ impl ExecutorHandle {
     ///
     /// # Panics
     /// Outside of an actix arbiter.
-    pub async fn dispatch(&self, request: Request, channel: Channel) -> Reply {
-        let rid = request.rid().cloned();
-        let response = match self.begin(request, channel).await {
-            Ok(answer) => match answer.await {
-                Ok(reply) => return reply,
-                Err(_) => Response::error(codes::INTERNAL_ERROR, None),
-            },
-            Err(refused) => refused.into_response(),
+    pub async fn serve(&self, mut incoming: Incoming) -> Reply {
+        let Incoming { request, channel, .. } = &incoming;
+        let mut origin = Origin {
+            shared: Arc::clone(&self.shared),
+            channel: channel.clone(),
+            rid: request.rid().cloned(),
+            coding: request.coding(),
+            forced: request.forcersp(),
+            signer: None,
         };
-        Reply::message(response.with_rid(rid.as_ref()))
+        if let Some(hooks) = &self.shared.config.hooks {
+            hooks.request(request, channel);
+        }
+        let now = clock::now();
+        let deadline = now + self.shared.config.request_timeout;
+        let deadline = earliest(Some(deadline)).unwrap_or(deadline);
+        // whom it is counted for may depend on what the checks take out
+        let client = (self.shared.config.client)(request, channel);
+        let admitted = match self.shared.check(&mut incoming, &mut origin, deadline).await {
+            Ok(checked) => self.shared.enter(checked, &mut incoming, &client, now).await,
+            Err(refused) => Err(refused),
+        };
+        match admitted {
+            Ok(admitted) => self.start(origin, incoming, admitted).await,
+            Err(refused) => origin.refuse(refused),
+        }
     }
 
-    /// The checks that come before the flow, in the order of FTN6, and its start.
-    async fn begin(
-        &self,
-        mut request: Request,
-        channel: Channel,
-    ) -> Result<oneshot::Receiver<Reply>, Refused> {
-        let Config { request_timeout, heavy_timeout, budget, client } = &self.shared.config;
-        let client = client(&request, &channel);
-        let (target, function, params, template) = self.shared.check(&mut request, &channel)?;
-        let flight = self.shared.flights.begin()?;
-        let limit = if target.function().heavy() { heavy_timeout } else { request_timeout };
-        let own = clock::now() + *limit;
-        let deadline = earliest(Some(own)).unwrap_or(own);
-        let admission = budget.admit(&client, admission::memory(&params));
-        let permit = flight.wait(admission, deadline).await?;
-        let (rid, forced) = (request.rid().cloned(), request.forcersp());
-        let span = observe::request_span(&function, rid.as_ref());
-        let info = RequestInfo::new(function, params, rid.clone(), channel);
-        let (reply, answer) = oneshot::channel();
-        let answers = Answering { target, rid, forced, reply, flight, permit, deadline, span };
-        self.local().tell(Begin { template, info, answers });
-        Ok(answer)
+    /// Starts the flow of a request. Its first turn runs here and now.
+    fn start(&self, origin: Origin, incoming: Incoming, admitted: Admitted) -> Asker {
+        let Admitted { checked, places, deadline, patience } = admitted;
+        let Checked { target, template, function, params, caller } = checked;
+        let span = observe::request_span(&function, origin.rid.as_ref());
+        let live = self.live();
+        let exchange = Exchange::new(origin, target, span, places, deadline, patience, live);
+        let mut flow = template.flow();
+        if observe::steps_enabled() {
+            flow.observe(observe::SpanObserver::new(exchange.span.clone()));
+        }
+        flow.extend(RequestInfo {
+            exchange: Rc::clone(&exchange),
+            function,
+            params,
+            caller,
+            headers: incoming.headers,
+            input: incoming.input,
+            head: None,
+            given: request::Given::default(),
+        });
+        // the owner ends it
+        drop(host(flow, Answer(Rc::clone(&exchange))));
+        Asker(exchange)
+    }
+
+    /// The definition under which a function can be called, if it is hosted; for transports that
+    /// must know the types of parameters before they can read them.
+    #[must_use]
+    pub fn definition(&self, function: &FunctionName) -> Option<Arc<Definition>> {
+        self.shared.registry.definition(function)
+    }
+
+    /// Tells the hooks of the bytes of a message; for transports.
+    pub fn note(&self, message: &[u8], way: Way, channel: &Channel) {
+        if let Some(hooks) = &self.shared.config.hooks {
+            hooks.message(message, way, channel);
+        }
+    }
+
+    /// Asks for a place inside of the limits of a client, before a transport reads its request. It
+    /// is ready at once unless the client has a limit with a queue.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the client is over its limits.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the place in the queue.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter, if the client has a limit.
+    pub async fn admit(&self, channel: &Channel) -> Result<Pass, Rejected> {
+        match &self.shared.config.gate {
+            Some(gate) => Ok(gate.enter(channel.peer().map(|peer| peer.ip())).await?),
+            None => Ok(Pass::default()),
+        }
     }
 
     /// The largest message that any hosted function takes, in bytes.
@@ -170,23 +277,35 @@ impl ExecutorHandle {
         self.shared.config.budget.usage()
     }
 
-    /// The actor of this arbiter.
-    fn local(&self) -> LocalExecutor {
+    /// The waiting flows of this arbiter, which the actor of this arbiter can cancel.
+    fn live(&self) -> Rc<Live> {
         thread_local! {
-            static LOCAL: RefCell<Vec<(u64, Addr<Executor>)>> = const { RefCell::new(Vec::new()) };
+            static LOCAL: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
         }
-        LOCAL.with_borrow_mut(|local| {
-            local.retain(|(_, actor)| actor.connected());
-            let id = self.shared.id;
-            if let Some((_, actor)) = local.iter().find(|(executor, _)| *executor == id) {
-                return LocalExecutor(actor.clone());
+        LOCAL.with_borrow_mut(|locals| {
+            let here = Arc::as_ptr(&self.shared);
+            let is_here = |local: &&Local| {
+                std::ptr::eq(local.executor.as_ptr(), here) && local.actor.connected()
+            };
+            if let Some(local) = locals.iter().find(is_here) {
+                return Rc::clone(&local.live);
             }
-            let actor = Executor { live: Rc::default() }.start();
+            locals.retain(|local| local.executor.strong_count() > 0 && local.actor.connected());
+            let live = Rc::<Live>::default();
+            let actor = Executor { live: Rc::clone(&live) }.start();
             self.shared.actors().push(actor.clone());
-            local.push((id, actor.clone()));
-            LocalExecutor(actor)
+            let executor = Arc::downgrade(&self.shared);
+            locals.push(Local { executor, actor, live: Rc::clone(&live) });
+            live
         })
     }
+}
+
+/// An executor on one arbiter.
+struct Local {
+    executor: Weak<Shared>,
+    actor: Addr<Executor>,
+    live: Rc<Live>,
 }
 
 impl fmt::Debug for ExecutorHandle {
@@ -198,68 +317,73 @@ impl fmt::Debug for ExecutorHandle {
     }
 }
 
-struct LocalExecutor(Addr<Executor>);
-
-impl LocalExecutor {
-    /// Admission is counted before, and the mailbox of an actor on the same arbiter is emptied at once;
-    /// a dead actor drops the reply, which answers the request.
-    #[expect(clippy::disallowed_methods, reason = "see above")]
-    fn tell<M>(&self, message: M)
-    where
-        M: Message<Result = ()> + Send + 'static,
-        Executor: Handler<M>,
-    {
-        self.0.do_send(message);
-    }
-}
-
 impl Shared {
     fn actors(&self) -> std::sync::MutexGuard<'_, Vec<Addr<Executor>>> {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(
+    /// The checks of FTN6, in their order.
+    async fn check(
         &self,
-        request: &mut Request,
-        channel: &Channel,
-    ) -> Result<(Target, FunctionName, serde_json::Map<String, Value>, Template), Refused> {
-        if request.sec().is_some() {
-            // there is no security provider that could know anybody
-            let text = "Basic Auth Verification Failed";
-            return Err(Refused::new(codes::SECURITY_ERROR, text));
-        }
+        incoming: &mut Incoming,
+        origin: &mut Origin,
+        deadline: Time,
+    ) -> Result<Checked, Refused> {
+        let caller = self.authenticate(incoming, deadline).await?;
+        origin.signer = caller.signer().cloned();
+        self.admit_user(&caller, incoming, deadline).await?;
+        let Incoming { request, channel, size, input, .. } = incoming;
         let function = request.function_name()?;
-        let target = self.registry.resolve(&function)?;
-        target.check_constraints(channel)?;
-        let declared = target.function().params().len();
-        let mut params = request.take_params(declared)?;
-        target
-            .function()
-            .check_params(&function, &mut params)
-            .map_err(|violation| Refused::new(violation.code(), violation.to_string()))?;
+        let target = self.registry.resolve(&function, &caller)?;
+        let declared = target.function();
+        if *size > declared.max_request_size() {
+            return Err(Refused::too_large());
+        }
+        if input.is_some() && !declared.rawupload() {
+            return Err(Refused::new(codes::INVALID_REQUEST, "Raw upload is not allowed"));
+        }
+        target.check_conditions(channel, &caller)?;
+        let mut params = request.take_params(&function, declared)?;
+        declared.check_params(&function, &mut params)?;
         request.check_fields()?;
-        let template = target.template()?;
-        Ok((target, function, params, template))
+        let template = target.template()?.clone();
+        if declared.rawresult() && channel.kind() != ChannelKind::Http {
+            let text = "Raw result is not supported by this channel";
+            return Err(Refused::new(codes::INTERNAL_ERROR, text));
+        }
+        Ok(Checked { target, template, function, params, caller })
+    }
+
+    /// Counts a request in and finds a place for it.
+    async fn enter(
+        &self,
+        checked: Checked,
+        incoming: &mut Incoming,
+        client: &Client,
+        begun: Time,
+    ) -> Result<Admitted, Refused> {
+        let Config { request_timeout, heavy_timeout, budget, .. } = &self.config;
+        let flight = self.flights.begin()?;
+        let heavy = checked.target.function().heavy();
+        let patience = if heavy { *heavy_timeout } else { *request_timeout };
+        let deadline = begun + patience;
+        let deadline = earliest(Some(deadline)).unwrap_or(deadline);
+        let admission = budget.admit(client, admission::memory(&checked.params));
+        let permit = flight.wait(admission, deadline).await?;
+        let pass = std::mem::take(&mut incoming.pass);
+        let places = Places { flight, permit, pass };
+        Ok(Admitted { checked, places, deadline, patience })
     }
 }
 
-/// The actor that serves the requests of one arbiter.
+/// The actor that stands for an executor on one arbiter.
 pub struct Executor {
     /// The flows of this arbiter that wait.
     live: Rc<Live>,
 }
 
-/// Has an [`Executor`] run the flow of a request; a dropped receiver of the reply cancels it.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Begin {
-    template: Template,
-    info: RequestInfo,
-    answers: Answering,
-}
-
 /// Cancels all flows of an [`Executor`].
-#[derive(Clone, Copy, Debug, Message)]
+#[derive(Clone, Copy, Debug, ActixMessage)]
 #[rtype(result = "()")]
 struct CancelAll;
 
@@ -273,21 +397,6 @@ impl Executor {
 
 impl Actor for Executor {
     type Context = Context<Self>;
-}
-
-impl Handler<Begin> for Executor {
-    type Result = ();
-
-    fn handle(&mut self, Begin { template, info, answers }: Begin, _: &mut Context<Self>) {
-        let mut flow = template.flow();
-        flow.extend(info);
-        if observe::steps_enabled() {
-            flow.observe(observe::SpanObserver::new(answers.span.clone()));
-        }
-        let owner = Answer::new(answers, Rc::clone(&self.live));
-        // the owner ends it
-        drop(host(flow, Box::new(owner)));
-    }
 }
 
 impl Handler<CancelAll> for Executor {
@@ -308,21 +417,51 @@ impl fmt::Debug for Executor {
 #[derive(Debug)]
 pub(crate) struct Refused {
     code: &'static str,
-    text: String,
+    text: Option<Cow<'static, str>>,
+    too_large: bool,
 }
 
 impl Refused {
-    pub(crate) fn new(code: &'static str, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+    pub(crate) fn new(code: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, text: Some(text.into()), too_large: false }
+    }
+
+    fn bare(code: &'static str) -> Self {
+        Self { code, text: None, too_large: false }
+    }
+
+    /// The message is larger than its function takes (FTN3 §1.10).
+    fn too_large() -> Self {
+        let text = "Request size has exceeded the limit";
+        Self { too_large: true, ..Self::new(codes::INVALID_REQUEST, text) }
+    }
+
+    fn head(&self) -> Option<Box<Head>> {
+        self.too_large.then(|| Box::new(Head::with_status(CONTENT_TOO_LARGE)))
     }
 
     fn into_response(self) -> Response {
-        Response::error(self.code, Some(&self.text))
+        Response::error(self.code, self.text.as_deref())
     }
 }
+
+/// The status of an answer to a request that is too large (RFC 9110 §15.5.14).
+const CONTENT_TOO_LARGE: u16 = 413;
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         Self::new(refusal.code(), refusal.to_string())
+    }
+}
+
+impl From<Violation> for Refused {
+    fn from(violation: Violation) -> Self {
+        Self::new(violation.code(), violation.to_string())
+    }
+}
+
+impl From<Denied> for Refused {
+    fn from(denied: Denied) -> Self {
+        Self::new(denied.code(), denied.to_string())
     }
 }

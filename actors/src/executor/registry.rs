@@ -1,4 +1,4 @@
-//! Which interfaces are hosted, and the template of each function (FTN6 §1.3).
+//! Which interfaces are hosted, and the template of each function (FTN6 §2.8 `register`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +8,17 @@ use asyncsteps::{Template, codes};
 use dashmap::DashMap;
 
 use super::Refused;
+use super::caller::Caller;
 use super::functions::{ConfigError, Functions};
-use super::request::{Channel, ChannelKind};
+use crate::channel::Channel;
 use crate::iface::{Compatibility, Definition, Function, FunctionName};
+use crate::security::SecurityLevel;
 
 /// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
 #[derive(Default)]
 pub(super) struct Registry {
     /// Each major version of an interface once.
-    interfaces: DashMap<Box<str>, Vec<Arc<Hosted>>>,
+    interfaces: DashMap<Box<str>, Vec<Hosted>>,
     max_request_size: AtomicUsize,
 }
 
@@ -24,18 +26,36 @@ pub(super) struct Registry {
 struct Hosted {
     /// What callers of this name see: the interface itself, or one that it inherits from.
     called: Arc<Definition>,
-    implemented: Arc<Implemented>,
+    functions: Arc<HashMap<Box<str>, Arc<Target>>>,
 }
 
-struct Implemented {
-    definition: Arc<Definition>,
-    templates: HashMap<Box<str>, Template>,
-}
-
-/// The function that a request means.
+/// A hosted function, with all that requests to it need.
 pub(super) struct Target {
-    implemented: Arc<Implemented>,
+    definition: Arc<Definition>,
     name: Box<str>,
+    template: Option<Template>,
+    conditions: Conditions,
+    level: SecurityLevel,
+}
+
+/// What an interface `requires` (FTN3 §2.4).
+#[derive(Clone, Copy)]
+struct Conditions {
+    anonymous: bool,
+    secure: bool,
+    signed: bool,
+    bidirectional: bool,
+}
+
+impl Conditions {
+    fn of(definition: &Definition) -> Self {
+        Self {
+            anonymous: definition.requires("AllowAnonymous"),
+            secure: definition.requires("SecureChannel"),
+            signed: definition.requires("MessageSignature"),
+            bidirectional: definition.requires("BiDirectChannel"),
+        }
+    }
 }
 
 impl Registry {
@@ -46,14 +66,27 @@ impl Registry {
     ) -> Result<(), ConfigError> {
         let mut functions = Functions::new(Arc::clone(&definition));
         define(&mut functions);
-        let templates = functions.finish()?;
-        let implemented = Arc::new(Implemented { definition: Arc::clone(&definition), templates });
-        let parents = definition.inherits().iter().cloned();
+        let mut templates = functions.finish()?;
+        let conditions = Conditions::of(&definition);
+        let target = |function: &Function| {
+            let name: Box<str> = function.name().into();
+            // nobody has a level that nobody knows, so it is the highest
+            let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
+            let target = Target {
+                definition: Arc::clone(&definition),
+                template: templates.remove(&name),
+                level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
+                name: name.clone(),
+                conditions,
+            };
+            (name, Arc::new(target))
+        };
+        let targets = Arc::new(definition.functions().map(target).collect());
         let size = definition.functions().map(Function::max_request_size).max();
-        self.host(&definition, &implemented)?;
-        for parent in parents {
+        self.host(&definition, &targets)?;
+        for parent in definition.inherits() {
             // a parent may be hosted on its own
-            let _ = self.host(&parent, &implemented);
+            let _ = self.host(parent, &targets);
         }
         self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
         Ok(())
@@ -62,47 +95,75 @@ impl Registry {
     fn host(
         &self,
         called: &Arc<Definition>,
-        implemented: &Arc<Implemented>,
+        functions: &Arc<HashMap<Box<str>, Arc<Target>>>,
     ) -> Result<(), ConfigError> {
         let mut versions = self.interfaces.entry(called.iface().into()).or_default();
         let major = called.version().major;
         if versions.iter().any(|hosted| hosted.called.version().major == major) {
             return Err(ConfigError::Registered { iface: called.id().clone() });
         }
-        versions.push(Arc::new(Hosted {
-            called: Arc::clone(called),
-            implemented: Arc::clone(implemented),
-        }));
+        versions.push(Hosted { called: Arc::clone(called), functions: Arc::clone(functions) });
         Ok(())
     }
 
     /// Finds the function of a request: interface, version, function, in this order.
-    pub(super) fn resolve(&self, name: &FunctionName) -> Result<Target, Refused> {
+    pub(super) fn resolve(
+        &self,
+        name: &FunctionName,
+        caller: &Caller,
+    ) -> Result<Arc<Target>, Refused> {
         let iface = name.iface();
         let unknown =
             || Refused::new(codes::UNKNOWN_INTERFACE, format!("Unknown interface: {iface}"));
         let versions = self.interfaces.get(iface).ok_or_else(unknown)?;
         let wanted = name.version();
-        let served = |hosted: &&Arc<Hosted>| hosted.called.version().major == wanted.major;
+        let served = |hosted: &&Hosted| hosted.called.version().major == wanted.major;
         let Some(hosted) = versions.iter().find(served) else {
             // an anonymous caller is not told about private interfaces
-            let public = versions.iter().any(|hosted| hosted.called.requires(ALLOW_ANONYMOUS));
+            let public = versions.iter().any(|hosted| hosted.called.requires("AllowAnonymous"));
+            if caller.is_anonymous() && !public {
+                return Err(unknown());
+            }
             let text = format!("Different major version: {iface}:{}", wanted.major);
-            return Err(if public {
-                Refused::new(codes::NOT_SUPPORTED_VERSION, text)
-            } else {
-                unknown()
-            });
+            return Err(Refused::new(codes::NOT_SUPPORTED_VERSION, text));
         };
         if hosted.called.version().serves(wanted) != Compatibility::Served {
             let text = format!("Iface version is too old: {iface}:{wanted}");
             return Err(Refused::new(codes::NOT_SUPPORTED_VERSION, text));
         }
-        if hosted.called.function(name.func()).is_none() {
+        // a function that only the derived interface has is not callable under this name
+        let declared = hosted.called.function(name.func());
+        declared.and_then(|_| hosted.functions.get(name.func())).cloned().ok_or_else(|| {
             let text = format!("Unknown interface function: {}", name.func());
-            return Err(Refused::new(codes::INVALID_REQUEST, text));
+            Refused::new(codes::INVALID_REQUEST, text)
+        })
+    }
+
+    /// The definition behind a name and version, with all functions that can be called under it.
+    pub(super) fn definition(&self, name: &FunctionName) -> Option<Arc<Definition>> {
+        let versions = self.interfaces.get(name.iface())?;
+        let serves = |hosted: &&Hosted| {
+            hosted.called.version().serves(name.version()) == Compatibility::Served
+        };
+        let hosted = versions.iter().find(serves)?;
+        hosted.called.function(name.func())?;
+        Some(Arc::clone(&hosted.functions.get(name.func())?.definition))
+    }
+
+    /// Visits the interfaces that are hosted under their own name, each with what tells which of its
+    /// functions are implemented.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Definition, &dyn Fn(&str) -> bool)) {
+        for versions in &self.interfaces {
+            for Hosted { called, functions } in versions.value() {
+                let is_own = |target: &Arc<Target>| Arc::ptr_eq(&target.definition, called);
+                if functions.values().next().is_none_or(is_own) {
+                    let implemented = |name: &str| {
+                        functions.get(name).is_some_and(|target| target.template.is_some())
+                    };
+                    visit(called, &implemented);
+                }
+            }
         }
-        Ok(Target { implemented: Arc::clone(&hosted.implemented), name: name.func().into() })
     }
 
     pub(super) fn max_request_size(&self) -> usize {
@@ -110,49 +171,48 @@ impl Registry {
     }
 }
 
-/// Conditions of a call (FTN3 §2.4).
-const ALLOW_ANONYMOUS: &str = "AllowAnonymous";
-const SECURE_CHANNEL: &str = "SecureChannel";
-const MESSAGE_SIGNATURE: &str = "MessageSignature";
-const BI_DIRECT_CHANNEL: &str = "BiDirectChannel";
-
 impl Target {
     /// The function's definition.
     pub(super) fn function(&self) -> &Function {
-        match self.implemented.definition.function(&self.name) {
+        match self.definition.function(&self.name) {
             Some(function) => function,
             None => unreachable!("a target is made of a function that exists"),
         }
     }
 
-    pub(super) fn template(&self) -> Result<Template, Refused> {
-        self.implemented
-            .templates
-            .get(&self.name)
-            .cloned()
+    /// The function's name, with that of its interface.
+    pub(super) fn full_name(&self) -> String {
+        format!("{}:{}", self.definition.id(), self.name)
+    }
+
+    pub(super) fn template(&self) -> Result<&Template, Refused> {
+        self.template
+            .as_ref()
             .ok_or_else(|| Refused::new(codes::NOT_IMPLEMENTED, "Missing function implementation"))
     }
 
-    /// Whether the channel may call the function; all callers are anonymous so far.
-    pub(super) fn check_constraints(&self, channel: &Channel) -> Result<(), Refused> {
-        let definition = &self.implemented.definition;
+    /// Whether this caller may call the function over this channel. All codings carry bytes, so
+    /// `BinaryData` asks for nothing.
+    pub(super) fn check_conditions(
+        &self,
+        channel: &Channel,
+        caller: &Caller,
+    ) -> Result<(), Refused> {
         let refuse = |text| Err(Refused::new(codes::SECURITY_ERROR, text));
-        if definition.requires(SECURE_CHANNEL) && !channel.secure {
+        let conditions = self.conditions;
+        if conditions.secure && !channel.is_secure() {
             return refuse("Insecure channel");
         }
-        if definition.requires(MESSAGE_SIGNATURE) {
+        if conditions.signed && !caller.is_signed() {
             return refuse("Message Signature is required");
         }
-        if !definition.requires(ALLOW_ANONYMOUS) {
+        if !conditions.anonymous && caller.is_anonymous() {
             return refuse("Anonymous not allowed");
         }
-        if definition.requires(BI_DIRECT_CHANNEL) && channel.kind == ChannelKind::Http {
+        if conditions.bidirectional && !channel.is_bidirectional() {
             let text = "Bi-Direct Channel is required";
             return Err(Refused::new(codes::INVALID_REQUEST, text));
         }
-        match self.function().seclvl() {
-            None | Some("Anonymous") => Ok(()),
-            Some(level) => Err(Refused::new(codes::PLEASE_REAUTH, level)),
-        }
+        Ok(caller.level().check(self.level)?)
     }
 }

@@ -1,56 +1,65 @@
-//! What the steps of a request see of it (FTN6 §2.6 `reqinfo`).
+//! What a step sees of the request it serves (FTN6 §2.2 RequestInfo).
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Error, StepResult, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::ExecutorHandle;
+use super::caller::Caller;
+use super::exchange::Exchange;
+use super::incoming::Headers;
+use super::reply::{Reply, ReplyBody};
+use crate::channel::{Channel, ChannelKind};
+use crate::clock;
 use crate::iface::FunctionName;
 use crate::message::Rid;
-
-/// The way a request came.
-#[derive(Clone, Debug)]
-pub struct Channel {
-    /// The transport.
-    pub kind: ChannelKind,
-    /// Whether nobody between the caller and here can read or change messages.
-    pub secure: bool,
-    /// The other end, if the transport knows it.
-    pub peer: Option<SocketAddr>,
-}
-
-/// The transports of FTN5 and in-process calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ChannelKind {
-    /// One HTTP request.
-    Http,
-    /// A call from the same process.
-    Local,
-}
+use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
+use crate::security::{SecurityLevel, User};
 
 /// The request that a flow serves: what is known of it, and its result.
-#[derive(Debug)]
 pub struct RequestInfo {
-    function: FunctionName,
-    params: Map<String, Value>,
-    rid: Option<Rid>,
-    channel: Channel,
-    result: Option<Value>,
+    pub(super) exchange: Rc<Exchange>,
+    pub(super) function: FunctionName,
+    pub(super) params: Map<String, Value>,
+    pub(super) caller: Caller,
+    pub(super) headers: Option<Box<dyn Headers>>,
+    pub(super) input: Option<RawInput>,
+    pub(super) head: Option<Box<Head>>,
+    pub(super) given: Given,
+}
+
+/// What the steps gave as the result so far.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    variables: Map<String, Value>,
+    replaced: Option<Value>,
+}
+
+impl Given {
+    /// The result, with what the last step returned: variables, then what was returned, then what
+    /// replaces all (FTN6 §2.9).
+    pub(super) fn merge(self, returned: Option<Value>) -> Value {
+        let Self { mut variables, replaced } = self;
+        if let Some(result) = replaced {
+            return result;
+        }
+        match returned {
+            None => Value::Object(variables),
+            Some(Value::Object(returned)) if !variables.is_empty() => {
+                variables.extend(returned);
+                Value::Object(variables)
+            }
+            Some(returned) => returned,
+        }
+    }
 }
 
 impl RequestInfo {
-    pub(super) fn new(
-        function: FunctionName,
-        params: Map<String, Value>,
-        rid: Option<Rid>,
-        channel: Channel,
-    ) -> Self {
-        Self { function, params, rid, channel, result: None }
-    }
-
     /// The function as the caller named it.
     #[must_use]
     pub fn function(&self) -> &FunctionName {
@@ -63,20 +72,96 @@ impl RequestInfo {
         &self.params
     }
 
+    /// Takes the parameters, for a step that needs to own them; none are left.
+    #[must_use]
+    pub fn take_params(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.params)
+    }
+
+    /// The result variables as far as they are set; what the last step returns is added to them,
+    /// and [`reply`](RequestSteps::reply) takes the place of all (FTN6 §2.9).
+    #[must_use]
+    pub fn result_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.given.variables
+    }
+
     /// The caller's number of the request.
     #[must_use]
     pub fn rid(&self) -> Option<&Rid> {
-        self.rid.as_ref()
+        self.exchange.origin.rid.as_ref()
     }
 
     /// The way the request came.
     #[must_use]
     pub fn channel(&self) -> &Channel {
-        &self.channel
+        &self.exchange.origin.channel
     }
 
-    pub(super) fn take_result(&mut self) -> Option<Value> {
-        self.result.take()
+    /// The executor that serves the request.
+    #[must_use]
+    pub fn executor(&self) -> ExecutorHandle {
+        ExecutorHandle { shared: self.exchange.origin.shared.clone() }
+    }
+
+    /// Who calls; `None` for an anonymous caller (FTN6 §2.3).
+    #[must_use]
+    pub fn user(&self) -> Option<&User> {
+        self.caller.user()
+    }
+
+    /// How well the caller is known (FTN8 §2.12).
+    #[must_use]
+    pub fn level(&self) -> SecurityLevel {
+        self.caller.level()
+    }
+
+    /// The first header of this name of an HTTP request; `name` is in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.as_ref()?.header(name)
+    }
+
+    /// The cookie of this name of an HTTP request.
+    #[must_use]
+    pub fn cookie(&self, name: &str) -> Option<&str> {
+        let pairs = self.header("cookie")?.split(';');
+        let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
+    }
+
+    /// Whether there is a raw upload that nobody took yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
+    #[must_use]
+    pub fn has_raw_input(&self) -> bool {
+        self.input.is_some()
+    }
+
+    pub(super) fn take_given(&mut self) -> Given {
+        std::mem::take(&mut self.given)
+    }
+
+    pub(super) fn take_head(&mut self) -> Option<Box<Head>> {
+        self.head.take()
+    }
+
+    fn open_output(&mut self) -> Result<RawOutput, Error> {
+        let exchange = &self.exchange;
+        if !exchange.target.function().rawresult() || exchange.is_answered() {
+            return Err(rule("Raw output is not allowed"));
+        }
+        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(exchange);
+        let (output, body) = raw_result(flow);
+        exchange.answer(Reply::new(ReplyBody::Raw(body), self.head.take()));
+        Ok(output)
+    }
+}
+
+impl fmt::Debug for RequestInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestInfo")
+            .field("function", &self.function)
+            .field("params", &self.params)
+            .field("user", &self.user())
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,6 +174,12 @@ pub trait RequestSteps {
     /// # Errors
     /// InternalError if the flow serves no request.
     fn request(&self) -> Result<&RequestInfo, Error>;
+
+    /// The same, to change it.
+    ///
+    /// # Errors
+    /// InternalError if the flow serves no request.
+    fn request_mut(&mut self) -> Result<&mut RequestInfo, Error>;
 
     /// All parameters as a type that serde can read.
     ///
@@ -107,11 +198,44 @@ pub trait RequestSteps {
     /// # Errors
     /// InternalError if `result` cannot be written as JSON.
     fn reply<T: Serialize>(&mut self, result: T) -> StepResult;
+
+    /// What the answer says beside its body, to be set before the answer is given.
+    ///
+    /// # Errors
+    /// InternalError if the request did not come over HTTP.
+    fn head_mut(&mut self) -> Result<&mut Head, Error>;
+
+    /// Takes the raw upload (FTN6 §2.2 `rawInput`). While it comes, the request's time limit counts
+    /// from the last chunk.
+    ///
+    /// # Errors
+    /// InternalError if there is none or it was taken.
+    fn raw_input(&mut self) -> Result<RawInput, Error>;
+
+    /// Answers with raw data of this media type and with what [`head_mut`](Self::head_mut) has
+    /// (FTN6 §2.2 `rawOutput`). An error of the flow breaks it off. While it is taken, the request's
+    /// time limit counts from the last chunk.
+    ///
+    /// # Errors
+    /// InternalError if the function is not declared with `rawresult`, or the answer was given.
+    fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error>;
+
+    /// Has the request cancelled `limit` from now, instead of at the limit of the executor; zero for
+    /// no limit (FTN6 §2.2 `cancelAfter`). Other than `set_timeout` it is no limit of a step: no
+    /// handler sees it. What the flow has started keeps the limit it inherited.
+    ///
+    /// # Errors
+    /// InternalError if the flow serves no request.
+    fn cancel_after(&mut self, limit: Duration) -> Result<(), Error>;
 }
 
 impl RequestSteps for AsyncSteps {
     fn request(&self) -> Result<&RequestInfo, Error> {
         self.extension().ok_or_else(no_request)
+    }
+
+    fn request_mut(&mut self) -> Result<&mut RequestInfo, Error> {
+        self.extension_mut().ok_or_else(no_request)
     }
 
     fn params<T: DeserializeOwned>(&self) -> Result<T, Error> {
@@ -120,19 +244,51 @@ impl RequestSteps for AsyncSteps {
     }
 
     fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
-        let value = self.request()?.params.get(name).ok_or_else(|| {
-            Error::with_info(codes::INTERNAL_ERROR, format!("no parameter {name} is declared"))
-        })?;
+        let value = self
+            .request()?
+            .params
+            .get(name)
+            .ok_or_else(|| rule(format!("no parameter {name} is declared")))?;
         T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
     }
 
     fn reply<T: Serialize>(&mut self, result: T) -> StepResult {
         let result = serde_json::to_value(result)?;
-        self.extension_mut::<RequestInfo>().ok_or_else(no_request)?.result = Some(result);
+        self.request_mut()?.given.replaced = Some(result);
+        Ok(())
+    }
+
+    fn head_mut(&mut self) -> Result<&mut Head, Error> {
+        let info = self.request_mut()?;
+        if info.channel().kind() != ChannelKind::Http {
+            return Err(rule("the request did not come over HTTP"));
+        }
+        Ok(info.head.get_or_insert_default())
+    }
+
+    fn raw_input(&mut self) -> Result<RawInput, Error> {
+        let info = self.request_mut()?;
+        let input = info.input.take().ok_or_else(|| rule("Raw input is not available"))?;
+        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(&info.exchange);
+        Ok(input.with_flow(flow))
+    }
+
+    fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error> {
+        self.head_mut()?.set_header("content-type", content_type)?;
+        self.request_mut()?.open_output()
+    }
+
+    fn cancel_after(&mut self, limit: Duration) -> Result<(), Error> {
+        let deadline = (!limit.is_zero()).then(|| clock::now() + limit);
+        self.request()?.exchange.cancel_at(deadline);
         Ok(())
     }
 }
 
 fn no_request() -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, "the flow serves no request")
+    rule("the flow serves no request")
+}
+
+fn rule(info: impl Into<asyncsteps::Info>) -> Error {
+    Error::with_info(codes::INTERNAL_ERROR, info)
 }

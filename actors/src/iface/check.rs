@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use regress::Regex;
 use serde_json::{Map, Number, Value};
 
-use super::parse::MAX_ITEMS;
+use super::{parse::MAX_ITEMS, pattern::Pattern};
 
 /// One type with all its constraints (FTN3 §1.8). Built once per definition and shared by all
 /// who refer to it; it never contains itself.
@@ -18,7 +17,7 @@ pub(super) enum Check {
     Number(Range),
     Text {
         length: Span,
-        regex: Option<Regex>,
+        regex: Option<Pattern>,
     },
     /// Bytes, which a JSON value carries as padded base64 (RFC 4648 §4).
     Data(Span),
@@ -40,7 +39,7 @@ impl Check {
     /// absent optional field (FTN3 §1.8.1), and integers written as `1.0` or `1e2` become integers.
     ///
     /// A value that is refused stays as it is. One in normal form already is read once, and
-    /// nothing is allocated for it unless a type has a `regex`.
+    /// nothing is allocated for it unless a `regex` meets characters beyond U+FFFF or backtracks.
     pub(super) fn admit(&self, value: &mut Value) -> bool {
         let mut look = Look { rough: false };
         let accepted = look.accepts(self, value);
@@ -105,8 +104,7 @@ impl Look {
             }
             Check::Number(range) => value.as_f64().is_some_and(|number| range.holds(number)),
             Check::Text { length, regex } => value.as_str().is_some_and(|text| {
-                length.holds_units(text)
-                    && regex.as_ref().is_none_or(|regex| regex.find(text).is_some())
+                length.holds_units(text) && regex.as_ref().is_none_or(|regex| regex.is_match(text))
             }),
             Check::Data(length) => {
                 value.as_str().and_then(base64_len).is_some_and(|len| length.holds(len))

@@ -2,20 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use regress::Regex;
-
 use super::{
     check::{Check, Field, Items, Range, Span},
     decl::{Item, Limits, Origin, TypeDecl, TypeRef},
     error::{LoadError, Rule},
+    pattern::Pattern,
 };
 
 /// Deepest nesting of custom types, counting bases and contents. Published definitions stay below
 /// eight; the limit keeps the compiler's and the checkers' recursion within any stack.
 const MAX_TYPE_DEPTH: usize = 32;
-
-/// Longest `regex`, in bytes, so that compiling it stays cheap.
-const MAX_REGEX: usize = 4096;
 
 /// Turns the types of one merged definition into checkers, each custom type once.
 pub(super) struct Compiler<'a> {
@@ -251,11 +247,8 @@ impl Base {
     }
 }
 
-fn regex(pattern: &str) -> Result<Regex, Rule> {
-    if pattern.len() > MAX_REGEX {
-        return Err(Rule::Regex(format!("longer than {MAX_REGEX} bytes")));
-    }
-    Regex::new(pattern).map_err(|error| Rule::Regex(error.to_string()))
+fn regex(pattern: &str) -> Result<Pattern, Rule> {
+    Pattern::new(pattern).map_err(Rule::Regex)
 }
 
 fn members(limits: &Limits) -> Result<Items, Rule> {

@@ -6,8 +6,8 @@
 //! Everything here is pure: no runtime, no clock, and no file besides those a folder source reads.
 //!
 //! Definitions come from whoever deploys the executor, messages from anybody: checking a message
-//! takes time in proportion to its size, except that a `regex` backtracks as in ECMAScript. Give
-//! such types a `maxlen`, which is checked first.
+//! takes time in proportion to its size. A `regex` with lookaround or backreferences needs
+//! backtracking, which is limited: a text that takes too much of it does not match.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,14 +40,15 @@ mod build;
 mod check;
 mod compile;
 mod decl;
+mod kind;
 mod merge;
 mod node;
 mod parse;
+mod pattern;
 
 #[cfg(test)]
 mod fixture;
 
-pub(crate) use self::violation::clipped;
 pub use self::{
     definition::{Definition, Function, Parameter},
     error::{Difference, LoadError, Rule},
@@ -56,3 +57,4 @@ pub use self::{
     source::Source,
     violation::{INTERNAL_ERROR, INVALID_REQUEST, Violation},
 };
+pub(crate) use self::{kind::Kind, violation::clipped};

@@ -45,7 +45,7 @@ impl Source {
     }
 
     /// The definitions every executor should offer: `futoin.ping:1.0` and `futoin.anonping:1.0`
-    /// (FTN4).
+    /// (FTN4), `futoin.burst:0.1` (FTN10).
     #[must_use]
     pub fn builtin() -> Self {
         Self::texts([
@@ -53,6 +53,10 @@ impl Source {
             (
                 "futoin.anonping-1.0-iface.json",
                 include_str!("../../ifaces/futoin.anonping-1.0-iface.json"),
+            ),
+            (
+                "futoin.burst-0.1-iface.json",
+                include_str!("../../ifaces/futoin.burst-0.1-iface.json"),
             ),
         ])
     }

@@ -39,7 +39,7 @@ impl Violation {
         Self::request(format_args!("Missing parameter: {called}({name})"))
     }
 
-    pub(super) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Self {
+    pub(crate) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Self {
         let value = Quoted(value);
         Self::request(format_args!("Type mismatch for parameter: {called}({name}) = {value}"))
     }

@@ -1,45 +1,17 @@
-//! FutoIn messages as typed values (FTN3 §1.6, §1.7), coded as JSON.
-//!
-//! [`Request::parse`] accepts any bytes and never panics; what it cannot read becomes a
-//! [`Refusal`], which is an answer to send. It finds out only what belongs to the message as such.
-//! The rest has its turn in the executor, because FTN6 §1 orders the checks: the function's name
-//! in [`Request::function_name`], parameters in [`Request::take_params`], unknown fields in
-//! [`Request::check_fields`].
-//!
-//! Of a field that is repeated, at any depth, the last one counts, as in every ECMAScript peer:
-//! the signature check, the parameter check and the handler all see that one.
-//!
-//! JSON is the only coding yet. Reading and writing go through `serde`, so another coding needs
-//! its own opening lines of [`Request::parse`] and [`Response::write`] only.
-//!
-//! ```
-//! use asyncsteps_actors::message::{Request, Response};
-//! use serde_json::json;
-//!
-//! let body = br#"{"f":"conform.main:1.2:echo","p":{"msg":"hi"},"rid":"C1"}"#;
-//! let response = match Request::parse(body) {
-//!     Ok(request) => Response::success(json!({"msg": "hi"})).with_rid(request.rid()),
-//!     Err(refusal) => refusal.into_response(),
-//! };
-//! let mut bytes = Vec::new();
-//! response.write(&mut bytes);
-//! assert_eq!(bytes, br#"{"r":{"msg":"hi"},"rid":"C1"}"#);
-//! ```
+//! Requests, and why they are turned away (FTN3 §1.6).
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-use serde::{
-    Serialize, Serializer,
-    de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor},
-    ser::SerializeMap,
-};
 use serde_json::{Map, Value};
 
-use crate::iface::{FunctionName, INTERNAL_ERROR, INVALID_REQUEST, NameError, clipped};
-
-/// Deepest nesting of objects and lists in a message. Real messages stay below ten; at this depth
-/// the recursion of parser, checker and destructor needs a few kilobytes of stack.
-const MAX_DEPTH: usize = 64;
+use super::{
+    Response,
+    binary::Item,
+    coding::Coding,
+    fields::{Fields, Malformed},
+    signed::Signed,
+};
+use crate::iface::{Function, FunctionName, INVALID_REQUEST, NameError, Violation, clipped};
 
 /// The text for anything that is no request at all.
 const NO_FUNCTION: &str = "Missing req.f";
@@ -47,41 +19,37 @@ const NO_FUNCTION: &str = "Missing req.f";
 /// A request as it came, not yet checked against an interface (FTN3 §1.6).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    f: Value,
-    p: Option<Value>,
-    rid: Option<Rid>,
-    sec: Option<Value>,
-    obf: Option<Value>,
-    forcersp: Option<bool>,
-    unknown: Vec<(String, Value)>,
+    pub(super) coding: Coding,
+    pub(super) f: Value,
+    pub(super) p: Option<Params>,
+    pub(super) rid: Option<Rid>,
+    pub(super) sec: Option<Value>,
+    pub(super) obf: Option<Value>,
+    pub(super) forcersp: Option<bool>,
+    pub(super) unknown: Vec<(String, Value)>,
 }
 
 impl Request {
-    /// Reads one JSON message.
+    /// Reads one message; its first bytes tell its coding.
     ///
     /// # Errors
-    /// "Missing req.f" for anything but a JSON object with a field `f`; "Invalid message: ..." if
-    /// it is nested more than 64 deep, if `rid` is neither string nor number, or if `forcersp` is
-    /// not a boolean. The refusal has the `rid` if one could be read.
+    /// "Missing req.f" for anything but a map with a field `f`; "Invalid message: ..." if it is
+    /// nested more than 64 deep, if `rid` is neither string nor number, or if `forcersp` is not a
+    /// boolean. The refusal has the `rid` if one could be read.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        // Depth first: it needs no stack, and nothing is built for a message beyond the limit.
-        if is_too_deep(bytes) {
-            return Err(Refusal::new("Invalid message: nested too deep"));
-        }
         let mut fields = Fields::default();
-        let read = str::from_utf8(bytes).is_ok_and(|text| {
-            let mut json = serde_json::Deserializer::from_str(text);
-            fields.deserialize_into(&mut json).and_then(|()| json.end()).is_ok()
-        });
-        fields.into_request(read)
+        let coding = Coding::detect(bytes);
+        let read = fields.read(coding, bytes);
+        fields.into_request(coding, read)
     }
 
     /// A request that came in another form than a message, such as a URL (FTN5).
     #[must_use]
     pub fn new(f: &str, params: Map<String, Value>) -> Self {
         Self {
+            coding: Coding::Json,
             f: f.into(),
-            p: Some(params.into()),
+            p: Some(Params::Json(params.into())),
             rid: None,
             sec: None,
             obf: None,
@@ -102,24 +70,47 @@ impl Request {
     /// "Invalid req.f" or "Invalid req.f (version)".
     pub fn function_name(&self) -> Result<FunctionName, Refusal> {
         let name = self.f.as_str().ok_or(NameError::Parts).and_then(str::parse);
-        name.map_err(|error| {
-            let is_version = error == NameError::Version;
-            let text = if is_version { "Invalid req.f (version)" } else { "Invalid req.f" };
-            self.refuse(text)
-        })
+        name.map_err(|error| self.refuse(name_refused(error)))
     }
 
-    /// Takes the parameters out, for the check by `Function::check_params`.
+    /// Takes the parameters out, for the check by `Function::check_params`. Byte strings become
+    /// base64 text.
     ///
     /// # Errors
-    /// "Invalid message: p" if they are no object, or absent although the function has `declared`
-    /// parameters.
-    pub fn take_params(&mut self, declared: usize) -> Result<Map<String, Value>, Refusal> {
+    /// "Invalid message: p" if they are no object, or absent although the function has parameters;
+    /// "Type mismatch for parameter: ..." for a byte string where the type has none.
+    pub fn take_params(
+        &mut self,
+        called: &FunctionName,
+        function: &Function,
+    ) -> Result<Map<String, Value>, Refusal> {
         match self.p.take() {
-            Some(Value::Object(params)) => Ok(params),
-            None if declared == 0 => Ok(Map::new()),
+            Some(Params::Json(Value::Object(params))) => Ok(params),
+            Some(Params::Binary(Item::Map(items))) => self.typed(items, called, function),
+            None if function.params().is_empty() => Ok(Map::new()),
             _ => Err(self.refuse("Invalid message: p")),
         }
+    }
+
+    fn typed(
+        &self,
+        items: BTreeMap<String, Item>,
+        called: &FunctionName,
+        function: &Function,
+    ) -> Result<Map<String, Value>, Refusal> {
+        let mut params = Map::new();
+        for (name, item) in items {
+            let param = function.param(&name);
+            let fits = param.is_none_or(|param| item.fits(param.kind()));
+            let value = item.into_value();
+            if !fits {
+                return Err(
+                    self.refuse(Violation::parameter_type(called, &name, &value).to_string())
+                );
+            }
+            params.insert(name, value);
+        }
+        Ok(params)
     }
 
     /// Refuses fields that FTN3 does not know; to be called after the parameters were checked.
@@ -138,7 +129,7 @@ impl Request {
     /// A refusal of this request: InvalidRequest with `text`, and the request's `rid`.
     #[must_use]
     pub fn refuse(&self, text: impl Into<Cow<'static, str>>) -> Refusal {
-        Refusal { rid: self.rid.clone(), ..Refusal::new(text) }
+        Refusal { rid: self.rid.clone(), coding: self.coding, ..Refusal::new(text) }
     }
 
     /// What the answer must repeat (FTN3 §1.3).
@@ -165,25 +156,55 @@ impl Request {
         self.forcersp.unwrap_or_default()
     }
 
-    /// Every field but `sec`, as sent, unknown ones too: what a signature covers (FTN8). To be
+    /// The coding it came in, which is the coding of its answer.
+    #[must_use]
+    pub fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// What a signature covers (FTN8): every field but `sec`, as sent, unknown ones too. To be
     /// called before the parameters are taken.
     #[must_use]
-    pub fn signed_fields(&self) -> Map<String, Value> {
-        let known = [
-            ("f", Some(self.f.clone())),
-            ("p", self.p.clone()),
-            ("rid", self.rid.clone().map(|rid| rid.0)),
-            ("obf", self.obf.clone()),
-            ("forcersp", self.forcersp.map(Value::Bool)),
-        ];
-        let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        known.chain(self.unknown.iter().cloned()).collect()
+    pub fn signed_fields(&self) -> Signed<'_> {
+        let mut signed = Signed::default();
+        signed.value("f", &self.f);
+        match &self.p {
+            Some(Params::Json(value)) => signed.value("p", value),
+            Some(Params::Binary(item)) => signed.item("p", item),
+            None => {}
+        }
+        if let Some(rid) = &self.rid {
+            signed.value("rid", &rid.0);
+        }
+        if let Some(obf) = &self.obf {
+            signed.value("obf", obf);
+        }
+        if let Some(forcersp) = self.forcersp {
+            signed.flag("forcersp", forcersp);
+        }
+        for (name, value) in &self.unknown {
+            signed.value(name, value);
+        }
+        signed
     }
+}
+
+/// The text for a function's name that is none.
+pub(crate) fn name_refused(error: NameError) -> &'static str {
+    if error == NameError::Version { "Invalid req.f (version)" } else { "Invalid req.f" }
+}
+
+/// Parameters as they came.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Params {
+    Json(Value),
+    /// It is made a JSON value once the declared types are known.
+    Binary(Item),
 }
 
 /// A request id: a string as FTN3 §1.3 has it, or a number, which is repeated all the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rid(Value);
+pub struct Rid(pub(super) Value);
 
 impl Rid {
     /// `None` unless `value` is a string or a number.
@@ -214,11 +235,14 @@ impl fmt::Display for Rid {
 pub struct Refusal {
     text: Cow<'static, str>,
     rid: Option<Rid>,
+    coding: Coding,
 }
 
 impl Refusal {
-    fn new(text: impl Into<Cow<'static, str>>) -> Self {
-        Self { text: text.into(), rid: None }
+    /// An InvalidRequest with `text`, for a request without id in JSON.
+    #[must_use]
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        Self { text: text.into(), rid: None, coding: Coding::Json }
     }
 
     /// The error code, always InvalidRequest.
@@ -233,6 +257,12 @@ impl Refusal {
         self.rid.as_ref()
     }
 
+    /// The coding the answer is to be sent in.
+    #[must_use]
+    pub fn coding(&self) -> Coding {
+        self.coding
+    }
+
     /// The answer to send.
     #[must_use]
     pub fn into_response(self) -> Response {
@@ -240,155 +270,25 @@ impl Refusal {
     }
 }
 
-/// An answer (FTN3 §1.7): a result or an error, never both.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Response {
-    body: Body,
-    rid: Option<Rid>,
-    sec: Option<Value>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Body {
-    Result(Value),
-    Error { code: String, description: Option<String> },
-}
-
-impl Response {
-    /// A success with the result `r`: a map of variables, or the value itself for a function whose
-    /// result is a type.
-    #[must_use]
-    pub fn success(result: Value) -> Self {
-        Self { body: Body::Result(result), rid: None, sec: None }
-    }
-
-    /// A failure with the code `e` and, if there is one, the description `edesc`.
-    #[must_use]
-    pub fn error(code: &str, description: Option<&str>) -> Self {
-        let description = description.map(ToOwned::to_owned);
-        Self { body: Body::Error { code: code.to_owned(), description }, rid: None, sec: None }
-    }
-
-    /// The same with the id of the request it answers.
-    #[must_use]
-    pub fn with_rid(self, rid: Option<&Rid>) -> Self {
-        Self { rid: rid.cloned(), ..self }
-    }
-
-    /// The same with a signature (FTN8).
-    #[must_use]
-    pub fn with_sec(self, sec: Value) -> Self {
-        Self { sec: Some(sec), ..self }
-    }
-
-    /// The id of the request it answers.
-    #[must_use]
-    pub fn rid(&self) -> Option<&Rid> {
-        self.rid.as_ref()
-    }
-
-    /// The result; `None` for a failure.
-    #[must_use]
-    pub fn result(&self) -> Option<&Value> {
-        match &self.body {
-            Body::Result(result) => Some(result),
-            Body::Error { .. } => None,
-        }
-    }
-
-    /// The error code; `None` for a success.
-    #[must_use]
-    pub fn code(&self) -> Option<&str> {
-        match &self.body {
-            Body::Result(_) => None,
-            Body::Error { code, .. } => Some(code),
-        }
-    }
-
-    /// Every field but `sec`: what a signature covers (FTN8).
-    #[must_use]
-    pub fn signed_fields(&self) -> Map<String, Value> {
-        let mut fields = Map::new();
-        match &self.body {
-            Body::Result(result) => {
-                fields.insert("r".to_owned(), result.clone());
-            }
-            Body::Error { code, description } => {
-                fields.insert("e".to_owned(), code.as_str().into());
-                if let Some(description) = description {
-                    fields.insert("edesc".to_owned(), description.as_str().into());
-                }
-            }
-        }
-        if let Some(rid) = &self.rid {
-            fields.insert("rid".to_owned(), rid.0.clone());
-        }
-        fields
-    }
-
-    /// Appends the answer to `out` as compact JSON.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        if let Err(error) = serde_json::to_writer(&mut *out, self) {
-            // A vector takes all bytes and a `Value` has only string keys, so this is a bug.
-            debug_assert!(false, "a response was not written: {error}");
-            out.truncate(start);
-            out.extend_from_slice(format!(r#"{{"e":"{INTERNAL_ERROR}"}}"#).as_bytes());
-        }
-    }
-}
-
-impl Serialize for Response {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match &self.body {
-            Body::Result(result) => map.serialize_entry("r", result)?,
-            Body::Error { code, description } => {
-                map.serialize_entry("e", code)?;
-                if let Some(description) = description {
-                    map.serialize_entry("edesc", description)?;
-                }
-            }
-        }
-        if let Some(Rid(rid)) = &self.rid {
-            map.serialize_entry("rid", rid)?;
-        }
-        if let Some(sec) = &self.sec {
-            map.serialize_entry("sec", sec)?;
-        }
-        map.end()
-    }
-}
-
-/// The fields of a request as they are read. They outlive a syntax error further on, so that its
-/// refusal can repeat the `rid` that came before it.
-#[derive(Debug, Default)]
-struct Fields {
-    f: Option<Value>,
-    p: Option<Value>,
-    rid: Option<Value>,
-    sec: Option<Value>,
-    obf: Option<Value>,
-    forcersp: Option<Value>,
-    unknown: Vec<(String, Value)>,
-}
-
 impl Fields {
-    fn deserialize_into<'de, D: Deserializer<'de>>(&mut self, from: D) -> Result<(), D::Error> {
-        DeserializeSeed::deserialize(self, from)
-    }
-
     /// `read` says whether the message was read to its end.
-    fn into_request(self, read: bool) -> Result<Request, Refusal> {
+    pub(super) fn into_request(
+        self,
+        coding: Coding,
+        read: Result<(), Malformed>,
+    ) -> Result<Request, Refusal> {
         // JSON peers write null for a field they leave out.
         let present = |field: Option<Value>| field.filter(|value| !value.is_null());
         let rid_sent = present(self.rid);
         let has_rid = rid_sent.is_some();
         let rid = rid_sent.and_then(Rid::new);
-        let refuse = |text: &'static str| Refusal { rid: rid.clone(), ..Refusal::new(text) };
+        let refuse =
+            |text: &'static str| Refusal { rid: rid.clone(), coding, ..Refusal::new(text) };
         let f = present(self.f).filter(|f| f.as_str() != Some(""));
-        let Some(f) = f.filter(|_| read) else {
-            return Err(refuse(NO_FUNCTION));
+        let f = match (read, f) {
+            (Err(Malformed::Depth), _) => return Err(refuse("Invalid message: nested too deep")),
+            (Ok(()), Some(f)) => f,
+            (Ok(()), None) | (Err(Malformed::Syntax), _) => return Err(refuse(NO_FUNCTION)),
         };
         if has_rid && rid.is_none() {
             return Err(refuse("Invalid message: rid"));
@@ -399,115 +299,22 @@ impl Fields {
             Some(_) => return Err(refuse("Invalid message: forcersp")),
         };
         let (sec, obf) = (present(self.sec), present(self.obf));
-        Ok(Request { f, p: self.p, rid, sec, obf, forcersp, unknown: self.unknown })
+        Ok(Request { coding, f, p: self.p, rid, sec, obf, forcersp, unknown: self.unknown })
     }
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Fields {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Fields {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a FutoIn request")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key()? {
-            let field = match key {
-                Key::F => &mut self.f,
-                Key::P => &mut self.p,
-                Key::Rid => &mut self.rid,
-                Key::Sec => &mut self.sec,
-                Key::Obf => &mut self.obf,
-                Key::ForceRsp => &mut self.forcersp,
-                Key::Unknown(name) => {
-                    self.unknown.push((name, map.next_value()?));
-                    continue;
-                }
-            };
-            *field = Some(map.next_value()?);
-        }
-        Ok(())
-    }
-}
-
-/// The name of a request field; the known ones are not copied.
-enum Key {
-    F,
-    P,
-    Rid,
-    Sec,
-    Obf,
-    ForceRsp,
-    Unknown(String),
-}
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(KeyVisitor)
-    }
-}
-
-struct KeyVisitor;
-
-impl Visitor<'_> for KeyVisitor {
-    type Value = Key;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-        Ok(match name {
-            "f" => Key::F,
-            "p" => Key::P,
-            "rid" => Key::Rid,
-            "sec" => Key::Sec,
-            "obf" => Key::Obf,
-            "forcersp" => Key::ForceRsp,
-            other => Key::Unknown(other.to_owned()),
-        })
-    }
-}
-
-/// Whether brackets outside strings are open more than [`MAX_DEPTH`] deep anywhere. It need not
-/// know JSON: text that is not JSON is refused by the parser.
-fn is_too_deep(bytes: &[u8]) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return true;
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
+    use std::{
+        fmt::Write as _,
+        sync::{Arc, LazyLock},
+    };
 
     use expect_test::expect;
     use serde_json::json;
 
-    use super::*;
+    use super::{super::fields::MAX_DEPTH, *};
+    use crate::iface::{Definition, Loader, Source};
 
     /// What becomes of each message: the request's parts, or the answer that refuses it.
     fn outcomes(messages: &[&str]) -> String {
@@ -529,16 +336,34 @@ mod tests {
     /// Every check of this module, as for a function without parameters.
     fn checked(bytes: &[u8]) -> Result<Request, Refusal> {
         let mut request = Request::parse(bytes)?;
-        request.function_name()?;
-        request.take_params(0)?;
+        let called = request.function_name()?;
+        request.take_params(&called, function("none"))?;
         request.check_fields()?;
         Ok(request)
     }
 
     fn written(response: &Response) -> String {
         let mut out = Vec::new();
-        response.write(&mut out);
+        response.write(Coding::Json, None, &mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    /// A function of a definition made for these tests: `none` has no parameters, `some` has.
+    fn function(name: &str) -> &'static Function {
+        static DEFINITION: LazyLock<Arc<Definition>> = LazyLock::new(|| {
+            let params = json!({"a": "any", "b": "any"});
+            let file = json!({"iface": "a.b", "version": "1.0", "ftn3rev": "1.9",
+                "funcs": {"none": {}, "some": {"params": params}}});
+            let files = [("a.b-1.0-iface.json", file.to_string())];
+            Loader::new([Source::texts(files)]).load(&"a.b:1.0".parse().unwrap()).unwrap()
+        });
+        DEFINITION.function(name).unwrap()
+    }
+
+    fn params(body: &[u8], name: &str) -> Result<Map<String, Value>, Refusal> {
+        let mut request = Request::parse(body).unwrap();
+        let called = request.function_name().unwrap();
+        request.take_params(&called, function(name))
     }
 
     #[test]
@@ -668,9 +493,9 @@ mod tests {
 
     #[test]
     fn parameters_may_be_absent_only_where_none_are_declared() {
-        let mut request = Request::parse(br#"{"f":"a.b:1.0:f"}"#).unwrap();
-        assert_eq!(request.take_params(1).unwrap_err().to_string(), "Invalid message: p");
-        assert_eq!(request.take_params(0).unwrap(), Map::new());
+        let body = br#"{"f":"a.b:1.0:f"}"#;
+        assert_eq!(params(body, "some").unwrap_err().to_string(), "Invalid message: p");
+        assert_eq!(params(body, "none").unwrap(), Map::new());
     }
 
     #[test]
@@ -715,7 +540,7 @@ mod tests {
     #[test]
     fn huge_numbers_are_numbers() {
         let body = br#"{"f":"a.b:1.0:f","p":{"a":123456789012345678901234567890,"b":-1e308}}"#;
-        let params = Request::parse(body).unwrap().take_params(2).unwrap();
+        let params = params(body, "some").unwrap();
         assert_eq!(params["a"].as_f64(), Some(1.234_567_890_123_456_8e29));
         assert_eq!(params["b"].as_f64(), Some(-1e308));
     }
@@ -762,19 +587,5 @@ mod tests {
             {"e":"InternalError"}
         "#]]
         .assert_eq(&out);
-        for answer in &answers {
-            let mut sent: Map<String, Value> = serde_json::from_str(&written(answer)).unwrap();
-            sent.remove("sec");
-            assert_eq!(answer.signed_fields(), sent);
-        }
-    }
-
-    #[test]
-    fn a_signature_covers_all_that_was_sent_but_itself() {
-        let body = r#"{"f":"a.b:1.0:f","p":{"a":null},"rid":"C1","forcersp":true,"obf":{},"x":1}"#;
-        let sent: Map<String, Value> = serde_json::from_str(body).unwrap();
-        let signed = format!(r#"{},"sec":"s"}}"#, body.trim_end_matches('}'));
-        assert_eq!(Request::parse(body.as_bytes()).unwrap().signed_fields(), sent);
-        assert_eq!(Request::parse(signed.as_bytes()).unwrap().signed_fields(), sent);
     }
 }

@@ -1,0 +1,199 @@
+//! Who calls: from the credentials of a request to a user and a level (FTN6 §1.2, §1.4, FTN8).
+
+use std::sync::Arc;
+
+use asyncsteps::{Time, codes};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::{Incoming, Refused, Shared};
+use crate::channel::ChannelKind;
+use crate::security::{
+    Attempt, Client, Credentials, Denied, Grant, SecurityLevel, Signer, User, Verdict,
+};
+use crate::wheel;
+
+/// Who calls.
+#[derive(Clone, Default)]
+pub(super) struct Caller {
+    user: Option<User>,
+    /// The message had a signature, or never left the process.
+    signed: bool,
+    signer: Option<Arc<dyn Signer>>,
+}
+
+/// The user that stands for this process itself (FTN6 §1.4).
+const INTERNAL: &str = "-internal";
+
+impl Caller {
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.user.is_none()
+    }
+
+    pub(super) fn is_signed(&self) -> bool {
+        self.signed
+    }
+
+    pub(super) fn level(&self) -> SecurityLevel {
+        self.user.as_ref().map_or(SecurityLevel::Anonymous, User::level)
+    }
+
+    pub(super) fn signer(&self) -> Option<&Arc<dyn Signer>> {
+        self.signer.as_ref()
+    }
+
+    pub(super) fn user(&self) -> Option<&User> {
+        self.user.as_ref()
+    }
+
+    /// The same for what its request contains: only the answer to the request itself is signed.
+    pub(super) fn without_signer(&self) -> Self {
+        Self { signer: None, ..self.clone() }
+    }
+
+    /// This process for one of its users.
+    pub(super) fn internal_for(user: &User) -> Self {
+        Self { user: Some(user.clone()), ..Self::internal() }
+    }
+
+    /// This process itself.
+    pub(super) fn internal() -> Self {
+        let user = User::new(INTERNAL, SecurityLevel::System);
+        Self { user: Some(user), signed: true, signer: None }
+    }
+
+    /// Acts for another user, as `obf` says (FTN3 §1.11): only who is trusted with everything may.
+    fn on_behalf(mut self, obf: &Value) -> Result<Self, Refused> {
+        if self.level() < SecurityLevel::System {
+            return Err(Refused::new(codes::SECURITY_ERROR, "On-behalf-of is not allowed"));
+        }
+        let field = |name: &str| obf.get(name).and_then(Value::as_str);
+        let level = field("slvl").map(str::parse).transpose();
+        let (Some(local), Ok(level)) = (field("lid"), level) else {
+            return Err(Refused::new(codes::INVALID_REQUEST, "Invalid message: obf"));
+        };
+        let user = User::new(local, level.unwrap_or_default());
+        self.user = Some(match field("gid") {
+            Some(global) => user.with_global_id(global),
+            None => user,
+        });
+        Ok(self)
+    }
+}
+
+impl Shared {
+    /// Finds out who calls, within the time of the request.
+    pub(super) async fn authenticate(
+        &self,
+        incoming: &mut Incoming,
+        deadline: Time,
+    ) -> Result<Caller, Refused> {
+        let credentials = match (incoming.request.sec(), incoming.credentials.take()) {
+            (Some(sec), _) => Some(Credentials::parse(sec)?),
+            (None, Some(credentials)) => Some(credentials?),
+            (None, None) => None,
+        };
+        let known = incoming.caller.take().unwrap_or_default();
+        let caller = match credentials {
+            None => known,
+            Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
+                Caller::internal()
+            }
+            Some(Credentials::Internal) => return Err(Denied::not_internal().into()),
+            Some(credentials) => {
+                let grant = self.verify(incoming, &credentials, deadline).await?;
+                Caller {
+                    user: Some(grant.user().clone()),
+                    signed: credentials.is_signature(),
+                    signer: grant.signer().cloned(),
+                }
+            }
+        };
+        match incoming.request.obf() {
+            Some(obf) => caller.on_behalf(obf),
+            None => Ok(caller),
+        }
+    }
+
+    /// Gives a request the limits of its user in place of those of its address.
+    pub(super) async fn admit_user(
+        &self,
+        caller: &Caller,
+        incoming: &mut Incoming,
+        deadline: Time,
+    ) -> Result<(), Refused> {
+        let (Some(gate), Some(user)) = (&self.config.gate, caller.user()) else { return Ok(()) };
+        if incoming.channel.kind() == ChannelKind::Local {
+            return Ok(());
+        }
+        if let Some(pass) = within(deadline, gate.enter_user(user.local_id())).await? {
+            incoming.pass = pass.map_err(|error| {
+                let info = error.info().unwrap_or_default().to_owned();
+                Refused::new(codes::DEFENSE_REJECTED, info)
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn verify(
+        &self,
+        incoming: &Incoming,
+        credentials: &Credentials,
+        deadline: Time,
+    ) -> Result<Grant, Refused> {
+        let Some(provider) = &self.config.security else {
+            return Err(Denied::credentials().into());
+        };
+        let verdict = {
+            let (signed, client) = (incoming.request.signed_fields(), client(incoming));
+            provider.check(&Attempt::new(credentials, &signed, &client))
+        };
+        let result = match verdict {
+            Verdict::Known(result) => result,
+            Verdict::Compute(work) => within(deadline, self.compute(work)).await??,
+            Verdict::Wait(verdict) => within(deadline, verdict).await?,
+        };
+        Ok(result?)
+    }
+
+    /// Runs work on a thread that may block; no more at once than there are processors, because
+    /// hashes of passwords take memory too.
+    async fn compute(
+        &self,
+        work: Box<dyn FnOnce() -> Result<Grant, Denied> + Send>,
+    ) -> Result<Result<Grant, Denied>, Refused> {
+        let failed = || Refused::bare(codes::INTERNAL_ERROR);
+        let _place = self.hashing.acquire().await.map_err(|_| failed())?;
+        spawn_blocking(work).await.map_err(|error| {
+            tracing::error!(%error, "the security provider failed");
+            failed()
+        })
+    }
+}
+
+/// How many hashes of passwords may be computed at once.
+pub(super) fn places_for_hashing() -> Semaphore {
+    Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// What happens within the time of the request; after it the request is answered as one whose flow
+/// took too long.
+async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, Refused> {
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = wheel::sleep_until(deadline) => Err(Refused::bare(codes::INTERNAL_ERROR)),
+    }
+}
+
+/// What is known of the other end without its credentials.
+fn client(incoming: &Incoming) -> Client {
+    let Incoming { channel, headers, .. } = incoming;
+    let agent = headers.as_ref().and_then(|headers| headers.header("user-agent"));
+    Client {
+        source: channel.peer().map(|peer| peer.ip().to_canonical()),
+        secure: channel.is_secure(),
+        user_agent: agent.map(str::to_owned),
+    }
+}

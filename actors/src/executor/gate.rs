@@ -1,0 +1,210 @@
+//! Limits per client, by its address before its request is read and by its user after it is known
+//! (FTN6 §1.5).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use asyncsteps::sync::limiter::Options;
+use asyncsteps::{Error, codes};
+
+use super::functions::ConfigError;
+use super::reply::Reply;
+use crate::message::{Coding, Response, Rid};
+use crate::net::{Cidr, RangeMap, Recent, Scope};
+use crate::sync::{Limiter, LockGuard};
+
+/// How many clients are remembered unless it is set: some megabytes at most.
+const CLIENTS: usize = 10_000;
+
+/// Named limiters, and which clients each of them is for. Every client has a limiter of its own.
+///
+/// ```
+/// use std::time::Duration;
+/// use asyncsteps::sync::limiter::Options;
+/// use asyncsteps_actors::executor::{ClientLimits, Executor};
+///
+/// let strict = Options { concurrent: 10, rate: 100, period: Duration::from_secs(1), ..Default::default() };
+/// let limits = ClientLimits::new()
+///     .define("strict", strict)
+///     .define("office", Options { rate: 1_000, ..strict })
+///     .range("10.0.0.0/8".parse()?, "office")
+///     .others("strict");
+/// let executor = Executor::builder().client_limits(limits).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it limits nobody before an executor has it"]
+pub struct ClientLimits {
+    limiters: Vec<(Box<str>, Options)>,
+    ranges: Vec<(Cidr, Box<str>)>,
+    others: Option<Box<str>>,
+    users: Option<Box<str>>,
+    scope: Scope,
+    clients: usize,
+}
+
+impl ClientLimits {
+    /// No limits.
+    pub fn new() -> Self {
+        Self {
+            limiters: Vec::new(),
+            ranges: Vec::new(),
+            others: None,
+            users: None,
+            scope: Scope::default(),
+            clients: CLIENTS,
+        }
+    }
+
+    /// What a name stands for; a later definition replaces an earlier one.
+    pub fn define(mut self, name: &str, options: Options) -> Self {
+        self.limiters.retain(|(other, _)| **other != *name);
+        self.limiters.push((name.into(), options));
+        self
+    }
+
+    /// Clients whose address is in a range get the limiter of this name; the narrowest range counts.
+    pub fn range(mut self, range: Cidr, name: &str) -> Self {
+        self.ranges.push((range, name.into()));
+        self
+    }
+
+    /// Clients in no range get the limiter of this name; unless it is set they have no limit.
+    pub fn others(mut self, name: &str) -> Self {
+        self.others = Some(name.into());
+        self
+    }
+
+    /// Who has authenticated gets the limiter of this name, one per user, in place of that of the
+    /// address.
+    pub fn users(mut self, name: &str) -> Self {
+        self.users = Some(name.into());
+        self
+    }
+
+    /// Which addresses are one client; `/32` and `/64` unless set.
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// How many clients are remembered; 10,000 unless set. A client that is forgotten starts anew.
+    pub fn remember(mut self, clients: usize) -> Self {
+        self.clients = clients;
+        self
+    }
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The limits of an executor at work.
+pub(super) struct Gate {
+    limits: Vec<Limit>,
+    ranges: RangeMap<usize>,
+    others: Option<usize>,
+    users: Option<usize>,
+    scope: Scope,
+    /// The limiters of the clients seen last; locked for a look-up only.
+    clients: Mutex<Recent<(usize, Who), Limiter>>,
+}
+
+/// A named limiter, started by the first client that it is for.
+struct Limit {
+    options: Options,
+    limiter: OnceLock<Limiter>,
+}
+
+/// Whom a limiter is for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Who {
+    Address(Cidr),
+    User(Box<str>),
+}
+
+impl Gate {
+    pub(super) fn new(config: ClientLimits) -> Result<Self, ConfigError> {
+        let ClientLimits { limiters, ranges, others, users, scope, clients } = config;
+        let names: HashMap<&str, usize> =
+            limiters.iter().enumerate().map(|(at, (name, _))| (&**name, at)).collect();
+        let find = |name: Box<str>| {
+            names
+                .get(&*name)
+                .copied()
+                .ok_or_else(|| ConfigError::NoSuchLimiter { name: name.into() })
+        };
+        let ranges = ranges.into_iter().map(|(range, name)| Ok((range, find(name)?)));
+        Ok(Self {
+            ranges: ranges.collect::<Result<_, ConfigError>>()?,
+            others: others.map(find).transpose()?,
+            users: users.map(find).transpose()?,
+            scope,
+            clients: Mutex::new(Recent::new(clients)),
+            limits: limiters
+                .iter()
+                .map(|(_, options)| Limit { options: *options, limiter: OnceLock::new() })
+                .collect(),
+        })
+    }
+
+    /// Lets a client in by its address.
+    pub(super) async fn enter(&self, address: Option<IpAddr>) -> Result<Pass, Error> {
+        let Some(address) = address else { return Ok(Pass::default()) };
+        match self.ranges.get(address).copied().or(self.others) {
+            Some(limit) => self.pass(limit, Who::Address(self.scope.of(address))).await,
+            None => Ok(Pass::default()),
+        }
+    }
+
+    /// Lets a user in; `None` if users have no limits of their own.
+    pub(super) async fn enter_user(&self, user: &str) -> Option<Result<Pass, Error>> {
+        Some(self.pass(self.users?, Who::User(user.into())).await)
+    }
+
+    async fn pass(&self, limit: usize, who: Who) -> Result<Pass, Error> {
+        let place = self.limiter(limit, who).lock().await?;
+        Ok(Pass { _place: Some(place) })
+    }
+
+    fn limiter(&self, limit: usize, who: Who) -> Limiter {
+        let Limit { options, limiter } = &self.limits[limit];
+        let start = || limiter.get_or_init(|| Limiter::start(*options)).key(who.to_string());
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.get_or_insert_with((limit, who.clone()), start).clone()
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(range) => write!(f, "{range:?}"),
+            Self::User(name) => write!(f, "user {name}"),
+        }
+    }
+}
+
+/// A place inside of the limits of a client, until this is dropped.
+#[derive(Debug, Default)]
+#[must_use = "dropping it gives the place back"]
+pub struct Pass {
+    _place: Option<LockGuard>,
+}
+
+/// A client is over its limits.
+#[derive(Debug, thiserror::Error)]
+#[error("the client is over its limits")]
+pub struct Rejected(#[from] Error);
+
+impl Rejected {
+    /// The answer to send, DefenseRejected.
+    #[must_use]
+    pub fn into_reply(self, rid: Option<&Rid>, coding: Coding) -> Reply {
+        let response = Response::error(codes::DEFENSE_REJECTED, self.0.info()).with_rid(rid);
+        Reply::message(response, coding, None)
+    }
+}

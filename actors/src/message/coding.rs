@@ -1,0 +1,116 @@
+//! The codings of messages and their media types.
+
+/// How a message is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Coding {
+    /// JSON (RFC 8259), the default.
+    #[default]
+    Json,
+    /// `MPCK`, then a MessagePack map.
+    MsgPack,
+    /// `CBOR`, then a CBOR map (RFC 8949).
+    Cbor,
+}
+
+impl Coding {
+    pub(super) const MSGPACK: &[u8] = b"MPCK";
+    pub(super) const CBOR: &[u8] = b"CBOR";
+    /// Length of the mark before a message in a binary coding, in bytes.
+    pub(super) const MARK: usize = 4;
+
+    /// The coding of a message by its first bytes: JSON unless they are a mark.
+    #[must_use]
+    pub fn detect(bytes: &[u8]) -> Self {
+        if bytes.starts_with(Self::MSGPACK) {
+            Self::MsgPack
+        } else if bytes.starts_with(Self::CBOR) {
+            Self::Cbor
+        } else {
+            Self::Json
+        }
+    }
+}
+
+/// The media type of a request, as far as its answer depends on it.
+///
+/// It does not tell the coding: that is what the first bytes of the body do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MediaType {
+    vendor: bool,
+}
+
+impl MediaType {
+    /// `None` for a foreign one, to be answered with 415. A missing header is taken as JSON, as
+    /// are plain JSON and what `curl -d` sends when it is not told otherwise.
+    #[must_use]
+    pub fn parse(header: Option<&str>) -> Option<Self> {
+        let Some(header) = header else {
+            return Some(Self::default());
+        };
+        let media = header.split(';').next()?.trim().to_ascii_lowercase();
+        let (vendor, coding) = match media.strip_prefix("application/")?.split_once("futoin+") {
+            Some(("", coding)) => (false, coding),
+            Some(("vnd.", coding)) => (true, coding),
+            Some(_) => return None,
+            None => {
+                let known = ["application/json", "application/x-www-form-urlencoded"];
+                return known.contains(&media.as_str()).then(Self::default);
+            }
+        };
+        ["json", "msgpack", "cbor"].contains(&coding).then_some(Self { vendor })
+    }
+
+    /// The media type of the answer; it has the vendor prefix if the request's had it.
+    #[must_use]
+    pub fn of_answer(self, coding: Coding) -> &'static str {
+        match (coding, self.vendor) {
+            (Coding::Json, false) => "application/futoin+json",
+            (Coding::Json, true) => "application/vnd.futoin+json",
+            (Coding::MsgPack, false) => "application/futoin+msgpack",
+            (Coding::MsgPack, true) => "application/vnd.futoin+msgpack",
+            (Coding::Cbor, false) => "application/futoin+cbor",
+            (Coding::Cbor, true) => "application/vnd.futoin+cbor",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_the_coding() {
+        for (bytes, coding) in [
+            (&b"{}"[..], Coding::Json),
+            (b"", Coding::Json),
+            (b"CBO", Coding::Json),
+            (b"mpck", Coding::Json),
+            (b"CBOR", Coding::Cbor),
+            (b"MPCK\x80", Coding::MsgPack),
+        ] {
+            assert_eq!(Coding::detect(bytes), coding, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_media_type_is_answered_in_kind() {
+        let answer = |header| MediaType::parse(header).map(|media| media.of_answer(Coding::Cbor));
+        let (own, vendor) = (Some("application/futoin+cbor"), Some("application/vnd.futoin+cbor"));
+        for (header, expected) in [
+            (None, own),
+            (Some("application/futoin+json"), own),
+            (Some("Application/FutoIn+CBOR; charset=utf-8"), own),
+            (Some("application/vnd.futoin+msgpack"), vendor),
+            (Some("application/json"), own),
+            (Some("application/x-www-form-urlencoded"), own),
+            (Some("application/futoin+xml"), None),
+            (Some("application/x.futoin+json"), None),
+            (Some("application/octet-stream"), None),
+            (Some("text/futoin+json"), None),
+            (Some(""), None),
+        ] {
+            assert_eq!(answer(header), expected, "{header:?}");
+        }
+    }
+}

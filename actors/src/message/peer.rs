@@ -1,0 +1,188 @@
+//! Both sides of a bi-directional channel (FTN3 §1.5): each calls and answers.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::{
+    Refusal, Request, Response, Rid,
+    binary::{self, Sink},
+    cbor,
+    coding::Coding,
+    fields::Fields,
+    msgpack,
+    request::Params,
+};
+use crate::iface::{Function, Parameter};
+
+/// A frame of a channel on which both sides may call.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "there is nothing else in FTN3")]
+pub enum Message {
+    /// The peer calls.
+    Request(Request),
+    /// The peer answers a call of ours; its byte strings are base64 text.
+    Response(Response),
+}
+
+impl Message {
+    /// Reads one message: an answer if it has no `f` but `r` or `e`.
+    ///
+    /// # Errors
+    /// As [`Request::parse`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let mut fields = Fields::default();
+        let coding = Coding::detect(bytes);
+        let read = fields.read(coding, bytes);
+        if read.is_ok()
+            && fields.f.is_none()
+            && let Some(response) = answer(&mut fields)
+        {
+            return Ok(Self::Response(response));
+        }
+        fields.into_request(coding, read).map(Self::Request)
+    }
+}
+
+fn answer(fields: &mut Fields) -> Option<Response> {
+    let mut take = |name: &str| {
+        let at = fields.unknown.iter().rposition(|(field, _)| field == name)?;
+        Some(fields.unknown.swap_remove(at).1)
+    };
+    let text = |value: Option<Value>| value.and_then(|value| Some(value.as_str()?.to_owned()));
+    let response = match (text(take("e")), take("r")) {
+        (Some(code), _) => Response::error(&code, text(take("edesc")).as_deref()),
+        (None, Some(result)) => Response::success(result),
+        (None, None) => return None,
+    };
+    let response = match fields.sec.take() {
+        Some(sec) => response.with_sec(sec),
+        None => response,
+    };
+    Some(response.with_rid(fields.rid.take().and_then(Rid::new).as_ref()))
+}
+
+impl Request {
+    /// The same with an id, so that its answer is told from others.
+    #[must_use]
+    pub fn with_rid(self, rid: Rid) -> Self {
+        Self { rid: Some(rid), ..self }
+    }
+
+    /// Appends the request to `out`. The binary codings write byte strings where `function`, which
+    /// is what is called, declares `data`.
+    pub fn write(&self, coding: Coding, function: Option<&Function>, out: &mut Vec<u8>) {
+        match coding {
+            Coding::Json => {
+                let written = serde_json::to_writer(out, &Outgoing(self));
+                debug_assert!(written.is_ok(), "a vector takes all bytes");
+            }
+            Coding::MsgPack => {
+                out.extend_from_slice(Coding::MSGPACK);
+                self.write_items(&mut msgpack::Writer(out), function);
+            }
+            Coding::Cbor => {
+                out.extend_from_slice(Coding::CBOR);
+                self.write_items(&mut cbor::Writer(out), function);
+            }
+        }
+    }
+
+    fn write_items(&self, sink: &mut impl Sink, function: Option<&Function>) {
+        let fields = self.fields();
+        sink.map(fields.len());
+        for (name, value) in &fields {
+            sink.text(name);
+            match (*name, value.as_object()) {
+                ("p", Some(params)) => {
+                    sink.map(params.len());
+                    for (name, value) in params {
+                        let param = function.and_then(|function| function.param(name));
+                        sink.text(name);
+                        binary::write(sink, value, param.map(Parameter::kind));
+                    }
+                }
+                _ => binary::write(sink, value, None),
+            }
+        }
+    }
+
+    /// The fields in the order they are written.
+    fn fields(&self) -> Vec<(&str, Cow<'_, Value>)> {
+        let params = self.p.as_ref().map(|params| match params {
+            Params::Json(value) => Cow::Borrowed(value),
+            Params::Binary(item) => Cow::Owned(item.clone().into_value()),
+        });
+        let known = [
+            ("f", Some(Cow::Borrowed(&self.f))),
+            ("p", params),
+            ("rid", self.rid.as_ref().map(|rid| Cow::Borrowed(rid.as_value()))),
+            ("sec", self.sec.as_ref().map(Cow::Borrowed)),
+            ("obf", self.obf.as_ref().map(Cow::Borrowed)),
+            ("forcersp", self.forcersp.map(|flag| Cow::Owned(Value::Bool(flag)))),
+        ];
+        let known = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let unknown = self.unknown.iter().map(|(name, value)| (&**name, Cow::Borrowed(value)));
+        known.chain(unknown).collect()
+    }
+}
+
+struct Outgoing<'a>(&'a Request);
+
+impl Serialize for Outgoing<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.fields())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_is_a_call_or_an_answer() {
+        let rid = Rid::new(json!("S1"));
+        for (frame, expected) in [
+            (r#"{"r":{"ack":10},"rid":"S1"}"#, Response::success(json!({"ack": 10}))),
+            (r#"{"r":null,"rid":"S1"}"#, Response::success(json!(null))),
+            (r#"{"e":"E","edesc":"why","rid":"S1"}"#, Response::error("E", Some("why"))),
+            (r#"{"e":"E","r":1,"rid":"S1"}"#, Response::error("E", None)),
+            (r#"{"r":1,"r":2,"rid":"S1"}"#, Response::success(json!(2))),
+            (
+                r#"{"r":1,"sec":"MAC","rid":"S1"}"#,
+                Response::success(json!(1)).with_sec(json!("MAC")),
+            ),
+        ] {
+            let message = Message::parse(frame.as_bytes()).unwrap();
+            assert_eq!(message, Message::Response(expected.with_rid(rid.as_ref())), "{frame}");
+        }
+        let call = br#"{"f":"a.b:1.0:f","p":{},"r":1,"rid":"C1"}"#;
+        assert_eq!(Message::parse(call), Ok(Message::Request(Request::parse(call).unwrap())));
+        for frame in ["null", "5", "{}", r#"{"rid":"S1"}"#, r#"{"e":5}"#, r#"{"r":1"#, ""] {
+            let refusal = Message::parse(frame.as_bytes()).unwrap_err();
+            assert_eq!(refusal.to_string(), "Missing req.f", "{frame}");
+        }
+    }
+
+    #[test]
+    fn a_request_written_is_read_again() {
+        let params = json!({"n": 1, "s": "é", "l": [null, true, -1.5]});
+        let request = Request::new("a.b:1.0:f", params.as_object().unwrap().clone())
+            .with_rid(Rid::new(json!("S1")).unwrap())
+            .with_sec(json!("u:p"));
+        for coding in [Coding::Json, Coding::MsgPack, Coding::Cbor] {
+            let mut bytes = Vec::new();
+            request.write(coding, None, &mut bytes);
+            let again = Request::parse(&bytes).unwrap();
+            assert_eq!(again.coding(), coding);
+            assert_eq!(again.signed_fields().base(), request.signed_fields().base());
+            assert_eq!((again.rid(), again.sec()), (request.rid(), request.sec()));
+        }
+        let mut bytes = Vec::new();
+        Request::new("a.b:1.0:f", Default::default()).write(Coding::Json, None, &mut bytes);
+        assert_eq!(bytes, br#"{"f":"a.b:1.0:f","p":{}}"#);
+    }
+}

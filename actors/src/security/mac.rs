@@ -1,0 +1,161 @@
+//! Message authentication codes (FTN8 §2.11): HMAC (RFC 2104) over a message's signed fields.
+
+use std::{fmt, str::FromStr};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hmac::{Hmac, KeyInit, Mac};
+use md5::Md5;
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+
+use super::Denied;
+
+/// The hash of an HMAC. Names before FTN8 are `MD5`, `SHA224`, ..., those of FTN8 `HMD5`, `HS256`,
+/// `HS384`, `HS512`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MacAlgorithm {
+    /// MD5, for old clients: a MAC of it is not broken as its hash is.
+    Md5,
+    /// SHA-224.
+    Sha224,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl FromStr for MacAlgorithm {
+    type Err = Denied;
+
+    fn from_str(name: &str) -> Result<Self, Denied> {
+        Ok(match name {
+            "MD5" | "HMD5" => Self::Md5,
+            "SHA224" => Self::Sha224,
+            "SHA256" | "HS256" => Self::Sha256,
+            "SHA384" | "HS384" => Self::Sha384,
+            "SHA512" | "HS512" => Self::Sha512,
+            _ => return Err(Denied::credentials()),
+        })
+    }
+}
+
+/// A key that two peers share, in no `Debug` output.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MacKey(Box<[u8]>);
+
+impl MacKey {
+    /// A key of raw bytes. Clients are often configured with its base64.
+    #[must_use]
+    pub fn new(raw: &[u8]) -> Self {
+        Self(raw.into())
+    }
+
+    /// The MAC of `base`, the bytes of [`Signed::base`](crate::message::Signed::base), as base64:
+    /// the field `sec` of an answer.
+    #[must_use]
+    pub fn sign(&self, algorithm: MacAlgorithm, base: &[u8]) -> String {
+        match algorithm {
+            MacAlgorithm::Md5 => self.code::<Hmac<Md5>>(base),
+            MacAlgorithm::Sha224 => self.code::<Hmac<Sha224>>(base),
+            MacAlgorithm::Sha256 => self.code::<Hmac<Sha256>>(base),
+            MacAlgorithm::Sha384 => self.code::<Hmac<Sha384>>(base),
+            MacAlgorithm::Sha512 => self.code::<Hmac<Sha512>>(base),
+        }
+    }
+
+    /// Whether `mac` is the MAC of `base`, all of it. It takes the same time wherever they differ.
+    #[must_use]
+    pub fn verify(&self, algorithm: MacAlgorithm, base: &[u8], mac: &[u8]) -> bool {
+        match algorithm {
+            MacAlgorithm::Md5 => self.is_code::<Hmac<Md5>>(base, mac),
+            MacAlgorithm::Sha224 => self.is_code::<Hmac<Sha224>>(base, mac),
+            MacAlgorithm::Sha256 => self.is_code::<Hmac<Sha256>>(base, mac),
+            MacAlgorithm::Sha384 => self.is_code::<Hmac<Sha384>>(base, mac),
+            MacAlgorithm::Sha512 => self.is_code::<Hmac<Sha512>>(base, mac),
+        }
+    }
+
+    fn code<M: Mac + KeyInit>(&self, base: &[u8]) -> String {
+        self.begin::<M>(base)
+            .map(|mac| STANDARD.encode(mac.finalize().into_bytes()))
+            .unwrap_or_default()
+    }
+
+    fn is_code<M: Mac + KeyInit>(&self, base: &[u8], mac: &[u8]) -> bool {
+        self.begin::<M>(base).is_some_and(|ours| ours.verify_slice(mac).is_ok())
+    }
+
+    /// An HMAC takes a key of any length, so this is never `None`.
+    fn begin<M: Mac + KeyInit>(&self, base: &[u8]) -> Option<M> {
+        let mut mac = <M as KeyInit>::new_from_slice(&self.0).ok()?;
+        mac.update(base);
+        Some(mac)
+    }
+}
+
+impl fmt::Debug for MacKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MacKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [(&str, MacAlgorithm); 9] = [
+        ("MD5", MacAlgorithm::Md5),
+        ("HMD5", MacAlgorithm::Md5),
+        ("SHA224", MacAlgorithm::Sha224),
+        ("SHA256", MacAlgorithm::Sha256),
+        ("HS256", MacAlgorithm::Sha256),
+        ("SHA384", MacAlgorithm::Sha384),
+        ("HS384", MacAlgorithm::Sha384),
+        ("SHA512", MacAlgorithm::Sha512),
+        ("HS512", MacAlgorithm::Sha512),
+    ];
+
+    #[test]
+    fn codes_are_those_of_other_implementations() {
+        // echo -n BASE | openssl dgst -ALGO -hmac MyLongTestSecretKey -binary | base64 -w0
+        let base = b"f:conform.signed:1.0:sum;p:a:1;b:2;;";
+        let key = MacKey::new(b"MyLongTestSecretKey");
+        for (algorithm, expected) in [
+            (MacAlgorithm::Md5, "OQ+kT3xPtDnyF0ZDymaA4w=="),
+            (MacAlgorithm::Sha224, "yTDU9MjEm6xeIaU0FCmOWfo3p1uVzSYAemdC3A=="),
+            (MacAlgorithm::Sha256, "KhjBlv2YZrA4u6gs6VuNymCLgphfk8USAPZzA4LWiYw="),
+            (
+                MacAlgorithm::Sha384,
+                "fyRrqpCdeb/G+ur0WigDSPxp9OkEnhu0YokDUZUGHyXcDuEtuLBXE9f60pNnU98f",
+            ),
+            (
+                MacAlgorithm::Sha512,
+                "NSbkAho8d45Y4qKvGXMNnZeHoAplaowwxj/lGqe12QlvxuNgGY/6uBh5WxlwvC7XUl48V8YcL1LV+3W4LEFUtg==",
+            ),
+        ] {
+            assert_eq!(key.sign(algorithm, base), expected);
+        }
+    }
+
+    #[test]
+    fn a_code_fits_its_message_key_and_algorithm_only() {
+        let key = MacKey::new(b"key");
+        for (name, algorithm) in NAMES {
+            assert_eq!(name.parse(), Ok(algorithm));
+            let mac = STANDARD.decode(key.sign(algorithm, b"base")).unwrap();
+            assert!(key.verify(algorithm, b"base", &mac));
+            assert!(!key.verify(algorithm, b"bass", &mac));
+            assert!(!MacKey::new(b"kez").verify(algorithm, b"base", &mac));
+            for at in 0..mac.len() {
+                let mut wrong = mac.clone();
+                wrong[at] ^= 1;
+                assert!(!key.verify(algorithm, b"base", &wrong));
+                assert!(!key.verify(algorithm, b"base", &mac[..at]), "a part is not enough");
+            }
+        }
+        assert_eq!("SHA1".parse::<MacAlgorithm>(), Err(Denied::credentials()));
+        assert_eq!(format!("{key:?}"), "MacKey(..)");
+    }
+}

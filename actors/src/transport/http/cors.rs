@@ -1,0 +1,53 @@
+//! Cross-origin requests (the Fetch standard, "CORS protocol").
+
+use actix_web::http::Method;
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue, ORIGIN, VARY,
+};
+use actix_web::{HttpRequest, HttpResponse};
+
+/// How long a browser may keep what it was told, in seconds: ten minutes.
+const MAX_AGE: u32 = 600;
+
+/// Sites whose pages may call an executor.
+///
+/// Cookies of this site are never sent with such calls: FutoIn has its credentials in messages.
+#[derive(Debug, Clone)]
+pub struct Cors(Option<Vec<String>>);
+
+impl Cors {
+    /// All sites.
+    #[must_use]
+    pub fn any() -> Self {
+        Self(None)
+    }
+
+    /// These origins, such as `https://example.com`.
+    #[must_use]
+    pub fn origins(origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self(Some(origins.into_iter().map(Into::into).collect()))
+    }
+
+    fn allows(&self, origin: &HeaderValue) -> bool {
+        let Some(origins) = &self.0 else { return true };
+        origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+    }
+
+    /// Tells a browser whether the page may see the response or, before it calls, whether it may.
+    pub(super) fn mark(&self, http: &HttpRequest, response: &mut HttpResponse) {
+        let headers = response.headers_mut();
+        headers.append(VARY, HeaderValue::from_static("Origin"));
+        let Some(origin) = http.headers().get(ORIGIN).filter(|origin| self.allows(origin)) else {
+            return;
+        };
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        if *http.method() == Method::OPTIONS {
+            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+            if let Some(wanted) = http.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
+                headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+            }
+            headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE.into());
+        }
+    }
+}

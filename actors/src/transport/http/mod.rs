@@ -1,0 +1,344 @@
+//! FutoIn over HTTP (FTN5): an actix-web service that an application mounts beside its own routes.
+//!
+//! What it serves under its path, such as `/ftn/`:
+//! - `POST /ftn/` with a message, in any coding;
+//! - an upgrade to a [WebSocket](super::websocket) there;
+//! - `GET` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
+//!   with the raw data of an upload as the body;
+//! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](FutoIn::listing).
+
+mod body;
+mod cors;
+mod listing;
+mod reply;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use actix_web::dev::{AppService, HttpServiceFactory};
+use actix_web::http::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use actix_web::http::{Method, StatusCode};
+use actix_web::web::Payload;
+use actix_web::{HttpRequest, HttpResponse, Resource};
+
+use super::websocket::{self, WebSocketLimits};
+use crate::channel::{Channel, ChannelKind};
+use crate::executor::{ExecutorHandle, Headers, Incoming, Reply, Way};
+use crate::iface::Function;
+use crate::message::{Coding, MediaType, Refusal, Request};
+use crate::net::TrustedProxies;
+use crate::raw::RawInput;
+use crate::security::Credentials;
+use crate::url::FunctionUrl;
+
+pub use cors::Cors;
+
+/// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
+///
+/// It answers under its path with and without the trailing slash. For a client that disconnects
+/// to cancel its request, build the server with `HttpServer::h1_allow_half_closed(false)`. TLS is
+/// the server's too: with `HttpServer::bind_rustls_0_23` the channels of its requests are secure.
+///
+/// ```no_run
+/// # use asyncsteps_actors::{executor::Executor, transport::http::FutoIn};
+/// use actix_web::{App, HttpServer};
+///
+/// # #[actix_web::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let executor = Executor::builder().build()?;
+/// HttpServer::new(move || App::new().service(FutoIn::new("/ftn/", executor.clone())))
+///     .h1_allow_half_closed(false)
+///     .bind("127.0.0.1:8080")?
+///     .run()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct FutoIn {
+    path: String,
+    end_point: EndPoint,
+}
+
+/// What the requests of a service share.
+#[derive(Clone)]
+struct EndPoint {
+    executor: ExecutorHandle,
+    web_socket: WebSocketLimits,
+    cors: Option<Arc<Cors>>,
+    proxies: Arc<TrustedProxies>,
+    secure: bool,
+    listing: bool,
+}
+
+impl FutoIn {
+    /// Serves an executor under a path such as `/ftn/`.
+    #[must_use]
+    pub fn new(path: &str, executor: ExecutorHandle) -> Self {
+        let end_point = EndPoint {
+            executor,
+            web_socket: WebSocketLimits::default(),
+            cors: None,
+            proxies: Arc::default(),
+            secure: false,
+            listing: false,
+        };
+        Self { path: path.trim_end_matches('/').to_owned(), end_point }
+    }
+
+    /// How WebSocket connections are watched and bounded; [`WebSocketLimits::default`] unless set.
+    #[must_use]
+    pub fn web_socket(mut self, limits: WebSocketLimits) -> Self {
+        self.end_point.web_socket = limits;
+        self
+    }
+
+    /// Lets pages of other sites call over HTTP; none may unless this is set. The same-origin policy
+    /// does not cover WebSockets.
+    #[must_use]
+    pub fn cors(mut self, cors: Cors) -> Self {
+        self.end_point.cors = Some(Arc::new(cors));
+        self
+    }
+
+    /// Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count; none unless set.
+    #[must_use]
+    pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
+        self.end_point.proxies = Arc::new(proxies);
+        self
+    }
+
+    /// Takes all channels as secure: for a service that only a proxy with TLS can reach. Off unless
+    /// set.
+    #[must_use]
+    pub fn secure_channel(mut self, secure: bool) -> Self {
+        self.end_point.secure = secure;
+        self
+    }
+
+    /// Answers `GET` at its path with the hosted interfaces, as a page or as JSON. Off unless set,
+    /// because it tells everybody about private interfaces.
+    #[must_use]
+    pub fn listing(mut self, listing: bool) -> Self {
+        self.end_point.listing = listing;
+        self
+    }
+}
+
+impl fmt::Debug for FutoIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FutoIn").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl HttpServiceFactory for FutoIn {
+    fn register(self, config: &mut AppService) {
+        let Self { path, end_point } = self;
+        let shared = end_point.clone();
+        Resource::new([path.clone(), format!("{path}/")])
+            .to(move |http: HttpRequest, payload: Payload| {
+                let end_point = shared.clone();
+                async move { end_point.serve(&http, payload).await }
+            })
+            .register(config);
+        let function = format!("{path}/{{iface}}/{{version}}/{{function}}");
+        let with_sec = format!("{function}/{{sec}}");
+        Resource::new(
+            [&function, &with_sec].map(|path| [path.clone(), format!("{path}/")]).concat(),
+        )
+        .to(move |http: HttpRequest, payload: Payload| {
+            let end_point = end_point.clone();
+            async move { end_point.serve_function(&http, payload).await }
+        })
+        .register(config);
+    }
+}
+
+impl EndPoint {
+    /// A request to the path itself.
+    async fn serve(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+        let response = match *http.method() {
+            Method::POST => self.message(http, payload).await,
+            Method::GET if http.headers().contains_key(UPGRADE) => {
+                let channel = self.channel(http, ChannelKind::WebSocket);
+                let (executor, limits) = (self.executor.clone(), self.web_socket);
+                return websocket::upgrade(http, payload, executor, channel, limits);
+            }
+            Method::GET if self.listing => {
+                listing::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
+            }
+            Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
+            _ => {
+                let allowed = if self.listing { "GET, POST" } else { "POST" };
+                HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
+            }
+        };
+        self.marked(http, response)
+    }
+
+    /// A request to a path below it.
+    async fn serve_function(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+        let response = match *http.method() {
+            Method::GET | Method::POST => self.function(http, payload).await,
+            Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
+            _ => HttpResponse::MethodNotAllowed().insert_header((ALLOW, "GET, POST")).finish(),
+        };
+        self.marked(http, response)
+    }
+
+    /// A message call (FTN5 §2, use case 1).
+    async fn message(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+        let Some(media) = MediaType::parse(header(http, &CONTENT_TYPE)) else {
+            return HttpResponse::UnsupportedMediaType().finish();
+        };
+        let channel = self.channel(http, ChannelKind::Http);
+        let pass = match self.executor.admit(&channel).await {
+            Ok(pass) => pass,
+            Err(rejected) => {
+                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+            }
+        };
+        let limit = self.executor.max_request_size();
+        let body = body::read(http, payload, limit, self.executor.request_timeout());
+        let body = match body.await {
+            Ok(body) => body,
+            Err(status) => return refuse(status),
+        };
+        self.executor.note(&body, Way::In, &channel);
+        let reply = match Request::parse(&body) {
+            Ok(request) => {
+                let incoming = incoming(http, request, channel.clone());
+                self.executor.serve(incoming.with_size(body.len()).with_pass(pass)).await
+            }
+            Err(refusal) => refusal.into(),
+        };
+        self.reply(reply, media, &channel)
+    }
+
+    /// A function by its URL (FTN5 §2, use cases 2 and 3).
+    async fn function(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+        let Some(url) = FunctionUrl::parse(below(http), http.query_string()) else {
+            return HttpResponse::NotFound().finish();
+        };
+        let channel = self.channel(http, ChannelKind::Http);
+        let pass = match self.executor.admit(&channel).await {
+            Ok(pass) => pass,
+            Err(rejected) => {
+                return self.reply(
+                    rejected.into_reply(None, Coding::Json),
+                    MediaType::default(),
+                    &channel,
+                );
+            }
+        };
+        let reply = match url.and_then(|url| self.request(url)) {
+            Ok((request, takes_raw)) => {
+                let size = http.uri().path_and_query().map_or(0, |url| url.as_str().len());
+                let input = (takes_raw || has_raw(http)).then(|| input(http, payload));
+                let incoming = incoming(http, request, channel.clone()).with_size(size);
+                self.executor.serve(incoming.with_input(input).with_pass(pass)).await
+            }
+            Err(refusal) => refusal.into(),
+        };
+        self.reply(reply, MediaType::default(), &channel)
+    }
+
+    /// The request in a URL, and whether its function takes raw data.
+    fn request(&self, url: FunctionUrl) -> Result<(Request, bool), Refusal> {
+        let definition = self.executor.definition(url.function());
+        let name = url.function().func().to_owned();
+        let function = definition.as_ref().and_then(|definition| definition.function(&name));
+        let takes_raw = function.is_some_and(Function::rawupload);
+        Ok((url.into_request(function)?, takes_raw))
+    }
+
+    fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> HttpResponse {
+        reply::response(reply, media, |message| self.executor.note(message, Way::Out, channel))
+    }
+
+    /// The way this request came.
+    fn channel(&self, http: &HttpRequest, kind: ChannelKind) -> Channel {
+        let secure = self.secure || http.app_config().secure();
+        let Some(peer) = http.peer_addr() else {
+            return Channel::new(kind).with_secure(secure);
+        };
+        if !self.proxies.trusts(peer.ip()) {
+            return Channel::new(kind).with_secure(secure).with_peer(peer);
+        }
+        let values = |name: &'static str| {
+            let values = http.headers().get_all(HeaderName::from_static(name));
+            values.filter_map(|value| value.to_str().ok()).collect::<Vec<_>>()
+        };
+        let client = self.proxies.client(peer.ip(), values("x-forwarded-for"));
+        let client = if client == peer.ip() { peer } else { SocketAddr::new(client, 0) };
+        // the nearest proxy wrote the last one
+        let scheme = values("x-forwarded-proto");
+        let scheme = scheme.last().and_then(|schemes| schemes.rsplit(',').next());
+        let forwarded = scheme.is_some_and(|scheme| scheme.trim().eq_ignore_ascii_case("https"));
+        Channel::new(kind).with_secure(secure || forwarded).with_peer(client)
+    }
+
+    /// The same response for pages of other sites, if they may see it.
+    fn marked(&self, http: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
+        if let Some(cors) = &self.cors {
+            cors.mark(http, &mut response);
+        }
+        response
+    }
+}
+
+/// A request with what its HTTP request says beside it.
+fn incoming(http: &HttpRequest, request: Request, channel: Channel) -> Incoming {
+    let credentials = header(http, &AUTHORIZATION).and_then(Credentials::from_header);
+    Incoming::new(request, channel).with_credentials(credentials).with_headers(Facts(http.clone()))
+}
+
+/// The headers of a request, for its handler.
+struct Facts(HttpRequest);
+
+impl Headers for Facts {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.0.headers().get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+fn header<'a>(http: &'a HttpRequest, name: &HeaderName) -> Option<&'a str> {
+    http.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The part of the path that names a function, as the client sent it: its last three or four parts.
+fn below(http: &HttpRequest) -> &str {
+    let path = http.uri().path();
+    let parts = if http.match_info().get("sec").is_some() { 4 } else { 3 };
+    let trimmed = path.strip_suffix('/').unwrap_or(path);
+    let slashes = trimmed.rmatch_indices('/');
+    slashes.take(parts).last().map_or(path, |(at, _)| &path[at..])
+}
+
+/// Whether a request has raw data, be it empty.
+fn has_raw(http: &HttpRequest) -> bool {
+    let is_raw = |media: &str| media.starts_with("application/octet-stream");
+    http.headers().contains_key(TRANSFER_ENCODING)
+        || length(http).is_some_and(|length| length > 0)
+        || header(http, &CONTENT_TYPE).is_some_and(is_raw)
+}
+
+/// The raw data of a request.
+fn input(http: &HttpRequest, payload: Payload) -> RawInput {
+    RawInput::new(body::Chunks(payload))
+        .with_content_type(header(http, &CONTENT_TYPE).map(str::to_owned))
+        .with_length(length(http))
+}
+
+fn length(http: &HttpRequest) -> Option<u64> {
+    header(http, &CONTENT_LENGTH).and_then(|length| length.parse().ok())
+}
+
+/// An answer that also ends the connection, because the rest of the body is not read.
+fn refuse(status: StatusCode) -> HttpResponse {
+    HttpResponse::build(status).force_close().finish()
+}

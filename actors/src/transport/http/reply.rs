@@ -1,0 +1,60 @@
+//! From an answer of the executor to an HTTP response.
+
+use actix_web::HttpResponse;
+use actix_web::HttpResponseBuilder;
+use actix_web::body::BodyStream;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+
+use crate::executor::{Reply, ReplyBody};
+use crate::message::MediaType;
+use crate::raw::Head;
+
+/// The media type of raw results that have none.
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// The response; `note` is told of a message.
+pub(super) fn response(reply: Reply, media: MediaType, note: impl FnOnce(&[u8])) -> HttpResponse {
+    let (head, body) = reply.into_parts();
+    let mut response = HttpResponse::Ok();
+    match body {
+        ReplyBody::Message(message) => {
+            let media = media.of_answer(message.coding());
+            let bytes = message.into_bytes();
+            note(&bytes);
+            add(&mut response, head.as_deref());
+            // a message is one whatever its handler set, or its client would not know it
+            response.insert_header((CONTENT_TYPE, HeaderValue::from_static(media)));
+            response.body(bytes)
+        }
+        ReplyBody::Nothing => {
+            add(&mut response, head.as_deref());
+            response.insert_header((CONTENT_LENGTH, 0)).finish()
+        }
+        ReplyBody::Raw(body) => {
+            response.insert_header((CONTENT_TYPE, BYTES));
+            add(&mut response, head.as_deref());
+            response.body(BodyStream::new(body))
+        }
+    }
+}
+
+/// Adds what a handler set.
+fn add(response: &mut HttpResponseBuilder, head: Option<&Head>) {
+    let Some(head) = head else { return };
+    if let Some(status) = head.status().and_then(|status| StatusCode::from_u16(status).ok()) {
+        response.status(status);
+    }
+    for (name, value) in head.headers() {
+        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
+        else {
+            debug_assert!(false, "{name} was checked when it was set");
+            continue;
+        };
+        if name == actix_web::http::header::SET_COOKIE {
+            response.append_header((name, value));
+        } else {
+            response.insert_header((name, value));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Frames of RFC 6455: from the bytes of a connection to whole messages, and back.
+
+use actix_http::ws::{OpCode, Parser, ProtocolError};
+use actix_web::web::{Bytes, BytesMut, Payload};
+use futures_util::StreamExt;
+
+/// What the other end says.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A whole message, text or binary: the executor tells codings by their bytes.
+    Message(Bytes),
+    /// To be answered with the same bytes.
+    Ping(Bytes),
+    /// The answer to a ping.
+    Pong,
+    /// The closing handshake.
+    Close,
+}
+
+/// Why nothing more can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// A message is larger than the limit.
+    TooLarge,
+    /// The other end does not follow RFC 6455.
+    Protocol,
+    /// The connection ended.
+    Ended,
+}
+
+/// The reading half of a connection. It holds at most one message and one read of the socket.
+pub(super) struct Frames {
+    payload: Payload,
+    buffer: BytesMut,
+    /// The frames of a message whose last one did not come yet.
+    fragments: Option<BytesMut>,
+    /// Largest message, in bytes.
+    limit: usize,
+}
+
+impl Frames {
+    pub(super) fn new(payload: Payload, limit: usize) -> Self {
+        Self { payload, buffer: BytesMut::new(), fragments: None, limit }
+    }
+
+    /// What comes next.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Incoming, Broken> {
+        loop {
+            while let Some((last, opcode, payload)) = self.frame()? {
+                if let Some(incoming) = self.take(last, opcode, payload)? {
+                    return Ok(incoming);
+                }
+            }
+            match self.payload.next().await {
+                Some(Ok(chunk)) if self.buffer.is_empty() => self.buffer = BytesMut::from(chunk),
+                Some(Ok(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Some(Err(_)) | None => return Err(Broken::Ended),
+            }
+        }
+    }
+
+    fn frame(&mut self) -> Result<Option<(bool, OpCode, BytesMut)>, Broken> {
+        // the parser finds a frame too large when it is there as a whole
+        if self.announced().is_some_and(|length| length > self.limit as u64) {
+            return Err(Broken::TooLarge);
+        }
+        if self.buffer.first().is_some_and(|first| first & RESERVED != 0) {
+            return Err(Broken::Protocol);
+        }
+        match Parser::parse(&mut self.buffer, true, self.limit) {
+            Ok(frame) => {
+                Ok(frame.map(|(last, opcode, payload)| (last, opcode, payload.unwrap_or_default())))
+            }
+            Err(ProtocolError::Overflow) => Err(Broken::TooLarge),
+            Err(_) => Err(Broken::Protocol),
+        }
+    }
+
+    /// The length that the head of the next frame tells, as far as it is there.
+    fn announced(&self) -> Option<u64> {
+        match self.buffer.get(1)? & LENGTH {
+            126 => Some(u16::from_be_bytes(*self.buffer.get(2..)?.first_chunk()?).into()),
+            127 => Some(u64::from_be_bytes(*self.buffer.get(2..)?.first_chunk()?)),
+            length => Some(length.into()),
+        }
+    }
+
+    fn take(
+        &mut self,
+        last: bool,
+        opcode: OpCode,
+        payload: BytesMut,
+    ) -> Result<Option<Incoming>, Broken> {
+        Ok(match (opcode, last) {
+            (OpCode::Ping, true) => Some(Incoming::Ping(payload.freeze())),
+            (OpCode::Pong, true) => Some(Incoming::Pong),
+            (OpCode::Close, true) => Some(Incoming::Close),
+            (OpCode::Text | OpCode::Binary, _) if self.fragments.is_some() => {
+                return Err(Broken::Protocol);
+            }
+            (OpCode::Text | OpCode::Binary, true) => Some(Incoming::Message(payload.freeze())),
+            (OpCode::Text | OpCode::Binary, false) => {
+                self.fragments = Some(payload);
+                None
+            }
+            (OpCode::Continue, _) => {
+                let mut message = self.fragments.take().ok_or(Broken::Protocol)?;
+                if message.len() + payload.len() > self.limit {
+                    return Err(Broken::TooLarge);
+                }
+                message.extend_from_slice(&payload);
+                if last {
+                    Some(Incoming::Message(message.freeze()))
+                } else {
+                    self.fragments = Some(message);
+                    None
+                }
+            }
+            (OpCode::Ping | OpCode::Pong | OpCode::Close | OpCode::Bad, _) => {
+                return Err(Broken::Protocol);
+            }
+        })
+    }
+}
+
+/// Bits of a head that only extensions use; we have none.
+const RESERVED: u8 = 0x70;
+
+/// The bits of a head that tell the length, or where it is.
+const LENGTH: u8 = 0x7f;
+
+/// Appends a frame, as servers send it, to `out`.
+pub(super) fn write(out: &mut BytesMut, opcode: OpCode, payload: &[u8]) {
+    Parser::write_message(out, payload, opcode, true, false);
+}
+
+/// Appends the closing handshake with a code of RFC 6455 §7.4.
+pub(super) fn write_close(out: &mut BytesMut, code: u16) {
+    write(out, OpCode::Close, &code.to_be_bytes());
+}

@@ -1,0 +1,279 @@
+//! FutoIn messages over a WebSocket (FTN5, RFC 6455): many requests at once on one connection,
+//! answers as they come, calls in both directions.
+//!
+//! Frames are read and written here and not by actix-ws, because that takes a frame of any length
+//! into memory before it refuses it.
+
+mod calls;
+mod frames;
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::body::BodyStream;
+use actix_http::ws::{OpCode, handshake};
+use actix_web::web::{Bytes, BytesMut, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use asyncsteps::Time;
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+
+use crate::channel::Channel;
+use crate::clock;
+use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
+use crate::message::{Message, Response};
+use crate::wheel;
+
+use calls::{Call, Calls, Outgoing};
+use frames::{Broken, Frames};
+
+/// How a connection is watched and bounded; see [`FutoIn::web_socket`](super::http::FutoIn::web_socket).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a new limit must be thought of by everybody")]
+pub struct WebSocketLimits {
+    /// A client that said nothing for so long is asked whether it is still there.
+    pub ping_after: Duration,
+    /// A client that said nothing for so long is gone.
+    pub gone_after: Duration,
+    /// How many requests of a connection may be in flight; more stay in its socket.
+    pub in_flight: usize,
+}
+
+impl Default for WebSocketLimits {
+    /// 60 s, 90 s and 128 requests.
+    fn default() -> Self {
+        Self {
+            ping_after: Duration::from_secs(60),
+            gone_after: Duration::from_secs(90),
+            in_flight: 128,
+        }
+    }
+}
+
+/// How many bytes of answers may wait for the client, beside the largest of them; while there are
+/// more, nothing is read from it.
+const MAX_WAITING: usize = 64 << 10;
+
+/// How long a client may take to take what was sent to it before its connection is closed.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+
+/// Codes of RFC 6455 §7.4.1.
+const NORMAL: u16 = 1000;
+const PROTOCOL_ERROR: u16 = 1002;
+const TOO_LARGE: u16 = 1009;
+
+/// Answers an upgrade, and serves the connection in a task of its own.
+pub(super) fn upgrade(
+    http: &HttpRequest,
+    payload: Payload,
+    executor: ExecutorHandle,
+    channel: Channel,
+    limits: WebSocketLimits,
+) -> HttpResponse {
+    let mut response = match handshake(http.head()) {
+        Ok(response) => response,
+        Err(error) => return actix_http::Response::from(error).into(),
+    };
+    // what was sent is on its way, and what is sent meanwhile
+    let (sink, mut chunks) = mpsc::channel(1);
+    let body =
+        stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok::<_, Infallible>)));
+    let (outgoing, calls) = Outgoing::new();
+    let channel = channel.with_caller(Arc::new(outgoing));
+    let frames = Frames::new(payload, executor.max_request_size());
+    let connection = Connection { executor, channel, limits, sink, out: BytesMut::new() };
+    actix_rt::spawn(connection.serve(frames, calls));
+    response.message_body(BodyStream::new(body)).map_or_else(
+        |_| HttpResponse::InternalServerError().finish(),
+        |response| response.map_into_boxed_body().into(),
+    )
+}
+
+/// One connection; a task owns it.
+struct Connection {
+    executor: ExecutorHandle,
+    channel: Channel,
+    limits: WebSocketLimits,
+    /// The writing half. It takes a chunk when the one before is on its way.
+    sink: mpsc::Sender<Bytes>,
+    /// Frames that are not on their way.
+    out: BytesMut,
+}
+
+/// Why a connection ends.
+enum End {
+    /// There is nobody any more.
+    Gone,
+    /// With the closing handshake.
+    Close(u16),
+}
+
+impl Connection {
+    async fn serve(mut self, mut frames: Frames, calls: mpsc::Receiver<Call>) {
+        let end = self.exchange(&mut frames, calls).await;
+        // all that was in flight is dropped, and with it cancelled
+        self.channel.close();
+        if let End::Close(code) = end {
+            frames::write_close(&mut self.out, code);
+            // the server reads on for a while and forgets it, so that bytes that nobody reads do not
+            // reset the connection before the code has arrived
+            let farewell = self.sink.send(self.out.split().freeze());
+            // whoever takes nothing needs no code
+            let _ = tokio::time::timeout(CLOSE_GRACE, farewell).await;
+        }
+    }
+
+    /// Reads requests and writes answers until the connection ends.
+    async fn exchange(&mut self, frames: &mut Frames, mut incoming: mpsc::Receiver<Call>) -> End {
+        let mut calls = Calls::default();
+        let mut messages = FuturesUnordered::new();
+        let mut watch = Watch::start(self.limits);
+        let mut alarm = pin!(wheel::sleep_until(watch.next()));
+        let sink = self.sink.clone();
+        let mut closed = pin!(sink.closed());
+        loop {
+            let is_full = self.out.len() >= MAX_WAITING;
+            let is_busy = messages.len() >= self.limits.in_flight;
+            // in this order all that is ready is written at once
+            tokio::select! {
+                biased;
+                () = &mut closed => return End::Gone,
+                Some(handled) = messages.next(), if !is_full && !messages.is_empty() => {
+                    match handled {
+                        Handled::Request(reply) => self.answer(reply),
+                        Handled::Response(response) => calls.answer(response),
+                        Handled::Nothing => {}
+                    }
+                }
+                frame = frames.next(), if !is_full && !is_busy => {
+                    watch.heard();
+                    match frame {
+                        Ok(frames::Incoming::Message(bytes)) => {
+                            self.executor.note(&bytes, Way::In, &self.channel);
+                            let (executor, channel) = (self.executor.clone(), self.channel.clone());
+                            messages.push(handle(executor, channel, bytes));
+                        }
+                        Ok(frames::Incoming::Ping(payload)) => {
+                            frames::write(&mut self.out, OpCode::Pong, &payload);
+                        }
+                        Ok(frames::Incoming::Pong) => {}
+                        Ok(frames::Incoming::Close) => return End::Close(NORMAL),
+                        Err(Broken::TooLarge) => return End::Close(TOO_LARGE),
+                        Err(Broken::Protocol) => return End::Close(PROTOCOL_ERROR),
+                        Err(Broken::Ended) => return End::Gone,
+                    }
+                }
+                Some(call) = incoming.recv(), if !is_full => {
+                    let mut message = Vec::new();
+                    calls.begin(call, &mut message);
+                    self.send(&message);
+                }
+                room = sink.reserve(), if !self.out.is_empty() => {
+                    let Ok(room) = room else { return End::Gone };
+                    room.send(self.out.split().freeze());
+                    if is_full || is_busy {
+                        // it is not read from, but it takes its answers
+                        watch.heard();
+                    }
+                }
+                () = &mut alarm => {
+                    match watch.look() {
+                        Look::Well => {}
+                        Look::Ask => frames::write(&mut self.out, OpCode::Ping, b""),
+                        // as long as it waits for its answers it is not read from
+                        Look::Gone if is_busy && !is_full => watch.heard(),
+                        Look::Gone => return End::Gone,
+                    }
+                    alarm.set(wheel::sleep_until(watch.next()));
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        if let Some(message) = reply.into_bytes() {
+            self.send(&message);
+        }
+    }
+
+    fn send(&mut self, message: &[u8]) {
+        self.executor.note(message, Way::Out, &self.channel);
+        frames::write(&mut self.out, OpCode::Binary, message);
+    }
+}
+
+/// What became of a message.
+enum Handled {
+    /// It is answered.
+    Request(Reply),
+    /// It answers a call of ours.
+    Response(Response),
+    /// It is no message, or nobody could tell what its answer would be to.
+    Nothing,
+}
+
+async fn handle(executor: ExecutorHandle, channel: Channel, bytes: Bytes) -> Handled {
+    let admitted = executor.admit(&channel).await;
+    let (rid, coding, request) = match Message::parse(&bytes) {
+        Ok(Message::Response(response)) => return Handled::Response(response),
+        Ok(Message::Request(request)) => (request.rid().cloned(), request.coding(), Ok(request)),
+        Err(refusal) => (refusal.rid().cloned(), refusal.coding(), Err(refusal)),
+    };
+    if rid.is_none() {
+        return Handled::Nothing;
+    }
+    Handled::Request(match (admitted, request) {
+        (Err(rejected), _) => rejected.into_reply(rid.as_ref(), coding),
+        (Ok(_), Err(refusal)) => refusal.into(),
+        (Ok(pass), Ok(request)) => {
+            let incoming = Incoming::new(request, channel).with_size(bytes.len()).with_pass(pass);
+            executor.serve(incoming).await
+        }
+    })
+}
+
+/// When a client was heard, and what follows from that.
+struct Watch {
+    limits: WebSocketLimits,
+    heard: Time,
+    asked: bool,
+}
+
+/// What has to be done about a client.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    Well,
+    /// It is time for a ping.
+    Ask,
+    Gone,
+}
+
+impl Watch {
+    fn start(limits: WebSocketLimits) -> Self {
+        Self { limits, heard: clock::now(), asked: false }
+    }
+
+    fn heard(&mut self) {
+        self.heard = clock::now();
+        self.asked = false;
+    }
+
+    /// When to look again, if nothing is heard until then.
+    fn next(&self) -> Time {
+        self.heard + if self.asked { self.limits.gone_after } else { self.limits.ping_after }
+    }
+
+    fn look(&mut self) -> Look {
+        let silence = clock::now().saturating_since(self.heard);
+        if silence >= self.limits.gone_after {
+            Look::Gone
+        } else if silence >= self.limits.ping_after && !self.asked {
+            self.asked = true;
+            Look::Ask
+        } else {
+            Look::Well
+        }
+    }
+}

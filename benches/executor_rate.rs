@@ -1,0 +1,405 @@
+//! What serving costs: HTTP, WebSocket, calls within the process, checks, raw data.
+//!
+//! The server is a process of its own with one worker, so that its processor time can be told from
+//! that of the client. The baseline is a bare actix-web handler that reads and writes the same JSON
+//! with `serde_json::Value` in the same process.
+
+mod support;
+
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use actix_web::{App, HttpResponse, HttpServer, web};
+use asyncsteps_actors::executor::ExecutorHandle;
+use asyncsteps_actors::iface::FunctionName;
+use asyncsteps_actors::transport::http::FutoIn;
+use asyncsteps_support::client::post_with;
+use asyncsteps_support::conform;
+use asyncsteps_support::ws::{frame, opcode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use support::Bench;
+
+/// Has this program be the server.
+const SERVE: &str = "--serve";
+
+/// How many connections the client has.
+const CONNECTIONS: usize = 16;
+
+/// How many requests are in flight on each WebSocket.
+const IN_FLIGHT: usize = 4;
+
+const HTTP: &str = "Content-Type: application/futoin+json\r\n";
+const ECHO: &str = r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1,"opt":null}}"#;
+const TYPES: &str = r#"{"f":"conform.main:1.2:types","p":{"b":true,"i":-5,"si":10,"r":1.5,"s":"text","w":"word","c":"a123b","l":[1,2,3],"ws":["ab","cd"],"p":{"x":1,"y":2,"label":"here"},"cm":{"k":1},"e":"red","f":["r",2],"id":"word","uid":1000,"m":{"k":[]},"a":[null],"x":{"y":"z"}}}"#;
+
+/// Parameters and result of `echo`.
+#[derive(Serialize, Deserialize)]
+struct Echo {
+    msg: String,
+    n: i32,
+    opt: Option<String>,
+}
+
+/// How much raw data goes each way.
+const RAW: usize = 1 << 30;
+
+fn main() {
+    if env::args().any(|arg| arg == SERVE) {
+        return actix_rt::System::new().block_on(serve());
+    }
+    let is_test = env::args().any(|arg| arg == "--test");
+    let server = Server::start();
+    let arbiter = actix_rt::System::new();
+    let mut bench = Bench::new("executor_rate");
+
+    let bare_request = post_with("/bare", HTTP, ECHO.as_bytes());
+    let request = post_with("/ftn/", HTTP, ECHO.as_bytes());
+    let mut bare_load = Load::http(server.address, bare_request.clone());
+    let mut load = Load::http(server.address, request.clone());
+    let bare = bench.add("HTTP echo: bare actix-web, processor time", None, 1, "", |requests| {
+        server.cpu_of(|| bare_load.run(requests))
+    });
+    bench.add("HTTP echo, processor time", Some(bare), 1, "at most 1.25", |requests| {
+        server.cpu_of(|| load.run(requests))
+    });
+    let mut sockets = Load::web_socket(server.address);
+    bench.add("WebSocket echo, processor time", Some(bare), 1, "4,000 ns", |requests| {
+        server.cpu_of(|| sockets.run(requests))
+    });
+
+    let executor = arbiter.block_on(async { conform::executor() });
+    bench.add("typed call within the process", None, 1, "1,500 ns", |calls| {
+        arbiter.block_on(async {
+            for _ in 0..calls {
+                let params = Echo { msg: "hi".to_owned(), n: 1, opt: None };
+                let answer = executor.call::<Echo>("conform.main:1.2:echo", params).await;
+                black_box(answer.is_ok());
+            }
+        });
+    });
+    let parsing = bench.add("the message `types`: parsing by serde_json", None, 1, "", |times| {
+        for _ in 0..times {
+            black_box(serde_json::from_str::<Value>(black_box(TYPES)).is_ok());
+        }
+    });
+    let mut check = checking();
+    bench.add("the same: checking", Some(parsing), 1, "at most 0.3", |times| {
+        for _ in 0..times {
+            check();
+        }
+    });
+    if !is_test {
+        let (up, down) = raw_growth(&server);
+        bench.count("1 GiB of raw upload: memory growth", up, "MiB", "at most 8");
+        bench.count("1 GiB of raw download: memory growth", down, "MiB", "at most 8");
+        let bare_late = late_at_half_of_maximum(server.address, &bare_request);
+        let late = late_at_half_of_maximum(server.address, &request);
+        let ratio = late.as_secs_f64() / bare_late.as_secs_f64();
+        bench.count("p99 at half of the maximum: bare", bare_late.as_secs_f64() * 1e6, "us", "");
+        bench.count("p99 at half of the maximum", late.as_secs_f64() * 1e6, "us", "");
+        bench.count("p99 at half of the maximum : bare", ratio, "", "at most 1.5");
+    }
+    bench.finish();
+}
+
+/// Checks the parameters of the message `types`, which have no default to be filled in.
+fn checking() -> impl FnMut() {
+    let definition = conform::definition("conform.main:1.2");
+    let called: FunctionName = "conform.main:1.2:types".parse().expect("a name");
+    let mut message: Map<String, Value> = serde_json::from_str(TYPES).expect("JSON");
+    let Some(Value::Object(mut params)) = message.remove("p") else { unreachable!("it has some") };
+    move || {
+        let function = definition.function("types").expect("it is declared");
+        black_box(function.check_params(&called, black_box(&mut params)).is_ok());
+    }
+}
+
+/// Serves until the standard input ends; says where on the standard output.
+#[expect(clippy::print_stdout, reason = "the other process reads it")]
+async fn serve() {
+    let executor: ExecutorHandle = conform::executor();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    println!("{}", listener.local_addr().expect("an address"));
+    let server = HttpServer::new(move || {
+        App::new()
+            .route("/bare", web::post().to(bare))
+            .service(FutoIn::new("/ftn/", executor.clone()))
+    });
+    let server = server.workers(1).h1_allow_half_closed(false).disable_signals();
+    let server = server.listen(listener).expect("a listener").run();
+    let handle = server.handle();
+    thread::spawn(move || {
+        // it ends with the client
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        drop(handle.stop(false));
+    });
+    server.await.expect("no error of the server");
+}
+
+/// What somebody would write by hand.
+async fn bare(body: web::Bytes) -> HttpResponse {
+    let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
+        return HttpResponse::BadRequest().finish();
+    };
+    let answer = json!({ "r": message["p"].take() });
+    HttpResponse::Ok().content_type("application/futoin+json").body(answer.to_string())
+}
+
+/// The server process.
+struct Server {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start() -> Self {
+        let program = env::current_exe().expect("a program has a path");
+        let mut process = Command::new(program)
+            .arg(SERVE)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it was started before");
+        let mut line = String::new();
+        let output = process.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("it says where it listens");
+        let address = line.trim().parse().expect("an address");
+        Self { process, address }
+    }
+
+    /// The processor time that the server spends while `work` is done.
+    fn cpu_of(&self, work: impl FnOnce()) -> Duration {
+        let before = self.cpu();
+        work();
+        self.cpu() - before
+    }
+
+    /// The processor time of all threads of the server.
+    fn cpu(&self) -> Duration {
+        let folder = format!("/proc/{}/task", self.process.id());
+        let threads = fs::read_dir(folder).expect("Linux");
+        let time = |thread: fs::DirEntry| -> Option<u64> {
+            let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            schedstat.split(' ').next()?.parse().ok()
+        };
+        Duration::from_nanos(threads.flatten().filter_map(time).sum())
+    }
+
+    /// Resident memory in MiB.
+    fn memory(&self) -> f64 {
+        let statm = fs::read_to_string(format!("/proc/{}/statm", self.process.id()));
+        let statm = statm.expect("Linux");
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
+        pages.map_or(f64::NAN, |pages| pages * 4096.0 / f64::from(1 << 20))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        // it ends by itself
+        let _ = self.process.wait();
+    }
+}
+
+/// Connections that send the same bytes again and again.
+struct Load {
+    connections: Vec<TcpStream>,
+    request: Vec<u8>,
+    /// How many requests that is.
+    batch: usize,
+    /// Bytes of the answer to it.
+    answer: Vec<u8>,
+}
+
+impl Load {
+    fn http(address: SocketAddr, request: Vec<u8>) -> Self {
+        Self::new((0..CONNECTIONS).map(|_| connect(address)).collect(), request, 1)
+    }
+
+    fn web_socket(address: SocketAddr) -> Self {
+        let connections = (0..CONNECTIONS).map(|_| upgraded(address)).collect();
+        let message = ECHO.replace("}}", r#"},"rid":"C1"}"#);
+        let request = frame(opcode::BINARY, message.as_bytes()).repeat(IN_FLIGHT);
+        Self::new(connections, request, IN_FLIGHT)
+    }
+
+    fn new(mut connections: Vec<TcpStream>, request: Vec<u8>, batch: usize) -> Self {
+        // the length of an answer does not change
+        let first = &mut connections[0];
+        first.write_all(&request).expect("the server takes bytes");
+        first.set_read_timeout(Some(Duration::from_millis(200))).expect("a socket option");
+        let mut answer = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = first.read(&mut buffer) {
+            answer.extend_from_slice(&buffer[..length]);
+        }
+        let text = String::from_utf8_lossy(&answer);
+        assert_eq!(text.matches(r#""msg":"hi""#).count(), batch, "{text}");
+        first.set_read_timeout(None).expect("a socket option");
+        Self { connections, request, batch, answer }
+    }
+
+    /// At least so many requests: the same on all connections, then all answers.
+    fn run(&mut self, requests: u32) {
+        let rounds = (requests as usize).div_ceil(self.batch * CONNECTIONS);
+        for _ in 0..rounds {
+            for connection in &mut self.connections {
+                connection.write_all(&self.request).expect("the server takes bytes");
+            }
+            for connection in &mut self.connections {
+                connection.read_exact(&mut self.answer).expect("the server answers");
+            }
+        }
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let connection = TcpStream::connect(address).expect("the server listens");
+    connection.set_nodelay(true).expect("a socket option");
+    connection
+}
+
+fn upgraded(address: SocketAddr) -> TcpStream {
+    let mut connection = connect(address);
+    let request = "GET /ftn/ HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    connection.write_all(request.as_bytes()).expect("the server takes bytes");
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        connection.read_exact(&mut byte).expect("the server answers");
+        head.push(byte[0]);
+    }
+    connection
+}
+
+/// How much the memory of the server grows at most while a gigabyte of raw data goes up, and down.
+fn raw_growth(server: &Server) -> (f64, f64) {
+    // what the first use of everything takes does not count
+    upload(server, 1 << 24);
+    download(server, 1 << 24);
+    let before = server.memory();
+    let up = upload(server, RAW) - before;
+    let before = server.memory();
+    let down = download(server, RAW) - before;
+    (up.max(0.0), down.max(0.0))
+}
+
+/// The most memory that the server had meanwhile.
+fn upload(server: &Server, size: usize) -> f64 {
+    let mut connection = connect(server.address);
+    let head = format!(
+        "POST /ftn/conform.main/1.2/upload?name=x HTTP/1.1\r\nHost: bench\r\n\
+         Content-Type: application/octet-stream\r\nContent-Length: {size}\r\n\r\n"
+    );
+    connection.write_all(head.as_bytes()).expect("the server takes bytes");
+    let chunk = vec![1; 1 << 20];
+    let mut most: f64 = 0.0;
+    for _ in 0..size / chunk.len() {
+        connection.write_all(&chunk).expect("the server takes bytes");
+        most = most.max(server.memory());
+    }
+    let mut answer = [0; 4096];
+    let length = connection.read(&mut answer).expect("the server answers");
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.contains(&format!(r#""size":{size}"#)), "{answer}");
+    most.max(server.memory())
+}
+
+fn download(server: &Server, size: usize) -> f64 {
+    let mut connection = connect(server.address);
+    let request = format!(
+        "GET /ftn/conform.main/1.2/download?n={size} HTTP/1.1\r\nHost: bench\r\n\
+         Connection: close\r\n\r\n"
+    );
+    connection.write_all(request.as_bytes()).expect("the server takes bytes");
+    let mut chunk = vec![0; 1 << 20];
+    let (mut received, mut most) = (0, 0.0f64);
+    loop {
+        match connection.read(&mut chunk).expect("the server answers") {
+            0 => break,
+            length => received += length,
+        }
+        most = most.max(server.memory());
+    }
+    assert!(received > size, "{received} bytes");
+    most
+}
+
+/// How late the answers of all but one in a hundred requests come, at most, if they are sent at half
+/// of the rate that the server can do.
+///
+/// Requests are sent when it is their time, whether others were answered or not; if no connection
+/// is free they wait, and that counts.
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+fn late_at_half_of_maximum(address: SocketAddr, request: &[u8]) -> Duration {
+    const REQUESTS: u32 = 40_000;
+    let mut load = Load::http(address, request.to_vec());
+    load.run(REQUESTS / 4);
+    let start = Instant::now();
+    load.run(REQUESTS);
+    let pause = start.elapsed() / REQUESTS * 2;
+
+    let mut lines: Vec<Line> = load.connections.into_iter().map(Line::new).collect();
+    let mut late = Vec::with_capacity(REQUESTS as usize);
+    let start = Instant::now();
+    let mut sent = 0;
+    while late.len() < REQUESTS as usize {
+        let now = Instant::now();
+        let due = start + pause * sent;
+        if sent < REQUESTS
+            && now >= due
+            && let Some(line) = lines.iter_mut().find(|line| line.due.is_none())
+        {
+            line.send(request, due);
+            sent += 1;
+        }
+        for line in &mut lines {
+            late.extend(line.answered(load.answer.len()));
+        }
+    }
+    late.sort_unstable();
+    late[late.len() / 100 * 99]
+}
+
+/// A connection with one request in flight at most.
+struct Line {
+    connection: TcpStream,
+    due: Option<Instant>,
+    received: usize,
+}
+
+impl Line {
+    fn new(connection: TcpStream) -> Self {
+        connection.set_nonblocking(true).expect("a socket option");
+        Self { connection, due: None, received: 0 }
+    }
+
+    fn send(&mut self, request: &[u8], due: Instant) {
+        // small, and nothing else is on its way
+        self.connection.write_all(request).expect("the server takes bytes");
+        self.due = Some(due);
+    }
+
+    /// How late the answer is, if it has come.
+    #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+    fn answered(&mut self, length: usize) -> Option<Duration> {
+        let due = self.due?;
+        let mut buffer = [0; 4096];
+        match self.connection.read(&mut buffer) {
+            Ok(count) => self.received += count,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        (self.received == length).then(|| {
+            self.received = 0;
+            self.due = None;
+            due.elapsed()
+        })
+    }
+}

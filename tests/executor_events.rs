@@ -1,0 +1,237 @@
+//! The promise: an executor gives results as FTN6 §2.9 says, tells its hooks what happens, and keeps
+//! to the sizes and times that are declared.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use asyncsteps::{Error, Template};
+use asyncsteps_actors::channel::{Channel, ChannelKind};
+use asyncsteps_actors::executor::{
+    Builder, Executor, ExecutorHandle, Hooks, Incoming, RequestSteps, Way,
+};
+use asyncsteps_actors::message::{Request, Response};
+use asyncsteps_support::conform;
+use expect_test::expect;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+fn main_with(builder: Builder, function: &str, template: &Template) -> ExecutorHandle {
+    builder
+        .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.add(function, template);
+        })
+        .build()
+        .expect("a right configuration")
+}
+
+fn incoming(function: &str, params: &Value) -> Incoming {
+    let message = json!({ "f": format!("conform.main:1.2:{function}"), "p": params }).to_string();
+    let request = Request::parse(message.as_bytes()).expect("a message");
+    Incoming::new(request, Channel::new(ChannelKind::Http)).with_size(message.len())
+}
+
+async fn answer(executor: &ExecutorHandle, incoming: Incoming) -> String {
+    let bytes = executor.serve(incoming).await.into_bytes().expect("a message");
+    String::from_utf8(bytes).expect("JSON is text")
+}
+
+#[actix::test]
+async fn results_are_merged_in_their_order() {
+    let steps = |returned: Option<Value>, replaced: Option<Value>| {
+        Template::build(|asi| {
+            asi.add(move |asi, ()| {
+                let variables = asi.request_mut()?.result_mut();
+                variables.insert("msg".into(), "map".into());
+                variables.insert("n".into(), 1.into());
+                variables.insert("opt".into(), "map".into());
+                if let Some(replaced) = &replaced {
+                    asi.reply(replaced)?;
+                }
+                match &returned {
+                    Some(returned) => asi.success((returned.clone(),)),
+                    None => Ok(()),
+                }
+            });
+        })
+    };
+    let returned = json!({ "msg": "returned", "n": 2 });
+    let replaced = json!({ "msg": "replaced", "n": 3, "opt": null });
+    let mut out = String::new();
+    for (returned, replaced) in [
+        (None, None),
+        (Some(&returned), None),
+        (None, Some(&replaced)),
+        (Some(&returned), Some(&replaced)),
+    ] {
+        let template = steps(returned.cloned(), replaced.cloned());
+        let executor = main_with(Executor::builder(), "echo", &template);
+        out += &answer(&executor, incoming("echo", &json!({ "msg": "" }))).await;
+        out.push('\n');
+    }
+    expect![[r#"
+        {"r":{"msg":"map","n":1,"opt":"map"}}
+        {"r":{"msg":"returned","n":2,"opt":"map"}}
+        {"r":{"msg":"replaced","n":3,"opt":null}}
+        {"r":{"msg":"replaced","n":3,"opt":null}}
+    "#]]
+    .assert_eq(&out);
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn add(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+impl Hooks for Log {
+    fn request(&self, request: &Request, channel: &Channel) {
+        let function = request.function_name().map(|name| name.to_string());
+        self.add(format!("request {} {}", channel.kind().name(), function.unwrap_or_default()));
+    }
+
+    fn response(&self, response: &Response, _: &Channel) {
+        self.add(format!("response {}", response.code().unwrap_or("success")));
+    }
+
+    fn not_expected(&self, function: &str, error: &Error) {
+        self.add(format!("notExpected {function} {error}"));
+    }
+
+    fn ready(&self) {
+        self.add("ready".to_owned());
+    }
+
+    fn close(&self) {
+        self.add("close".to_owned());
+    }
+
+    fn message(&self, bytes: &[u8], way: Way, _: &Channel) {
+        self.add(format!("message {way:?} {}", String::from_utf8_lossy(bytes)));
+    }
+}
+
+#[actix::test]
+async fn hooks_are_told_what_happens() {
+    let log = Log::default();
+    let template = Template::build(|asi| {
+        asi.add(|asi, ()| asi.error("Secret", "for the log"));
+    });
+    let executor = main_with(Executor::builder().hooks(log.clone()), "answer", &template);
+    answer(&executor, incoming("answer", &json!({}))).await;
+    answer(&executor, incoming("noSuch", &json!({}))).await;
+    executor.note(b"{}", Way::Out, &Channel::local());
+    executor.close(Duration::ZERO).await;
+    executor.close(Duration::ZERO).await;
+    let log = log.0.lock().unwrap().join("\n");
+    expect![[r#"
+        ready
+        request HTTP conform.main:1.2:answer
+        notExpected conform.main:1.2:answer Secret: for the log
+        response InternalError
+        request HTTP conform.main:1.2:noSuch
+        response InvalidRequest
+        message Out {}
+        close"#]]
+    .assert_eq(&log);
+}
+
+#[actix::test]
+async fn sizes_are_those_of_the_function() {
+    let big = Template::build(|asi| {
+        asi.add(|asi, ()| asi.reply(json!({ "msg": "x".repeat(70_000), "n": 1, "opt": null })));
+    });
+    let executor = main_with(Executor::builder(), "echo", &big);
+    let (head, body) = {
+        let reply = executor.serve(incoming("echo", &json!({ "msg": "x".repeat(70_000) }))).await;
+        let (head, body) = reply.into_parts();
+        (head.expect("a head"), format!("{body:?}"))
+    };
+    assert_eq!(head.status(), Some(413));
+    assert!(body.contains("Request size has exceeded the limit"), "{body}");
+    // `echo` may answer 64 KiB
+    let executor = main_with(Executor::builder().unchecked_results(), "echo", &big);
+    expect![[r#"{"e":"InternalError","edesc":"Response size has exceeded the limit"}"#]]
+        .assert_eq(&answer(&executor, incoming("echo", &json!({ "msg": "" }))).await);
+}
+
+#[actix::test]
+async fn results_go_unchecked_if_that_is_asked_for() {
+    let template = Template::build(|asi| {
+        asi.add(|asi, ()| asi.reply("no integer"));
+    });
+    let executor = main_with(Executor::builder().unchecked_results(), "answer", &template);
+    expect![[r#"{"r":"no integer"}"#]]
+        .assert_eq(&answer(&executor, incoming("answer", &json!({}))).await);
+}
+
+#[actix::test]
+async fn a_step_may_give_its_request_another_time() {
+    tokio::time::pause();
+    let wait = |limit: u64| {
+        Template::build(move |asi| {
+            asi.add(move |asi, ()| {
+                asi.cancel_after(Duration::from_secs(limit))?;
+                asi.sleep(Duration::from_secs(30));
+                asi.add(|asi, ()| asi.reply(42));
+                Ok(())
+            });
+        })
+    };
+    let begin = Instant::now();
+    let long = main_with(Executor::builder(), "answer", &wait(0));
+    assert_eq!(answer(&long, incoming("answer", &json!({}))).await, r#"{"r":42}"#);
+    assert!(begin.elapsed() >= Duration::from_secs(30));
+    let begin = Instant::now();
+    let short = main_with(Executor::builder(), "answer", &wait(1));
+    assert_eq!(answer(&short, incoming("answer", &json!({}))).await, r#"{"e":"InternalError"}"#);
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+#[actix::test]
+async fn a_listing_has_what_is_hosted() {
+    let template = Template::build(|_| {});
+    let executor = Executor::builder()
+        .interface(conform::definition("conform.derived:1.1"), |functions| {
+            functions.add("bye", &template);
+        })
+        .build()
+        .unwrap();
+    let listing =
+        serde_json::to_string_pretty(&executor.listing().interfaces[0].functions).unwrap();
+    assert_eq!(executor.listing().interfaces.len(), 1);
+    expect![[r#"
+        [
+          {
+            "name": "bye",
+            "params": [],
+            "has_result": true,
+            "rawupload": false,
+            "rawresult": false,
+            "heavy": false,
+            "implemented": true
+          },
+          {
+            "name": "hello",
+            "params": [
+              {
+                "name": "name",
+                "required": true
+              },
+              {
+                "name": "lang",
+                "required": false,
+                "default": "en"
+              }
+            ],
+            "has_result": true,
+            "rawupload": false,
+            "rawresult": false,
+            "heavy": false,
+            "implemented": false
+          }
+        ]"#]]
+    .assert_eq(&listing);
+}

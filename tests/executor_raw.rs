@@ -1,0 +1,220 @@
+//! The promise: raw data flows through a request piece by piece, no faster than the slower side, and
+//! whoever breaks it off is noticed by the other (FTN3 §1.1, FTN6 §2.2).
+
+use std::time::Duration;
+
+use asyncsteps::{Error, Template};
+use asyncsteps_actors::channel::{Channel, ChannelKind};
+use asyncsteps_actors::executor::{Executor, ExecutorHandle, Incoming, ReplyBody, RequestSteps};
+use asyncsteps_actors::message::Request;
+use asyncsteps_actors::raw::{RawBody, RawInput};
+use asyncsteps_support::conform;
+use bytes::Bytes;
+use expect_test::expect;
+use futures_util::{StreamExt, stream};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+type Upload = mpsc::Sender<Result<Bytes, std::io::Error>>;
+
+/// `upload` and `pipe` of `conform.main`; `download` writes its chunks `n` times and then fails if
+/// `status` is 500.
+fn executor() -> ExecutorHandle {
+    let upload = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let mut input = asi.raw_input()?;
+            asi.await_(async move {
+                let mut size = 0;
+                while let Some(chunk) = input.read().await? {
+                    size += chunk.len();
+                }
+                Ok::<_, Error>(size)
+            });
+            asi.add(|asi, size: usize| {
+                asi.reply(json!({ "size": size, "sum": 0, "name": "", "n": 0 }))
+            });
+            Ok(())
+        });
+    });
+    let pipe = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let (mut input, mut output) =
+                (asi.raw_input()?, asi.raw_output("application/octet-stream")?);
+            asi.await_(async move {
+                while let Some(chunk) = input.read().await? {
+                    output.write(chunk).await?;
+                }
+                Ok::<_, Error>(())
+            });
+            Ok(())
+        });
+    });
+    let download = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let (n, status): (i64, u16) = (asi.param("n")?, asi.param("status")?);
+            if n < 0 {
+                return asi.error("MyError", "Negative size");
+            }
+            asi.head_mut()?.set_status(if status == 500 { 200 } else { status })?;
+            let mut output = asi.raw_output("text/x-test")?;
+            asi.await_(async move {
+                for _ in 0..n {
+                    output.write("chunk").await?;
+                }
+                Ok::<_, Error>(())
+            });
+            asi.add(move |asi, ()| if status == 500 { asi.error("MyError", ()) } else { Ok(()) });
+            Ok(())
+        });
+    });
+    Executor::builder()
+        .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.add("upload", &upload).add("pipe", &pipe).add("download", &download);
+        })
+        .build()
+        .expect("a right configuration")
+}
+
+fn request(function: &str, params: &serde_json::Value) -> Incoming {
+    let message = json!({ "f": format!("conform.main:1.2:{function}"), "p": params }).to_string();
+    let request = Request::parse(message.as_bytes()).expect("a message");
+    Incoming::new(request, Channel::new(ChannelKind::Http))
+}
+
+/// An upload that a test feeds; one chunk may wait.
+fn upload() -> (Upload, RawInput) {
+    let (chunks, stream) = mpsc::channel(1);
+    (
+        chunks,
+        RawInput::new(stream::unfold(stream, async |mut stream| {
+            Some((stream.recv().await?, stream))
+        })),
+    )
+}
+
+async fn raw(executor: &ExecutorHandle, incoming: Incoming) -> RawBody {
+    match executor.serve(incoming).await.into_parts().1 {
+        ReplyBody::Raw(body) => body,
+        other @ (ReplyBody::Message(_) | ReplyBody::Nothing) => panic!("{other:?}"),
+    }
+}
+
+async fn message(executor: &ExecutorHandle, incoming: Incoming) -> String {
+    let bytes = executor.serve(incoming).await.into_bytes().expect("a message");
+    String::from_utf8(bytes).expect("JSON is text")
+}
+
+#[actix::test]
+async fn an_upload_is_read_to_its_end() {
+    let executor = executor();
+    let (chunks, input) = upload();
+    let feed = actix_rt::spawn(async move {
+        for chunk in ["one", "", "three"] {
+            chunks.send(Ok(chunk.into())).await.unwrap();
+        }
+    });
+    let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
+    expect![[r#"{"r":{"n":0,"name":"","size":8,"sum":0}}"#]]
+        .assert_eq(&message(&executor, incoming).await);
+    feed.await.unwrap();
+}
+
+#[actix::test]
+async fn an_upload_that_breaks_off_fails() {
+    let executor = executor();
+    let (chunks, input) = upload();
+    chunks.send(Err(std::io::ErrorKind::ConnectionReset.into())).await.unwrap();
+    let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
+    expect![[r#"{"e":"CommError","edesc":"connection reset"}"#]]
+        .assert_eq(&message(&executor, incoming).await);
+}
+
+#[actix::test]
+async fn raw_data_where_none_is_declared_is_refused() {
+    let executor = executor();
+    let (_chunks, input) = upload();
+    let incoming = request("download", &json!({ "n": 1 })).with_input(input);
+    expect![[r#"{"e":"InvalidRequest","edesc":"Raw upload is not allowed"}"#]]
+        .assert_eq(&message(&executor, incoming).await);
+    let without = request("upload", &json!({ "name": "x" }));
+    expect![[r#"{"e":"InternalError","edesc":"Raw input is not available"}"#]]
+        .assert_eq(&message(&executor, without).await);
+    let frame = json!({ "f": "conform.main:1.2:download", "p": { "n": 1 } }).to_string();
+    let frame = Request::parse(frame.as_bytes()).unwrap();
+    let frame = Incoming::new(frame, Channel::new(ChannelKind::WebSocket));
+    expect![[r#"{"e":"InternalError","edesc":"Raw result is not supported by this channel"}"#]]
+        .assert_eq(&message(&executor, frame).await);
+}
+
+#[actix::test]
+async fn a_raw_result_has_a_head_and_a_body() {
+    let executor = executor();
+    let incoming = request("download", &json!({ "n": 3, "status": 201 }));
+    let (head, body) = executor.serve(incoming).await.into_parts();
+    let head = head.expect("a head");
+    assert_eq!(head.status(), Some(201));
+    assert_eq!(head.headers().collect::<Vec<_>>(), [("content-type", "text/x-test")]);
+    let ReplyBody::Raw(body) = body else { panic!("{body:?}") };
+    let chunks: Vec<_> = body.map(|chunk| chunk.expect("a chunk")).collect().await;
+    assert_eq!(chunks, ["chunk", "chunk", "chunk"]);
+    assert_eq!(executor.in_flight(), 0);
+}
+
+#[actix::test]
+async fn an_error_before_the_first_byte_is_a_message() {
+    let incoming = request("download", &json!({ "n": -1 }));
+    expect![[r#"{"e":"MyError","edesc":"Negative size"}"#]]
+        .assert_eq(&message(&executor(), incoming).await);
+}
+
+#[actix::test]
+async fn an_error_later_breaks_the_body_off() {
+    let executor = executor();
+    let incoming = request("download", &json!({ "n": 1, "status": 500 }));
+    let mut body = raw(&executor, incoming).await;
+    assert_eq!(body.next().await.unwrap().unwrap(), "chunk");
+    assert!(body.next().await.unwrap().is_err());
+}
+
+#[actix::test]
+async fn a_handler_writes_no_faster_than_its_client_reads() {
+    tokio::time::pause();
+    let executor = executor();
+    let (chunks, input) = upload();
+    let mut body = raw(&executor, request("pipe", &json!({})).with_input(input)).await;
+    // more than the request's time in all, but never so long without data
+    for n in 0_u8..20 {
+        chunks.send(Ok(vec![n].into())).await.unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(body.next().await.unwrap().unwrap(), [n].as_slice());
+    }
+    // nobody reads any more: what fits in between is taken, and no more
+    let mut taken = 0;
+    while tokio::time::timeout(Duration::from_secs(1), chunks.reserve()).await.is_ok() {
+        chunks.send(Ok("x".into())).await.unwrap();
+        taken += 1;
+        assert!(taken < 10, "the handler does not wait");
+    }
+}
+
+#[actix::test]
+async fn data_that_stands_still_ends_the_request() {
+    tokio::time::pause();
+    let executor = executor();
+    let (_chunks, input) = upload();
+    let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
+    expect![[r#"{"e":"InternalError"}"#]].assert_eq(&message(&executor, incoming).await);
+}
+
+#[actix::test]
+async fn a_client_that_goes_away_ends_the_flow() {
+    let executor = executor();
+    let (chunks, input) = upload();
+    let incoming = request("pipe", &json!({})).with_input(input);
+    let body = raw(&executor, incoming).await;
+    assert_eq!(executor.in_flight(), 1);
+    drop(body);
+    // the upload ends because the flow that read it is gone
+    chunks.closed().await;
+    assert_eq!(executor.in_flight(), 0);
+}

@@ -1,0 +1,198 @@
+//! The promise: who calls is known before anything else, what somebody may do follows from it, and
+//! a private interface is not even shown to strangers (FTN6 §1.2-1.4, FTN8).
+
+use std::time::Duration;
+
+use asyncsteps::{Template, codes};
+use asyncsteps_actors::channel::{Channel, ChannelKind};
+use asyncsteps_actors::executor::{
+    BlockingRequest, Executor, ExecutorHandle, Incoming, Reply, RequestSteps,
+};
+use asyncsteps_actors::message::Request;
+use asyncsteps_actors::security::{
+    Attempt, Credentials, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider,
+    StaticUsers, User, Verdict,
+};
+use asyncsteps_support::conform;
+use expect_test::expect;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// What is sent for one message over a channel.
+async fn answer(executor: &ExecutorHandle, channel: Channel, message: &Value) -> String {
+    let request = Request::parse(message.to_string().as_bytes()).expect("a message");
+    text(executor.dispatch(request, channel).await)
+}
+
+fn text(reply: Reply) -> String {
+    String::from_utf8(reply.into_bytes().expect("a message")).expect("JSON is text")
+}
+
+fn http() -> Channel {
+    Channel::new(ChannelKind::Http)
+}
+
+fn call(function: &str, sec: &Value) -> Value {
+    json!({ "f": function, "sec": sec })
+}
+
+/// `conform.secret`, and `conform.main` with what it says of its caller.
+fn executor(security: impl SecurityProvider + 'static) -> ExecutorHandle {
+    let whoami = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let info = asi.request()?;
+            let (lid, level) = (info.user().map(|user| user.local_id().to_owned()), info.level());
+            asi.reply(json!({ "lid": lid, "gid": null, "seclvl": level.name() }))
+        });
+    });
+    let ok = Template::build(|asi| {
+        asi.add(|asi, ()| asi.reply(json!({ "ok": true })));
+    });
+    let sum = |request: BlockingRequest| -> Result<Value, asyncsteps::Error> {
+        let terms: [i64; 2] = {
+            let params: Value = request.params()?;
+            [params["a"].as_i64().unwrap_or(0), params["b"].as_i64().unwrap_or(0)]
+        };
+        let level = request.user().map_or("Anonymous", |user| user.level().name());
+        Ok(json!({ "sum": terms.iter().sum::<i64>(), "seclvl": level }))
+    };
+    Executor::builder()
+        .security(security)
+        .interface(conform::definition("conform.secret:1.0"), |functions| {
+            functions.add("whoami", &whoami).add("priv", &ok);
+        })
+        .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.add("priv", &ok);
+        })
+        .interface(conform::definition("conform.signed:1.0"), |functions| {
+            functions.add_blocking("sum", sum);
+        })
+        .build()
+        .expect("a right configuration")
+}
+
+fn users() -> StaticUsers {
+    let hash = PasswordHash::new(&Secret::new("pass")).expect("random bytes");
+    StaticUsers::new().with_password("user", hash).with_mac_key("hmacuser", b"MyLongTestSecretKey")
+}
+
+#[actix::test]
+async fn credentials_decide_what_a_caller_may_do() {
+    let executor = executor(users());
+    let mut out = String::new();
+    for (function, sec) in [
+        ("conform.secret:1.0:whoami", json!(null)),
+        ("conform.secret:1.0:whoami", json!("user:pass")),
+        ("conform.secret:1.0:whoami", json!({ "user": "user", "secret": "pass" })),
+        ("conform.secret:1.0:whoami", json!("user:wrong")),
+        ("conform.secret:1.0:whoami", json!("nobody:pass")),
+        ("conform.secret:1.0:whoami", json!("-internal")),
+        ("conform.secret:1.0:priv", json!("user:pass")),
+        ("conform.main:1.2:priv", json!(null)),
+        ("conform.signed:1.0:sum", json!("user:pass")),
+        ("conform.secret:2.0:whoami", json!(null)),
+        ("conform.secret:2.0:whoami", json!("user:pass")),
+        ("conform.main:2.0:echo", json!(null)),
+    ] {
+        out += &answer(&executor, http(), &call(function, &sec)).await;
+        out.push('\n');
+    }
+    expect![[r#"
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
+        {"r":{"gid":null,"lid":"user","seclvl":"SafeOps"}}
+        {"r":{"gid":null,"lid":"user","seclvl":"SafeOps"}}
+        {"e":"SecurityError","edesc":"Basic Auth Verification Failed"}
+        {"e":"SecurityError","edesc":"Basic Auth Verification Failed"}
+        {"e":"SecurityError","edesc":"Not internal channel"}
+        {"e":"PleaseReauth","edesc":"PrivilegedOps"}
+        {"e":"PleaseReauth","edesc":"PrivilegedOps"}
+        {"e":"SecurityError","edesc":"Message Signature is required"}
+        {"e":"UnknownInterface","edesc":"Unknown interface: conform.secret"}
+        {"e":"NotSupportedVersion","edesc":"Different major version: conform.secret:2"}
+        {"e":"NotSupportedVersion","edesc":"Different major version: conform.main:2"}
+    "#]]
+    .assert_eq(&out);
+}
+
+#[actix::test]
+async fn the_answer_to_a_signed_request_is_signed() {
+    let executor = executor(users());
+    // echo -n 'f:conform.signed:1.0:sum;p:a:1;b:2;;' | openssl dgst -md5 -hmac MyLongTestSecretKey
+    let sec = json!("-hmac:hmacuser:MD5:OQ+kT3xPtDnyF0ZDymaA4w==");
+    let message =
+        |b: i64| json!({ "f": "conform.signed:1.0:sum", "p": { "a": 1, "b": b }, "sec": sec });
+    // echo -n 'r:seclvl:PrivilegedOps;sum:3;;' | openssl dgst -md5 -hmac MyLongTestSecretKey
+    expect![[r#"{"r":{"seclvl":"PrivilegedOps","sum":3},"sec":"nxJtpCKFt9C8TZNevFV15g=="}"#]]
+        .assert_eq(&answer(&executor, http(), &message(2)).await);
+    // the signature is that of another message
+    expect![[r#"{"e":"SecurityError","edesc":"Basic Auth Verification Failed"}"#]]
+        .assert_eq(&answer(&executor, http(), &message(3)).await);
+}
+
+#[actix::test]
+async fn credentials_of_a_header_count_unless_the_message_has_its_own() {
+    let executor = executor(users());
+    let header = || Credentials::from_header("Basic dXNlcjpwYXNz");
+    let message = |message: Value| Request::parse(message.to_string().as_bytes()).unwrap();
+    let with_header = Incoming::new(message(json!({ "f": "conform.secret:1.0:whoami" })), http());
+    let reply = executor.serve(with_header.with_credentials(header())).await;
+    expect![[r#"{"r":{"gid":null,"lid":"user","seclvl":"SafeOps"}}"#]].assert_eq(&text(reply));
+    let both = message(call("conform.secret:1.0:whoami", &json!("user:wrong")));
+    let reply = executor.serve(Incoming::new(both, http()).with_credentials(header())).await;
+    expect![[r#"{"e":"SecurityError","edesc":"Basic Auth Verification Failed"}"#]]
+        .assert_eq(&text(reply));
+}
+
+#[actix::test]
+async fn only_the_service_itself_acts_for_others() {
+    let executor = executor(users());
+    let f = "conform.secret:1.0:whoami";
+    let obf = json!({ "lid": "ann", "gid": "ann@example.org", "slvl": "Info" });
+    let inside = json!({ "f": f, "sec": "-internal", "obf": obf });
+    expect![[r#"{"r":{"gid":null,"lid":"ann","seclvl":"Info"}}"#]]
+        .assert_eq(&answer(&executor, Channel::local(), &inside).await);
+    let outside = json!({ "f": f, "sec": "user:pass", "obf": obf });
+    expect![[r#"{"e":"SecurityError","edesc":"On-behalf-of is not allowed"}"#]]
+        .assert_eq(&answer(&executor, http(), &outside).await);
+    let malformed = json!({ "f": f, "sec": "-internal", "obf": { "slvl": "Info" } });
+    expect![[r#"{"e":"InvalidRequest","edesc":"Invalid message: obf"}"#]]
+        .assert_eq(&answer(&executor, Channel::local(), &malformed).await);
+
+    let whoami: Value = executor.call(f, ()).await.unwrap();
+    assert_eq!(whoami, json!({ "lid": "-internal", "gid": null, "seclvl": "System" }));
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    let denied = executor.call_for::<Value>(&ann, "conform.secret:1.0:priv", ()).await;
+    assert_eq!(denied.unwrap_err().code(), codes::PLEASE_REAUTH);
+}
+
+/// Knows everybody after a time, or never.
+#[derive(Debug)]
+struct Slow(Option<Duration>);
+
+impl SecurityProvider for Slow {
+    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+        let user = attempt.credentials().user().unwrap_or_default().to_owned();
+        let Some(time) = self.0 else { return Verdict::wait(std::future::pending()) };
+        Verdict::wait(async move {
+            tokio::time::sleep(time).await;
+            if user == "evil" { Err(Denied::credentials()) } else { Ok(grant(user)) }
+        })
+    }
+}
+
+fn grant(user: String) -> Grant {
+    Grant::new(User::new(user, SecurityLevel::Info))
+}
+
+#[actix::test]
+async fn a_slow_provider_is_waited_for_within_the_time_of_the_request() {
+    tokio::time::pause();
+    let message = call("conform.secret:1.0:whoami", &json!("ann:x"));
+    let slow = executor(Slow(Some(Duration::from_secs(3))));
+    expect![[r#"{"r":{"gid":null,"lid":"ann","seclvl":"Info"}}"#]]
+        .assert_eq(&answer(&slow, http(), &message).await);
+    let begin = Instant::now();
+    expect![[r#"{"e":"InternalError"}"#]]
+        .assert_eq(&answer(&executor(Slow(None)), http(), &message).await);
+    assert!(begin.elapsed() >= Duration::from_secs(5));
+}

@@ -1,0 +1,581 @@
+//! The promise: existing FutoIn clients get over WebSocket exactly what they know (`wire.md`), as
+//! many answers at once as they like, and calls from the server.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use asyncsteps::Template;
+use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
+use asyncsteps_actors::iface::{Loader, Source};
+use asyncsteps_actors::transport::websocket::WebSocketLimits;
+use asyncsteps_support::client::{Connection, ping, post};
+use asyncsteps_support::conform;
+use asyncsteps_support::host::Host;
+use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::ws::{Frame, Socket, frame, frame_head, opcode};
+use serde_json::{Value, json};
+
+const ECHO: &str = "conform.main:1.2:echo";
+const ANSWER: &str = "conform.main:1.2:answer";
+
+fn host() -> Host {
+    Host::start(1, conform::executor)
+}
+
+/// Fails unless the next thing on the connection is the answer to a call made now.
+#[track_caller]
+fn expect_quiet(socket: &mut Socket) {
+    assert_eq!(socket.request(ANSWER, &json!({}), "C99").receive(), json!({"r": 42, "rid": "C99"}));
+}
+
+#[test]
+fn text_and_binary_messages_are_answered_with_binary_ones() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    let message = json!({ "f": ECHO, "p": { "msg": "é" }, "rid": "C1" }).to_string();
+    let answer = r#"{"r":{"msg":"é","n":1,"opt":null},"rid":"C1"}"#;
+    for opcode in [opcode::TEXT, opcode::BINARY] {
+        socket.send_bytes(&frame(opcode, message.as_bytes()));
+        assert_eq!(String::from_utf8_lossy(&socket.receive_bytes()), answer);
+    }
+}
+
+#[test]
+fn each_message_is_answered_in_its_own_coding() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    // {"f": "conform.main:1.2:zero", "rid": "C1"} and its answer {"r": 0, "rid": "C1"}
+    let f = b"conform.main:1.2:zero";
+    let msgpack = [b"MPCK\x82\xa1f\xb5", &f[..], b"\xa3rid\xa2C1"].concat();
+    assert_eq!(socket.send(msgpack).receive_bytes(), b"MPCK\x82\xa1r\x00\xa3rid\xa2C1");
+    let cbor = [b"CBOR\xa2\x61f\x75", &f[..], b"\x63rid\x62C1"].concat();
+    assert_eq!(socket.send(cbor).receive_bytes(), b"CBOR\xa2\x61r\x00\x63rid\x62C1");
+    expect_quiet(&mut socket);
+}
+
+#[test]
+fn the_path_is_served_with_and_without_the_trailing_slash() {
+    let host = host();
+    for path in ["/ftn/", "/ftn"] {
+        let mut socket = Socket::open_with(host.address, path, "");
+        expect_quiet(&mut socket);
+    }
+}
+
+#[test]
+fn protocols_and_extensions_that_a_client_offers_are_not_taken() {
+    let host = host();
+    let offers = "Sec-WebSocket-Protocol: futoin\r\n\
+        Sec-WebSocket-Extensions: permessage-deflate\r\n";
+    // the client checks that there are none in the answer
+    let mut socket = Socket::open_with(host.address, "/ftn/", offers);
+    expect_quiet(&mut socket);
+}
+
+#[test]
+fn a_handshake_that_is_none_is_refused() {
+    let host = host();
+    let whole = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for (changed, to, status) in [
+        ("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", "", 400),
+        ("dGhlIHNhbXBsZSBub25jZQ==", "short", 400),
+        ("Version: 13", "Version: 8", 426),
+        ("Connection: Upgrade\r\n", "", 400),
+        ("Upgrade: websocket", "Upgrade: h2c", 400),
+    ] {
+        let headers = whole.replace(changed, to);
+        let request = format!("GET /ftn/ HTTP/1.1\r\nHost: test\r\n{headers}\r\n");
+        let answer = Connection::open(host.address).send(request.as_bytes()).receive();
+        assert_eq!(answer.status(), status, "{headers}");
+    }
+    ping(host.address);
+}
+
+#[test]
+fn answers_come_as_they_are_ready() {
+    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let executor = builder.build().unwrap();
+    let host = Host::start(1, || executor);
+    let mut socket = Socket::open(host.address);
+    for n in 1..=3 {
+        socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
+    }
+    let started = [(); 3].map(|()| jobs.wait_for_start());
+    socket.request("test.jobs:1.0:none", &json!({}), "C4");
+    assert_eq!(socket.receive()["rid"], "C4");
+    for job in started.into_iter().rev() {
+        let n = job.n;
+        job.finish();
+        assert_eq!(socket.receive(), json!({ "r": { "n": n }, "rid": format!("C{n}") }));
+    }
+}
+
+#[test]
+fn a_function_without_a_result_is_silent_unless_it_fails_or_is_forced() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    socket.request("conform.main:1.2:notify", &json!({ "v": 5 }), "C1");
+    socket.request("conform.main:1.2:lastNotify", &json!({}), "C2");
+    assert_eq!(socket.receive(), json!({ "r": { "v": 5 }, "rid": "C2" }));
+    let forced = json!({
+        "f": "conform.main:1.2:notify", "p": { "v": 6 }, "rid": "C3", "forcersp": true
+    });
+    assert_eq!(socket.send(forced.to_string()).receive(), json!({ "r": {}, "rid": "C3" }));
+    socket.request("conform.main:1.2:notify", &json!({}), "C4");
+    let missing = "Missing parameter: conform.main:1.2:notify(v)";
+    let refused = json!({ "e": "InvalidRequest", "edesc": missing, "rid": "C4" });
+    assert_eq!(socket.receive(), refused);
+}
+
+#[test]
+fn errors_are_those_of_http() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    let mut http = Connection::open(host.address);
+    for (function, params) in [
+        ("no.such:1.0:f", json!({})),
+        ("conform.main:2.0:echo", json!({})),
+        ("conform.main:1.10:echo", json!({})),
+        ("conform.main:1.2:noSuch", json!({})),
+        ("conform.main:1.2:missingImpl", json!({})),
+        ("conform.main:1.2:echo", json!({})),
+        ("conform.main:1.2:echo", json!({ "msg": "hi", "zzz": 1 })),
+        ("conform.main:1.2:echo", json!({ "msg": "hi", "n": "text" })),
+        ("conform.main:1.2:echo", json!(null)),
+        ("conform.main", json!({})),
+        ("conform.main:1:echo", json!({})),
+        ("conform.main:1.2:fail", json!({ "code": "MyError" })),
+        ("conform.main:1.2:fail", json!({ "code": "NotDeclared" })),
+        ("conform.main:1.2:crash", json!({})),
+        ("conform.main:1.2:priv", json!({})),
+        ("conform.main:1.2:badResult", json!({ "kind": "type" })),
+        ("conform.secret:1.0:whoami", json!({})),
+        ("conform.secure:1.0:hello", json!({})),
+        ("conform.signed:1.0:sum", json!({ "a": 1, "b": 2 })),
+    ] {
+        let message = json!({ "f": function, "p": params, "rid": "C1" }).to_string();
+        let expected = http.post(message.as_bytes()).json();
+        assert!(expected["e"].is_string(), "{expected}");
+        assert_eq!(socket.send(&message).receive(), expected, "{message}");
+    }
+}
+
+#[test]
+fn a_frame_that_is_no_message_is_ignored() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    let deep = "[".repeat(10_000);
+    for garbage in [
+        &b""[..],
+        b"null",
+        b"5",
+        b"\"x\"",
+        b"[]",
+        b"{}",
+        b"{",
+        b"\xff\xfe",
+        b"MPCK",
+        b"MPCK\xc1",
+        b"MPCK\xdf\xff\xff\xff\xff",
+        b"MPCK\x81\xa1f\xdb\xff\xff\xff\xff",
+        b"CBOR",
+        b"CBOR\xbb\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"CBOR\xa1\x61f\x7b\x7f\xff\xff\xff\xff\xff\xff\xff",
+        deep.as_bytes(),
+        // nobody could tell what the answers would be to
+        br#"{"f":"conform.main:1.2:answer","p":{}}"#,
+        br#"{"f":"conform.main:1.2:answer","p":{},"rid":null}"#,
+        br#"{"f":"conform.main:1.2:answer","p":{},"rid":{}}"#,
+        // answers to calls that were not made
+        br#"{"r":{},"rid":"S1"}"#,
+        br#"{"e":"MyError","rid":"S18446744073709551616"}"#,
+        br#"{"r":5}"#,
+    ] {
+        for opcode in [opcode::TEXT, opcode::BINARY] {
+            socket.send_bytes(&frame(opcode, garbage));
+        }
+        expect_quiet(&mut socket);
+    }
+}
+
+#[test]
+fn a_message_that_is_no_request_is_refused_if_it_has_an_id() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    for (message, refusal) in [
+        (r#"{"rid":"C1"}"#, json!({"e": "InvalidRequest", "edesc": "Missing req.f", "rid": "C1"})),
+        (
+            r#"{"f":5,"rid":"C2"}"#,
+            json!({"e": "InvalidRequest", "edesc": "Invalid req.f", "rid": "C2"}),
+        ),
+        // not of a client of ours, but it can be answered
+        (r#"{"f":"conform.main:1.2:answer","rid":7}"#, json!({"r": 42, "rid": 7})),
+    ] {
+        assert_eq!(socket.send(message).receive(), refusal, "{message}");
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_closes_the_connection_with_1009() {
+    let host = host();
+    // the largest that a function takes
+    let limit = 1 << 20;
+    for attack in [
+        frame_head(opcode::BINARY, limit + 1),
+        // nothing of it is waited for, or taken into memory
+        frame_head(opcode::TEXT, u64::MAX >> 1),
+        frame(opcode::BINARY, &vec![b' '; 2 << 20]),
+        [
+            frame(opcode::FIRST_BINARY, &vec![b' '; 600_000]),
+            frame(opcode::LAST, &vec![b' '; 600_000]),
+        ]
+        .concat(),
+    ] {
+        let mut socket = Socket::open(host.address);
+        assert_eq!(socket.send_bytes(&attack).frame(), Frame::Close(Some(1009)));
+    }
+    let mut socket = Socket::open(host.address);
+    let mut fits = br#"{"f":"conform.main:1.2:bigIn","p":{"data":"x"},"rid":"C1"}"#.to_vec();
+    fits.resize(1 << 20, b' ');
+    assert_eq!(socket.send(&fits).receive(), json!({ "r": { "len": 1 }, "rid": "C1" }));
+    // over the limit of the function, though not of the connection
+    let mut large = json!({ "f": ANSWER, "rid": "C2" }).to_string().into_bytes();
+    large.resize(1 << 20, b' ');
+    let refused = socket.send(&large).receive();
+    assert_eq!((&refused["e"], &refused["rid"]), (&json!("InvalidRequest"), &json!("C2")));
+}
+
+#[test]
+fn frames_that_are_none_close_the_connection_with_1002() {
+    let host = host();
+    let mut unmasked = frame(opcode::BINARY, b"{}");
+    unmasked[1] &= 0x7f;
+    for attack in [
+        unmasked,
+        // reserved bits and opcodes
+        frame(opcode::BINARY | 0x40, b"{}"),
+        frame(0x83, b"{}"),
+        frame(0x8b, b"{}"),
+        // control frames in parts, or too long
+        frame(opcode::PING & 0x7f, b""),
+        frame(opcode::PING, &[0; 126]),
+        frame(opcode::CLOSE, &[0; 126]),
+        // parts without a beginning, and a beginning in the middle
+        frame(opcode::LAST, b"{}"),
+        frame(opcode::CONTINUE, b"{}"),
+        [frame(opcode::FIRST_BINARY, b"{"), frame(opcode::BINARY, b"}")].concat(),
+    ] {
+        let mut socket = Socket::open(host.address);
+        assert_eq!(socket.send_bytes(&attack).frame(), Frame::Close(Some(1002)), "{attack:?}");
+    }
+    ping(host.address);
+}
+
+#[test]
+fn a_message_may_come_in_parts_with_pings_in_between() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    let message = json!({ "f": ANSWER, "rid": "C1" }).to_string().into_bytes();
+    let (first, rest) = message.split_at(10);
+    let (middle, last) = rest.split_at(10);
+    let frames = [
+        frame(opcode::FIRST_BINARY, first),
+        frame(opcode::PING, b"ping"),
+        frame(opcode::CONTINUE, middle),
+        frame(opcode::CONTINUE, b""),
+        frame(opcode::LAST, last),
+    ]
+    .concat();
+    // as slowly as can be
+    for byte in frames {
+        socket.send_bytes(&[byte]);
+    }
+    assert_eq!(socket.frame(), Frame::Pong(b"ping".to_vec()));
+    assert_eq!(socket.receive(), json!({ "r": 42, "rid": "C1" }));
+}
+
+#[test]
+fn a_client_that_says_goodbye_is_told_so() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    socket.send_bytes(&frame(opcode::CLOSE, &1001u16.to_be_bytes()));
+    assert_eq!(socket.frame(), Frame::Close(Some(1000)));
+    assert_eq!(socket.frame(), Frame::End);
+    host.connections.wait_for_the_end_of(1);
+}
+
+#[test]
+fn a_connection_that_ends_cancels_all_its_flows() {
+    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let executor = builder.build().unwrap();
+    let host = Host::start(1, || executor);
+    for say_goodbye in [false, true] {
+        let mut socket = Socket::open(host.address);
+        for n in 0..20 {
+            socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
+        }
+        let waiting: Vec<_> = (0..20).map(|_| jobs.wait_for_start()).collect();
+        if say_goodbye {
+            socket.send_bytes(&frame(opcode::CLOSE, b""));
+        }
+        drop(socket);
+        let mut cancelled: Vec<i64> = waiting.iter().map(|_| jobs.wait_for_cancel()).collect();
+        cancelled.sort_unstable();
+        assert_eq!(cancelled, (0..20).collect::<Vec<_>>());
+        assert!(waiting.iter().all(|job| !job.is_waiting()));
+    }
+    host.wait_for_in_flight(0);
+}
+
+#[test]
+fn no_more_requests_of_a_connection_run_than_its_limit() {
+    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let executor = builder.build().unwrap();
+    let limits = WebSocketLimits { in_flight: 4, ..WebSocketLimits::default() };
+    let host = Host::start_as(1, || executor, move |service| service.web_socket(limits));
+    let mut socket = Socket::open(host.address);
+    for n in 0..100 {
+        socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
+    }
+    let mut waiting: Vec<_> = (0..4).map(|_| jobs.wait_for_start()).collect();
+    for n in 0..100 {
+        // it had time enough to start more
+        host.wait_for_in_flight(waiting.len());
+        assert!(jobs.is_quiet());
+        waiting.remove(0).finish();
+        assert_eq!(socket.receive()["rid"], format!("C{n}"));
+        if n + 4 < 100 {
+            waiting.push(jobs.wait_for_start());
+        }
+    }
+    // the limit does not keep the server from noticing that a client is gone
+    for n in 0..8 {
+        socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
+    }
+    let waiting: Vec<_> = (0..4).map(|_| jobs.wait_for_start()).collect();
+    drop(socket);
+    let mut cancelled: Vec<i64> = waiting.iter().map(|_| jobs.wait_for_cancel()).collect();
+    cancelled.sort_unstable();
+    assert_eq!(cancelled, [0, 1, 2, 3]);
+    host.wait_for_in_flight(0);
+}
+
+#[test]
+fn a_client_that_never_reads_costs_bounded_memory_and_holds_up_nobody() {
+    let host = host();
+    let mut deaf = Socket::open(host.address);
+    let before = resident_bytes();
+    let big =
+        frame(opcode::BINARY, br#"{"f":"conform.main:1.2:big","p":{"size":1000000},"rid":"C1"}"#);
+    // a gigabyte of answers
+    deaf.send_what_fits(&big.repeat(1000));
+    for _ in 0..1000 {
+        ping(host.address);
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+    // once it reads, it is served
+    assert_eq!(deaf.receive()["r"].as_str().map(str::len), Some(1_000_000));
+}
+
+/// Bytes of this process, which the server is a part of, in memory.
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("a number") * 4096
+}
+
+#[test]
+fn ten_thousand_idle_connections_hold_up_nobody() {
+    let host = host();
+    let mut sockets: Vec<Socket> = (0..IDLE).map(|_| Socket::open(host.address)).collect();
+    ping(host.address);
+    expect_quiet(sockets.last_mut().expect("some"));
+    drop(sockets);
+    host.connections.wait_for_the_end_of(IDLE);
+}
+
+/// Two file descriptors each, and most systems give a process a thousand or more.
+const IDLE: usize = 400;
+
+const PEER: &str = r#"{
+    "iface": "test.peer",
+    "version": "1.0",
+    "ftn3rev": "1.9",
+    "funcs": {
+        "add": {
+            "params": { "a": "integer", "b": "integer" },
+            "result": { "sum": "integer" },
+            "throws": [ "MyError" ]
+        }
+    },
+    "requires": [ "AllowAnonymous" ]
+}"#;
+
+const CALLER: &str = r#"{
+    "iface": "test.caller",
+    "version": "1.0",
+    "ftn3rev": "1.9",
+    "funcs": {
+        "callBack": {
+            "params": { "a": "any", "b": "any" },
+            "result": { "sum": "any" },
+            "throws": [ "MyError", "CommError", "InvokerError" ]
+        },
+        "watch": { "result": { "ok": "boolean" } },
+        "count": { "result": { "count": "integer" } },
+        "raw": { "rawresult": true }
+    },
+    "requires": [ "AllowAnonymous", "BiDirectChannel" ]
+}"#;
+
+#[derive(Default)]
+struct Count(u32);
+
+/// Functions that call their caller, and watch its channel.
+fn caller(aborted: mpsc::Sender<u32>) -> ExecutorHandle {
+    let files = [("test.peer-1.0-iface.json", PEER), ("test.caller-1.0-iface.json", CALLER)];
+    let mut loader = Loader::new([Source::texts(files)]);
+    let peer = loader.load(&"test.peer:1.0".parse().unwrap()).unwrap();
+    let call_back = Template::build(|asi| {
+        let peer = peer.clone();
+        asi.add(move |asi, ()| {
+            let params = asi.request()?.params().clone();
+            let channel = asi.request()?.channel().clone();
+            channel.register(peer.clone())?;
+            asi.await_(
+                async move { channel.call("test.peer:1.0:add", params).await.map(|sum| (sum,)) },
+            );
+            asi.add(|asi, (sum,): (Value,)| asi.reply(sum));
+            Ok(())
+        });
+    });
+    let watch = Template::build(|asi| {
+        let aborted = aborted.clone();
+        asi.add(move |asi, ()| {
+            let channel = asi.request()?.channel();
+            let count = channel.with_state(|count: &mut Count| count.0);
+            let aborted = aborted.clone();
+            let handler = channel.on_invoker_abort(move || {
+                // not every test is interested
+                let _ = aborted.send(count);
+            });
+            handler.keep();
+            asi.reply(json!({ "ok": true }))
+        });
+    });
+    let count = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let counted = |count: &mut Count| {
+                count.0 += 1;
+                count.0
+            };
+            let count = asi.request()?.channel().with_state(counted);
+            asi.reply(json!({ "count": count }))
+        });
+    });
+    let raw = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let mut output = asi.raw_output("text/plain")?;
+            asi.await_(async move { output.write("never seen").await });
+            Ok(())
+        });
+    });
+    let caller = loader.load(&"test.caller:1.0".parse().unwrap()).unwrap();
+    let builder = Executor::builder().interface(caller, |functions| {
+        functions.add("callBack", &call_back).add("watch", &watch);
+        functions.add("count", &count).add("raw", &raw);
+    });
+    builder.build().unwrap()
+}
+
+#[test]
+fn the_server_calls_its_client() {
+    let host = Host::start(1, || caller(mpsc::channel().0));
+    let mut socket = Socket::open(host.address);
+    let params = json!({ "a": 2, "b": 3 });
+    let call = |socket: &mut Socket, rid: &str| {
+        socket.request("test.caller:1.0:callBack", &params, rid);
+        let call = socket.receive();
+        assert_eq!((&call["f"], &call["p"]), (&json!("test.peer:1.0:add"), &params));
+        call["rid"].as_str().expect("an id").to_owned()
+    };
+    // answers find their calls whatever their order
+    let (first, second) = (call(&mut socket, "C1"), call(&mut socket, "C2"));
+    assert_eq!((first.as_str(), second.as_str()), ("S1", "S2"));
+    socket.send(json!({ "r": { "sum": 6 }, "rid": second }).to_string());
+    assert_eq!(socket.receive(), json!({ "r": { "sum": 6 }, "rid": "C2" }));
+    socket.send(json!({ "r": { "sum": 5 }, "rid": first }).to_string());
+    assert_eq!(socket.receive(), json!({ "r": { "sum": 5 }, "rid": "C1" }));
+    // an error of the client is one
+    let third = call(&mut socket, "C3");
+    socket.send(json!({ "e": "MyError", "edesc": "why", "rid": third }).to_string());
+    let expected = json!({ "e": "MyError", "edesc": "why", "rid": "C3" });
+    assert_eq!(socket.receive(), expected);
+    // a result that does not follow the interface goes no further
+    let fourth = call(&mut socket, "C4");
+    socket.send(json!({ "r": { "sum": "text" }, "rid": fourth }).to_string());
+    assert_eq!(socket.receive()["e"], "InternalError");
+    // both sides may use the same ids
+    socket.request("test.caller:1.0:count", &json!({}), "S5");
+    assert_eq!(socket.receive(), json!({ "r": { "count": 1 }, "rid": "S5" }));
+}
+
+#[test]
+fn a_channel_keeps_its_state_and_tells_when_it_ends() {
+    let (aborts, aborted) = mpsc::channel();
+    let host = Host::start(1, || caller(aborts));
+    let mut socket = Socket::open(host.address);
+    let mut other = Socket::open(host.address);
+    for count in 1..=3 {
+        let answer = socket.call("test.caller:1.0:count", &json!({}));
+        assert_eq!(answer, json!({ "r": { "count": count } }));
+    }
+    assert_eq!(other.call("test.caller:1.0:count", &json!({}))["r"]["count"], 1);
+    for socket in [&mut socket, &mut other] {
+        assert_eq!(socket.call("test.caller:1.0:watch", &json!({}))["r"]["ok"], true);
+    }
+    assert!(aborted.try_recv().is_err());
+    drop(socket);
+    assert_eq!(aborted.recv_timeout(asyncsteps_support::PATIENCE), Ok(3));
+    drop(other);
+    assert_eq!(aborted.recv_timeout(asyncsteps_support::PATIENCE), Ok(1));
+}
+
+#[test]
+fn raw_data_does_not_fit_into_a_frame() {
+    let host = Host::start(1, || caller(mpsc::channel().0));
+    let mut socket = Socket::open(host.address);
+    let answer = socket.call("test.caller:1.0:raw", &json!({}));
+    assert_eq!(answer["e"], "InternalError", "{answer}");
+}
+
+#[test]
+fn http_has_no_way_back() {
+    let host = Host::start(1, || caller(mpsc::channel().0));
+    let answer = Connection::open(host.address)
+        .send(&post(br#"{"f":"test.caller:1.0:count","p":{}}"#))
+        .receive();
+    let expected = json!({ "e": "InvalidRequest", "edesc": "Bi-Direct Channel is required" });
+    assert_eq!(answer.json(), expected);
+}
+
+#[test]
+fn a_silent_client_is_asked_and_then_left() {
+    let limits = WebSocketLimits {
+        ping_after: Duration::from_millis(20),
+        gone_after: Duration::from_millis(40),
+        ..WebSocketLimits::default()
+    };
+    let host = Host::start_as(1, conform::executor, move |service| service.web_socket(limits));
+    let mut socket = Socket::open(host.address);
+    // as long as it answers it stays
+    for _ in 0..3 {
+        assert_eq!(socket.frame(), Frame::Ping(Vec::new()));
+        socket.send_bytes(&frame(opcode::PONG, b""));
+    }
+    assert_eq!(socket.frame(), Frame::Ping(Vec::new()));
+    assert_eq!(socket.frame(), Frame::End);
+    host.connections.wait_for_the_end_of(1);
+}
