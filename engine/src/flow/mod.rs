@@ -98,6 +98,12 @@ impl FlowId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
     }
+
+    /// The number of the flow, counted from 1.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl fmt::Display for FlowId {

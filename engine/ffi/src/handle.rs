@@ -1,0 +1,276 @@
+//! What a `FutoInAsyncSteps*` of ours points to, and how a stale one is found out.
+//!
+//! A pointer is all that a caller has, so a slot of memory is never given back: reading through an
+//! old pointer is always reading a slot. A slot has several faces, each of which is what the
+//! specification wants to find behind the pointer, and each use of the slot shows the next one; so
+//! the pointer itself tells the use. Free slots queue up, which makes it rare that an old pointer
+//! means a slot in use at all.
+#![expect(unsafe_code, reason = "pointers from outside are resolved here")]
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::abi::FutoInAsyncSteps;
+use crate::guard::Misuse;
+use crate::local::Local;
+use crate::remote::Remote;
+use crate::table::API;
+
+const FACES: usize = 8;
+
+/// How many slots are made at a time.
+const CHUNK: usize = 16;
+
+/// Memory for one handle after the other.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    faces: [FutoInAsyncSteps; FACES],
+    /// Counts uses and ends of uses: odd while in use.
+    generation: AtomicU32,
+    /// The thread that may touch `local`, see [`thread_mark`]; [`NOBODY`] in between.
+    owner: AtomicUsize,
+    /// `rootId`, 0 while it is not known.
+    pub(crate) id: AtomicIsize,
+    local: RefCell<Local>,
+    remote: Mutex<Remote>,
+}
+
+const _: () = assert!(size_of::<[FutoInAsyncSteps; FACES]>() <= align_of::<Slot>());
+
+// SAFETY: `faces` never change; `local` is reached through `Slot::local` only, which checks that
+// this is the one thread that may; everything else is made for several threads
+unsafe impl Sync for Slot {}
+
+/// No thread.
+const NOBODY: usize = 0;
+
+thread_local! {
+    /// The slot of the running callback. Its address names the thread.
+    static RUNNING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+    static FREE: Pool = const { Pool(RefCell::new(VecDeque::new())) };
+}
+
+/// Slots of threads that ended.
+static ORPHANS: Mutex<VecDeque<&'static Slot>> = Mutex::new(VecDeque::new());
+
+/// The free slots of a thread, the next one first.
+struct Pool(RefCell<VecDeque<&'static Slot>>);
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).append(self.0.get_mut());
+    }
+}
+
+/// A use of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handle {
+    slot: &'static Slot,
+    generation: u32,
+}
+
+impl PartialEq for Slot {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self, other)
+    }
+}
+
+impl Eq for Slot {}
+
+/// Names the current thread among those that live.
+fn thread_mark() -> usize {
+    RUNNING.with(|running| ptr::from_ref(running).addr())
+}
+
+impl Handle {
+    /// Takes a slot into use, owned by this thread.
+    pub(crate) fn open() -> Self {
+        let pooled = FREE.try_with(|pool| {
+            let pool = &mut *pool.0.borrow_mut();
+            pool.pop_front().or_else(|| refill(pool))
+        });
+        let slot = pooled.ok().flatten().unwrap_or_else(Slot::leak);
+        let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
+        slot.owner.store(thread_mark(), Ordering::Relaxed);
+        slot.generation.store(generation, Ordering::Release);
+        Self { slot, generation }
+    }
+
+    /// The handle that a pointer from outside means.
+    ///
+    /// # Safety
+    /// `bsi` is null or follows FTN12 §2.7.2.
+    pub(crate) unsafe fn find(bsi: *mut FutoInAsyncSteps) -> Result<Self, Misuse> {
+        // SAFETY: the caller's promise
+        let Some(face) = (unsafe { bsi.as_ref() }) else { return Err(Misuse::Null("bsi")) };
+        if !ptr::eq(face.api, &raw const API) {
+            return Err(Misuse::Rule("the steps are of another library"));
+        }
+        let offset = bsi.addr() % align_of::<Slot>();
+        let slot: *const Slot = bsi.wrapping_byte_sub(offset).cast();
+        // SAFETY: pointers with this table point into the faces of a slot, which are at its
+        // beginning; slots are aligned to more than the size of the faces, and never freed
+        let slot: &'static Slot = unsafe { &*slot };
+        let generation = slot.generation.load(Ordering::Acquire);
+        let found = Self { slot, generation };
+        let is_valid = generation % 2 == 1 && offset == found.face() * size_of::<*const c_void>();
+        if is_valid { Ok(found) } else { Err(Misuse::Stale) }
+    }
+
+    fn face(self) -> usize {
+        (self.generation / 2) as usize % FACES
+    }
+
+    /// A pointer that was never valid, where callers do not expect null.
+    pub(crate) fn stale_ptr() -> *mut FutoInAsyncSteps {
+        static STALE: OnceLock<&'static Slot> = OnceLock::new();
+        ptr::from_ref(*STALE.get_or_init(Slot::leak)).cast::<FutoInAsyncSteps>().cast_mut()
+    }
+
+    /// What the outside knows the handle by.
+    pub(crate) fn as_ptr(self) -> *mut FutoInAsyncSteps {
+        let first = ptr::from_ref(self.slot).cast::<FutoInAsyncSteps>();
+        first.wrapping_add(self.face()).cast_mut()
+    }
+
+    /// Whether this use goes on.
+    pub(crate) fn is_open(self) -> bool {
+        self.slot.generation.load(Ordering::Acquire) == self.generation
+    }
+
+    pub(crate) fn is_same_thread(self) -> bool {
+        self.slot.owner.load(Ordering::Acquire) == thread_mark()
+    }
+
+    /// What only the owning thread may touch.
+    pub(crate) fn local(self) -> Result<RefMut<'static, Local>, Misuse> {
+        if !self.is_open() {
+            return Err(Misuse::Stale);
+        }
+        if !self.is_same_thread() {
+            return Err(Misuse::Thread);
+        }
+        let again = "called by a destructor in the middle of another call";
+        self.slot.local.try_borrow_mut().map_err(|_| Misuse::Rule(again))
+    }
+
+    /// Fills a handle that was just opened.
+    pub(crate) fn set_local(self, new: Local) {
+        if let Ok(mut local) = self.local() {
+            *local = new;
+        }
+    }
+
+    /// What any thread may touch.
+    pub(crate) fn remote(self) -> Result<MutexGuard<'static, Remote>, Misuse> {
+        let remote = self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner);
+        // whoever ends the use clears this part afterwards, and needs the lock for it
+        if self.is_open() { Ok(remote) } else { Err(Misuse::Stale) }
+    }
+
+    /// The `rootId`, if it is known.
+    pub(crate) fn id(self) -> Option<isize> {
+        Some(self.slot.id.load(Ordering::Relaxed)).filter(|id| *id != 0)
+    }
+
+    pub(crate) fn set_id(self, id: isize) {
+        self.slot.id.store(id, Ordering::Relaxed);
+    }
+
+    /// Takes the handle away from its thread, for another one to [`adopt`](Self::adopt) it.
+    pub(crate) fn give_up(self) {
+        self.slot.owner.store(NOBODY, Ordering::Release);
+    }
+
+    /// Makes this thread the owner of a handle that has none.
+    pub(crate) fn adopt(self) {
+        let swap = (NOBODY, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
+        // it stays with an owner that it has
+        let _ = self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3);
+    }
+
+    /// Makes this thread the owner of a handle whose thread does not use it any more.
+    pub(crate) fn inherit(self) {
+        self.slot.owner.store(thread_mark(), Ordering::Release);
+    }
+
+    /// Ends the use: the handle is stale from now on. The owning thread calls this once.
+    pub(crate) fn close(self) {
+        if !self.is_open() {
+            return;
+        }
+        self.slot.generation.store(self.generation.wrapping_add(1), Ordering::Release);
+        self.slot.id.store(0, Ordering::Relaxed);
+        let mut local = self.slot.local.take();
+        if local.has_remote {
+            let mut remote = self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner);
+            let cleared = mem::take(&mut *remote);
+            drop(remote);
+            drop(cleared);
+        }
+        // destructors from outside may use the pool
+        local.release();
+        let kept = FREE.try_with(|pool| pool.0.borrow_mut().push_back(self.slot));
+        if kept.is_err() {
+            ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.slot);
+        }
+    }
+
+    /// Marks this as the running callback; gives the one before it.
+    pub(crate) fn enter(self) -> Running {
+        Running(RUNNING.replace(self.slot))
+    }
+
+    /// The handle of the callback that runs on this thread.
+    pub(crate) fn running() -> Option<Self> {
+        let slot = RUNNING.get();
+        // SAFETY: only `enter` sets it, and slots live forever
+        let slot: &'static Slot = unsafe { slot.as_ref() }?;
+        Some(Self { slot, generation: slot.generation.load(Ordering::Relaxed) })
+    }
+}
+
+/// The callback that ran before; it runs again when this is dropped.
+#[must_use]
+pub(crate) struct Running(*const Slot);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
+}
+
+impl Slot {
+    fn leak() -> &'static Self {
+        Box::leak(Box::new(Self::new()))
+    }
+
+    fn new() -> Self {
+        Self {
+            faces: std::array::from_fn(|_| FutoInAsyncSteps { api: &raw const API }),
+            generation: AtomicU32::new(0),
+            owner: AtomicUsize::new(NOBODY),
+            id: AtomicIsize::new(0),
+            local: RefCell::default(),
+            remote: Mutex::default(),
+        }
+    }
+}
+
+/// Makes free slots; gives one of them.
+#[cold]
+fn refill(pool: &mut VecDeque<&'static Slot>) -> Option<&'static Slot> {
+    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = orphans.len().min(CHUNK);
+    pool.extend(orphans.drain(..count));
+    if pool.is_empty() {
+        let chunk: Vec<Slot> = (0..CHUNK).map(|_| Slot::new()).collect();
+        pool.extend(chunk.leak().iter());
+    }
+    pool.pop_front()
+}
