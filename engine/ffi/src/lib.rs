@@ -3,6 +3,7 @@
 //! `include/asyncsteps.h` is the interface itself; `examples` shows it from C, C++ and Python.
 
 pub mod abi;
+mod binary;
 mod context;
 mod event_loop;
 pub mod exports;
@@ -20,6 +21,7 @@ mod steps;
 mod table;
 mod value;
 
+pub use binary::{Binary, BinaryStep, into_root};
 pub use foreign_sync::BinarySync;
 pub use host::{Host, Stop};
 pub use value::{Value, Values};

@@ -92,6 +92,16 @@ pub(crate) struct Left {
     pub(crate) error: Option<(String, Option<String>)>,
 }
 
+impl Left {
+    /// Raises what `handle_error` was told.
+    pub(crate) fn raise(self, asi: &mut AsyncSteps) {
+        if let Some((code, info)) = self.error {
+            // recorded in the flow
+            let _ = asi.error(code, info);
+        }
+    }
+}
+
 impl Scope {
     /// The handle has to be this thread's, and `asi` must not be used before [`leave`](Self::leave).
     pub(crate) fn enter(handle: Handle, asi: &mut AsyncSteps) -> Self {

@@ -47,7 +47,8 @@ impl Handle {
 
     /// Has the handle live as long as the running step.
     fn attach(self, attached: &mut bool, asi: &mut AsyncSteps) {
-        if !std::mem::replace(attached, true) {
+        // a flow that is being configured has no running step
+        if asi.is_valid() && !std::mem::replace(attached, true) {
             self.set_id(steps::id(asi));
             asi.hold(Attached(self));
         }
@@ -97,7 +98,7 @@ impl Handle {
         if let Target::Steps(steps) = target {
             self.attach(attached, steps.get_mut());
         }
-        let block = if local.is_root {
+        let block = if local.is_root || !local.attached {
             local.context()?.memory.borrow_mut().add(size, cleanup)
         } else {
             local.memory.add(size, cleanup)

@@ -10,7 +10,7 @@ use crate::abi::{Cancel, Execute, FutoInAsyncSteps, HandleError};
 use crate::context::Context;
 use crate::guard::c_text;
 use crate::handle::Handle;
-use crate::local::{Branches, Local, Scope, Target};
+use crate::local::{Branches, Left, Local, Scope, Target};
 use crate::value::Values;
 
 /// Calls something with a handle for the running callback `asi`.
@@ -19,11 +19,24 @@ pub(crate) fn call(
     asi: &mut AsyncSteps,
     run: impl FnOnce(*mut FutoInAsyncSteps),
 ) -> StepResult {
+    lend(context, asi, run);
+    asi.check()
+}
+
+/// Calls something with a handle for `asi`: of the running callback, or of a flow that is being
+/// configured.
+pub(crate) fn lend<R>(
+    context: &Rc<Context>,
+    asi: &mut AsyncSteps,
+    run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
+) -> R {
     let handle = open(context);
-    if call_with(handle, asi, run) {
+    let (result, left) = call_with(handle, asi, run);
+    if !left.attached {
         handle.close();
     }
-    asi.check()
+    left.raise(asi);
+    result
 }
 
 /// A handle of this flow.
@@ -35,22 +48,17 @@ fn open(context: &Rc<Context>) -> Handle {
     handle
 }
 
-/// Calls something with this handle; says whether the handle can be used again or closed.
-fn call_with(
+/// Calls something with this handle, which is to be closed if it is not attached afterwards.
+fn call_with<R>(
     handle: Handle,
     asi: &mut AsyncSteps,
-    run: impl FnOnce(*mut FutoInAsyncSteps),
-) -> bool {
+    run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
+) -> (R, Left) {
     let scope = Scope::enter(handle, asi);
     let running = handle.enter();
-    run(handle.as_ptr());
+    let result = run(handle.as_ptr());
     drop(running);
-    let left = scope.leave();
-    if let Some((code, info)) = left.error {
-        // recorded in the flow
-        let _ = asi.error(code, info);
-    }
-    !left.attached
+    (result, scope.leave())
 }
 
 /// Something that can be added to steps, or to a parallel step as a branch.
@@ -112,7 +120,7 @@ impl Handler {
         }
     }
 
-    fn call(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {
+    pub(crate) fn call(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {
         let code: CString = c_text(error.code());
         let (handler, data) = (self.handle_error, self.data);
         // SAFETY: FTN12 §2.1 wants the handler called with its data and the code
@@ -183,12 +191,14 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> 
         let mut handle = None;
         let mut iterate = move |asi: &mut AsyncSteps, i| {
             let attached = handle.take().unwrap_or_else(|| Attached(open(&context)));
-            if call_with(attached.0, asi, |bsi| run(bsi, i)) {
-                handle = Some(attached);
-            } else {
+            let ((), left) = call_with(attached.0, asi, |bsi| run(bsi, i));
+            if left.attached {
                 // the iteration closes it
                 std::mem::forget(attached);
+            } else {
+                handle = Some(attached);
             }
+            left.raise(asi);
             asi.check()
         };
         let mut added = match count {
