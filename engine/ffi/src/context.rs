@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "memory and destructors from outside")]
 
 use std::alloc::{self, Layout};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::ffi::{CStr, CString, c_void};
@@ -16,6 +16,7 @@ use asyncsteps::{AsyncSteps, Error};
 use crate::abi::{Allocate, CleanupMemory, CleanupVariable};
 use crate::guard::{Misuse, c_text};
 use crate::host::Host;
+use crate::steps::Attached;
 
 /// One per flow.
 #[derive(Default)]
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     texts: RefCell<[CString; 2]>,
     /// The error that ended the flow.
     last_error: RefCell<Option<Error>>,
+    /// The handle for the next callback.
+    pub(crate) spare: Cell<Option<Attached>>,
 }
 
 struct Variable {

@@ -11,11 +11,15 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem;
-use std::ptr;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use asyncsteps::AsyncSteps;
+
 use crate::abi::FutoInAsyncSteps;
+use crate::context::Context;
 use crate::guard::Misuse;
 use crate::local::Local;
 use crate::remote::Remote;
@@ -35,15 +39,26 @@ pub(crate) struct Slot {
     /// The thread that may touch `local`, see [`thread_mark`]; [`NOBODY`] in between.
     owner: AtomicUsize,
     /// `rootId`, 0 while it is not known.
-    pub(crate) id: AtomicIsize,
+    id: AtomicIsize,
+    callback: InCallback,
     local: RefCell<Local>,
     remote: Mutex<Remote>,
 }
 
 const _: () = assert!(size_of::<[FutoInAsyncSteps; FACES]>() <= align_of::<Slot>());
 
-// SAFETY: `faces` never change; `local` is reached through `Slot::local` only, which checks that
-// this is the one thread that may; everything else is made for several threads
+/// What a handle has while a callback runs with it. Only the owning thread touches it.
+#[derive(Default)]
+struct InCallback {
+    /// The interface that the callback got; `None` between callbacks.
+    asi: Cell<Option<NonNull<AsyncSteps>>>,
+    /// The callback left something in `local`.
+    has_left: Cell<bool>,
+}
+
+// SAFETY: `faces` never change; `local` and `callback` are reached only after a check that this is
+// the one thread that may, or by whoever opened the handle; everything else is made for several
+// threads
 unsafe impl Sync for Slot {}
 
 /// No thread.
@@ -88,6 +103,14 @@ fn thread_mark() -> usize {
 }
 
 impl Handle {
+    /// The same memory for another use in the same branch of the flow. The owning thread calls
+    /// this, when nothing is left in it.
+    pub(crate) fn renew(self) -> Self {
+        let generation = self.generation.wrapping_add(2);
+        self.slot.generation.store(generation, Ordering::Release);
+        Self { generation, ..self }
+    }
+
     /// Takes a slot into use, owned by this thread.
     pub(crate) fn open() -> Self {
         let pooled = FREE.try_with(|pool| {
@@ -161,9 +184,44 @@ impl Handle {
 
     /// Fills a handle that was just opened.
     pub(crate) fn set_local(self, new: Local) {
-        if let Ok(mut local) = self.local() {
+        if let Ok(mut local) = self.slot.local.try_borrow_mut() {
             *local = new;
         }
+    }
+
+    /// Sets what a handle that was just opened shares with others; the old one comes back.
+    pub(crate) fn set_context(self, context: Option<Rc<Context>>) -> Option<Rc<Context>> {
+        let mut local = self.slot.local.try_borrow_mut().ok()?;
+        mem::replace(&mut local.context, context)
+    }
+
+    /// The interface of the callback that runs with this handle.
+    pub(crate) fn asi(self) -> Option<&'static mut AsyncSteps> {
+        let mut asi = self.slot.callback.asi.get().filter(|_| self.is_same_thread())?;
+        // SAFETY: `call` made it from a unique reference that nobody uses before it takes it away
+        // again, and that is still to come; no function of the table keeps it while it calls out
+        Some(unsafe { asi.as_mut() })
+    }
+
+    /// The callback leaves something: the handle is not as it was before.
+    pub(crate) fn leave_something(self) {
+        self.slot.callback.has_left.set(true);
+    }
+
+    /// Calls `run` with the handle, which stands for `asi` meanwhile; says whether that left
+    /// something. Whoever opened the handle calls this, on the same thread.
+    pub(crate) fn call<R>(
+        self,
+        asi: &mut AsyncSteps,
+        run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
+    ) -> (R, bool) {
+        let callback = &self.slot.callback;
+        callback.asi.set(Some(NonNull::from(asi)));
+        callback.has_left.set(false);
+        let call = InCall { handle: self, outer: RUNNING.replace(self.slot) };
+        let result = run(self.as_ptr());
+        drop(call);
+        (result, callback.has_left.get())
     }
 
     /// What any thread may touch.
@@ -221,27 +279,26 @@ impl Handle {
         }
     }
 
-    /// Marks this as the running callback; gives the one before it.
-    pub(crate) fn enter(self) -> Running {
-        Running(RUNNING.replace(self.slot))
-    }
-
     /// The handle of the callback that runs on this thread.
     pub(crate) fn running() -> Option<Self> {
         let slot = RUNNING.get();
-        // SAFETY: only `enter` sets it, and slots live forever
+        // SAFETY: only `call` sets it, and slots live forever
         let slot: &'static Slot = unsafe { slot.as_ref() }?;
         Some(Self { slot, generation: slot.generation.load(Ordering::Relaxed) })
     }
 }
 
-/// The callback that ran before; it runs again when this is dropped.
-#[must_use]
-pub(crate) struct Running(*const Slot);
+/// A callback that runs with a handle; also one that panics comes to its end.
+struct InCall {
+    handle: Handle,
+    /// The callback that runs again afterwards.
+    outer: *const Slot,
+}
 
-impl Drop for Running {
+impl Drop for InCall {
     fn drop(&mut self) {
-        RUNNING.set(self.0);
+        RUNNING.set(self.outer);
+        self.handle.slot.callback.asi.set(None);
     }
 }
 
@@ -256,6 +313,7 @@ impl Slot {
             generation: AtomicU32::new(0),
             owner: AtomicUsize::new(NOBODY),
             id: AtomicIsize::new(0),
+            callback: InCallback::default(),
             local: RefCell::default(),
             remote: Mutex::default(),
         }

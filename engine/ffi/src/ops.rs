@@ -28,13 +28,14 @@ impl Handle {
     }
 
     fn add_made(self, local: &mut Local, addition: impl Addition) -> Done {
+        if let Some(asi) = self.asi() {
+            self.attach(local, asi);
+            addition.add_to(asi);
+            return Ok(());
+        }
         match &mut local.target {
             Target::None => return Err(Misuse::NotRunning),
             Target::Root(flow) => addition.add_to(flow.steps()),
-            Target::Steps(steps) => {
-                self.attach(&mut local.attached, steps.get_mut());
-                addition.add_to(steps.get_mut());
-            }
             Target::Branches(branches) => match &mut *branches.borrow_mut() {
                 Some(branches) => branches.push(Box::new(|to| addition.branch_of(to))),
                 None => {
@@ -45,10 +46,20 @@ impl Handle {
         Ok(())
     }
 
+    /// The interface that is used here: of the running callback, or of a root that was not
+    /// executed yet.
+    fn steps(self, local: &mut Local) -> Option<&mut AsyncSteps> {
+        match &mut local.target {
+            Target::Root(flow) => Some(flow.steps()),
+            Target::None | Target::Branches(_) => self.asi().map(|asi| asi as &mut AsyncSteps),
+        }
+    }
+
     /// Has the handle live as long as the running step.
-    fn attach(self, attached: &mut bool, asi: &mut AsyncSteps) {
+    fn attach(self, local: &mut Local, asi: &mut AsyncSteps) {
         // a flow that is being configured has no running step
-        if asi.is_valid() && !std::mem::replace(attached, true) {
+        if asi.is_valid() && !std::mem::replace(&mut local.attached, true) {
+            self.leave_something();
             self.set_id(steps::id(asi));
             asi.hold(Attached(self));
         }
@@ -75,17 +86,10 @@ impl Handle {
         data: *mut c_void,
         make: (Option<Allocate>, Option<CleanupVariable>),
     ) -> Result<*mut c_void, Misuse> {
-        let special = {
-            let mut local = self.local()?;
-            let context = Rc::clone(local.context()?);
-            match &mut local.target {
-                Target::Steps(steps) => context.special(Some(steps.get_mut()), name),
-                Target::None | Target::Root(_) | Target::Branches(_) => context.special(None, name),
-            }
-            .ok_or(context)
-        };
+        let context = Rc::clone(self.local()?.context()?);
+        let special = context.special(self.asi().as_deref(), name);
         // `allocate` may use the handle
-        Ok(special.unwrap_or_else(|context| context.variable(name, data, make)))
+        Ok(special.unwrap_or_else(|| context.variable(name, data, make)))
     }
 
     pub(crate) fn stack(
@@ -94,9 +98,8 @@ impl Handle {
         cleanup: Option<CleanupMemory>,
     ) -> Result<*mut c_void, Misuse> {
         let mut local = self.local()?;
-        let Local { target, attached, .. } = &mut *local;
-        if let Target::Steps(steps) = target {
-            self.attach(attached, steps.get_mut());
+        if let Some(asi) = self.asi() {
+            self.attach(&mut local, asi);
         }
         let block = if local.is_root || !local.attached {
             local.context()?.memory.borrow_mut().add(size, cleanup)
@@ -110,7 +113,7 @@ impl Handle {
         let unknown = |UnknownFlags(flags)| format!("a value with the unknown flags {flags:#04x}");
         if self.is_same_thread() {
             let mut local = self.local()?;
-            if let Some(asi) = local.target.steps() {
+            if let Some(asi) = self.steps(&mut local) {
                 // what is wrong with it is recorded in the flow
                 let _ = match values {
                     Ok(values) => asi.success(Foreign(values)),
@@ -130,17 +133,15 @@ impl Handle {
     pub(crate) fn handle_error(self, code: String, info: Option<String>) -> Done {
         if self.is_same_thread() {
             let mut local = self.local()?;
-            match &mut local.target {
-                Target::Steps(_) => {
-                    local.error = Some((code, info));
-                    return Ok(());
-                }
-                Target::Root(flow) => {
-                    // recorded in the flow
-                    let _ = flow.steps().error(code, info);
-                    return Ok(());
-                }
-                Target::None | Target::Branches(_) => {}
+            if self.asi().is_some() {
+                self.leave_something();
+                local.error = Some((code, info));
+                return Ok(());
+            }
+            if let Some(asi) = self.steps(&mut local) {
+                // recorded in the flow
+                let _ = asi.error(code, info);
+                return Ok(());
             }
         }
         self.completion()?.error(code, info).map_err(|_| Misuse::Stale)
@@ -173,28 +174,28 @@ impl Handle {
     /// Makes the running step wait, which any thread may end.
     fn wait(self, arm: impl FnOnce(&Rc<Context>, &mut AsyncSteps) -> Option<Completion>) -> Done {
         let mut local = self.local()?;
-        let Local { target, context, attached, has_remote, .. } = &mut *local;
-        let context = context.as_ref().ok_or(Misuse::Stale)?;
-        let asi = target.steps().ok_or(Misuse::NotRunning)?;
-        let completion = arm(context, asi);
+        let context = Rc::clone(local.context()?);
+        let asi = self.steps(&mut local).ok_or(Misuse::NotRunning)?;
+        let completion = arm(&context, asi);
         if asi.check().is_err() {
             // the callback has failed, or may not wait
             return Ok(());
         }
-        self.attach(attached, asi);
-        if !*has_remote {
+        let Some(asi) = self.asi() else { return Ok(()) };
+        self.attach(&mut local, asi);
+        if !local.has_remote {
             let completion = completion.unwrap_or_else(|| asi.completion());
             let mut remote = self.remote()?;
             remote.completion = Some(Arc::new(completion));
             remote.host.clone_from(&context.host);
-            *has_remote = true;
+            local.has_remote = true;
         }
         Ok(())
     }
 
     pub(crate) fn end_iteration(self, again: bool, label: Option<&str>) -> Done {
         let mut local = self.local()?;
-        let asi = local.target.steps().ok_or(Misuse::NotRunning)?;
+        let asi = self.steps(&mut local).ok_or(Misuse::NotRunning)?;
         // recorded in the flow
         let _ = if again { asi.continue_loop(label) } else { asi.break_loop(label) };
         Ok(())
@@ -204,7 +205,7 @@ impl Handle {
         if let Some(id) = self.id() {
             return Ok(id);
         }
-        let id = steps::id(self.local()?.target.steps().ok_or(Misuse::NotRunning)?);
+        let id = steps::id(self.steps(&mut *self.local()?).ok_or(Misuse::NotRunning)?);
         self.set_id(id);
         Ok(id)
     }
@@ -226,7 +227,7 @@ impl Handle {
     /// Has the running callback fail: a rule was broken in it.
     pub(crate) fn raise(self, rule: &str) {
         if let Ok(mut local) = self.local()
-            && let Some(asi) = local.target.steps()
+            && let Some(asi) = self.steps(&mut local)
         {
             // recorded in the flow
             let _ = asi.error(codes::INTERNAL_ERROR, rule.to_owned());

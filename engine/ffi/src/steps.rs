@@ -10,7 +10,7 @@ use crate::abi::{Cancel, Execute, FutoInAsyncSteps, HandleError};
 use crate::context::Context;
 use crate::guard::c_text;
 use crate::handle::Handle;
-use crate::local::{Branches, Left, Local, Scope, Target};
+use crate::local::{Branches, Local, Target};
 use crate::value::Values;
 
 /// Calls something with a handle for the running callback `asi`.
@@ -30,35 +30,33 @@ pub(crate) fn lend<R>(
     asi: &mut AsyncSteps,
     run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
 ) -> R {
-    let handle = open(context);
-    let (result, left) = call_with(handle, asi, run);
-    if !left.attached {
-        handle.close();
+    let spare = context.spare.take();
+    let handle = spare.map_or_else(Handle::open, |spare| spare.forget().renew());
+    handle.set_id(0);
+    handle.set_context(Some(Rc::clone(context)));
+    let attached = Attached(handle);
+    let (result, has_left) = handle.call(asi, run);
+    if !has_left {
+        // a handle that is not in use must not keep its context, which keeps the handle
+        handle.set_context(None);
+        context.spare.set(Some(attached));
+    } else if take_left(handle, asi) {
+        attached.forget();
     }
-    left.raise(asi);
     result
 }
 
-/// A handle of this flow.
-fn open(context: &Rc<Context>) -> Handle {
-    let handle = Handle::open();
-    if let Ok(mut local) = handle.local() {
-        local.context = Some(Rc::clone(context));
+/// Takes up what a callback left; says whether its step keeps the handle.
+#[cold]
+fn take_left(handle: Handle, asi: &mut AsyncSteps) -> bool {
+    let Ok(mut local) = handle.local() else { return false };
+    let (error, attached) = (local.error.take(), local.attached);
+    drop(local);
+    if let Some((code, info)) = error {
+        // recorded in the flow
+        let _ = asi.error(code, info);
     }
-    handle
-}
-
-/// Calls something with this handle, which is to be closed if it is not attached afterwards.
-fn call_with<R>(
-    handle: Handle,
-    asi: &mut AsyncSteps,
-    run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
-) -> (R, Left) {
-    let scope = Scope::enter(handle, asi);
-    let running = handle.enter();
-    let result = run(handle.as_ptr());
-    drop(running);
-    (result, scope.leave())
+    attached
 }
 
 /// Something that can be added to steps, or to a parallel step as a branch.
@@ -169,6 +167,15 @@ impl Addition for ParallelStep {
 /// Closes its handle when it is dropped: with the step that keeps it.
 pub(crate) struct Attached(pub(crate) Handle);
 
+impl Attached {
+    /// The handle, which somebody else closes.
+    pub(crate) fn forget(self) -> Handle {
+        let handle = self.0;
+        std::mem::forget(self);
+        handle
+    }
+}
+
 impl Drop for Attached {
     fn drop(&mut self) {
         self.0.close();
@@ -190,15 +197,18 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> 
         let Self { context, mut run, count, label } = self;
         let mut handle = None;
         let mut iterate = move |asi: &mut AsyncSteps, i| {
-            let attached = handle.take().unwrap_or_else(|| Attached(open(&context)));
-            let ((), left) = call_with(attached.0, asi, |bsi| run(bsi, i));
-            if left.attached {
+            let attached = handle.take().unwrap_or_else(|| {
+                let handle = Handle::open();
+                handle.set_context(Some(Rc::clone(&context)));
+                Attached(handle)
+            });
+            let ((), has_left) = attached.0.call(asi, |bsi| run(bsi, i));
+            if !has_left {
+                handle = Some(Attached(attached.forget().renew()));
+            } else if take_left(attached.0, asi) {
                 // the iteration closes it
-                std::mem::forget(attached);
-            } else {
-                handle = Some(attached);
+                attached.forget();
             }
-            left.raise(asi);
             asi.check()
         };
         let mut added = match count {
