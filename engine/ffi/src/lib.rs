@@ -20,8 +20,10 @@ mod sched;
 mod steps;
 mod table;
 mod value;
+mod wrap;
 
 pub use binary::{Binary, BinaryStep, into_root};
 pub use foreign_sync::BinarySync;
 pub use host::{Host, Stop};
 pub use value::{Value, Values};
+pub use wrap::{Refused, wrap};

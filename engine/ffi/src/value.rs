@@ -353,6 +353,11 @@ impl Values {
         Ok(values)
     }
 
+    /// Gives the values away, with the duty to release them.
+    pub(crate) fn into_raw(self) -> FutoInArgs {
+        FutoInArgs { args: self.0.map(Value::into_raw) }
+    }
+
     /// The arguments for a callback, which may take values out of them.
     pub(crate) fn as_args(&mut self) -> *const FutoInArgs {
         (&raw mut *self).cast_const().cast()
