@@ -85,3 +85,8 @@ fn the_header_is_strict_c11_and_cpp11() {
 fn a_tour_in_c() {
     run(&build(&C, "examples/c/tour.c"));
 }
+
+#[test]
+fn a_tour_in_cpp() {
+    run(&build(&CPP, "examples/cpp/tour.cpp"));
+}
