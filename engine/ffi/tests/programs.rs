@@ -90,3 +90,13 @@ fn a_tour_in_c() {
 fn a_tour_in_cpp() {
     run(&build(&CPP, "examples/cpp/tour.cpp"));
 }
+
+#[test]
+fn a_tour_in_python() {
+    let mut python = Command::new("python3");
+    // the folder of the sources stays as it is
+    python.env("PYTHONDONTWRITEBYTECODE", "1");
+    python.env("ASYNCSTEPS_LIBRARY", library().join("libasyncsteps_ffi.so"));
+    let printed = succeed(python.arg(package().join("examples/python/tour.py")));
+    assert_eq!(printed.trim(), "passed");
+}
