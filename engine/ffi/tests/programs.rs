@@ -100,3 +100,8 @@ fn a_tour_in_python() {
     let printed = succeed(python.arg(package().join("examples/python/tour.py")));
     assert_eq!(printed.trim(), "passed");
 }
+
+#[test]
+fn the_rules_from_cpp() {
+    run(&build(&CPP, "tests/foreign/rules.cpp"));
+}
