@@ -74,6 +74,12 @@ fn find(name: *mut AsyncStepsLoop) -> Result<Arc<EventLoop>, Misuse> {
     loops.loops.get(at).map(|entry| Arc::clone(&entry.shared)).ok_or(NO_LOOP)
 }
 
+/// The loop as a host for flows in Rust; `None` if there is no such loop.
+#[must_use]
+pub fn host(event_loop: *mut AsyncStepsLoop) -> Option<Arc<dyn Host>> {
+    find(event_loop).ok().map(|shared| -> Arc<dyn Host> { shared })
+}
+
 /// The result of a call, `None` if it was refused, which is reported.
 fn checked<R>(what: &str, call: impl FnOnce() -> Result<R, Misuse>) -> Option<R> {
     contained(what, || call().map_err(|misuse| report(&format!("{what}: {misuse}"))).ok())

@@ -10,7 +10,7 @@ pub type Stop = Box<dyn FnOnce()>;
 
 /// An event loop whose flows give out binary interfaces.
 ///
-/// Those of this library implement it ([`asyncsteps_loop_new`](crate::exports::asyncsteps_loop_new)).
+/// Those of this library implement it ([`exports::host`](crate::exports::host)).
 /// A host of one's own hangs itself on its flows, as `Arc<dyn Host>` with
 /// [`Flow::extend`]: without one `sched_immediate`, `sched_deferred` and `newInstance` are refused.
 pub trait Host: Send + Sync + fmt::Debug {
