@@ -120,6 +120,7 @@ impl Handle {
         let slot = pooled.ok().flatten().unwrap_or_else(Slot::leak);
         let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
         slot.owner.store(thread_mark(), Ordering::Relaxed);
+        slot.callback.has_left.set(false);
         slot.generation.store(generation, Ordering::Release);
         Self { slot, generation }
     }
@@ -217,10 +218,10 @@ impl Handle {
     ) -> (R, bool) {
         let callback = &self.slot.callback;
         callback.asi.set(Some(NonNull::from(asi)));
-        callback.has_left.set(false);
         let call = InCall { handle: self, outer: RUNNING.replace(self.slot) };
         let result = run(self.as_ptr());
         drop(call);
+        // a handle with something left is closed by its step or by the caller, and not used again
         (result, callback.has_left.get())
     }
 

@@ -19,8 +19,9 @@ pub(crate) fn call(
     asi: &mut AsyncSteps,
     run: impl FnOnce(*mut FutoInAsyncSteps),
 ) -> StepResult {
+    // what it raised is recorded in the flow
     lend(context, asi, run);
-    asi.check()
+    Ok(())
 }
 
 /// Calls something with a handle for `asi`: of the running callback, or of a flow that is being
@@ -197,19 +198,20 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> 
         let Self { context, mut run, count, label } = self;
         let mut handle = None;
         let mut iterate = move |asi: &mut AsyncSteps, i| {
-            let attached = handle.take().unwrap_or_else(|| {
+            let own = handle.get_or_insert_with(|| {
                 let handle = Handle::open();
                 handle.set_context(Some(Rc::clone(&context)));
                 Attached(handle)
             });
-            let ((), has_left) = attached.0.call(asi, |bsi| run(bsi, i));
+            let ((), has_left) = own.0.call(asi, |bsi| run(bsi, i));
             if !has_left {
-                handle = Some(Attached(attached.forget().renew()));
-            } else if take_left(attached.0, asi) {
+                own.0 = own.0.renew();
+            } else if let Some(left) = handle.take()
+                && take_left(left.0, asi)
+            {
                 // the iteration closes it
-                attached.forget();
+                left.forget();
             }
-            asi.check()
         };
         let mut added = match count {
             Some(count) => asi.repeat(count, iterate),
