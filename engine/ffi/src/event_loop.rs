@@ -249,15 +249,28 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Cancels what is left; nothing is taken any more.
+    /// Cancels what is left. Other threads may use what the loop leaves behind once nothing is
+    /// taken any more, so that comes last.
     fn end(&self) {
-        let posted = lock(&self.posts).take();
-        drop(posted);
+        if let Some(core) = self.core() {
+            CORES.with_borrow_mut(|cores| cores.retain(|other| !Rc::ptr_eq(other, &core)));
+            core.in_round.set(true);
+            contained("the end of a loop", || core.tool.clear());
+        }
         lock(&self.bell.wake).take();
-        let Some(core) = self.core() else { return };
-        CORES.with_borrow_mut(|cores| cores.retain(|other| !Rc::ptr_eq(other, &core)));
-        core.in_round.set(true);
-        contained("the end of a loop", || core.tool.clear());
+        loop {
+            let posted = {
+                let mut posts = lock(&self.posts);
+                match posts.take() {
+                    Some(left) if !left.is_empty() => {
+                        *posts = Some(VecDeque::new());
+                        left
+                    }
+                    Some(_) | None => return,
+                }
+            };
+            contained("the end of a loop", || drop(posted));
+        }
     }
 
     pub(crate) fn is_driven(&self) -> bool {

@@ -72,40 +72,14 @@ impl Handle {
             host.ok_or(Misuse::NotRoot)?
         };
         self.give_up();
+        let flow = Executing(self);
         if host.is_same_thread() {
-            self.start(&host, unhandled);
+            flow.start(&host, unhandled);
         } else {
             let on = Arc::clone(&host);
-            host.post(Box::new(move || self.start(&on, unhandled)));
+            host.post(Box::new(move || flow.start(&on, unhandled)));
         }
         Ok(())
-    }
-
-    fn start(self, host: &Arc<dyn Host>, unhandled: Unhandled) {
-        self.adopt();
-        let Ok(mut local) = self.local() else { return };
-        let Target::Root(flow) = std::mem::take(&mut local.target) else { return };
-        let Some(context) = local.context.clone() else { return };
-        drop(local);
-        let stop =
-            host.run(*flow, Box::new(move |outcome| self.over(&context, outcome, unhandled)));
-        if let Ok(mut local) = self.local() {
-            local.stop = Some(stop);
-        }
-    }
-
-    fn over(self, context: &Rc<Context>, outcome: Outcome, unhandled: Unhandled) {
-        if let Ok(mut remote) = self.remote()
-            && let Some(root) = &mut remote.root
-        {
-            root.phase = Phase::Over;
-        }
-        let Outcome::Error(error) = outcome else { return };
-        context.fail(&error);
-        // a root that was freed in the meantime has nobody to be told
-        if self.is_open() {
-            unhandled.tell(self, error.code());
-        }
     }
 
     pub(crate) fn cancel(self) -> Result<(), Misuse> {
@@ -137,6 +111,46 @@ impl Handle {
             stop();
         }
         self.close();
+    }
+}
+
+/// A root that is executed: whatever ends that, also the end of its event loop, drops this.
+struct Executing(Handle);
+
+impl Executing {
+    fn start(self, host: &Arc<dyn Host>, unhandled: Unhandled) {
+        let root = self.0;
+        root.adopt();
+        let Ok(mut local) = root.local() else { return };
+        let Target::Root(flow) = std::mem::take(&mut local.target) else { return };
+        let Some(context) = local.context.clone() else { return };
+        drop(local);
+        let stop =
+            host.run(*flow, Box::new(move |outcome| self.over(&context, outcome, unhandled)));
+        if let Ok(mut local) = root.local() {
+            local.stop = Some(stop);
+        }
+    }
+
+    fn over(self, context: &Rc<Context>, outcome: Outcome, unhandled: Unhandled) {
+        let root = self.0;
+        drop(self);
+        let Outcome::Error(error) = outcome else { return };
+        context.fail(&error);
+        // a root that was freed in the meantime has nobody to be told
+        if root.is_open() {
+            unhandled.tell(root, error.code());
+        }
+    }
+}
+
+impl Drop for Executing {
+    fn drop(&mut self) {
+        if let Ok(mut remote) = self.0.remote()
+            && let Some(root) = &mut remote.root
+        {
+            root.phase = Phase::Over;
+        }
     }
 }
 

@@ -138,7 +138,8 @@ impl Value {
 
     /// Text with its NUL.
     fn text(text: &str) -> Self {
-        let bytes: Box<[u8]> = text.bytes().chain([0]).collect();
+        // other than a box, a vector may move while somebody points into it
+        let bytes: Vec<u8> = text.bytes().chain([0]).collect();
         let data = FutoInData::of_pointer(bytes.as_ptr());
         Self::owning(&OWNED[usize::from(STRING)], data, text.len(), Box::new(bytes))
     }

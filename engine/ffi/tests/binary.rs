@@ -196,7 +196,7 @@ fn a_foreign_object_guards_steps_in_rust() {
     for (is_open, expected) in [(true, Ok(8)), (false, Err(codes::DEFENSE_REJECTED))] {
         let counting = counting(is_open);
         // SAFETY: it outlives the flow
-        let sync = unsafe { BinarySync::new((&raw const counting.base).cast_mut()) };
+        let sync = unsafe { BinarySync::new((&raw const counting).cast_mut().cast()) };
         let mut flow = Flow::new();
         flow.success_step(7);
         flow.sync(&sync, |asi, n: i32| asi.success(n + 1)).on_error(|asi, _| asi.success(0));

@@ -285,10 +285,12 @@ void roots()
     FutoInAsyncSteps *unexecuted = asyncsteps_root_new(loop);
     is("freed", asyncsteps_loop_free(loop), 0);
     is("freed twice", asyncsteps_loop_free(loop), -1);
+    is("a flow without a loop", left->api->isValid(left), 0);
     is("a root without a loop", asyncsteps_root_new(loop) == nullptr, true);
     left->api->free(left);
     left->api->free(left);
     unexecuted->api->execute(unexecuted, nullptr, nullptr);
+    is("a flow without a loop", unexecuted->api->isValid(unexecuted), 0);
     unexecuted->api->free(unexecuted);
     is("roots", notes, "cancelled left ");
     is("no kind", asyncsteps_loop_new(7) == nullptr, true);
@@ -380,6 +382,32 @@ void two_loops()
     is("entries", entries, 2 * rounds);
 }
 
+// Roots are freed while their loop ends.
+void ends()
+{
+    std::atomic<int> cancelled(0);
+    for (int round = 0; round < 50; ++round) {
+        std::unique_ptr<Loop> loop(new Loop(ASYNCSTEPS_LOOP_THREAD));
+        std::unique_ptr<Root> roots[8];
+        for (auto &root : roots) {
+            root.reset(new Root(*loop));
+            root->add([&](Steps steps) {
+                steps.set_cancel([&](Steps) { ++cancelled; });
+                steps.set_timeout(3600 * 1000);
+            });
+            root->execute([](Steps, const char *) {});
+        }
+        std::thread other([&] {
+            for (auto &root : roots) {
+                root.reset();
+            }
+        });
+        loop.reset();
+        other.join();
+    }
+    is("cancelled at most once", cancelled <= 50 * 8, true);
+}
+
 // A loop inside of another one: it says when it wants to be called.
 void woken()
 {
@@ -419,6 +447,7 @@ int main()
     objects_are_checked();
     threads();
     two_loops();
+    ends();
     woken();
     std::cout << (failures ? "failed" : "passed") << std::endl;
     return failures ? EXIT_FAILURE : EXIT_SUCCESS;
