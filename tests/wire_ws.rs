@@ -437,7 +437,7 @@ struct Count(u32);
 fn caller(aborted: mpsc::Sender<u32>) -> ExecutorHandle {
     let files = [("test.peer-1.0-iface.json", PEER), ("test.caller-1.0-iface.json", CALLER)];
     let mut loader = Loader::new([Source::texts(files)]);
-    let peer = loader.load(&"test.peer:1.0".parse().unwrap()).unwrap();
+    let peer = loader.load(&"test.peer:1.0".parse().expect("a name")).expect("a definition");
     let call_back = Template::build(|asi| {
         let peer = peer.clone();
         asi.add(move |asi, ()| {
@@ -482,12 +482,12 @@ fn caller(aborted: mpsc::Sender<u32>) -> ExecutorHandle {
             Ok(())
         });
     });
-    let caller = loader.load(&"test.caller:1.0".parse().unwrap()).unwrap();
+    let caller = loader.load(&"test.caller:1.0".parse().expect("a name")).expect("a definition");
     let builder = Executor::builder().interface(caller, |functions| {
         functions.add("callBack", &call_back).add("watch", &watch);
         functions.add("count", &count).add("raw", &raw);
     });
-    builder.build().unwrap()
+    builder.build().expect("a correct builder")
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! lost; anything else is an `InternalError` that names both types.
 
 mod convert;
+mod foreign;
 
 use std::any::{Any, TypeId, type_name};
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 pub(crate) use convert::Scalar;
+pub use foreign::{Foreign, ForeignArgs};
 
 /// The most values that one `success` carries (FTN12 §2.7.2).
 pub const MAX_ARGS: usize = 4;
@@ -370,6 +372,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for () {}
     impl<T: super::Arg + Send> Sealed for T {}
+    impl<T: super::ForeignArgs + Send> Sealed for super::Foreign<T> {}
 }
 
 macro_rules! arg {

@@ -57,7 +57,7 @@
 //! The [`guide`] leads from a first flow to locks and tests. Then, in reading order:
 //! - configuring: [`Flow`], [`Template`], [`State`]
 //! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Stack`], [`Error`], [`Raised`]
-//! - arguments: [`Arguments`], [`Arg`], [`Args`]
+//! - arguments: [`Arguments`], [`Arg`], [`Args`]; those of other technologies: [`Foreign`]
 //! - synchronisation: [`sync`]
 //! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
 //!   flows as futures: [`tool`]
@@ -80,7 +80,7 @@ pub mod tool;
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
 
-pub use args::{Arg, Args, Arguments, MAX_ARGS, Mismatch, SendArguments};
+pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};
 pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
 pub use flow::{

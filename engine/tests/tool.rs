@@ -291,3 +291,28 @@ fn a_loop_completes_a_future_in_virtual_time_or_says_that_it_never_will() {
     assert_eq!(idle.complete(std::future::pending::<()>()), None);
     assert!(idle.is_empty());
 }
+
+#[test]
+fn clearing_a_loop_drops_what_is_left_also_what_that_schedules() {
+    struct Scheduler(Manual, Rc<Cell<u32>>);
+    impl Drop for Scheduler {
+        fn drop(&mut self) {
+            self.1.set(self.1.get() + 1);
+            let counted = Rc::clone(&self.1);
+            self.0.immediate(move || counted.set(100));
+        }
+    }
+    let tool = Manual::new(Time::ZERO);
+    let drops = Rc::new(Cell::new(0));
+    let held = Scheduler(tool.clone(), Rc::clone(&drops));
+    tool.deferred(ms(1000), move || drop(held));
+    let held = Scheduler(tool.clone(), Rc::clone(&drops));
+    tool.spawn(async move {
+        std::future::pending::<()>().await;
+        drop(held);
+    });
+    tool.clear();
+    assert_eq!((drops.get(), tool.is_empty()), (2, true));
+    tool.iterate(at(1000), Waker::noop());
+    assert_eq!(drops.get(), 2);
+}

@@ -284,3 +284,17 @@ fn an_error_that_nobody_raised_is_none() {
     .named("culprit");
     assert_eq!(rule(run_to_end(flow)), "an error was returned that nobody raised");
 }
+
+#[test]
+fn a_flow_being_configured_adds_steps_and_does_not_complete() {
+    let mut flow = Flow::new();
+    flow.steps().repeat(2, |asi, i| asi.state_mut().set("last", i));
+    flow.steps().add(|asi, ()| asi.success(asi.state().get::<usize>("last").copied().unwrap_or(9)));
+    assert_eq!(run_to_end::<usize>(flow).expect("nothing was broken"), 1);
+
+    let mut flow = Flow::new();
+    assert!(flow.steps().success(1).is_err());
+    flow.add(|asi, ()| asi.success(2)).on_error(|asi, _| asi.success(3));
+    let error = run_to_end::<i32>(flow).expect_err("a rule was broken");
+    assert!(error.info().is_some_and(|info| info.starts_with("success outside of a callback")));
+}

@@ -100,6 +100,12 @@ impl FlowId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
     }
+
+    /// The number of the flow, counted from 1.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl fmt::Display for FlowId {
@@ -287,6 +293,15 @@ impl Flow {
         self.asi.strand.args = args.into_args();
     }
 
+    /// The interface itself, for code that adds steps to whatever it is given: the common API of
+    /// FTN12 §2.2.1, and loops.
+    ///
+    /// What belongs into callbacks, such as completing a step, breaks a rule here: the flow then
+    /// fails with `InternalError` instead of running its steps.
+    pub fn steps(&mut self) -> &mut AsyncSteps {
+        &mut self.asi
+    }
+
     /// The state variables (FTN12 §2.2.1 `state`).
     #[must_use]
     pub fn state(&self) -> &State {
@@ -300,7 +315,7 @@ impl Flow {
 
     /// Hangs a value on the flow that steps find by its type (FTN12 §1, "derived classes").
     pub fn extend<T: 'static>(&mut self, value: T) {
-        self.asi.more().extensions.set(value);
+        self.asi.extend(value);
     }
 
     /// Has every step of the flow reported; the choice is made once per flow.
@@ -323,6 +338,7 @@ impl Flow {
     /// It takes the flow, so that nothing can be added and nothing be executed twice.
     #[inline]
     pub fn execute(mut self) -> Execution {
+        self.asi.fail_misconfigured();
         self.asi.strand.seal(0);
         Execution { asi: self.asi }
     }

@@ -195,6 +195,12 @@ impl AsyncSteps {
         self.last_error.as_ref()
     }
 
+    /// Hangs a value on the flow that its steps find by its type (FTN12 §1, "derived classes");
+    /// it replaces one of the same type.
+    pub fn extend<T: 'static>(&mut self, value: T) {
+        self.more().extensions.set(value);
+    }
+
     /// A value hung on the flow with [`Flow::extend`].
     #[must_use]
     pub fn extension<T: 'static>(&self) -> Option<&T> {
@@ -265,8 +271,10 @@ impl AsyncSteps {
         if self.raised.is_some() {
             return Err(Raised::RECORDED);
         }
-        if self.callback == Callback::CancelHandler {
-            return self.violation("success in a cancel handler");
+        match self.callback {
+            Callback::Body | Callback::ErrorHandler => {}
+            Callback::CancelHandler => return self.violation("success in a cancel handler"),
+            Callback::None => return self.violation("success outside of a callback"),
         }
         if self.completed {
             return self.violation("success was called twice");
@@ -407,6 +415,14 @@ impl AsyncSteps {
 
     pub(crate) fn set_own_handler(&mut self, handler: Handler) {
         self.strand.top.handler = Some(handler);
+    }
+
+    /// A rule was broken while the flow was being configured: all it does is to fail.
+    pub(super) fn fail_misconfigured(&mut self) {
+        if let Some(fault) = self.raised.take() {
+            self.strand.pending.clear();
+            self.push_step(Place::here(), |_, _| Err(Raised(Some(fault))));
+        }
     }
 
     /// What the running step does beside waiting for sub-steps.

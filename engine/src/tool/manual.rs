@@ -108,6 +108,16 @@ impl Manual {
         self.0.queue.borrow().is_empty() && self.0.arrivals.counts().0 == 0
     }
 
+    /// Takes everything back that is scheduled, and cancels every flow: futures keep the loop that
+    /// keeps them, so whoever ends a loop with work left has to say so.
+    pub fn clear(&self) {
+        while !self.0.queue.borrow().is_empty() {
+            let entries = self.0.queue.borrow_mut().take_all();
+            // destructors may use the loop
+            drop(entries);
+        }
+    }
+
     /// A handle for other threads.
     #[must_use]
     pub fn remote(&self) -> Remote {

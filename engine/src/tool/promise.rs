@@ -9,7 +9,7 @@ use super::AsyncTool;
 use crate::args::Arguments;
 use crate::completion::Canceller;
 use crate::error::Error;
-use crate::flow::{Execution, Flow, Progress};
+use crate::flow::{Execution, Flow, Outcome, Progress};
 use crate::time::Time;
 
 impl Flow {
@@ -51,6 +51,27 @@ impl<A, T: AsyncTool> Promise<A, T> {
         self.execution.canceller()
     }
 
+    /// What polling does, for hosts that tell a cancel from an error: the outcome itself.
+    pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let progress = self.execution.run(self.tool.now(), cx.waker());
+        for flow in self.execution.take_launched() {
+            let promise = flow.promise::<(), T>(&self.tool);
+            self.tool.spawn(async move {
+                // nobody asked for the outcome of a launched flow
+                let _ = promise.await;
+            });
+        }
+        match progress {
+            Progress::Done(outcome) => {
+                self.disarm();
+                return Poll::Ready(outcome);
+            }
+            Progress::Ready => cx.waker().wake_by_ref(),
+            Progress::Waiting => self.arm(cx.waker()),
+        }
+        Poll::Pending
+    }
+
     /// Has the loop wake the flow at its deadline, if it has one.
     fn arm(&mut self, waker: &Waker) {
         let at = self.execution.deadline();
@@ -80,24 +101,7 @@ impl<A: Arguments, T: AsyncTool> Future for Promise<A, T> {
     type Output = Result<A, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let progress = this.execution.run(this.tool.now(), cx.waker());
-        for flow in this.execution.take_launched() {
-            let promise = flow.promise::<(), T>(&this.tool);
-            this.tool.spawn(async move {
-                // nobody asked for the outcome of a launched flow
-                let _ = promise.await;
-            });
-        }
-        match progress {
-            Progress::Done(outcome) => {
-                this.disarm();
-                return Poll::Ready(outcome.into_result());
-            }
-            Progress::Ready => cx.waker().wake_by_ref(),
-            Progress::Waiting => this.arm(cx.waker()),
-        }
-        Poll::Pending
+        self.poll_outcome(cx).map(Outcome::into_result)
     }
 }
 

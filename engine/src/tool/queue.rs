@@ -86,6 +86,13 @@ impl Queue {
         }
     }
 
+    /// Takes everything out.
+    pub(super) fn take_all(&mut self) -> Vec<Entry> {
+        let tasks = std::mem::take(&mut self.tasks).into_values().map(Entry::Task);
+        let futures = std::mem::take(&mut self.futures).into_values().flatten();
+        tasks.chain(futures.map(Entry::Future)).collect()
+    }
+
     pub(super) fn contains(&self, key: Key) -> bool {
         match key {
             Key::Task(at, number) => self.tasks.contains_key(&(at, number)),

@@ -1,0 +1,156 @@
+//! What the binary interface costs: the same flow in Rust and through the function table.
+//!
+//! The callbacks are Rust functions with the calling convention of C.
+#![expect(unsafe_code, reason = "the binary interface is made of pointers")]
+
+mod support;
+
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::ptr;
+
+use asyncsteps::{AsyncSteps, Flow, run_to_end};
+use asyncsteps_ffi::Binary;
+use asyncsteps_ffi::abi::{
+    FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, FutoInData, FutoInType,
+    flags,
+};
+use support::Bench;
+
+/// Iterations of a loop, and steps added by one step.
+const ITERATIONS: usize = 1_000;
+
+type Bsi = *mut FutoInAsyncSteps;
+
+fn main() {
+    let mut bench = Bench::new("ffi_cost");
+    let per = u32::try_from(ITERATIONS).unwrap_or(u32::MAX);
+    let mut pair = |id: &str,
+                    target: &'static str,
+                    native: fn(&mut AsyncSteps),
+                    binary: fn(Bsi)| {
+        let baseline = bench.add(format!("{id}, in Rust"), None, per, "", move |iterations| {
+            (0..iterations).for_each(|_| run(native));
+        });
+        bench.add(format!("{id}, by the table"), Some(baseline), per, target, move |iterations| {
+            (0..iterations).for_each(|_| run(move |asi| asi.binary(binary)));
+        });
+    };
+    pair("iteration", "2 x, 20 ns", native_repeat, binary_repeat);
+    pair("iteration that continues", "", native_continue, binary_continue);
+    pair("add and callback", "60 ns more", native_adds, binary_adds);
+    pair("add, callback, number to the next", "", native_results, binary_results);
+    pair("nested add and callback", "", native_nested, binary_nested);
+    bench.finish();
+}
+
+/// Runs a step with this body.
+fn run(body: impl FnOnce(&mut AsyncSteps) + 'static) {
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| body(asi));
+    run_to_end::<()>(flow).expect("nothing fails here");
+}
+
+fn api(bsi: Bsi) -> FutoInAsyncStepsAPI {
+    // SAFETY: it was given by the library
+    let api = unsafe { (*bsi).api };
+    // SAFETY: as above
+    unsafe { *api }
+}
+
+fn native_repeat(asi: &mut AsyncSteps) {
+    asi.repeat(ITERATIONS, |_, i| {
+        black_box(i);
+    });
+}
+
+fn binary_repeat(bsi: Bsi) {
+    unsafe extern "C" fn body(_: Bsi, _: *mut c_void, i: usize) {
+        black_box(i);
+    }
+    // SAFETY: FTN12 §2.7.2
+    unsafe { (api(bsi).repeat)(bsi, ptr::null_mut(), ITERATIONS, Some(body), ptr::null()) };
+}
+
+fn native_continue(asi: &mut AsyncSteps) {
+    asi.repeat(ITERATIONS, |asi, i| {
+        black_box(i);
+        asi.continue_loop(None)
+    });
+}
+
+fn binary_continue(bsi: Bsi) {
+    unsafe extern "C" fn body(bsi: Bsi, _: *mut c_void, i: usize) {
+        black_box(i);
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(bsi).continue_loop)(bsi, ptr::null()) };
+    }
+    // SAFETY: FTN12 §2.7.2
+    unsafe { (api(bsi).repeat)(bsi, ptr::null_mut(), ITERATIONS, Some(body), ptr::null()) };
+}
+
+fn native_adds(asi: &mut AsyncSteps) {
+    for i in 0..ITERATIONS {
+        asi.add(move |_, ()| {
+            black_box(i);
+        });
+    }
+}
+
+fn binary_adds(bsi: Bsi) {
+    unsafe extern "C" fn step(_: Bsi, data: *mut c_void, _: *const FutoInArgs) {
+        black_box(data);
+    }
+    for i in 0..ITERATIONS {
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(bsi).add)(bsi, ptr::without_provenance_mut(i), Some(step), None) };
+    }
+}
+
+fn native_results(asi: &mut AsyncSteps) {
+    asi.success_step(0);
+    for _ in 0..ITERATIONS {
+        asi.add(|asi, n: i32| asi.success(black_box(n) + 1));
+    }
+}
+
+static INT32: FutoInType = FutoInType { flags: flags::INT32, cleanup: None };
+
+fn binary_results(bsi: Bsi) {
+    unsafe extern "C" fn step(bsi: Bsi, _: *mut c_void, args: *const FutoInArgs) {
+        // SAFETY: FTN12 §2.7.2
+        let args = unsafe { &*args };
+        let n = black_box(i32::from_ne_bytes(args.args[0].data.bytes()));
+        let mut result = FutoInArgs::NONE;
+        let data = FutoInData::of((n + 1).to_ne_bytes());
+        result.args[0] = FutoInBinaryValue { kind: &raw const INT32, data, ..result.args[0] };
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(bsi).success)(bsi, &raw mut result) };
+    }
+    for _ in 0..=ITERATIONS {
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(bsi).add)(bsi, ptr::null_mut(), Some(step), None) };
+    }
+}
+
+fn native_nested(asi: &mut AsyncSteps) {
+    fn nest(asi: &mut AsyncSteps, left: usize) {
+        if black_box(left) > 0 {
+            asi.add(move |asi, ()| nest(asi, left - 1));
+        }
+    }
+    nest(asi, ITERATIONS);
+}
+
+fn binary_nested(bsi: Bsi) {
+    unsafe extern "C" fn step(bsi: Bsi, data: *mut c_void, _: *const FutoInArgs) {
+        if black_box(data).addr() > 0 {
+            let left = ptr::without_provenance_mut(data.addr() - 1);
+            // SAFETY: FTN12 §2.7.2
+            unsafe { (api(bsi).add)(bsi, left, Some(step), None) };
+        }
+    }
+    let left = ptr::without_provenance_mut(ITERATIONS);
+    // SAFETY: FTN12 §2.7.2
+    unsafe { (api(bsi).add)(bsi, left, Some(step), None) };
+}

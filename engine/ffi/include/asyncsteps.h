@@ -1,0 +1,378 @@
+/*
+ * AsyncSteps for Rust: the universal binary interface of FutoIn AsyncSteps (FTN12 v1.14, 2.7).
+ *
+ * For C11 and C++11. The first three parts are the interface of the specification, 2.7.1 to 2.7.3:
+ * code that is given a FutoInAsyncSteps pointer needs nothing else and need not link to anything.
+ * The last part is what this library exports to make event loops, roots and synchronisation
+ * objects.
+ *
+ * Steps in short: a callback gets `bsi`, adds steps to it or completes it, and returns. Each
+ * callback may get another `bsi`; it stays usable while its step is in progress, and code that
+ * needs to know who is who asks `rootId`.
+ *
+ * Threads: success, handle_error, execute, cancel, free and the sched_ functions may be called
+ * from any thread, everything else on the thread of the event loop; a root that was not executed
+ * yet belongs to the thread that made it. Other use is refused, see asyncsteps_last_error().
+ *
+ * Errors do not jump out of a callback: call handle_error and return.
+ */
+#ifndef ASYNCSTEPS_H
+#define ASYNCSTEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifndef __cplusplus
+#include <uchar.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- 2.7.1 Binary data ---------------------------------------------------------------------- */
+
+typedef struct FutoInBinaryValue_ FutoInBinaryValue;
+typedef struct FutoInType_ FutoInType;
+typedef uint8_t FutoInTypeFlags;
+
+enum
+{
+    FTN_TYPE_CUSTOM_OBJECT = 0x01,
+    FTN_TYPE_STRING = 0x02,
+    FTN_TYPE_STRING16 = 0x03,
+    FTN_TYPE_STRING32 = 0x04,
+    FTN_TYPE_BOOL = 0x05,
+    FTN_TYPE_INT8 = 0x06,
+    FTN_TYPE_INT16 = 0x07,
+    FTN_TYPE_INT32 = 0x08,
+    FTN_TYPE_INT64 = 0x09,
+    FTN_TYPE_UINT8 = 0x0A,
+    FTN_TYPE_UINT16 = 0x0B,
+    FTN_TYPE_UINT32 = 0x0C,
+    FTN_TYPE_UINT64 = 0x0D,
+    FTN_TYPE_FLOAT = 0x0E,
+    FTN_TYPE_DOUBLE = 0x0F,
+    FTN_BASE_TYPE_MASK = 0x0F,
+    /* an array of a base type: `p` points to `length` elements */
+    FTN_TYPE_ARRAY = 0x10,
+    FTN_COMPLEX_TYPE_MASK = 0xF0
+};
+
+/* What a value is, and how it is released; `cleanup` may be NULL. */
+struct FutoInType_
+{
+    const FutoInTypeFlags flags;
+    void (*const cleanup)(FutoInBinaryValue *v);
+};
+
+/*
+ * A value: no `type` means no value. Strings end with NUL; `length` counts the units before it,
+ * or is 0 where whoever made the string did not count.
+ */
+struct FutoInBinaryValue_
+{
+    const FutoInType *type;
+    union
+    {
+        const void *p;
+        const char *cstr;
+        const char16_t *cstr16;
+        const char32_t *cstr32;
+        bool b;
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        uint8_t u8;
+        uint16_t u16;
+        uint32_t u32;
+        uint64_t u64;
+        float f;
+        double d;
+    };
+    void *custom_data;
+    uint32_t length;
+};
+
+/* Releases what the value holds and makes it no value. */
+static inline void futoin_reset_binval(FutoInBinaryValue *v)
+{
+    if (v->type && v->type->cleanup)
+    {
+        v->type->cleanup(v);
+    }
+
+    v->type = 0;
+    v->u64 = 0;
+    v->custom_data = 0;
+    v->length = 0;
+}
+
+/* ---- 2.7.2 AsyncSteps ------------------------------------------------------------------------ */
+
+typedef struct FutoInAsyncStepsAPI_ FutoInAsyncStepsAPI;
+typedef struct FutoInAsyncSteps_ FutoInAsyncSteps;
+typedef struct FutoInSyncAPI_ FutoInSyncAPI;
+typedef struct FutoInSync_ FutoInSync;
+typedef struct FutoInArgs_ FutoInArgs;
+typedef struct FutoInHandle_ FutoInHandle;
+
+/* Up to four values: the result of a step, and the arguments of the next one. */
+struct FutoInArgs_
+{
+    union
+    {
+        struct
+        {
+            FutoInBinaryValue arg0;
+            FutoInBinaryValue arg1;
+            FutoInBinaryValue arg2;
+            FutoInBinaryValue arg3;
+        };
+        FutoInBinaryValue args[4];
+    };
+};
+
+/* Names a scheduled callback. A zeroed one names none. */
+struct FutoInHandle_
+{
+    void *data1;
+    void *data2;
+    ptrdiff_t data3;
+};
+
+/*
+ * A step. `args` is never NULL. The values in it are released when the callback returns; to keep
+ * one, copy it and make its `type` in `args` NULL. They may also be passed on as they are:
+ * success(bsi, (FutoInArgs *)args).
+ */
+typedef void (*FutoInAsyncSteps_execute_callback)(
+        FutoInAsyncSteps *bsi, void *data, const FutoInArgs *args);
+/* An error handler: success or added steps recover, handle_error replaces the error, and simply
+ * returning passes it on to the steps around. */
+typedef void (*FutoInAsyncSteps_error_callback)(
+        FutoInAsyncSteps *bsi, void *data, const char *code);
+/* Called when a step ends in any other way than with success. */
+typedef void (*FutoInAsyncSteps_cancel_callback)(FutoInAsyncSteps *bsi, void *data);
+
+struct FutoInAsyncStepsAPI_
+{
+    union
+    {
+        struct
+        {
+            /* 0: adds a step; `eh` may be NULL */
+            void (*add)(
+                    FutoInAsyncSteps *bsi,
+                    void *data,
+                    FutoInAsyncSteps_execute_callback f,
+                    FutoInAsyncSteps_error_callback eh);
+            /* 1: adds a parallel step; what is added to the result, before the callback returns,
+             * are its branches */
+            FutoInAsyncSteps *(*parallel)(
+                    FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_error_callback eh);
+            /* 2: a state variable of the flow; what `allocate` gave is kept until the root is
+             * freed. Without `allocate` a missing variable is NULL. "error_info" and
+             * "last_exception" are read-only C strings about the last error, never NULL. */
+            void *(*stateVariable)(
+                    FutoInAsyncSteps *bsi,
+                    void *data,
+                    const char *name,
+                    void *(*allocate)(void *data),
+                    void (*cleanup)(void *data, void *value));
+            /* 3: memory that lives as long as the step, aligned to 16; `cleanup` may be NULL */
+            void *(*stack)(
+                    FutoInAsyncSteps *bsi, size_t data_size, void (*cleanup)(void *value));
+            /* 4: completes the step. Takes the values and makes `args` empty; NULL is no values */
+            void (*success)(FutoInAsyncSteps *bsi, FutoInArgs *args);
+            /* 5: fails the step, in a callback as soon as it returns; `info` may be NULL */
+            void (*handle_error)(FutoInAsyncSteps *bsi, const char *code, const char *info);
+            /* 6 */
+            void (*setTimeout)(FutoInAsyncSteps *bsi, uint32_t timeout_ms);
+            /* 7 */
+            void (*setCancel)(
+                    FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_cancel_callback ch);
+            /* 8: the step waits for success or handle_error from outside */
+            void (*waitExternal)(FutoInAsyncSteps *bsi);
+            /* 9: `label` may be NULL and is copied */
+            void (*loop)(
+                    FutoInAsyncSteps *bsi,
+                    void *data,
+                    void (*f)(FutoInAsyncSteps *bsi, void *data),
+                    const char *label);
+            /* 10 */
+            void (*repeat)(
+                    FutoInAsyncSteps *bsi,
+                    void *data,
+                    size_t count,
+                    void (*f)(FutoInAsyncSteps *bsi, void *data, size_t i),
+                    const char *label);
+            /* 11: the innermost loop for NULL; return after it */
+            void (*breakLoop)(FutoInAsyncSteps *bsi, const char *label);
+            /* 12: the innermost loop for NULL; return after it */
+            void (*continueLoop)(FutoInAsyncSteps *bsi, const char *label);
+            /* 13: starts a root, once; `unhandled_error` may be NULL: such errors are logged */
+            void (*execute)(
+                    FutoInAsyncSteps *bsi,
+                    void *data,
+                    FutoInAsyncSteps_error_callback unhandled_error);
+            /* 14: cancels a root soon: cancel handlers are called, error handlers are not */
+            void (*cancel)(FutoInAsyncSteps *bsi);
+            /* 15: adds a step that runs while `sync` lets it */
+            void (*addSync)(
+                    FutoInAsyncSteps *bsi,
+                    FutoInSync *sync,
+                    void *data,
+                    FutoInAsyncSteps_execute_callback f,
+                    FutoInAsyncSteps_error_callback eh);
+            /* 16: the same number for all steps of one branch of one flow */
+            ptrdiff_t (*rootId)(FutoInAsyncSteps *bsi);
+            /* 17: whether the flow or step is not over */
+            int (*isValid)(FutoInAsyncSteps *bsi);
+            /* 18: a new root on the same event loop, to be freed */
+            FutoInAsyncSteps *(*newInstance)(FutoInAsyncSteps *bsi);
+            /* 19: frees a root; one that is running is cancelled */
+            void (*free)(FutoInAsyncSteps *bsi);
+            /* 20 */
+            FutoInHandle (*sched_immediate)(
+                    FutoInAsyncSteps *bsi, void *data, void (*cb)(void *data));
+            /* 21 */
+            FutoInHandle (*sched_deferred)(
+                    FutoInAsyncSteps *bsi,
+                    uint32_t delay_ms,
+                    void *data,
+                    void (*cb)(void *data));
+            /* 22 */
+            void (*sched_cancel)(FutoInAsyncSteps *bsi, FutoInHandle *handle);
+            /* 23 */
+            int (*sched_is_valid)(FutoInAsyncSteps *bsi, FutoInHandle *handle);
+            /* 24 */
+            int (*is_same_thread)(FutoInAsyncSteps *bsi);
+        };
+        void *funcs[25];
+    };
+};
+
+struct FutoInAsyncSteps_
+{
+#ifdef __cplusplus
+    FutoInAsyncSteps_(const FutoInAsyncStepsAPI *api) noexcept : api(api) {}
+#endif
+    const FutoInAsyncStepsAPI *const api;
+};
+
+/* ---- 2.7.3 Synchronisation objects ------------------------------------------------------------ */
+
+struct FutoInSyncAPI_
+{
+    union
+    {
+        struct
+        {
+            /* 0: lets the step end when it may enter: at once, by waiting, or by adding steps */
+            void (*lock)(FutoInAsyncSteps *bsi, FutoInSync *sync);
+            /* 1: also called for a lock that was never granted */
+            void (*unlock)(FutoInAsyncSteps *bsi, FutoInSync *sync);
+        };
+        void *funcs[2];
+    };
+};
+
+struct FutoInSync_
+{
+#ifdef __cplusplus
+    FutoInSync_() noexcept : api(nullptr) {}
+#endif
+    const FutoInSyncAPI *const api;
+};
+
+#if UINTPTR_MAX == UINT64_MAX
+#ifdef __cplusplus
+#define ASYNCSTEPS_ASSERT(what) static_assert(what, #what)
+#else
+#define ASYNCSTEPS_ASSERT(what) _Static_assert(what, #what)
+#endif
+ASYNCSTEPS_ASSERT(sizeof(FutoInType) == 16);
+ASYNCSTEPS_ASSERT(sizeof(FutoInBinaryValue) == 32);
+ASYNCSTEPS_ASSERT(sizeof(FutoInArgs) == 128);
+ASYNCSTEPS_ASSERT(sizeof(FutoInHandle) == 24);
+ASYNCSTEPS_ASSERT(sizeof(FutoInAsyncStepsAPI) == 200);
+ASYNCSTEPS_ASSERT(sizeof(FutoInSyncAPI) == 16);
+ASYNCSTEPS_ASSERT(offsetof(FutoInBinaryValue, custom_data) == 16);
+ASYNCSTEPS_ASSERT(offsetof(FutoInAsyncStepsAPI, execute) == 13 * sizeof(void *));
+ASYNCSTEPS_ASSERT(offsetof(FutoInAsyncStepsAPI, is_same_thread) == 24 * sizeof(void *));
+#undef ASYNCSTEPS_ASSERT
+#endif
+
+/* ---- What this library exports ---------------------------------------------------------------- */
+
+/* The version of the library: 0xMMmmpp. */
+uint32_t asyncsteps_version(void);
+
+/* What the last refused call on this thread did wrong, "" if none was refused. It stays valid
+ * until the next refused call on this thread. */
+const char *asyncsteps_last_error(void);
+/* Forgets it. */
+void asyncsteps_clear_error(void);
+
+/* Has refused calls and unhandled errors reported to `log`, from any thread; NULL writes them to
+ * standard error, as it is at the start. */
+void asyncsteps_set_log(void (*log)(void *data, const char *line), void *data);
+
+/* An event loop. Callbacks of all its flows run on one thread. */
+typedef struct AsyncStepsLoop_ AsyncStepsLoop;
+
+enum
+{
+    /* on a thread of its own */
+    ASYNCSTEPS_LOOP_THREAD = 0,
+    /* on the thread that makes it, which has to call run or iterate */
+    ASYNCSTEPS_LOOP_DRIVEN = 1,
+    /* driven, and its time is a number: it goes to the next timer as soon as nothing else is to
+     * be done. For tests. */
+    ASYNCSTEPS_LOOP_VIRTUAL = 2
+};
+
+/* Makes a loop; NULL if there is no such kind or no thread. */
+AsyncStepsLoop *asyncsteps_loop_new(int kind);
+/* Cancels what is left and frees the loop, a driven one on its own thread only. 0, or -1 if it was
+ * refused. Roots are not freed with it, and synchronisation objects are to be freed before. */
+int asyncsteps_loop_free(AsyncStepsLoop *loop);
+/* Runs a driven loop until no flow and no scheduled callback is left. 0, or -1 if refused. */
+int asyncsteps_loop_run(AsyncStepsLoop *loop);
+/* One round of a driven loop, for use inside of another loop. Gives the milliseconds after which
+ * to call it again: 0 at once, -1 not before it is woken, -2 if it was refused. */
+int64_t asyncsteps_loop_iterate(AsyncStepsLoop *loop);
+/* Has `wake` called, from any thread, when a driven loop that gave other than 0 is to be
+ * iterated. 0, or -1 if refused. */
+int asyncsteps_loop_on_wake(AsyncStepsLoop *loop, void (*wake)(void *data), void *data);
+
+/* A root without steps, to be executed and freed; NULL if refused. */
+FutoInAsyncSteps *asyncsteps_root_new(AsyncStepsLoop *loop);
+
+/* No limit on a queue. */
+#define ASYNCSTEPS_NO_LIMIT UINT32_MAX
+
+/* 2.3: at most `max` flows at a time, at most `max_queue` more wait. */
+FutoInSync *asyncsteps_mutex_new(uint32_t max, uint32_t max_queue);
+/* 2.4: at most `max` entries in a period, which is measured by this loop; at most `max_queue` more
+ * wait. */
+FutoInSync *asyncsteps_throttle_new(
+        AsyncStepsLoop *loop, uint32_t max, uint32_t period_ms, uint32_t max_queue);
+/* 2.5: a mutex around a throttle; `burst` may wait for the next period. */
+FutoInSync *asyncsteps_limiter_new(
+        AsyncStepsLoop *loop,
+        uint32_t concurrent,
+        uint32_t max_queue,
+        uint32_t rate,
+        uint32_t period_ms,
+        uint32_t burst);
+/* Frees one of these, when no flow uses it any more. 0, or -1 if it was refused. */
+int asyncsteps_sync_free(FutoInSync *sync);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ASYNCSTEPS_H */

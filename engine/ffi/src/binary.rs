@@ -1,0 +1,140 @@
+//! From Rust outwards: the binary interface of our steps, and foreign callbacks in templates
+//! (FTN12 §2.2.1 `binary`).
+#![expect(unsafe_code, reason = "foreign callbacks are promised to be callable")]
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+use asyncsteps::{AsyncSteps, Error, Flow, Foreign, StepResult};
+
+use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
+use crate::context::Context;
+use crate::host::Host;
+use crate::root;
+use crate::steps::{self, Handler, Step};
+use crate::value::Values;
+
+/// Gives out the binary interface (FTN12 §2.2.1 `binary`).
+pub trait Binary {
+    /// Calls `call` with the binary interface of the running callback, or of a flow that is being
+    /// configured.
+    ///
+    /// Foreign code adds steps to it, completes the step or makes it wait, as in a callback of its
+    /// own. What it raises is recorded, see [`AsyncSteps::check`]. The pointer stays usable while
+    /// the step is in progress; one that is used later is found out.
+    fn binary<R>(&mut self, call: impl FnOnce(*mut FutoInAsyncSteps) -> R) -> R;
+}
+
+impl Binary for AsyncSteps {
+    fn binary<R>(&mut self, call: impl FnOnce(*mut FutoInAsyncSteps) -> R) -> R {
+        let context = Context::of(self);
+        steps::lend(&context, self, call)
+    }
+}
+
+impl Binary for Flow {
+    fn binary<R>(&mut self, call: impl FnOnce(*mut FutoInAsyncSteps) -> R) -> R {
+        self.steps().binary(call)
+    }
+}
+
+/// Makes a flow a root of the binary interface, to be executed on `host` and freed by the functions
+/// of its table.
+///
+/// Until it is executed it belongs to this thread.
+#[must_use = "it leaks unless it is freed"]
+pub fn into_root(flow: Flow, host: Arc<dyn Host>) -> *mut FutoInAsyncSteps {
+    root::open(flow, host).as_ptr()
+}
+
+/// A step in another technology for flows and templates of ours: two callbacks and their data.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use asyncsteps::{Template, run_to_end};
+/// use asyncsteps_ffi::BinaryStep;
+/// use asyncsteps_ffi::abi::{FutoInArgs, FutoInAsyncSteps};
+///
+/// // as a C compiler would make it: it gives on what it got
+/// unsafe extern "C" fn echo(
+///     bsi: *mut FutoInAsyncSteps, _: *mut c_void, args: *const FutoInArgs,
+/// ) {
+///     unsafe { ((*(*bsi).api).success)(bsi, args.cast_mut()) }
+/// }
+///
+/// // SAFETY: `echo` needs no data
+/// let step = unsafe { BinaryStep::new(echo, None, std::ptr::null_mut(), None) };
+/// let template = Template::build(|asi| {
+///     asi.success_step((7, "text"));
+///     asi.add(move |asi, args| step.execute(asi, args));
+/// });
+/// assert_eq!(run_to_end::<(i32, String)>(template.flow()).unwrap(), (7, "text".to_owned()));
+/// ```
+#[derive(Clone)]
+pub struct BinaryStep(Arc<Callbacks>);
+
+struct Callbacks {
+    execute: Execute,
+    handle_error: Option<HandleError>,
+    data: *mut c_void,
+    destroy: Option<Scheduled>,
+}
+
+// SAFETY: the promise of `BinaryStep::new`
+unsafe impl Send for Callbacks {}
+// SAFETY: the promise of `BinaryStep::new`
+unsafe impl Sync for Callbacks {}
+
+impl Drop for Callbacks {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: the promise of `BinaryStep::new`
+            unsafe { destroy(self.data) };
+        }
+    }
+}
+
+impl BinaryStep {
+    /// A step that calls `execute`, and `handle_error` for errors, with `data`; when it is not
+    /// needed any more, `destroy` is called with it once.
+    ///
+    /// # Safety
+    /// The callbacks follow FTN12 §2.7.2 and can be called with `data` on any thread, the first two
+    /// on several at the same time.
+    #[must_use]
+    pub unsafe fn new(
+        execute: Execute,
+        handle_error: Option<HandleError>,
+        data: *mut c_void,
+        destroy: Option<Scheduled>,
+    ) -> Self {
+        Self(Arc::new(Callbacks { execute, handle_error, data, destroy }))
+    }
+
+    /// The body of the step.
+    ///
+    /// # Errors
+    /// What the callback raised.
+    pub fn execute(&self, asi: &mut AsyncSteps, args: Foreign<Values>) -> StepResult {
+        let Callbacks { execute, handle_error, data, .. } = *self.0;
+        let step = Step { context: Context::of(asi), data, execute, handle_error };
+        step.execute(asi, args.0)
+    }
+
+    /// The error handler of the step; without one the error passes.
+    ///
+    /// # Errors
+    /// What the handler raised.
+    pub fn handle_error(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {
+        let Callbacks { handle_error, data, .. } = *self.0;
+        let Some(handle_error) = handle_error else { return Ok(()) };
+        Handler { context: Context::of(asi), data, handle_error }.call(asi, error)
+    }
+}
+
+impl fmt::Debug for BinaryStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BinaryStep").field("data", &self.0.data).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,320 @@
+//! The event loops of this library: on a thread of their own, or driven by their owner.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::{Wake, Waker};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+use asyncsteps::tool::{AsyncTool, Manual};
+use asyncsteps::{Args, Flow, Outcome, Time};
+
+use crate::guard::{Misuse, contained};
+use crate::host::{Host, Stop};
+
+type Task = Box<dyn FnOnce() + Send>;
+type Call = Arc<dyn Fn() + Send + Sync>;
+
+/// A loop as all threads see it.
+pub(crate) struct EventLoop {
+    /// What other threads and callbacks left; `None` once the loop is over.
+    posts: Mutex<Option<VecDeque<Task>>>,
+    bell: Arc<Bell>,
+    clock: Clock,
+    thread: ThreadId,
+    ending: AtomicBool,
+    is_driven: bool,
+}
+
+/// A loop as its own thread sees it.
+struct Core {
+    of: *const EventLoop,
+    tool: Manual,
+    in_round: Cell<bool>,
+}
+
+thread_local! {
+    static CORES: RefCell<Vec<Rc<Core>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Time as it passes, or as a number.
+enum Clock {
+    Real(Instant),
+    /// Nanoseconds.
+    Virtual(AtomicU64),
+}
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "the one clock of this library")]
+    fn new(is_virtual: bool) -> Self {
+        if is_virtual { Self::Virtual(AtomicU64::new(0)) } else { Self::Real(Instant::now()) }
+    }
+
+    fn now(&self) -> Time {
+        Time::from_epoch(match self {
+            Self::Real(start) => start.elapsed(),
+            Self::Virtual(now) => Duration::from_nanos(now.load(Ordering::Acquire)),
+        })
+    }
+
+    /// Lets the time pass until `at`, if it is a number.
+    fn pass(&self, at: Time) -> bool {
+        let Self::Virtual(now) = self else { return false };
+        let at = u64::try_from(at.since_epoch().as_nanos()).unwrap_or(u64::MAX);
+        now.fetch_max(at, Ordering::AcqRel);
+        true
+    }
+}
+
+/// Tells a loop that there is something to do.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+    /// Tells whoever drives the loop.
+    wake: Mutex<Option<Call>>,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *lock(&self.rung) = true;
+        self.changed.notify_one();
+        let wake = lock(&self.wake).clone();
+        if let Some(wake) = wake {
+            wake();
+        }
+    }
+
+    /// Waits until it was rung since the last time, or `limit` is over.
+    fn wait(&self, limit: Option<Duration>) {
+        let mut rung = lock(&self.rung);
+        while !*rung {
+            let Some(limit) = limit else {
+                rung = self.changed.wait(rung).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.changed.wait_timeout(rung, limit);
+            rung = waited.unwrap_or_else(PoisonError::into_inner).0;
+            break;
+        }
+        *rung = false;
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl EventLoop {
+    /// A loop on this thread.
+    pub(crate) fn driven(is_virtual: bool) -> Arc<Self> {
+        Self::here(is_virtual, true)
+    }
+
+    /// A loop on a thread of its own.
+    pub(crate) fn threaded() -> io::Result<(Arc<Self>, JoinHandle<()>)> {
+        let (send, receive) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new().name("asyncsteps".to_owned()).spawn(move || {
+            let this = Self::here(false, false);
+            // the maker waits for it
+            let _ = send.send(Arc::clone(&this));
+            this.serve();
+        })?;
+        Ok((receive.recv().map_err(io::Error::other)?, thread))
+    }
+
+    fn here(is_virtual: bool, is_driven: bool) -> Arc<Self> {
+        let this = Arc::new(Self {
+            posts: Mutex::new(Some(VecDeque::new())),
+            bell: Arc::default(),
+            clock: Clock::new(is_virtual),
+            thread: thread::current().id(),
+            ending: AtomicBool::new(false),
+            is_driven,
+        });
+        let tool = Manual::new(this.clock.now());
+        let core = Rc::new(Core { of: Arc::as_ptr(&this), tool, in_round: Cell::new(false) });
+        CORES.with_borrow_mut(|cores| cores.push(core));
+        this
+    }
+
+    fn core(&self) -> Option<Rc<Core>> {
+        let find = |cores: &Vec<Rc<Core>>| {
+            cores.iter().find(|core| std::ptr::eq(core.of, self)).map(Rc::clone)
+        };
+        CORES.try_with(|cores| find(&cores.borrow())).ok().flatten()
+    }
+
+    /// The loop as this thread drives it.
+    fn drivable(&self) -> Result<Rc<Core>, Misuse> {
+        if !self.is_driven {
+            return Err(Misuse::Rule("the loop has a thread of its own"));
+        }
+        let core = self.core().ok_or(Misuse::Thread)?;
+        if core.in_round.get() {
+            return Err(Misuse::Rule("called by a callback of the same loop"));
+        }
+        Ok(core)
+    }
+
+    /// One round; gives when the next one is due, if that is known.
+    fn round(&self, core: &Core) -> Option<Time> {
+        core.in_round.set(true);
+        let posted = lock(&self.posts).as_mut().map(std::mem::take).unwrap_or_default();
+        for task in posted {
+            contained("a posted task", task);
+        }
+        let waker = Waker::from(Arc::clone(&self.bell));
+        let now = self.clock.now();
+        // after a panic the rest of the round is still to be done
+        let next = contained("a round", || Some(core.tool.iterate(now, &waker)));
+        let next = next.unwrap_or(Some(now));
+        core.in_round.set(false);
+        if self.has_posts() { Some(now) } else { next }
+    }
+
+    fn has_posts(&self) -> bool {
+        lock(&self.posts).as_ref().is_some_and(|posts| !posts.is_empty())
+    }
+
+    /// Lets the time pass until the next round; real time only as long as nothing comes.
+    fn pass(&self, next: Option<Time>) {
+        let now = self.clock.now();
+        match next {
+            Some(at) if at <= now || self.clock.pass(at) => {}
+            Some(at) => self.bell.wait(Some(at.saturating_since(now))),
+            None => self.bell.wait(None),
+        }
+    }
+
+    fn serve(&self) {
+        let Some(core) = self.core() else { return };
+        while !self.ending.load(Ordering::Acquire) {
+            let next = self.round(&core);
+            self.pass(next);
+        }
+        drop(core);
+        self.end();
+    }
+
+    /// Has the thread of the loop end it.
+    pub(crate) fn stop(&self) {
+        self.ending.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Runs until nothing is left.
+    pub(crate) fn run(&self) -> Result<(), Misuse> {
+        let core = self.drivable()?;
+        loop {
+            let next = self.round(&core);
+            if core.tool.is_empty() && !self.has_posts() {
+                return Ok(());
+            }
+            self.pass(next);
+        }
+    }
+
+    /// One round; gives how long it may take until the next one, `None` until the loop is woken.
+    pub(crate) fn iterate(&self) -> Result<Option<Duration>, Misuse> {
+        let core = self.drivable()?;
+        let next = self.round(&core);
+        Ok(next.map(|at| {
+            if self.clock.pass(at) { Duration::ZERO } else { at.saturating_since(self.clock.now()) }
+        }))
+    }
+
+    pub(crate) fn on_wake(&self, wake: Call) -> Result<(), Misuse> {
+        self.drivable()?;
+        *lock(&self.bell.wake) = Some(wake);
+        Ok(())
+    }
+
+    /// Ends a driven loop.
+    pub(crate) fn end_driven(&self) -> Result<(), Misuse> {
+        self.drivable()?;
+        self.end();
+        Ok(())
+    }
+
+    /// Cancels what is left. Other threads may use what the loop leaves behind once nothing is
+    /// taken any more, so that comes last.
+    fn end(&self) {
+        if let Some(core) = self.core() {
+            CORES.with_borrow_mut(|cores| cores.retain(|other| !Rc::ptr_eq(other, &core)));
+            core.in_round.set(true);
+            contained("the end of a loop", || core.tool.clear());
+        }
+        lock(&self.bell.wake).take();
+        loop {
+            let posted = {
+                let mut posts = lock(&self.posts);
+                match posts.take() {
+                    Some(left) if !left.is_empty() => {
+                        *posts = Some(VecDeque::new());
+                        left
+                    }
+                    Some(_) | None => return,
+                }
+            };
+            contained("the end of a loop", || drop(posted));
+        }
+    }
+
+    pub(crate) fn is_driven(&self) -> bool {
+        self.is_driven
+    }
+}
+
+impl Host for EventLoop {
+    fn is_same_thread(&self) -> bool {
+        self.thread == thread::current().id()
+    }
+
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn post(&self, task: Task) {
+        match &mut *lock(&self.posts) {
+            Some(posts) => posts.push_back(task),
+            None => return,
+        }
+        self.bell.ring();
+    }
+
+    fn defer(&self, delay: Duration, task: Box<dyn FnOnce()>) -> Stop {
+        let Some(core) = self.core() else { return Box::new(|| ()) };
+        let handle = core.tool.deferred(delay, task);
+        Box::new(move || core.tool.cancel(&handle))
+    }
+
+    fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop {
+        let Some(core) = self.core() else { return Box::new(|| ()) };
+        let mut promise = flow.promise::<Args, _>(&core.tool);
+        let handle = core.tool.spawn(async move {
+            let outcome = poll_fn(|cx| promise.poll_outcome(cx)).await;
+            drop(promise);
+            over(outcome);
+        });
+        Box::new(move || core.tool.cancel(&handle))
+    }
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop").field("thread", &self.thread).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,282 @@
+//! What the library exports beside the table: loops, roots, synchronisation objects, errors.
+//! `include/asyncsteps.h` documents them.
+#![expect(unsafe_code, reason = "exported, and called with pointers")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use asyncsteps::Flow;
+use slab::Slab;
+
+use crate::abi::{FutoInAsyncSteps, FutoInSync, Scheduled};
+use crate::event_loop::EventLoop;
+use crate::guard::{self, Misuse, contained, report};
+use crate::handle::Handle;
+use crate::host::Host;
+use crate::own_sync::{self, Object, mutex_options, throttle_options};
+use crate::root;
+
+/// What a loop is known by outside: not a pointer, but a number that looks like one.
+#[repr(C)]
+#[derive(Debug)]
+pub struct AsyncStepsLoop {
+    opaque: [u8; 0],
+}
+
+struct Loops {
+    loops: Slab<Entry>,
+    count: u32,
+}
+
+struct Entry {
+    number: u32,
+    shared: Arc<EventLoop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+static LOOPS: Mutex<Loops> = Mutex::new(Loops { loops: Slab::new(), count: 0 });
+
+fn loops() -> MutexGuard<'static, Loops> {
+    LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name has two halves: which of all loops it is, and its place.
+const HALF: u32 = usize::BITS / 2;
+const LOW: usize = (1 << HALF) - 1;
+
+const NO_LOOP: Misuse = Misuse::Rule("there is no such loop");
+
+impl Loops {
+    fn add(
+        &mut self,
+        shared: Arc<EventLoop>,
+        thread: Option<JoinHandle<()>>,
+    ) -> *mut AsyncStepsLoop {
+        self.count = self.count.wrapping_add(1);
+        let number = self.count;
+        let at = self.loops.insert(Entry { number, shared, thread });
+        ptr::without_provenance_mut((number as usize) << HALF | (at + 1))
+    }
+
+    fn place(&self, name: *mut AsyncStepsLoop) -> Result<usize, Misuse> {
+        let (number, at) = (name.addr() >> HALF, (name.addr() & LOW).wrapping_sub(1));
+        let found = self.loops.get(at).filter(|entry| entry.number as usize & LOW == number);
+        found.map(|_| at).ok_or(NO_LOOP)
+    }
+}
+
+fn find(name: *mut AsyncStepsLoop) -> Result<Arc<EventLoop>, Misuse> {
+    let loops = loops();
+    let at = loops.place(name)?;
+    loops.loops.get(at).map(|entry| Arc::clone(&entry.shared)).ok_or(NO_LOOP)
+}
+
+/// The loop as a host for flows in Rust; `None` if there is no such loop.
+#[must_use]
+pub fn host(event_loop: *mut AsyncStepsLoop) -> Option<Arc<dyn Host>> {
+    find(event_loop).ok().map(|shared| -> Arc<dyn Host> { shared })
+}
+
+/// The result of a call, `None` if it was refused, which is reported.
+fn checked<R>(what: &str, call: impl FnOnce() -> Result<R, Misuse>) -> Option<R> {
+    contained(what, || call().map_err(|misuse| report(&format!("{what}: {misuse}"))).ok())
+}
+
+fn status(done: Option<()>) -> c_int {
+    if done.is_some() { 0 } else { -1 }
+}
+
+/// The version of the library, 0xMMmmpp.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_version() -> u32 {
+    let part = |text: &str| text.parse::<u32>().unwrap_or(0);
+    part(env!("CARGO_PKG_VERSION_MAJOR")) << 16
+        | part(env!("CARGO_PKG_VERSION_MINOR")) << 8
+        | part(env!("CARGO_PKG_VERSION_PATCH"))
+}
+
+/// What the last refused call on this thread did wrong; valid until the next one.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_last_error() -> *const c_char {
+    guard::with_last(CStr::as_ptr)
+}
+
+/// Forgets the last error of this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_clear_error() {
+    guard::clear_last();
+}
+
+/// Data that goes with a callback from outside.
+#[derive(Clone, Copy)]
+struct Data(*mut c_void);
+
+// SAFETY: the header says that the callbacks are called from any thread
+unsafe impl Send for Data {}
+// SAFETY: as above
+unsafe impl Sync for Data {}
+
+impl Data {
+    fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Has refused calls and unhandled errors reported to `log`.
+///
+/// # Safety
+/// `log` can be called with `data` on any thread, as long as it is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn asyncsteps_set_log(
+    log: Option<unsafe extern "C" fn(*mut c_void, *const c_char)>,
+    data: *mut c_void,
+) {
+    let data = Data(data);
+    contained("asyncsteps_set_log", || {
+        guard::set_log(log.map(|log| -> guard::Log {
+            // SAFETY: the caller's promise
+            Arc::new(move |line: &CStr| unsafe { log(data.get(), line.as_ptr()) })
+        }));
+    });
+}
+
+/// Makes a loop: 0 with a thread of its own, 1 driven, 2 driven in virtual time.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_loop_new(kind: c_int) -> *mut AsyncStepsLoop {
+    let new = || {
+        let (shared, thread) = match kind {
+            0 => {
+                let no_thread = |_| Misuse::Rule("no thread could be started");
+                let (shared, thread) = EventLoop::threaded().map_err(no_thread)?;
+                (shared, Some(thread))
+            }
+            1 => (EventLoop::driven(false), None),
+            2 => (EventLoop::driven(true), None),
+            _ => return Err(Misuse::Rule("there is no such kind of loop")),
+        };
+        Ok(loops().add(shared, thread))
+    };
+    let new = || new().map(Some);
+    checked("asyncsteps_loop_new", new).flatten().unwrap_or(ptr::null_mut())
+}
+
+/// Cancels what is left and frees the loop.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_loop_free(event_loop: *mut AsyncStepsLoop) -> c_int {
+    status(checked("asyncsteps_loop_free", || {
+        let shared = find(event_loop)?;
+        if shared.is_driven() {
+            shared.end_driven()?;
+        } else if shared.is_same_thread() {
+            return Err(Misuse::Rule("called by a callback of the same loop"));
+        }
+        let entry = {
+            let mut loops = loops();
+            let at = loops.place(event_loop)?;
+            loops.loops.remove(at)
+        };
+        if let Some(thread) = entry.thread {
+            entry.shared.stop();
+            thread.join().map_err(|_| Misuse::Rule("the thread of the loop panicked"))?;
+        }
+        Ok(())
+    }))
+}
+
+/// Runs a driven loop until nothing is left.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_loop_run(event_loop: *mut AsyncStepsLoop) -> c_int {
+    status(checked("asyncsteps_loop_run", || find(event_loop)?.run()))
+}
+
+/// One round of a driven loop; milliseconds until the next one, -1 until woken, -2 if refused.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_loop_iterate(event_loop: *mut AsyncStepsLoop) -> i64 {
+    match checked("asyncsteps_loop_iterate", || find(event_loop)?.iterate()) {
+        None => -2,
+        Some(None) => -1,
+        // rounded up, or it would be called for nothing
+        Some(Some(pause)) => {
+            let pause = pause.as_nanos().div_ceil(Duration::from_millis(1).as_nanos());
+            i64::try_from(pause).unwrap_or(i64::MAX)
+        }
+    }
+}
+
+/// Has `wake` called when a driven loop is to be iterated.
+///
+/// # Safety
+/// `wake` can be called with `data` on any thread, until the loop is freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn asyncsteps_loop_on_wake(
+    event_loop: *mut AsyncStepsLoop,
+    wake: Option<Scheduled>,
+    data: *mut c_void,
+) -> c_int {
+    let data = Data(data);
+    status(checked("asyncsteps_loop_on_wake", || {
+        let wake = wake.ok_or(Misuse::Null("wake"))?;
+        // SAFETY: the caller's promise
+        find(event_loop)?.on_wake(Arc::new(move || unsafe { wake(data.get()) }))
+    }))
+}
+
+/// A root without steps.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_root_new(event_loop: *mut AsyncStepsLoop) -> *mut FutoInAsyncSteps {
+    let root = checked("asyncsteps_root_new", || Ok(root::open(Flow::new(), find(event_loop)?)));
+    root.map_or(ptr::null_mut(), Handle::as_ptr)
+}
+
+/// A mutex for steps of any technology.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_mutex_new(max: u32, max_queue: u32) -> *mut FutoInSync {
+    opened("asyncsteps_mutex_new", || Ok(Object::mutex(mutex_options(max, max_queue))))
+}
+
+/// A throttle for steps of any technology, with the time of this loop.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_throttle_new(
+    event_loop: *mut AsyncStepsLoop,
+    max: u32,
+    period_ms: u32,
+    max_queue: u32,
+) -> *mut FutoInSync {
+    opened("asyncsteps_throttle_new", || {
+        Ok(Object::throttle(throttle_options(max, period_ms, max_queue), find(event_loop)?))
+    })
+}
+
+/// A limiter for steps of any technology, with the time of this loop.
+#[unsafe(no_mangle)]
+pub extern "C" fn asyncsteps_limiter_new(
+    event_loop: *mut AsyncStepsLoop,
+    concurrent: u32,
+    max_queue: u32,
+    rate: u32,
+    period_ms: u32,
+    burst: u32,
+) -> *mut FutoInSync {
+    opened("asyncsteps_limiter_new", || {
+        let outer = mutex_options(concurrent, max_queue);
+        let inner = throttle_options(rate, period_ms, burst);
+        Ok(Object::limiter(outer, inner, find(event_loop)?))
+    })
+}
+
+fn opened(what: &str, new: impl FnOnce() -> Result<Object, Misuse>) -> *mut FutoInSync {
+    checked(what, || Ok(Some(own_sync::open(new()?)))).flatten().unwrap_or(ptr::null_mut())
+}
+
+/// Frees a mutex, throttle or limiter.
+///
+/// # Safety
+/// `sync` is null or follows FTN12 §2.7.3.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn asyncsteps_sync_free(sync: *mut FutoInSync) -> c_int {
+    // SAFETY: the caller's promise
+    status(checked("asyncsteps_sync_free", || unsafe { own_sync::close(sync) }))
+}

@@ -1,0 +1,90 @@
+//! Synchronisation objects of any technology as ours (FTN12 §2.7.3).
+#![expect(unsafe_code, reason = "objects from outside are called here")]
+
+use std::rc::Rc;
+
+use asyncsteps::sync::{ISync, Section};
+use asyncsteps::{AsyncSteps, Foreign, StepResult};
+
+use crate::abi::{FutoInSync, FutoInSyncAPI};
+use crate::context::Context;
+use crate::handle::Handle;
+use crate::local::Local;
+use crate::steps::{self, Addition, Attached, Handler, Step};
+
+/// A synchronisation object of another technology, for [`AsyncSteps::sync`].
+#[derive(Clone, Copy, Debug)]
+pub struct BinarySync(*mut FutoInSync);
+
+impl BinarySync {
+    /// The object behind a pointer.
+    ///
+    /// # Safety
+    /// `sync` follows FTN12 §2.7.3 and outlives all flows that use it.
+    #[must_use]
+    pub const unsafe fn new(sync: *mut FutoInSync) -> Self {
+        Self(sync)
+    }
+
+    fn api(self) -> FutoInSyncAPI {
+        // SAFETY: the promise of `new`
+        let api = unsafe { (*self.0).api };
+        // SAFETY: the promise of `new`
+        unsafe { *api }
+    }
+}
+
+impl ISync for BinarySync {
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        let context = Context::of(asi);
+        let unlock = Unlock::new(*self, &context, asi);
+        asi.hold(unlock);
+        let (sync, lock) = (self.0, self.api().lock);
+        // SAFETY: FTN12 §2.7.3 wants it called in a step
+        asi.add(move |asi, ()| steps::call(&context, asi, |bsi| unsafe { lock(bsi, sync) }));
+        section.add(asi);
+        Ok(())
+    }
+}
+
+/// Unlocks when it is dropped: on every way out of the step that keeps it.
+struct Unlock {
+    sync: BinarySync,
+    attached: Attached,
+}
+
+impl Unlock {
+    fn new(sync: BinarySync, context: &Rc<Context>, asi: &mut AsyncSteps) -> Self {
+        let handle = Handle::open();
+        handle.set_id(steps::id(asi));
+        handle.set_local(Local {
+            context: Some(Rc::clone(context)),
+            attached: true,
+            ..Local::default()
+        });
+        Self { sync, attached: Attached(handle) }
+    }
+}
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        let unlock = self.sync.api().unlock;
+        // SAFETY: FTN12 §2.7.3 wants it called once for each lock
+        unsafe { unlock(self.attached.0.as_ptr(), self.sync.0) };
+    }
+}
+
+/// A step that is synchronised against an object.
+pub(crate) struct SyncStep {
+    pub(crate) sync: BinarySync,
+    pub(crate) step: Step,
+}
+
+impl Addition for SyncStep {
+    fn add_to(self, asi: &mut AsyncSteps) {
+        let Self { sync, step } = self;
+        let handler = step.handler();
+        let section = move |asi: &mut AsyncSteps, Foreign(values)| step.execute(asi, values);
+        Handler::set(handler, &mut asi.sync(&sync, section));
+    }
+}

@@ -1,0 +1,335 @@
+//! What a `FutoInAsyncSteps*` of ours points to, and how a stale one is found out.
+//!
+//! A pointer is all that a caller has, so a slot of memory is never given back: reading through an
+//! old pointer is always reading a slot. A slot has several faces, each of which is what the
+//! specification wants to find behind the pointer, and each use of the slot shows the next one; so
+//! the pointer itself tells the use. Free slots queue up, which makes it rare that an old pointer
+//! means a slot in use at all.
+#![expect(unsafe_code, reason = "pointers from outside are resolved here")]
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::mem;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use asyncsteps::AsyncSteps;
+
+use crate::abi::FutoInAsyncSteps;
+use crate::context::Context;
+use crate::guard::Misuse;
+use crate::local::Local;
+use crate::remote::Remote;
+use crate::table::API;
+
+const FACES: usize = 8;
+
+/// How many slots are made at a time.
+const CHUNK: usize = 16;
+
+/// Memory for one handle after the other.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    faces: [FutoInAsyncSteps; FACES],
+    /// Counts uses and ends of uses: odd while in use.
+    generation: AtomicU32,
+    /// The thread that may touch `local`, see [`thread_mark`]; [`NOBODY`] in between.
+    owner: AtomicUsize,
+    /// `rootId`, 0 while it is not known.
+    id: AtomicIsize,
+    callback: InCallback,
+    local: RefCell<Local>,
+    remote: Mutex<Remote>,
+}
+
+const _: () = assert!(size_of::<[FutoInAsyncSteps; FACES]>() <= align_of::<Slot>());
+
+/// What a handle has while a callback runs with it. Only the owning thread touches it.
+#[derive(Default)]
+struct InCallback {
+    /// The interface that the callback got; `None` between callbacks.
+    asi: Cell<Option<NonNull<AsyncSteps>>>,
+    /// The callback left something in `local`.
+    has_left: Cell<bool>,
+}
+
+// SAFETY: `faces` never change; `local` and `callback` are reached only after a check that this is
+// the one thread that may, or by whoever opened the handle; everything else is made for several
+// threads
+unsafe impl Sync for Slot {}
+
+/// No thread.
+const NOBODY: usize = 0;
+
+thread_local! {
+    /// The slot of the running callback. Its address names the thread.
+    static RUNNING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+    static FREE: Pool = const { Pool(RefCell::new(VecDeque::new())) };
+}
+
+/// Slots of threads that ended.
+static ORPHANS: Mutex<VecDeque<&'static Slot>> = Mutex::new(VecDeque::new());
+
+/// The free slots of a thread, the next one first.
+struct Pool(RefCell<VecDeque<&'static Slot>>);
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).append(self.0.get_mut());
+    }
+}
+
+/// A use of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handle {
+    slot: &'static Slot,
+    generation: u32,
+}
+
+impl PartialEq for Slot {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self, other)
+    }
+}
+
+impl Eq for Slot {}
+
+/// Names the current thread among those that live.
+fn thread_mark() -> usize {
+    RUNNING.with(|running| ptr::from_ref(running).addr())
+}
+
+impl Handle {
+    /// The same memory for another use in the same branch of the flow. The owning thread calls
+    /// this, when nothing is left in it.
+    pub(crate) fn renew(self) -> Self {
+        let generation = self.generation.wrapping_add(2);
+        self.slot.generation.store(generation, Ordering::Release);
+        Self { generation, ..self }
+    }
+
+    /// Takes a slot into use, owned by this thread.
+    pub(crate) fn open() -> Self {
+        let pooled = FREE.try_with(|pool| {
+            let pool = &mut *pool.0.borrow_mut();
+            pool.pop_front().or_else(|| refill(pool))
+        });
+        let slot = pooled.ok().flatten().unwrap_or_else(Slot::leak);
+        let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
+        slot.owner.store(thread_mark(), Ordering::Relaxed);
+        slot.callback.has_left.set(false);
+        slot.generation.store(generation, Ordering::Release);
+        Self { slot, generation }
+    }
+
+    /// The handle that a pointer from outside means.
+    ///
+    /// # Safety
+    /// `bsi` is null or follows FTN12 §2.7.2.
+    pub(crate) unsafe fn find(bsi: *mut FutoInAsyncSteps) -> Result<Self, Misuse> {
+        // SAFETY: the caller's promise
+        let Some(face) = (unsafe { bsi.as_ref() }) else { return Err(Misuse::Null("bsi")) };
+        if !ptr::eq(face.api, &raw const API) {
+            return Err(Misuse::Rule("the steps are of another library"));
+        }
+        let offset = bsi.addr() % align_of::<Slot>();
+        let slot: *const Slot = bsi.wrapping_byte_sub(offset).cast();
+        // SAFETY: pointers with this table point into the faces of a slot, which are at its
+        // beginning; slots are aligned to more than the size of the faces, and never freed
+        let slot: &'static Slot = unsafe { &*slot };
+        let generation = slot.generation.load(Ordering::Acquire);
+        let found = Self { slot, generation };
+        let is_valid = generation % 2 == 1 && offset == found.face() * size_of::<*const c_void>();
+        if is_valid { Ok(found) } else { Err(Misuse::Stale) }
+    }
+
+    fn face(self) -> usize {
+        (self.generation / 2) as usize % FACES
+    }
+
+    /// A pointer that was never valid, where callers do not expect null.
+    pub(crate) fn stale_ptr() -> *mut FutoInAsyncSteps {
+        static STALE: OnceLock<&'static Slot> = OnceLock::new();
+        ptr::from_ref(*STALE.get_or_init(Slot::leak)).cast::<FutoInAsyncSteps>().cast_mut()
+    }
+
+    /// What the outside knows the handle by.
+    pub(crate) fn as_ptr(self) -> *mut FutoInAsyncSteps {
+        let first = ptr::from_ref(self.slot).cast::<FutoInAsyncSteps>();
+        first.wrapping_add(self.face()).cast_mut()
+    }
+
+    /// Whether this use goes on.
+    pub(crate) fn is_open(self) -> bool {
+        self.slot.generation.load(Ordering::Acquire) == self.generation
+    }
+
+    pub(crate) fn is_same_thread(self) -> bool {
+        self.slot.owner.load(Ordering::Acquire) == thread_mark()
+    }
+
+    /// What only the owning thread may touch.
+    pub(crate) fn local(self) -> Result<RefMut<'static, Local>, Misuse> {
+        if !self.is_open() {
+            return Err(Misuse::Stale);
+        }
+        if !self.is_same_thread() {
+            return Err(Misuse::Thread);
+        }
+        let again = "called by a destructor in the middle of another call";
+        self.slot.local.try_borrow_mut().map_err(|_| Misuse::Rule(again))
+    }
+
+    /// Fills a handle that was just opened.
+    pub(crate) fn set_local(self, new: Local) {
+        if let Ok(mut local) = self.slot.local.try_borrow_mut() {
+            *local = new;
+        }
+    }
+
+    /// Sets what a handle that was just opened shares with others; the old one comes back.
+    pub(crate) fn set_context(self, context: Option<Rc<Context>>) -> Option<Rc<Context>> {
+        let mut local = self.slot.local.try_borrow_mut().ok()?;
+        mem::replace(&mut local.context, context)
+    }
+
+    /// The interface of the callback that runs with this handle.
+    pub(crate) fn asi(self) -> Option<&'static mut AsyncSteps> {
+        let mut asi = self.slot.callback.asi.get().filter(|_| self.is_same_thread())?;
+        // SAFETY: `call` made it from a unique reference that nobody uses before it takes it away
+        // again, and that is still to come; no function of the table keeps it while it calls out
+        Some(unsafe { asi.as_mut() })
+    }
+
+    /// The callback leaves something: the handle is not as it was before.
+    pub(crate) fn leave_something(self) {
+        self.slot.callback.has_left.set(true);
+    }
+
+    /// Calls `run` with the handle, which stands for `asi` meanwhile; says whether that left
+    /// something. Whoever opened the handle calls this, on the same thread.
+    pub(crate) fn call<R>(
+        self,
+        asi: &mut AsyncSteps,
+        run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
+    ) -> (R, bool) {
+        let callback = &self.slot.callback;
+        callback.asi.set(Some(NonNull::from(asi)));
+        let call = InCall { handle: self, outer: RUNNING.replace(self.slot) };
+        let result = run(self.as_ptr());
+        drop(call);
+        // a handle with something left is closed by its step or by the caller, and not used again
+        (result, callback.has_left.get())
+    }
+
+    /// What any thread may touch.
+    pub(crate) fn remote(self) -> Result<MutexGuard<'static, Remote>, Misuse> {
+        let remote = self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner);
+        // whoever ends the use clears this part afterwards, and needs the lock for it
+        if self.is_open() { Ok(remote) } else { Err(Misuse::Stale) }
+    }
+
+    /// The `rootId`, if it is known.
+    pub(crate) fn id(self) -> Option<isize> {
+        Some(self.slot.id.load(Ordering::Relaxed)).filter(|id| *id != 0)
+    }
+
+    pub(crate) fn set_id(self, id: isize) {
+        self.slot.id.store(id, Ordering::Relaxed);
+    }
+
+    /// Takes the handle away from its thread, for another one to [`adopt`](Self::adopt) it.
+    pub(crate) fn give_up(self) {
+        self.slot.owner.store(NOBODY, Ordering::Release);
+    }
+
+    /// Makes this thread the owner of a handle that has none.
+    pub(crate) fn adopt(self) {
+        let swap = (NOBODY, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
+        // it stays with an owner that it has
+        let _ = self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3);
+    }
+
+    /// Makes this thread the owner of a handle whose thread does not use it any more.
+    pub(crate) fn inherit(self) {
+        self.slot.owner.store(thread_mark(), Ordering::Release);
+    }
+
+    /// Ends the use: the handle is stale from now on. The owning thread calls this once.
+    pub(crate) fn close(self) {
+        if !self.is_open() {
+            return;
+        }
+        self.slot.generation.store(self.generation.wrapping_add(1), Ordering::Release);
+        self.slot.id.store(0, Ordering::Relaxed);
+        let mut local = self.slot.local.take();
+        if local.has_remote {
+            let mut remote = self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner);
+            let cleared = mem::take(&mut *remote);
+            drop(remote);
+            drop(cleared);
+        }
+        // destructors from outside may use the pool
+        local.release();
+        let kept = FREE.try_with(|pool| pool.0.borrow_mut().push_back(self.slot));
+        if kept.is_err() {
+            ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.slot);
+        }
+    }
+
+    /// The handle of the callback that runs on this thread.
+    pub(crate) fn running() -> Option<Self> {
+        let slot = RUNNING.get();
+        // SAFETY: only `call` sets it, and slots live forever
+        let slot: &'static Slot = unsafe { slot.as_ref() }?;
+        Some(Self { slot, generation: slot.generation.load(Ordering::Relaxed) })
+    }
+}
+
+/// A callback that runs with a handle; also one that panics comes to its end.
+struct InCall {
+    handle: Handle,
+    /// The callback that runs again afterwards.
+    outer: *const Slot,
+}
+
+impl Drop for InCall {
+    fn drop(&mut self) {
+        RUNNING.set(self.outer);
+        self.handle.slot.callback.asi.set(None);
+    }
+}
+
+impl Slot {
+    fn leak() -> &'static Self {
+        Box::leak(Box::new(Self::new()))
+    }
+
+    fn new() -> Self {
+        Self {
+            faces: std::array::from_fn(|_| FutoInAsyncSteps { api: &raw const API }),
+            generation: AtomicU32::new(0),
+            owner: AtomicUsize::new(NOBODY),
+            id: AtomicIsize::new(0),
+            callback: InCallback::default(),
+            local: RefCell::default(),
+            remote: Mutex::default(),
+        }
+    }
+}
+
+/// Makes free slots; gives one of them.
+#[cold]
+fn refill(pool: &mut VecDeque<&'static Slot>) -> Option<&'static Slot> {
+    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = orphans.len().min(CHUNK);
+    pool.extend(orphans.drain(..count));
+    if pool.is_empty() {
+        let chunk: Vec<Slot> = (0..CHUNK).map(|_| Slot::new()).collect();
+        pool.extend(chunk.leak().iter());
+    }
+    pool.pop_front()
+}

@@ -1,0 +1,32 @@
+//! What the binary interface asks of an event loop.
+
+use std::fmt;
+use std::time::Duration;
+
+use asyncsteps::{Flow, Outcome, Time};
+
+/// Takes back what it came with: a callback that is not due yet, a flow that is not over.
+pub type Stop = Box<dyn FnOnce()>;
+
+/// An event loop whose flows give out binary interfaces.
+///
+/// Those of this library implement it ([`exports::host`](crate::exports::host)).
+/// A host of one's own hangs itself on its flows, as `Arc<dyn Host>` with
+/// [`Flow::extend`]: without one `sched_immediate`, `sched_deferred` and `newInstance` are refused.
+pub trait Host: Send + Sync + fmt::Debug {
+    /// Whether this is the thread of the loop.
+    fn is_same_thread(&self) -> bool;
+
+    /// The current time of the loop, from any thread.
+    fn now(&self) -> Time;
+
+    /// Has the loop call `task` soon, from any thread. If the loop is gone, `task` is dropped.
+    fn post(&self, task: Box<dyn FnOnce() + Send>);
+
+    /// Has the loop call `task` after `delay`. On the thread of the loop only.
+    fn defer(&self, delay: Duration, task: Box<dyn FnOnce()>) -> Stop;
+
+    /// Drives a flow to its end, and calls `over` with it, unless the flow is stopped before. On
+    /// the thread of the loop only.
+    fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop;
+}

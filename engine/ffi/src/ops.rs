@@ -1,0 +1,236 @@
+//! What the functions of the table do inside of a flow (FTN12 §2.7.2, 0 to 12 and 15 to 17).
+
+use std::ffi::{CStr, c_void};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::{AsyncSteps, Completion, Foreign, codes};
+
+use crate::abi::{Allocate, Cancel, CleanupMemory, CleanupVariable, HandleError};
+use crate::context::Context;
+use crate::guard::Misuse;
+use crate::handle::Handle;
+use crate::host::Host;
+use crate::local::{Local, Target};
+use crate::remote::Phase;
+use crate::steps::{self, Addition, Attached, Handler, ParallelStep};
+use crate::value::{UnknownFlags, Values};
+
+type Done = Result<(), Misuse>;
+
+impl Handle {
+    /// Adds what `make` makes for the flow.
+    pub(crate) fn add<A: Addition>(self, make: impl FnOnce(&Rc<Context>) -> A) -> Done {
+        let mut local = self.local()?;
+        let addition = make(local.context()?);
+        self.add_made(&mut local, addition)
+    }
+
+    fn add_made(self, local: &mut Local, addition: impl Addition) -> Done {
+        if let Some(asi) = self.asi() {
+            self.attach(local, asi);
+            addition.add_to(asi);
+            return Ok(());
+        }
+        match &mut local.target {
+            Target::None => return Err(Misuse::NotRunning),
+            Target::Root(flow) => addition.add_to(flow.steps()),
+            Target::Branches(branches) => match &mut *branches.borrow_mut() {
+                Some(branches) => branches.push(Box::new(|to| addition.branch_of(to))),
+                None => {
+                    return Err(Misuse::Rule("a parallel step takes no branches after its start"));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// The interface that is used here: of the running callback, or of a root that was not
+    /// executed yet.
+    fn steps(self, local: &mut Local) -> Option<&mut AsyncSteps> {
+        match &mut local.target {
+            Target::Root(flow) => Some(flow.steps()),
+            Target::None | Target::Branches(_) => self.asi().map(|asi| asi as &mut AsyncSteps),
+        }
+    }
+
+    /// Has the handle live as long as the running step.
+    fn attach(self, local: &mut Local, asi: &mut AsyncSteps) {
+        // a flow that is being configured has no running step
+        if asi.is_valid() && !std::mem::replace(&mut local.attached, true) {
+            self.leave_something();
+            self.set_id(steps::id(asi));
+            asi.hold(Attached(self));
+        }
+    }
+
+    pub(crate) fn parallel(
+        self,
+        data: *mut c_void,
+        handler: Option<HandleError>,
+    ) -> Result<Self, Misuse> {
+        let mut local = self.local()?;
+        let context = local.context()?;
+        let handler =
+            handler.map(|handle_error| Handler { context: Rc::clone(context), data, handle_error });
+        let parallel = ParallelStep::new(context, handler);
+        let handle = parallel.handle();
+        self.add_made(&mut local, parallel)?;
+        Ok(handle)
+    }
+
+    pub(crate) fn variable(
+        self,
+        name: &CStr,
+        data: *mut c_void,
+        make: (Option<Allocate>, Option<CleanupVariable>),
+    ) -> Result<*mut c_void, Misuse> {
+        let context = Rc::clone(self.local()?.context()?);
+        let special = context.special(self.asi().as_deref(), name);
+        // `allocate` may use the handle
+        Ok(special.unwrap_or_else(|| context.variable(name, data, make)))
+    }
+
+    pub(crate) fn stack(
+        self,
+        size: usize,
+        cleanup: Option<CleanupMemory>,
+    ) -> Result<*mut c_void, Misuse> {
+        let mut local = self.local()?;
+        if let Some(asi) = self.asi() {
+            self.attach(&mut local, asi);
+        }
+        let block = if local.is_root || !local.attached {
+            local.context()?.memory.borrow_mut().add(size, cleanup)
+        } else {
+            local.memory.add(size, cleanup)
+        };
+        if block.is_null() { Err(Misuse::Rule("no memory of that size")) } else { Ok(block) }
+    }
+
+    pub(crate) fn success(self, values: Result<Values, UnknownFlags>) -> Done {
+        let unknown = |UnknownFlags(flags)| format!("a value with the unknown flags {flags:#04x}");
+        if self.is_same_thread() {
+            let mut local = self.local()?;
+            if let Some(asi) = self.steps(&mut local) {
+                // what is wrong with it is recorded in the flow
+                let _ = match values {
+                    Ok(values) => asi.success(Foreign(values)),
+                    Err(flags) => asi.error(codes::INTERNAL_ERROR, unknown(flags)),
+                };
+                return Ok(());
+            }
+        }
+        let completion = self.completion()?;
+        let sent = match values {
+            Ok(values) => completion.success(Foreign(values)),
+            Err(flags) => completion.error(codes::INTERNAL_ERROR, unknown(flags)),
+        };
+        sent.map_err(|_| Misuse::Stale)
+    }
+
+    pub(crate) fn handle_error(self, code: String, info: Option<String>) -> Done {
+        if self.is_same_thread() {
+            let mut local = self.local()?;
+            if self.asi().is_some() {
+                self.leave_something();
+                local.error = Some((code, info));
+                return Ok(());
+            }
+            if let Some(asi) = self.steps(&mut local) {
+                // recorded in the flow
+                let _ = asi.error(code, info);
+                return Ok(());
+            }
+        }
+        self.completion()?.error(code, info).map_err(|_| Misuse::Stale)
+    }
+
+    /// What completes the step from outside.
+    fn completion(self) -> Result<Arc<Completion>, Misuse> {
+        let remote = self.remote()?;
+        remote.completion.as_ref().map(Arc::clone).ok_or(Misuse::Rule("the step does not wait"))
+    }
+
+    pub(crate) fn set_timeout(self, limit: Duration) -> Done {
+        self.wait(|_, asi| {
+            asi.set_timeout(limit);
+            None
+        })
+    }
+
+    pub(crate) fn set_cancel(self, data: *mut c_void, handler: Option<Cancel>) -> Done {
+        self.wait(|context, asi| {
+            steps::set_cancel(context, asi, data, handler);
+            None
+        })
+    }
+
+    pub(crate) fn wait_external(self) -> Done {
+        self.wait(|_, asi| Some(asi.wait_external()))
+    }
+
+    /// Makes the running step wait, which any thread may end.
+    fn wait(self, arm: impl FnOnce(&Rc<Context>, &mut AsyncSteps) -> Option<Completion>) -> Done {
+        let mut local = self.local()?;
+        let context = Rc::clone(local.context()?);
+        let asi = self.steps(&mut local).ok_or(Misuse::NotRunning)?;
+        let completion = arm(&context, asi);
+        if asi.check().is_err() {
+            // the callback has failed, or may not wait
+            return Ok(());
+        }
+        let Some(asi) = self.asi() else { return Ok(()) };
+        self.attach(&mut local, asi);
+        if !local.has_remote {
+            let completion = completion.unwrap_or_else(|| asi.completion());
+            let mut remote = self.remote()?;
+            remote.completion = Some(Arc::new(completion));
+            remote.host.clone_from(&context.host);
+            local.has_remote = true;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end_iteration(self, again: bool, label: Option<&str>) -> Done {
+        let mut local = self.local()?;
+        let asi = self.steps(&mut local).ok_or(Misuse::NotRunning)?;
+        // recorded in the flow
+        let _ = if again { asi.continue_loop(label) } else { asi.break_loop(label) };
+        Ok(())
+    }
+
+    pub(crate) fn root_id(self) -> Result<isize, Misuse> {
+        if let Some(id) = self.id() {
+            return Ok(id);
+        }
+        let id = steps::id(self.steps(&mut *self.local()?).ok_or(Misuse::NotRunning)?);
+        self.set_id(id);
+        Ok(id)
+    }
+
+    pub(crate) fn is_valid(self) -> Result<bool, Misuse> {
+        let remote = self.remote()?;
+        Ok(remote.root.as_ref().is_none_or(|root| root.phase != Phase::Over))
+    }
+
+    /// The event loop of the flow.
+    pub(crate) fn host(self) -> Result<Arc<dyn Host>, Misuse> {
+        if self.is_same_thread() {
+            return self.local()?.context()?.host().cloned();
+        }
+        let host = self.remote()?.host.clone();
+        host.ok_or(Misuse::Rule("from another thread only through a root or a step that waits"))
+    }
+
+    /// Has the running callback fail: a rule was broken in it.
+    pub(crate) fn raise(self, rule: &str) {
+        if let Ok(mut local) = self.local()
+            && let Some(asi) = self.steps(&mut local)
+        {
+            // recorded in the flow
+            let _ = asi.error(codes::INTERNAL_ERROR, rule.to_owned());
+        }
+    }
+}

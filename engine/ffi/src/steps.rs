@@ -1,0 +1,249 @@
+//! Callbacks of other technologies as steps of ours.
+#![expect(unsafe_code, reason = "callbacks from outside are called here")]
+
+use std::ffi::{CString, c_void};
+use std::rc::Rc;
+
+use asyncsteps::{Added, AsyncSteps, Error, Foreign, Parallel, StepResult};
+
+use crate::abi::{Cancel, Execute, FutoInAsyncSteps, HandleError};
+use crate::context::Context;
+use crate::guard::c_text;
+use crate::handle::Handle;
+use crate::local::{Branches, Local, Target};
+use crate::value::Values;
+
+/// Calls something with a handle for the running callback `asi`.
+pub(crate) fn call(
+    context: &Rc<Context>,
+    asi: &mut AsyncSteps,
+    run: impl FnOnce(*mut FutoInAsyncSteps),
+) -> StepResult {
+    // what it raised is recorded in the flow
+    lend(context, asi, run);
+    Ok(())
+}
+
+/// Calls something with a handle for `asi`: of the running callback, or of a flow that is being
+/// configured.
+pub(crate) fn lend<R>(
+    context: &Rc<Context>,
+    asi: &mut AsyncSteps,
+    run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
+) -> R {
+    let spare = context.spare.take();
+    let handle = spare.map_or_else(Handle::open, |spare| spare.forget().renew());
+    handle.set_id(0);
+    handle.set_context(Some(Rc::clone(context)));
+    let attached = Attached(handle);
+    let (result, has_left) = handle.call(asi, run);
+    if !has_left {
+        // a handle that is not in use must not keep its context, which keeps the handle
+        handle.set_context(None);
+        context.spare.set(Some(attached));
+    } else if take_left(handle, asi) {
+        attached.forget();
+    }
+    result
+}
+
+/// Takes up what a callback left; says whether its step keeps the handle.
+#[cold]
+fn take_left(handle: Handle, asi: &mut AsyncSteps) -> bool {
+    let Ok(mut local) = handle.local() else { return false };
+    let (error, attached) = (local.error.take(), local.attached);
+    drop(local);
+    if let Some((code, info)) = error {
+        // recorded in the flow
+        let _ = asi.error(code, info);
+    }
+    attached
+}
+
+/// Something that can be added to steps, or to a parallel step as a branch.
+pub(crate) trait Addition: Sized + 'static {
+    fn add_to(self, asi: &mut AsyncSteps);
+
+    fn branch_of(self, parallel: &mut Parallel) {
+        parallel.add(move |asi, ()| self.add_to(asi));
+    }
+}
+
+/// A step: two callbacks and their data.
+#[derive(Clone)]
+pub(crate) struct Step {
+    pub(crate) context: Rc<Context>,
+    pub(crate) data: *mut c_void,
+    pub(crate) execute: Execute,
+    pub(crate) handle_error: Option<HandleError>,
+}
+
+impl Addition for Step {
+    fn add_to(self, asi: &mut AsyncSteps) {
+        let handler = self.handler();
+        Handler::set(handler, &mut asi.add(move |asi, Foreign(values)| self.execute(asi, values)));
+    }
+
+    fn branch_of(self, parallel: &mut Parallel) {
+        let handler = self.handler();
+        let added = &mut parallel.add(move |asi, ()| self.execute(asi, Values::NONE));
+        Handler::set(handler, added);
+    }
+}
+
+impl Step {
+    pub(crate) fn execute(&self, asi: &mut AsyncSteps, mut values: Values) -> StepResult {
+        let (execute, data) = (self.execute, self.data);
+        // SAFETY: FTN12 §2.1 wants the callback called with its data; what it leaves of the
+        // values is released with `values`
+        call(&self.context, asi, |bsi| unsafe { execute(bsi, data, values.as_args()) })
+    }
+
+    pub(crate) fn handler(&self) -> Option<Handler> {
+        let handle_error = self.handle_error?;
+        Some(Handler { context: Rc::clone(&self.context), data: self.data, handle_error })
+    }
+}
+
+/// An error handler and its data.
+pub(crate) struct Handler {
+    pub(crate) context: Rc<Context>,
+    pub(crate) data: *mut c_void,
+    pub(crate) handle_error: HandleError,
+}
+
+impl Handler {
+    pub(crate) fn set(handler: Option<Self>, added: &mut Added<'_>) {
+        if let Some(handler) = handler {
+            added.on_error(move |asi, error| handler.call(asi, error));
+        }
+    }
+
+    pub(crate) fn call(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {
+        let code: CString = c_text(error.code());
+        let (handler, data) = (self.handle_error, self.data);
+        // SAFETY: FTN12 §2.1 wants the handler called with its data and the code
+        call(&self.context, asi, |bsi| unsafe { handler(bsi, data, code.as_ptr()) })
+    }
+}
+
+/// A parallel step, whose branches are added to its handle before it starts.
+pub(crate) struct ParallelStep {
+    attached: Attached,
+    branches: Branches,
+    handler: Option<Handler>,
+}
+
+impl ParallelStep {
+    pub(crate) fn new(context: &Rc<Context>, handler: Option<Handler>) -> Self {
+        let (handle, branches) = (Handle::open(), Branches::default());
+        branches.replace(Some(Vec::new()));
+        handle.set_local(Local {
+            target: Target::Branches(Rc::clone(&branches)),
+            context: Some(Rc::clone(context)),
+            attached: true,
+            ..Local::default()
+        });
+        Self { attached: Attached(handle), branches, handler }
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.attached.0
+    }
+}
+
+impl Addition for ParallelStep {
+    fn add_to(self, asi: &mut AsyncSteps) {
+        let Self { attached, branches, handler } = self;
+        let added = &mut asi.add(move |asi, ()| {
+            attached.0.set_id(id(asi));
+            asi.hold(attached);
+            let branches = branches.take().unwrap_or_default();
+            asi.parallel(|parallel| branches.into_iter().for_each(|add| add(parallel)));
+        });
+        Handler::set(handler, added);
+    }
+}
+
+/// Closes its handle when it is dropped: with the step that keeps it.
+pub(crate) struct Attached(pub(crate) Handle);
+
+impl Attached {
+    /// The handle, which somebody else closes.
+    pub(crate) fn forget(self) -> Handle {
+        let handle = self.0;
+        std::mem::forget(self);
+        handle
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A loop: its body, how often it runs if that is known, and its label.
+///
+/// It uses one handle as long as no iteration needs it for itself.
+pub(crate) struct LoopStep<F> {
+    pub(crate) context: Rc<Context>,
+    pub(crate) run: F,
+    pub(crate) count: Option<usize>,
+    pub(crate) label: Option<String>,
+}
+
+impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> {
+    fn add_to(self, asi: &mut AsyncSteps) {
+        let Self { context, mut run, count, label } = self;
+        let mut handle = None;
+        let mut iterate = move |asi: &mut AsyncSteps, i| {
+            let own = handle.get_or_insert_with(|| {
+                let handle = Handle::open();
+                handle.set_context(Some(Rc::clone(&context)));
+                Attached(handle)
+            });
+            let ((), has_left) = own.0.call(asi, |bsi| run(bsi, i));
+            if !has_left {
+                own.0 = own.0.renew();
+            } else if let Some(left) = handle.take()
+                && take_left(left.0, asi)
+            {
+                // the iteration closes it
+                left.forget();
+            }
+        };
+        let mut added = match count {
+            Some(count) => asi.repeat(count, iterate),
+            None => asi.make_loop(move |asi| iterate(asi, 0)),
+        };
+        if let Some(label) = label {
+            added.label(label);
+        }
+    }
+}
+
+pub(crate) fn set_cancel(
+    context: &Rc<Context>,
+    asi: &mut AsyncSteps,
+    data: *mut c_void,
+    handler: Option<Cancel>,
+) {
+    let context = Rc::clone(context);
+    asi.set_cancel(move |asi| match handler {
+        // SAFETY: FTN12 §2.1 wants the handler called with its data
+        Some(handler) => call(&context, asi, |bsi| unsafe { handler(bsi, data) }),
+        None => Ok(()),
+    });
+}
+
+/// `rootId` of the running branch: flows and branches are counted from 0 in the process.
+pub(crate) fn id(asi: &mut AsyncSteps) -> isize {
+    let identity = asi.identity();
+    let number = identity.flow.number() << BRANCH_BITS | u64::from(identity.branch) & BRANCH_MASK;
+    usize::try_from(number & usize::MAX as u64).unwrap_or(usize::MAX).cast_signed()
+}
+
+/// Sixteen million branches of one flow, a trillion flows.
+const BRANCH_BITS: u32 = 24;
+const BRANCH_MASK: u64 = (1 << BRANCH_BITS) - 1;

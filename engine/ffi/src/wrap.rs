@@ -1,0 +1,387 @@
+//! Steps in Rust on an engine of another technology (FTN12 §2.2.1 `wrap`).
+//!
+//! Code in Rust needs an `AsyncSteps` of ours, and an engine of another technology cannot make one.
+//! So a foreign step hosts a flow: the flow runs the code, and the foreign engine, its time, its
+//! event loop, its errors and its cancelling are the flow's. Nothing of it is shared with other
+//! threads but the wish to go on.
+#![expect(unsafe_code, reason = "a foreign engine is called through its table")]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use asyncsteps::{
+    Arguments, AsyncSteps, Execution, Flow, Foreign, Outcome, Progress, StepReturn, Time, codes,
+};
+
+use crate::abi::{FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInHandle};
+use crate::guard::{Misuse, c_text, contained, report};
+use crate::handle::Handle;
+use crate::steps::Addition;
+use crate::table::API;
+use crate::value::Values;
+
+/// The steps could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused(Misuse);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Adds a step to the steps of any implementation (FTN12 §2.2.1 `wrap`).
+///
+/// `body` gets an interface of ours, to be used as in any step: a library written against this
+/// crate runs in it unchanged. On steps of ours it is an ordinary step. On those of another
+/// implementation the whole of what it adds runs inside of one foreign step, on the thread of its
+/// event loop: arguments, results, errors, time limits and cancelling pass in both directions. What
+/// does not pass are state variables, and flows that it launches are refused.
+///
+/// ```
+/// use asyncsteps::{AsyncSteps, Flow, run_to_end};
+/// use asyncsteps_ffi::{Binary, wrap};
+///
+/// fn library(asi: &mut AsyncSteps, number: i32) {
+///     asi.add(move |asi, ()| asi.success(number + 1));
+/// }
+///
+/// let mut flow = Flow::new();
+/// flow.success_step(41);
+/// // SAFETY: the pointer is valid while `binary` calls
+/// flow.binary(|bsi| unsafe { wrap(bsi, library) }).unwrap();
+/// assert_eq!(run_to_end::<i32>(flow).unwrap(), 42);
+/// ```
+///
+/// # Errors
+/// [`Refused`] if `bsi` is null, or of ours and not to be added to here and now.
+///
+/// # Safety
+/// `bsi` is null or follows FTN12 §2.7.2, and steps can be added to it on this thread.
+pub unsafe fn wrap<A, R, F>(bsi: *mut FutoInAsyncSteps, body: F) -> Result<(), Refused>
+where
+    A: Arguments,
+    R: StepReturn,
+    F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
+{
+    // SAFETY: the caller's promise
+    let Some(steps) = (unsafe { bsi.as_ref() }) else { return Err(Refused(Misuse::Null("bsi"))) };
+    if ptr::eq(steps.api, &raw const API) {
+        // SAFETY: the caller's promise
+        let handle = unsafe { Handle::find(bsi) }.map_err(Refused)?;
+        let add = move |asi: &mut AsyncSteps| {
+            asi.add(body);
+        };
+        return handle.add(|_| Own(Box::new(add))).map_err(Refused);
+    }
+    let start = Box::new(move |values| {
+        let mut flow = Flow::new();
+        flow.success_step(Foreign(values));
+        flow.add(body);
+        flow
+    });
+    let name = TABLE.with(|table| table.add(Hosted::New(start)));
+    let foreign = Steps(bsi);
+    // if the step never starts, the end of the steps around it forgets it
+    foreign.name_memory(name);
+    let add = foreign.api().add;
+    // SAFETY: FTN12 §2.7.2
+    unsafe { add(bsi, pointer(name), Some(start_hosted), None) };
+    Ok(())
+}
+
+struct Own(Box<dyn FnOnce(&mut AsyncSteps)>);
+
+impl Addition for Own {
+    fn add_to(self, asi: &mut AsyncSteps) {
+        (self.0)(asi);
+    }
+}
+
+/// Foreign steps, on the thread of their event loop.
+#[derive(Clone, Copy)]
+struct Steps(*mut FutoInAsyncSteps);
+
+impl Steps {
+    fn api(self) -> FutoInAsyncStepsAPI {
+        // SAFETY: the promise of `wrap`; later a handle of a step in progress
+        let api = unsafe { (*self.0).api };
+        // SAFETY: as above
+        unsafe { *api }
+    }
+
+    /// Has `forget` called for this name when the step is over.
+    fn name_memory(self, name: u64) {
+        let stack = self.api().stack;
+        // SAFETY: FTN12 §2.7.2
+        let memory = unsafe { stack(self.0, size_of::<u64>(), Some(forget)) }.cast::<u64>();
+        if !memory.is_null() {
+            // SAFETY: it has room for a name and is aligned for one
+            unsafe { memory.write(name) };
+        }
+    }
+
+    fn end(self, outcome: Outcome) {
+        let (code, info) = match outcome {
+            Outcome::Success(args) => {
+                let Ok(Foreign(values)) = args.into_typed::<Foreign<Values>>() else { return };
+                let mut args = values.into_raw();
+                let success = self.api().success;
+                // SAFETY: FTN12 §2.7.2
+                return unsafe { success(self.0, &raw mut args) };
+            }
+            Outcome::Error(error) => (c_text(error.code()), error.info().map(c_text)),
+            Outcome::Cancelled => (c_text(codes::INTERNAL_ERROR), Some(c_text("cancelled"))),
+        };
+        let (fail, info) = (self.api().handle_error, info.as_ref());
+        // SAFETY: FTN12 §2.7.2
+        unsafe { fail(self.0, code.as_ptr(), info.map_or(ptr::null(), |info| info.as_ptr())) };
+    }
+}
+
+thread_local! {
+    static TABLE: Table = Table::default();
+}
+
+/// The flows that foreign steps host on this thread, by names that are never used twice: a name is
+/// all that foreign engines keep.
+#[derive(Default)]
+struct Table {
+    hosted: RefCell<BTreeMap<u64, Hosted>>,
+    names: Cell<u64>,
+}
+
+enum Hosted {
+    New(Box<dyn FnOnce(Values) -> Flow>),
+    Running(Rc<Driver>),
+}
+
+impl Table {
+    fn add(&self, hosted: Hosted) -> u64 {
+        let name = self.names.get() + 1;
+        self.names.set(name);
+        self.hosted.borrow_mut().insert(name, hosted);
+        name
+    }
+}
+
+fn take(name: u64) -> Option<Hosted> {
+    TABLE.try_with(|table| table.hosted.borrow_mut().remove(&name)).ok().flatten()
+}
+
+fn running(name: u64) -> Option<Rc<Driver>> {
+    TABLE.with(|table| match table.hosted.borrow().get(&name)? {
+        Hosted::Running(driver) => Some(Rc::clone(driver)),
+        Hosted::New(_) => None,
+    })
+}
+
+fn pointer(name: u64) -> *mut c_void {
+    ptr::without_provenance_mut(usize::try_from(name).unwrap_or_default())
+}
+
+fn name_of(pointer: *mut c_void) -> u64 {
+    pointer.addr() as u64
+}
+
+/// A flow and the foreign step that hosts it.
+struct Driver {
+    name: u64,
+    step: Steps,
+    /// `None` while it runs.
+    execution: RefCell<Option<Execution>>,
+    wake: Arc<Wish>,
+    started: Instant,
+    /// The time is at least that of the last timer: a foreign engine may have a time of its own.
+    reached: Cell<Time>,
+    timer: Cell<Option<(Time, FutoInHandle)>>,
+}
+
+impl Driver {
+    /// One turn; `true` if the flow is not over. The step is still in progress.
+    fn turn(&self) -> bool {
+        let Some(mut execution) = self.execution.take() else { return true };
+        let now = Time::from_epoch(self.started.elapsed()).max(self.reached.get());
+        let progress = execution.run(now, &Waker::from(Arc::clone(&self.wake)));
+        if !execution.take_launched().is_empty() {
+            report("wrap: a foreign engine does not execute launched flows");
+        }
+        match progress {
+            Progress::Done(outcome) => {
+                self.disarm();
+                self.wake.grant(None);
+                self.step.end(outcome);
+                return false;
+            }
+            Progress::Ready => self.wake.wake_by_ref(),
+            Progress::Waiting => self.arm(execution.deadline(), now),
+        }
+        self.execution.replace(Some(execution));
+        true
+    }
+
+    fn arm(&self, at: Option<Time>, now: Time) {
+        if self.timer.get().map(|(armed, _)| armed) == at {
+            return;
+        }
+        self.disarm();
+        let Some(at) = at else { return };
+        let pause = at.saturating_since(now).as_nanos().div_ceil(MILLISECOND.as_nanos());
+        let (schedule, pause) =
+            (self.step.api().sched_deferred, u32::try_from(pause).unwrap_or(u32::MAX));
+        // SAFETY: FTN12 §2.7.2
+        let handle = unsafe { schedule(self.step.0, pause, pointer(self.name), Some(expire)) };
+        self.timer.set(Some((at, handle)));
+    }
+
+    fn disarm(&self) {
+        if let Some((_, mut handle)) = self.timer.take() {
+            let cancel = self.step.api().sched_cancel;
+            // SAFETY: FTN12 §2.7.2
+            unsafe { cancel(self.step.0, &raw mut handle) };
+        }
+    }
+
+    /// The foreign step is over, or about to be: its handle must not be used any more.
+    fn cancel(&self) {
+        self.wake.grant(None);
+        let execution = self.execution.take();
+        drop(execution);
+    }
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// What wakes the flow from any thread: it has the foreign engine call, at most once per turn.
+struct Wish {
+    name: u64,
+    /// The step, as long as it is in progress and nobody has asked for a turn.
+    step: Mutex<Option<Asked>>,
+}
+
+#[derive(Clone, Copy)]
+struct Asked {
+    step: *mut FutoInAsyncSteps,
+    is_asked: bool,
+}
+
+// SAFETY: from other threads it is only used for `sched_immediate`, which FTN12 allows there
+unsafe impl Send for Asked {}
+
+impl Wish {
+    /// Has wishes come true through this step; `None` ends them.
+    fn grant(&self, step: Option<Steps>) {
+        let step = step.map(|step| Asked { step: step.0, is_asked: false });
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+    }
+}
+
+impl Wake for Wish {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // held while calling, so that the step cannot end in between
+        let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asked) = step.as_mut().filter(|asked| !asked.is_asked) {
+            asked.is_asked = true;
+            let schedule = Steps(asked.step).api().sched_immediate;
+            // SAFETY: FTN12 §2.7.2: the step is in progress
+            unsafe { schedule(asked.step, pointer(self.name), Some(go_on)) };
+        }
+    }
+}
+
+unsafe extern "C" fn start_hosted(
+    bsi: *mut FutoInAsyncSteps,
+    data: *mut c_void,
+    args: *const FutoInArgs,
+) {
+    contained("wrap", || {
+        let name = name_of(data);
+        let Some(Hosted::New(start)) = take(name) else { return };
+        // SAFETY: a callback may take its arguments
+        let values = unsafe { Values::take(args.cast_mut()) }.unwrap_or(Values::NONE);
+        start_driver(Steps(bsi), name, start(values));
+    });
+}
+
+#[expect(clippy::disallowed_methods, reason = "foreign engines tell no time")]
+fn start_driver(step: Steps, name: u64, flow: Flow) {
+    let wake = Arc::new(Wish { name, step: Mutex::new(None) });
+    let driver = Rc::new(Driver {
+        name,
+        step,
+        execution: RefCell::new(Some(flow.execute())),
+        wake,
+        started: Instant::now(),
+        reached: Cell::new(Time::ZERO),
+        timer: Cell::new(None),
+    });
+    // the step waits before anything can wake it
+    driver.wake.grant(Some(step));
+    step.name_memory(name);
+    let (wait, set_cancel) = (step.api().wait_external, step.api().set_cancel);
+    // SAFETY: FTN12 §2.7.2
+    unsafe { wait(step.0) };
+    // SAFETY: FTN12 §2.7.2
+    unsafe { set_cancel(step.0, pointer(name), Some(cancel_hosted)) };
+    TABLE.with(|table| {
+        table.hosted.borrow_mut().insert(name, Hosted::Running(Rc::clone(&driver)));
+    });
+    turn(&driver);
+}
+
+fn turn(driver: &Rc<Driver>) {
+    if !driver.turn() {
+        take(driver.name);
+    }
+}
+
+unsafe extern "C" fn go_on(data: *mut c_void) {
+    contained("wrap", || {
+        let Some(driver) = running(name_of(data)) else { return };
+        driver.wake.grant(Some(driver.step));
+        turn(&driver);
+    });
+}
+
+unsafe extern "C" fn expire(data: *mut c_void) {
+    contained("wrap", || {
+        let Some(driver) = running(name_of(data)) else { return };
+        if let Some((at, _)) = driver.timer.take() {
+            driver.reached.set(at);
+        }
+        turn(&driver);
+    });
+}
+
+unsafe extern "C" fn cancel_hosted(_: *mut FutoInAsyncSteps, data: *mut c_void) {
+    contained("wrap", || {
+        if let Some(Hosted::Running(driver)) = take(name_of(data)) {
+            driver.disarm();
+            driver.cancel();
+        }
+    });
+}
+
+/// The steps that knew the name are over.
+unsafe extern "C" fn forget(memory: *mut c_void) {
+    // SAFETY: `name_memory` wrote it there
+    let name = unsafe { memory.cast::<u64>().read() };
+    contained("wrap", || {
+        if let Some(Hosted::Running(driver)) = take(name) {
+            driver.cancel();
+        }
+    });
+}

@@ -1,0 +1,454 @@
+// The rules of the binary interface beyond what the tours show: threads, stale handles, ownership,
+// and misuse, which is refused or fails the step.
+#include "../../examples/cpp/asyncsteps.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+using asyncsteps::Loop;
+using asyncsteps::Mutex;
+using asyncsteps::Root;
+using asyncsteps::Steps;
+
+namespace {
+
+int failures = 0;
+
+void is(const char *what, const std::string &is, const std::string &should)
+{
+    if (is != should) {
+        std::cerr << what << ":\n  is        " << is << "\n  should be " << should << '\n';
+        ++failures;
+    }
+}
+
+void is(const char *what, long is, long should)
+{
+    ::is(what, std::to_string(is), std::to_string(should));
+}
+
+const FutoInAsyncStepsAPI *api(Steps steps)
+{
+    return steps.binary()->api;
+}
+
+// The error that ends a flow with one step, and what it is about.
+template<typename F>
+std::string error_of(F step)
+{
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    Root root(loop);
+    std::string error = "none";
+    root.add(step, [&](Steps steps, const char *code) {
+        std::string info = steps.error_info();
+        error = std::string(code) + ": " + info.substr(0, info.find(", in the step"));
+    });
+    root.execute([](Steps, const char *) {});
+    loop.run();
+    return error;
+}
+
+void violations()
+{
+    is("success twice",
+       error_of([](Steps steps) {
+           steps.success();
+           steps.success();
+       }),
+       "InternalError: success was called twice");
+    is("success after add",
+       error_of([](Steps steps) {
+           steps.add([](Steps) {});
+           steps.success();
+       }),
+       "InternalError: success after adding sub-steps");
+    is("break outside of a loop", error_of([](Steps steps) { steps.break_loop("L"); }),
+       "InternalError: break_loop(\"L\") is not inside a loop with that label");
+    is("a step without a function",
+       error_of([](Steps steps) { api(steps)->add(steps.binary(), nullptr, nullptr, nullptr); }),
+       "InternalError: add: f is NULL");
+    is("no object",
+       error_of([](Steps steps) { steps.sync(nullptr, [](Steps) {}); }),
+       "InternalError: addSync: sync is NULL");
+    is("the interface of another step",
+       error_of([](Steps outer) {
+           outer.add([outer](Steps) { outer.add([](Steps) {}); });
+       }),
+       "InternalError: add: the step is not the one that is running");
+    is("the interface of a step that is over",
+       error_of([](Steps steps) {
+           auto kept = std::make_shared<Steps>(nullptr);
+           steps.add([kept](Steps first) { *kept = first; });
+           steps.add([kept](Steps) { kept->add([](Steps) {}); });
+       }),
+       "InternalError: stack: the step is over or the root was freed");
+    is("a branch after the start",
+       error_of([](Steps steps) {
+           Steps parallel = steps.parallel();
+           parallel.add([parallel](Steps) { parallel.add([](Steps) {}); });
+       }),
+       "InternalError: add: a parallel step takes no branches after its start");
+    is("the result of a branch",
+       error_of([](Steps steps) { steps.parallel().add([](Steps branch) { branch.success(1); }); }),
+       "InternalError: success with arguments in the step of a parallel branch");
+    is("no code", error_of([](Steps steps) {
+           api(steps)->handle_error(steps.binary(), nullptr, nullptr);
+       }),
+       "InternalError: no error code");
+    is("the last error wins", error_of([](Steps steps) {
+           steps.error("First", "1");
+           steps.error("Second", "2");
+       }),
+       "Second: 2");
+}
+
+// ---- Values ---------------------------------------------------------------------------------------
+
+int released = 0;
+
+void release(FutoInBinaryValue *v)
+{
+    ++released;
+    delete static_cast<int *>(v->custom_data);
+}
+
+const FutoInType object = {FTN_TYPE_CUSTOM_OBJECT, release};
+const FutoInType unknown = {0x80, release};
+
+FutoInArgs objects(const FutoInType *second)
+{
+    FutoInArgs args = FutoInArgs();
+    args.arg0.type = &object;
+    args.arg0.custom_data = new int(1);
+    args.arg2.type = second;
+    args.arg2.custom_data = new int(2);
+    return args;
+}
+
+void values()
+{
+    is("unknown flags", error_of([](Steps steps) {
+           FutoInArgs args = objects(&unknown);
+           api(steps)->success(steps.binary(), &args);
+           is("taken", args.arg0.type == nullptr && args.arg2.type == nullptr, true);
+       }),
+       "InternalError: a value with the unknown flags 0x80");
+    is("released", released, 2);
+
+    released = 0;
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    {
+        Root root(loop);
+        Steps over(nullptr);
+        FutoInBinaryValue kept = FutoInBinaryValue();
+        root.add([&](Steps steps) {
+            over = steps;
+            FutoInArgs args = objects(&object);
+            api(steps)->success(steps.binary(), &args);
+        });
+        // a step may keep a value, and pass on the others
+        struct Keep
+        {
+            static void step(FutoInAsyncSteps *bsi, void *data, const FutoInArgs *args)
+            {
+                FutoInArgs *mine = const_cast<FutoInArgs *>(args);
+                *static_cast<FutoInBinaryValue *>(data) = mine->arg0;
+                mine->arg0.type = nullptr;
+                bsi->api->success(bsi, mine);
+            }
+
+            static void last(FutoInAsyncSteps *, void *, const FutoInArgs *args)
+            {
+                is("a hole", args->arg0.type == nullptr, true);
+                is("passed on", args->arg2.type == &object, true);
+            }
+        };
+        api(root)->add(root.binary(), &kept, Keep::step, nullptr);
+        api(root)->add(root.binary(), nullptr, Keep::last, nullptr);
+        root.execute([](Steps, const char *) {});
+        loop.run();
+        is("released by the engine", released, 1);
+        futoin_reset_binval(&kept);
+        is("released by its keeper", released, 2);
+        // what is given to a step that is over is released too
+        FutoInArgs late = objects(&object);
+        api(over)->success(over.binary(), &late);
+        is("released too late", released, 4);
+        is("and said so", asyncsteps_last_error(), "success: the step is over or the root was freed");
+    }
+}
+
+// ---- Memory and state -------------------------------------------------------------------------------
+
+void memory()
+{
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    std::ostringstream notes;
+    struct Noted
+    {
+        std::ostringstream &notes;
+        const char *name;
+
+        Noted(std::ostringstream &notes, const char *name) : notes(notes), name(name) {}
+
+        ~Noted()
+        {
+            notes << name << ' ';
+        }
+    };
+    {
+        Root root(loop);
+        root.stack<Noted>(notes, "root");
+        root.add([&](Steps steps) {
+            Steps parallel = steps.parallel();
+            parallel.stack<Noted>(notes, "parallel");
+            parallel.add([](Steps) {});
+            steps.repeat(2, [&](Steps body, size_t) { body.stack<Noted>(notes, "iteration"); });
+        });
+        root.add([&](Steps steps) {
+            steps.wait_external();
+            struct Late
+            {
+                Steps steps;
+                std::ostringstream &notes;
+            };
+            // after the callback returned, while the step lives
+            steps.deferred(1, &steps.stack<Late>(Late{steps, notes}), [](void *data) {
+                Late &late = *static_cast<Late *>(data);
+                late.steps.stack<Noted>(late.notes, "first");
+                late.steps.stack<Noted>(late.notes, "second");
+                late.steps.success();
+            });
+        });
+        root.add([&](Steps) { notes << "next "; });
+        root.execute([](Steps, const char *) {});
+        loop.run();
+        is("too much", api(root)->stack(root.binary(), SIZE_MAX, nullptr) == nullptr, true);
+        is("no name", root.state<int>("a") == 0, true);
+        Root other(loop);
+        other.state<int>("a") = 1;
+        is("states are separate", root.state<int>("a"), 0);
+    }
+    is("memory", notes.str(), "parallel iteration iteration second first next root ");
+}
+
+void identity()
+{
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    Root root(loop);
+    ptrdiff_t ids[3] = {api(root)->rootId(root.binary()), 0, 0};
+    Steps parallel = root.parallel();
+    for (int i = 1; i <= 2; ++i) {
+        parallel.add([&ids, i](Steps branch) {
+            ids[i] = api(branch)->rootId(branch.binary());
+            branch.add([&ids, i](Steps steps) {
+                is("of one branch", api(steps)->rootId(steps.binary()), ids[i]);
+            });
+        });
+    }
+    root.execute([](Steps, const char *) {});
+    loop.run();
+    is("of three branches", ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], true);
+}
+
+// ---- Roots and loops ---------------------------------------------------------------------------------
+
+void roots()
+{
+    std::string notes;
+    AsyncStepsLoop *loop = asyncsteps_loop_new(ASYNCSTEPS_LOOP_VIRTUAL);
+    FutoInAsyncSteps *root = asyncsteps_root_new(loop);
+    Steps(root).add([&, loop, root](Steps steps) {
+        steps.set_cancel([&](Steps) { notes += "cancelled "; });
+        is("a loop in a loop", asyncsteps_loop_iterate(loop), -2);
+        is("a loop that is needed", asyncsteps_loop_free(loop), -1);
+        // the flow ends with this callback
+        root->api->free(root);
+        is("freed", root->api->isValid(root), 0);
+    });
+    root->api->execute(root, nullptr, nullptr);
+    root->api->execute(root, nullptr, nullptr);
+    is("executed twice", asyncsteps_last_error(), "execute: a root is executed once");
+    asyncsteps_loop_run(loop);
+
+    // the end of a loop cancels its flows; their roots are freed later
+    FutoInAsyncSteps *left = asyncsteps_root_new(loop);
+    Steps(left).add([&](Steps steps) {
+        steps.set_cancel([&](Steps) { notes += "left "; });
+    });
+    left->api->execute(left, nullptr, nullptr);
+    asyncsteps_loop_iterate(loop);
+    FutoInAsyncSteps *unexecuted = asyncsteps_root_new(loop);
+    is("freed", asyncsteps_loop_free(loop), 0);
+    is("freed twice", asyncsteps_loop_free(loop), -1);
+    is("a flow without a loop", left->api->isValid(left), 0);
+    is("a root without a loop", asyncsteps_root_new(loop) == nullptr, true);
+    left->api->free(left);
+    left->api->free(left);
+    unexecuted->api->execute(unexecuted, nullptr, nullptr);
+    is("a flow without a loop", unexecuted->api->isValid(unexecuted), 0);
+    unexecuted->api->free(unexecuted);
+    is("roots", notes, "cancelled left ");
+    is("no kind", asyncsteps_loop_new(7) == nullptr, true);
+}
+
+void objects_are_checked()
+{
+    FutoInSync *mutex = asyncsteps_mutex_new(1, 0);
+    is("freed", asyncsteps_sync_free(mutex), 0);
+    is("freed twice", asyncsteps_sync_free(mutex), -1);
+    is("no object", asyncsteps_sync_free(nullptr), -1);
+    is("a step with it", error_of([mutex](Steps steps) {
+           steps.sync(mutex, [](Steps) { is("entered", 1, 0); });
+       }),
+       "InternalError: the synchronisation object was freed");
+}
+
+// ---- Threads --------------------------------------------------------------------------------------------
+
+void threads()
+{
+    Loop loop(ASYNCSTEPS_LOOP_THREAD);
+    Root root(loop);
+    std::atomic<FutoInAsyncSteps *> waiting(nullptr);
+    std::string notes;
+    root.add([&](Steps steps) {
+        steps.wait_external();
+        waiting = steps.binary();
+    });
+    root.add([&](Steps, const std::string &text) { notes += text; });
+    root.add([&](Steps steps) {
+        steps.set_cancel([&](Steps) { notes += " cancelled"; });
+        waiting = steps.binary();
+    });
+    // a third thread executes it
+    std::thread([&] { api(root)->execute(root.binary(), nullptr, nullptr); }).join();
+    while (!waiting) {
+        std::this_thread::yield();
+    }
+    Steps steps(waiting.exchange(nullptr));
+    is("the thread of the loop", api(steps)->is_same_thread(steps.binary()), 0);
+    api(steps)->add(steps.binary(), nullptr, nullptr, nullptr);
+    steps.break_loop();
+    is("another thread", asyncsteps_last_error(), "breakLoop: not on the thread of the event loop");
+    // its callbacks may be scheduled from here
+    std::atomic<bool> called(false);
+    FutoInHandle never = steps.deferred(3600 * 1000, &called, [](void *) { std::abort(); });
+    is("scheduled", api(steps)->sched_is_valid(steps.binary(), &never), 1);
+    api(steps)->sched_cancel(steps.binary(), &never);
+    is("scheduled", api(steps)->sched_is_valid(steps.binary(), &never), 0);
+    steps.deferred(0, &called, [](void *data) { *static_cast<std::atomic<bool> *>(data) = true; });
+    while (!called) {
+        std::this_thread::yield();
+    }
+    steps.success(std::string("completed"));
+    while (!waiting) {
+        std::this_thread::yield();
+    }
+    root.cancel();
+    while (root.is_valid()) {
+        std::this_thread::yield();
+    }
+    is("threads", notes, "completed cancelled");
+}
+
+// Flows on two loops take turns with one mutex.
+void two_loops()
+{
+    const int rounds = 200;
+    Mutex mutex;
+    int inside = 0, entries = 0;
+    {
+        Loop one(ASYNCSTEPS_LOOP_THREAD), two(ASYNCSTEPS_LOOP_THREAD);
+        Root a(one), b(two);
+        for (Root *root : {&a, &b}) {
+            root->repeat(rounds, [&](Steps steps, size_t) {
+                steps.sync(mutex.get(), [&](Steps section) {
+                    is("alone", ++inside, 1);
+                    ++entries;
+                    section.add([&](Steps) { --inside; });
+                });
+            });
+            root->execute([](Steps, const char *code) { is("no error", code, ""); });
+        }
+        while (a.is_valid() || b.is_valid()) {
+            std::this_thread::yield();
+        }
+    }
+    is("entries", entries, 2 * rounds);
+}
+
+// Roots are freed while their loop ends.
+void ends()
+{
+    std::atomic<int> cancelled(0);
+    for (int round = 0; round < 50; ++round) {
+        std::unique_ptr<Loop> loop(new Loop(ASYNCSTEPS_LOOP_THREAD));
+        std::unique_ptr<Root> roots[8];
+        for (auto &root : roots) {
+            root.reset(new Root(*loop));
+            root->add([&](Steps steps) {
+                steps.set_cancel([&](Steps) { ++cancelled; });
+                steps.set_timeout(3600 * 1000);
+            });
+            root->execute([](Steps, const char *) {});
+        }
+        std::thread other([&] {
+            for (auto &root : roots) {
+                root.reset();
+            }
+        });
+        loop.reset();
+        other.join();
+    }
+    is("cancelled at most once", cancelled <= 50 * 8, true);
+}
+
+// A loop inside of another one: it says when it wants to be called.
+void woken()
+{
+    Loop loop(ASYNCSTEPS_LOOP_DRIVEN);
+    std::atomic<int> woken(0);
+    asyncsteps_loop_on_wake(loop.get(), [](void *data) { ++*static_cast<std::atomic<int> *>(data); }, &woken);
+    Root root(loop);
+    root.add([](Steps steps) { steps.wait_external(); steps.set_timeout(3600 * 1000); });
+    root.execute([](Steps, const char *) {});
+    int64_t pause = 0;
+    while (pause == 0) {
+        pause = asyncsteps_loop_iterate(loop.get());
+    }
+    is("until the time limit", pause > 3599 * 1000 && pause <= 3600 * 1000, true);
+    woken = 0;
+    std::thread([&] { root.cancel(); }).join();
+    is("woken", woken > 0, true);
+    loop.run();
+    is("cancelled", root.is_valid(), false);
+    is("on another thread", [&] {
+        int64_t result = 0;
+        std::thread([&] { result = asyncsteps_loop_iterate(loop.get()); }).join();
+        return result;
+    }(), -2);
+}
+
+} // namespace
+
+int main()
+{
+    asyncsteps_set_log([](void *, const char *) {}, nullptr);
+    violations();
+    values();
+    memory();
+    identity();
+    roots();
+    objects_are_checked();
+    threads();
+    two_loops();
+    ends();
+    woken();
+    std::cout << (failures ? "failed" : "passed") << std::endl;
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,107 @@
+//! The programs in `examples`, built and run as their readers would, also under valgrind.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folder of the package.
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder with the library, which cargo built for this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own file");
+    test.parent().expect("it is in a folder").to_owned()
+}
+
+/// Runs a command that has to succeed; gives what it printed.
+fn succeed(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("the command can be started");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
+    stdout.into_owned()
+}
+
+const C: [&str; 6] = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+const CPP: [&str; 5] = ["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror"];
+
+fn compiler(with: &[&str]) -> Command {
+    let (compiler, options) = with.split_first().expect("it has a name");
+    let mut command = Command::new(compiler);
+    command.args(options).arg("-g").arg("-I").arg(package().join("include"));
+    command
+}
+
+/// Builds a program of `examples` with the library.
+fn build(with: &[&str], source: &str) -> PathBuf {
+    // tests may run at the same time
+    let name = format!("{}-{}", source.replace(['/', '.'], "-"), std::process::id());
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let library = library();
+    let mut rpath = OsStr::new("-Wl,-rpath,").to_owned();
+    rpath.push(&library);
+    succeed(
+        compiler(with)
+            .arg(package().join(source))
+            .arg("-L")
+            .arg(&library)
+            .args(["-lasyncsteps_ffi", "-lpthread"])
+            .arg(rpath)
+            .arg("-o")
+            .arg(&program),
+    );
+    program
+}
+
+/// Runs a program by itself, then under valgrind, where neither an error nor a leak may be found.
+fn run(program: &Path) {
+    assert_eq!(succeed(&mut Command::new(program)).trim(), "passed");
+    let valgrind = || {
+        let mut command = Command::new("valgrind");
+        // std keeps a handle of threads that it did not start, through a pointer into its middle:
+        // "possibly lost"
+        let leaks = ["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
+        command.args(leaks).args(["--quiet", "--error-exitcode=99", "--show-leak-kinds=definite"]);
+        command
+    };
+    // `tests/run` installs it
+    if valgrind().arg("--version").output().is_err() {
+        return;
+    }
+    assert_eq!(succeed(valgrind().arg(program)).trim(), "passed");
+}
+
+#[test]
+fn the_header_is_strict_c11_and_cpp11() {
+    for (language, with) in [("c", &C[..]), ("c++", &CPP[..])] {
+        let header = package().join("include/asyncsteps.h");
+        let check = ["-fsyntax-only", "-include"];
+        succeed(compiler(with).args(check).arg(header).args(["-x", language, "/dev/null"]));
+    }
+}
+
+#[test]
+fn a_tour_in_c() {
+    run(&build(&C, "examples/c/tour.c"));
+}
+
+#[test]
+fn a_tour_in_cpp() {
+    run(&build(&CPP, "examples/cpp/tour.cpp"));
+}
+
+#[test]
+fn a_tour_in_python() {
+    let mut python = Command::new("python3");
+    // the folder of the sources stays as it is
+    python.env("PYTHONDONTWRITEBYTECODE", "1");
+    python.env("ASYNCSTEPS_LIBRARY", library().join("libasyncsteps_ffi.so"));
+    let printed = succeed(python.arg(package().join("examples/python/tour.py")));
+    assert_eq!(printed.trim(), "passed");
+}
+
+#[test]
+fn the_rules_from_cpp() {
+    run(&build(&CPP, "tests/foreign/rules.cpp"));
+}

@@ -1,0 +1,115 @@
+//! Arguments that come from another technology (FTN12 §2.7.1).
+
+use std::any::{Any, type_name};
+
+use super::{Args, Arguments, Elements, Mismatch, Repr, SendArgs, SendArguments, Tuple};
+
+/// Up to four values in the representation of another technology.
+///
+/// Wrapped in [`Foreign`] they are the arguments or the result of a step. They stay as they are
+/// between two foreign steps; for and from steps in Rust they are converted one by one.
+pub trait ForeignArgs: Sized + 'static {
+    /// How many values there are, at most four; the rest is ignored.
+    fn len(&self) -> usize;
+
+    /// Whether there are no values.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives each value in a Rust type, in their order.
+    fn give(self, to: &mut dyn FnMut(Box<dyn Any>));
+
+    /// Takes values of any Rust types.
+    fn take(values: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self;
+}
+
+/// The arguments of a foreign step: it takes whatever came.
+#[derive(Clone, Debug, Default)]
+pub struct Foreign<T>(pub T);
+
+impl<T: ForeignArgs> Tuple for Foreign<T> {
+    fn elements(self: Box<Self>) -> Elements {
+        let mut elements = Elements::new();
+        self.0.give(&mut |value| elements.push(value));
+        elements.truncate(super::MAX_ARGS);
+        elements
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn type_name(&self) -> &'static str {
+        type_name::<T>()
+    }
+}
+
+impl<T: ForeignArgs> Arguments for Foreign<T> {
+    fn into_args(self) -> Args {
+        if self.0.is_empty() { Args::none() } else { Args(Repr::Boxed(Box::new(self))) }
+    }
+
+    fn from_args(args: Args) -> Result<Self, Mismatch> {
+        let taken = |args: Args| Self(T::take(&mut args.into_elements().into_iter()));
+        Ok(args.downcast().unwrap_or_else(taken))
+    }
+}
+
+impl<T: ForeignArgs + Send> SendArguments for Foreign<T> {
+    fn into_send_args(self) -> SendArgs {
+        SendArgs(if self.0.is_empty() { Repr::Empty } else { Repr::Boxed(Box::new(self)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers as text.
+    #[derive(Debug, PartialEq)]
+    struct Texts(Vec<String>);
+
+    impl ForeignArgs for Texts {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn give(self, to: &mut dyn FnMut(Box<dyn Any>)) {
+            for text in self.0 {
+                match text.parse::<i64>() {
+                    Ok(number) => to(Box::new(number)),
+                    Err(_) => to(Box::new(text)),
+                }
+            }
+        }
+
+        fn take(values: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self {
+            let text = |value: Box<dyn Any>| value.downcast_ref::<u32>().map(u32::to_string);
+            Self(values.map(|value| text(value).unwrap_or_default()).collect())
+        }
+    }
+
+    fn texts(texts: &[&str]) -> Args {
+        Foreign(Texts(texts.iter().map(ToString::to_string).collect())).into_args()
+    }
+
+    #[test]
+    fn values_are_converted_one_by_one_for_a_step_in_rust() {
+        assert_eq!(texts(&["7", "x"]).into_typed::<(u8, String)>(), Ok((7, "x".to_owned())));
+        assert_eq!(texts(&["7", "x"]).into_typed::<i64>(), Ok(7), "the rest is ignored");
+        assert!(texts(&["300"]).into_typed::<u8>().is_err());
+        assert!(texts(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_foreign_step_takes_its_own_values_unchanged_and_any_others_converted() {
+        let own = texts(&["x", "7"]).into_typed::<Foreign<Texts>>().expect("it takes anything");
+        assert_eq!(own.0, Texts(vec!["x".to_owned(), "7".to_owned()]));
+        let others = (7u32, 8u32).into_args().into_typed::<Foreign<Texts>>();
+        assert_eq!(
+            others.expect("it takes anything").0,
+            Texts(vec!["7".to_owned(), "8".to_owned()])
+        );
+    }
+}
