@@ -232,5 +232,6 @@ async fn a_listing_has_what_is_hosted() {
             "heavy": false,
             "implemented": false
           }
-        ]"#]].assert_eq(&listing);
+        ]"#]]
+    .assert_eq(&listing);
 }
