@@ -55,7 +55,42 @@ fn parameters_come_in_the_query() {
             "/ftn/conform.main/1.2/noSuch",
             "/ftn/conform.main/1/answer",
         ],
-        expect![[]],
+        expect![[r#"
+            /ftn/conform.main/1.2/answer
+                200 {"r":42}
+            /ftn/conform.main/1.2/answer/
+                200 {"r":42}
+            /ftn/conform.main/1.2/echo?msg=a+b%2Bc&n=5
+                200 {"r":{"msg":"a b+c","n":5,"opt":null}}
+            /ftn/conform.main/1.2/echo/?msg=5
+                200 {"r":{"msg":"5","n":1,"opt":null}}
+            /ftn/conform.main/1.2/variant?v=5
+                200 {"r":{"v":"5"}}
+            /ftn/conform.main/1.2/shortcut?a=7&b=7
+                200 {"r":{"a":7,"b":"7"}}
+            /ftn/conform.main/1.2/types?l=[1,2]&p=%7B%22x%22%3A1%2C%22y%22%3A2%7D&b=true
+                200 {"r":{"got":{"a":null,"b":true,"c":null,"cm":null,"e":null,"f":null,"i":null,"id":null,"l":[1,2],"m":null,"p":{"label":null,"x":1,"y":2},"r":null,"s":null,"si":null,"uid":null,"w":null,"ws":null,"x":null}}}
+            /ftn/conform.main/1.2/notify?v=5
+                200 
+            /ftn/conform.main/1.2/echo
+                200 {"e":"InvalidRequest","edesc":"Missing parameter: conform.main:1.2:echo(msg)"}
+            /ftn/conform.main/1.2/echo?msg=hi&n=text
+                200 {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:echo(n) = \"text\""}
+            /ftn/conform.main/1.2/echo?msg=hi&zzz=1
+                200 {"e":"InvalidRequest","edesc":"Unknown parameter: conform.main:1.2:echo(zzz)"}
+            /ftn/conform.main/1.2/echo?msg=1&msg=2
+                200 {"e":"InvalidRequest","edesc":"Duplicate parameter: msg"}
+            /ftn/conform.main/1.2/echo?msg=%ff
+                200 {"e":"InvalidRequest","edesc":"Invalid URL: not UTF-8"}
+            /ftn/conform.main/1.2/echo?msg=%
+                200 {"e":"InvalidRequest","edesc":"Invalid URL: percent-encoding"}
+            /ftn/no.such/1.0/f
+                200 {"e":"UnknownInterface","edesc":"Unknown interface: no.such"}
+            /ftn/conform.main/1.2/noSuch
+                200 {"e":"InvalidRequest","edesc":"Unknown interface function: noSuch"}
+            /ftn/conform.main/1/answer
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
+        "#]],
     );
 }
 
@@ -271,4 +306,21 @@ fn pages_of_other_sites_may_call_if_they_are_let() {
         assert_eq!(stranger.header("access-control-allow-origin"), None);
         assert_eq!(stranger.header("access-control-allow-headers"), None);
     }
+}
+
+#[test]
+fn what_is_hosted_is_listed_only_if_that_is_wanted() {
+    let hidden = host();
+    let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
+    let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
+    assert_eq!(refused.status(), 405);
+    let host = Host::start_as(1, conform::executor, |service| service.listing(true));
+    let list = Connection::open(host.address).send(&get("application/json")).receive();
+    assert_eq!(list.header("content-type"), Some("application/json"));
+    let interfaces = list.json()["interfaces"].take();
+    let has_main = |interface: &serde_json::Value| interface["iface"] == "conform.main";
+    assert!(interfaces.as_array().is_some_and(|all| all.iter().any(has_main)), "{interfaces}");
+    let page = Connection::open(host.address).send(&get("text/html,*/*")).receive();
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(page.text().contains("<h2>conform.main:1.2</h2>"), "{page}");
 }
