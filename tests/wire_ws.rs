@@ -2,7 +2,6 @@
 //! many answers at once as they like, and calls from the server.
 
 use std::sync::mpsc;
-use std::time::Duration;
 
 use asyncsteps::Template;
 use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
@@ -559,23 +558,4 @@ fn http_has_no_way_back() {
         .receive();
     let expected = json!({ "e": "InvalidRequest", "edesc": "Bi-Direct Channel is required" });
     assert_eq!(answer.json(), expected);
-}
-
-#[test]
-fn a_silent_client_is_asked_and_then_left() {
-    let limits = WebSocketLimits {
-        ping_after: Duration::from_millis(20),
-        gone_after: Duration::from_millis(40),
-        ..WebSocketLimits::default()
-    };
-    let host = Host::start_as(1, conform::executor, move |service| service.web_socket(limits));
-    let mut socket = Socket::open(host.address);
-    // as long as it answers it stays
-    for _ in 0..3 {
-        assert_eq!(socket.frame(), Frame::Ping(Vec::new()));
-        socket.send_bytes(&frame(opcode::PONG, b""));
-    }
-    assert_eq!(socket.frame(), Frame::Ping(Vec::new()));
-    assert_eq!(socket.frame(), Frame::End);
-    host.connections.wait_for_the_end_of(1);
 }

@@ -361,3 +361,103 @@ const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<Channel>();
 };
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use expect_test::expect;
+    use futures_util::FutureExt;
+    use serde_json::json;
+
+    use super::*;
+    use crate::iface::{Loader, Source};
+
+    #[test]
+    fn who_waits_for_the_end_is_told_once() {
+        let told = Arc::new(Mutex::new(String::new()));
+        let tell = |what: &'static str| {
+            let told = Arc::clone(&told);
+            move || told.lock().unwrap().push_str(what)
+        };
+        let channel = Channel::new(ChannelKind::WebSocket);
+        channel.on_invoker_abort(tell("kept ")).keep();
+        let held = channel.on_invoker_abort(tell("held "));
+        drop(channel.on_invoker_abort(tell("taken back ")));
+        channel.close();
+        channel.close();
+        drop(held);
+        drop(channel.on_invoker_abort(tell("late")));
+        assert_eq!(*told.lock().unwrap(), "kept held late");
+    }
+
+    #[test]
+    fn a_handler_may_use_the_channel() {
+        let channel = Channel::new(ChannelKind::WebSocket);
+        let inner = channel.clone();
+        channel.on_invoker_abort(move || inner.with_state(|ended: &mut bool| *ended = true)).keep();
+        channel.close();
+        assert!(channel.is_closed() && channel.with_state(|ended: &mut bool| *ended));
+    }
+
+    /// Answers every call with the same, and counts.
+    struct Peer(Value, AtomicUsize);
+
+    impl Caller for Peer {
+        fn call(&self, _: &FunctionName, _: Map<String, Value>) -> Calling {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(ready(Ok(self.0.clone())))
+        }
+    }
+
+    fn ping() -> Arc<Definition> {
+        let id = "futoin.ping:1.0".parse().expect("a name");
+        Loader::new([Source::builtin()]).load(&id).expect("a definition")
+    }
+
+    #[test]
+    fn calls_to_the_other_end_follow_its_interface() {
+        let mut out = String::new();
+        let peer = Arc::new(Peer(json!({ "echo": 5 }), AtomicUsize::new(0)));
+        let channel = Channel::new(ChannelKind::WebSocket).with_caller(peer.clone());
+        let call = |function: &str, params: Value| {
+            let answer = channel.call(function, params).now_or_never().expect("it is ready");
+            answer.map_or_else(|error| error.to_string(), |answer| answer.to_string()) + "\n"
+        };
+        out += &call("futoin.ping:1.0:ping", json!({ "echo": 5 }));
+        channel.register(ping()).unwrap();
+        out += &call("futoin.ping:1.0:ping", json!({ "echo": 5 }));
+        assert_eq!(peer.1.load(Ordering::Relaxed), 1, "one call could be made");
+        out += &call("futoin.ping:1.1:ping", json!({ "echo": 5 }));
+        out += &call("futoin.ping:1.0:pong", json!({}));
+        out += &call("futoin.ping:1.0:ping", json!({ "echo": "five" }));
+        out += &call("futoin.ping:1.0:ping", json!(5));
+        out += &call("ping", json!({}));
+        assert_eq!(peer.1.load(Ordering::Relaxed), 1, "wrong calls are not made");
+
+        let wrong = Arc::new(Peer(json!({ "echo": "five" }), AtomicUsize::new(0)));
+        let channel = Channel::new(ChannelKind::WebSocket).with_caller(wrong);
+        channel.register(ping()).unwrap();
+        let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
+        out += &answer.expect("it is ready").unwrap_err().code().to_owned();
+        expect![[r#"
+            UnknownInterface: the other end does not implement futoin.ping:1.0:ping
+            {"echo":5}
+            UnknownInterface: the other end does not implement futoin.ping:1.1:ping
+            InvokerError: Unknown interface function: pong
+            InvokerError
+            InvokerError: the parameters of futoin.ping:1.0:ping are no map
+            InvokerError: ping: wrong number of parts
+            InternalError"#]]
+        .assert_eq(&out);
+    }
+
+    #[test]
+    fn a_channel_of_one_way_takes_no_calls() {
+        let channel = Channel::new(ChannelKind::Http);
+        assert_eq!(channel.register(ping()).unwrap_err().code(), codes::INVALID_REQUEST);
+        let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
+        assert!(answer.is_some_and(|answer| answer.is_err()));
+    }
+}

@@ -1,6 +1,6 @@
 //! Who calls: from the credentials of a request to a user and a level (FTN6 §1.2, §1.4, FTN8).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use asyncsteps::{Time, codes};
 use serde_json::Value;
@@ -17,14 +17,15 @@ use crate::wheel;
 /// Who calls.
 #[derive(Clone, Default)]
 pub(super) struct Caller {
-    user: Option<User>,
+    user: Option<Arc<User>>,
     /// The message had a signature, or never left the process.
     signed: bool,
     signer: Option<Arc<dyn Signer>>,
 }
 
 /// The user that stands for this process itself (FTN6 §1.4).
-const INTERNAL: &str = "-internal";
+static INTERNAL: LazyLock<Arc<User>> =
+    LazyLock::new(|| Arc::new(User::new("-internal", SecurityLevel::System)));
 
 impl Caller {
     pub(super) fn is_anonymous(&self) -> bool {
@@ -36,7 +37,7 @@ impl Caller {
     }
 
     pub(super) fn level(&self) -> SecurityLevel {
-        self.user.as_ref().map_or(SecurityLevel::Anonymous, User::level)
+        self.user().map_or(SecurityLevel::Anonymous, User::level)
     }
 
     pub(super) fn signer(&self) -> Option<&Arc<dyn Signer>> {
@@ -44,7 +45,7 @@ impl Caller {
     }
 
     pub(super) fn user(&self) -> Option<&User> {
-        self.user.as_ref()
+        self.user.as_deref()
     }
 
     /// The same for what its request contains: only the answer to the request itself is signed.
@@ -54,13 +55,12 @@ impl Caller {
 
     /// This process for one of its users.
     pub(super) fn internal_for(user: &User) -> Self {
-        Self { user: Some(user.clone()), ..Self::internal() }
+        Self { user: Some(Arc::new(user.clone())), ..Self::internal() }
     }
 
     /// This process itself.
     pub(super) fn internal() -> Self {
-        let user = User::new(INTERNAL, SecurityLevel::System);
-        Self { user: Some(user), signed: true, signer: None }
+        Self { user: Some(Arc::clone(&INTERNAL)), signed: true, signer: None }
     }
 
     /// Acts for another user, as `obf` says (FTN3 §1.11): only who is trusted with everything may.
@@ -74,10 +74,10 @@ impl Caller {
             return Err(Refused::new(codes::INVALID_REQUEST, "Invalid message: obf"));
         };
         let user = User::new(local, level.unwrap_or_default());
-        self.user = Some(match field("gid") {
+        self.user = Some(Arc::new(match field("gid") {
             Some(global) => user.with_global_id(global),
             None => user,
-        });
+        }));
         Ok(self)
     }
 }
@@ -104,7 +104,7 @@ impl Shared {
             Some(credentials) => {
                 let grant = self.verify(incoming, &credentials, deadline).await?;
                 Caller {
-                    user: Some(grant.user().clone()),
+                    user: Some(Arc::new(grant.user().clone())),
                     signed: credentials.is_signature(),
                     signer: grant.signer().cloned(),
                 }

@@ -2,9 +2,59 @@
 
 use actix_web::HttpResponse;
 
-use crate::executor::ExecutorHandle;
+use crate::executor::{ExecutorHandle, ListedFunction, Listing};
 
+/// A page for who accepts one, JSON for all others.
 pub(super) fn answer(executor: &ExecutorHandle, accept: &str) -> HttpResponse {
-    let _ = (executor, accept);
-    HttpResponse::NotFound().finish()
+    let listing = executor.listing();
+    if accept.contains("text/html") {
+        HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page(&listing))
+    } else {
+        HttpResponse::Ok().json(listing)
+    }
+}
+
+fn page(listing: &Listing) -> String {
+    let mut page = String::from(
+        "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>Interfaces</title>\
+         <style>body{font:1em sans-serif;margin:2em}dd{margin-bottom:.5em}</style>\
+         <h1>Interfaces</h1>",
+    );
+    for interface in &listing.interfaces {
+        let (name, version) = (escaped(&interface.iface), escaped(&interface.version));
+        let requires = escaped(&interface.requires.join(", "));
+        page.push_str(&format!("<h2>{name}:{version}</h2><p>{requires}</p><dl>"));
+        for function in &interface.functions {
+            let (name, facts) = (escaped(&function.name), facts(function));
+            let params: Vec<String> = function
+                .params
+                .iter()
+                .map(|param| match &param.default {
+                    Some(default) => format!("{} = {default}", param.name),
+                    None => param.name.clone(),
+                })
+                .collect();
+            let params = escaped(&params.join(", "));
+            page.push_str(&format!("<dt><b>{name}</b>({params})</dt><dd>{facts}</dd>"));
+        }
+        page.push_str("</dl>");
+    }
+    page
+}
+
+/// What is special about a function.
+fn facts(function: &ListedFunction) -> String {
+    let flags = [
+        (!function.has_result, "no result"),
+        (function.rawupload, "raw upload"),
+        (function.rawresult, "raw result"),
+        (function.heavy, "heavy"),
+        (!function.implemented, "not implemented"),
+    ];
+    let flags = flags.into_iter().filter_map(|(is_so, text)| is_so.then_some(text));
+    escaped(&flags.chain(function.seclvl.as_deref()).collect::<Vec<_>>().join(", "))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,7 +1,8 @@
 //! Frames of RFC 6455: from the bytes of a connection to whole messages, and back.
 
 use actix_http::ws::{OpCode, Parser, ProtocolError};
-use actix_web::web::{Bytes, BytesMut, Payload};
+use actix_web::dev::Payload;
+use actix_web::web::{Bytes, BytesMut};
 use futures_util::StreamExt;
 
 /// What the other end says.

@@ -82,7 +82,7 @@ pub(super) fn upgrade(
         stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok::<_, Infallible>)));
     let (outgoing, calls) = Outgoing::new();
     let channel = channel.with_caller(Arc::new(outgoing));
-    let frames = Frames::new(payload, executor.max_request_size());
+    let frames = Frames::new(payload.into_inner(), executor.max_request_size());
     let connection = Connection { executor, channel, limits, sink, out: BytesMut::new() };
     actix_rt::spawn(connection.serve(frames, calls));
     response.message_body(BodyStream::new(body)).map_or_else(
@@ -275,5 +275,77 @@ impl Watch {
         } else {
             Look::Well
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::dev;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::channel::ChannelKind;
+    use crate::executor::Executor;
+
+    /// A masked pong without payload.
+    const PONG: &[u8] = b"\x8a\x80\0\0\0\0";
+
+    /// A ping as servers send it.
+    const PING: &[u8] = b"\x89\0";
+
+    /// A connection without a network, in virtual time: what goes in, and what comes out.
+    fn connect() -> (mpsc::UnboundedSender<Bytes>, mpsc::Receiver<Bytes>) {
+        tokio::time::pause();
+        let (input, mut chunks) = mpsc::unbounded_channel();
+        let payload = stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)));
+        let payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(payload) as _ };
+        let (sink, output) = mpsc::channel(1);
+        let (outgoing, calls) = Outgoing::new();
+        let channel = Channel::new(ChannelKind::WebSocket).with_caller(Arc::new(outgoing));
+        let executor = Executor::builder().build().expect("no interfaces are wrong");
+        let limits = WebSocketLimits::default();
+        let connection = Connection { executor, channel, limits, sink, out: BytesMut::new() };
+        actix_rt::spawn(connection.serve(Frames::new(payload, 1000), calls));
+        (input, output)
+    }
+
+    #[actix::test]
+    async fn a_silent_client_is_asked_and_then_left() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        for minute in 1..=3 {
+            assert_eq!(output.recv().await.as_deref(), Some(PING));
+            assert_eq!(start.elapsed().as_secs(), minute * 60);
+            input.send(Bytes::from_static(PONG)).expect("it listens");
+        }
+        assert_eq!(output.recv().await.as_deref(), Some(PING));
+        assert_eq!(output.recv().await, None);
+        assert_eq!(start.elapsed().as_secs(), 3 * 60 + 90);
+    }
+
+    #[actix::test]
+    async fn a_client_that_talks_is_not_asked() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        for _ in 0..10 {
+            tokio::time::advance(Duration::from_secs(50)).await;
+            input.send(Bytes::from_static(PONG)).expect("it listens");
+            tokio::task::yield_now().await;
+        }
+        assert!(output.try_recv().is_err());
+        assert_eq!(output.recv().await.as_deref(), Some(PING));
+        assert_eq!(start.elapsed().as_secs(), 500 + 60);
+    }
+
+    #[actix::test]
+    async fn who_takes_nothing_is_left_too() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        // pings, and their answers are more than fits
+        let ping = [&b"\x89\xfd\0\0\0\0"[..], &[0; 125]].concat().repeat(10_000);
+        input.send(ping.into()).expect("it listens");
+        input.closed().await;
+        assert_eq!(start.elapsed().as_secs(), 90);
+        assert!(output.recv().await.is_some_and(|chunk| chunk.len() < 2 * MAX_WAITING));
     }
 }

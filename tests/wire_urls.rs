@@ -1,0 +1,326 @@
+//! The promise: functions can be called by their URLs, and raw data goes both ways (`wire.md`, FTN5).
+
+use std::fmt::Write as _;
+
+use asyncsteps_actors::net::TrustedProxies;
+use asyncsteps_actors::transport::http::Cors;
+use asyncsteps_support::client::{Connection, ping, post_with};
+use asyncsteps_support::conform;
+use asyncsteps_support::host::Host;
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+fn host() -> Host {
+    Host::start(1, conform::executor)
+}
+
+fn request(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n{headers}\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+/// Gets each path on a connection of its own and compares the answers.
+#[track_caller]
+fn check(paths: &[&str], expected: Expect) {
+    let host = host();
+    let mut out = String::new();
+    for path in paths {
+        let answer = Connection::open(host.address).send(&request("GET", path, "", b"")).receive();
+        let text = answer.text();
+        writeln!(out, "{path}\n    {} {text}", answer.status()).expect("a string takes all");
+    }
+    ping(host.address);
+    expected.assert_eq(&out);
+}
+
+#[test]
+fn parameters_come_in_the_query() {
+    check(
+        &[
+            "/ftn/conform.main/1.2/answer",
+            "/ftn/conform.main/1.2/answer/",
+            "/ftn/conform.main/1.2/echo?msg=a+b%2Bc&n=5",
+            "/ftn/conform.main/1.2/echo/?msg=5",
+            "/ftn/conform.main/1.2/variant?v=5",
+            "/ftn/conform.main/1.2/shortcut?a=7&b=7",
+            "/ftn/conform.main/1.2/types?l=[1,2]&p=%7B%22x%22%3A1%2C%22y%22%3A2%7D&b=true",
+            "/ftn/conform.main/1.2/notify?v=5",
+            "/ftn/conform.main/1.2/echo",
+            "/ftn/conform.main/1.2/echo?msg=hi&n=text",
+            "/ftn/conform.main/1.2/echo?msg=hi&zzz=1",
+            "/ftn/conform.main/1.2/echo?msg=1&msg=2",
+            "/ftn/conform.main/1.2/echo?msg=%ff",
+            "/ftn/conform.main/1.2/echo?msg=%",
+            "/ftn/no.such/1.0/f",
+            "/ftn/conform.main/1.2/noSuch",
+            "/ftn/conform.main/1/answer",
+        ],
+        expect![[r#"
+            /ftn/conform.main/1.2/answer
+                200 {"r":42}
+            /ftn/conform.main/1.2/answer/
+                200 {"r":42}
+            /ftn/conform.main/1.2/echo?msg=a+b%2Bc&n=5
+                200 {"r":{"msg":"a b+c","n":5,"opt":null}}
+            /ftn/conform.main/1.2/echo/?msg=5
+                200 {"r":{"msg":"5","n":1,"opt":null}}
+            /ftn/conform.main/1.2/variant?v=5
+                200 {"r":{"v":"5"}}
+            /ftn/conform.main/1.2/shortcut?a=7&b=7
+                200 {"r":{"a":7,"b":"7"}}
+            /ftn/conform.main/1.2/types?l=[1,2]&p=%7B%22x%22%3A1%2C%22y%22%3A2%7D&b=true
+                200 {"r":{"got":{"a":null,"b":true,"c":null,"cm":null,"e":null,"f":null,"i":null,"id":null,"l":[1,2],"m":null,"p":{"label":null,"x":1,"y":2},"r":null,"s":null,"si":null,"uid":null,"w":null,"ws":null,"x":null}}}
+            /ftn/conform.main/1.2/notify?v=5
+                200 
+            /ftn/conform.main/1.2/echo
+                200 {"e":"InvalidRequest","edesc":"Missing parameter: conform.main:1.2:echo(msg)"}
+            /ftn/conform.main/1.2/echo?msg=hi&n=text
+                200 {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:echo(n) = \"text\""}
+            /ftn/conform.main/1.2/echo?msg=hi&zzz=1
+                200 {"e":"InvalidRequest","edesc":"Unknown parameter: conform.main:1.2:echo(zzz)"}
+            /ftn/conform.main/1.2/echo?msg=1&msg=2
+                200 {"e":"InvalidRequest","edesc":"Duplicate parameter: msg"}
+            /ftn/conform.main/1.2/echo?msg=%ff
+                200 {"e":"InvalidRequest","edesc":"Invalid URL: not UTF-8"}
+            /ftn/conform.main/1.2/echo?msg=%
+                200 {"e":"InvalidRequest","edesc":"Invalid URL: percent-encoding"}
+            /ftn/no.such/1.0/f
+                200 {"e":"UnknownInterface","edesc":"Unknown interface: no.such"}
+            /ftn/conform.main/1.2/noSuch
+                200 {"e":"InvalidRequest","edesc":"Unknown interface function: noSuch"}
+            /ftn/conform.main/1/answer
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
+        "#]],
+    );
+}
+
+#[test]
+fn other_paths_belong_to_the_application() {
+    let host = host();
+    for path in [
+        "/ftn/conform.main",
+        "/ftn/conform.main/1.2",
+        "/ftn/conform.main/1.2/answer/sec/more",
+        "/ftn//1.2/answer",
+        "/ftn/../1.2/answer",
+        "/ftn/conform.main/../answer",
+        "/ftn/conform.main/1.2/..",
+        "/conform.main/1.2/answer",
+    ] {
+        let answer = Connection::open(host.address).send(&request("GET", path, "", b"")).receive();
+        assert_eq!(answer.status(), 404, "{path}");
+    }
+    // an encoded slash is part of a name, and no interface has it
+    for path in ["/ftn/conform.main%2F1.2/1.0/answer", "/ftn/%2e%2e/1.0/f", "/ftn/a%00b/1.0/f"] {
+        let answer = Connection::open(host.address).send(&request("GET", path, "", b"")).receive();
+        assert!(answer.text().starts_with(r#"{"e":""#), "{path}: {answer}");
+    }
+}
+
+#[test]
+fn credentials_come_in_the_path_or_in_a_header() {
+    let host = host();
+    let whoami = json!({ "r": { "lid": "user", "gid": "user", "seclvl": "SafeOps" } });
+    let refused = json!({ "e": "SecurityError", "edesc": "Basic Auth Verification Failed" });
+    let path = "/ftn/conform.secret/1.0/whoami";
+    for (path, headers, expected) in [
+        (format!("{path}/user%3Apass"), "", &whoami),
+        (format!("{path}/user:pass/"), "", &whoami),
+        (path.to_owned(), "Authorization: Basic dXNlcjpwYXNz\r\n", &whoami),
+        (path.to_owned(), "authorization: basic dXNlcjpwYXNz\r\n", &whoami),
+        (format!("{path}/user%3Awrong"), "", &refused),
+        (path.to_owned(), "Authorization: Basic dXNlcjp3cm9uZw==\r\n", &refused),
+        (path.to_owned(), "Authorization: Basic ?\r\n", &refused),
+    ] {
+        let request = request("GET", &path, headers, b"");
+        let answer = Connection::open(host.address).send(&request).receive();
+        assert_eq!(&answer.json(), expected, "{path} {headers}");
+    }
+    let message = br#"{"f":"conform.secret:1.0:whoami","p":{}}"#;
+    let basic = post_with("/ftn/", "Authorization: Basic dXNlcjpwYXNz\r\n", message);
+    assert_eq!(Connection::open(host.address).send(&basic).receive().json(), whoami);
+}
+
+#[test]
+fn another_method_is_refused() {
+    let host = host();
+    for method in ["PUT", "DELETE", "PATCH", "OPTIONS"] {
+        let request = request(method, "/ftn/conform.main/1.2/answer", "", b"");
+        let answer = Connection::open(host.address).send(&request).receive();
+        assert_eq!((answer.status(), answer.text()), (405, ""), "{method}");
+        assert_eq!(answer.header("allow"), Some("GET, POST"));
+    }
+}
+
+#[test]
+fn uploads_come_by_length_or_in_chunks() {
+    let host = host();
+    let path = "/ftn/conform.main/1.2/upload?name=a+b&n=3";
+    let raw = "Content-Type: application/octet-stream\r\n";
+    let expected = json!({ "r": { "size": 10, "sum": 45, "name": "a b", "n": 3 } });
+    let data: Vec<u8> = (0..10).collect();
+    let by_length = post_with(path, raw, &data);
+    let chunked = [b"3\r\n\0\x01\x02\r\n7\r\n".as_slice(), &data[3..], b"\r\n0\r\n\r\n"].concat();
+    let chunked = request("POST", path, &format!("{raw}Transfer-Encoding: chunked\r\n"), &chunked);
+    let other_type = post_with(path, "Content-Type: image/png\r\n", &data);
+    let mut client = Connection::open(host.address);
+    for upload in [by_length, chunked, other_type] {
+        assert_eq!(client.send(&upload).receive().json(), expected);
+    }
+    let empty = client.send(&post_with(path, raw, b"")).receive();
+    assert_eq!(empty.json()["r"]["size"], 0);
+}
+
+#[test]
+fn an_upload_that_nobody_asked_for_is_refused() {
+    let host = host();
+    let raw = "Content-Type: application/octet-stream\r\n";
+    let refused = json!({ "e": "InvalidRequest", "edesc": "Raw upload is not allowed" });
+    let small = post_with("/ftn/conform.main/1.2/answer", raw, b"x");
+    assert_eq!(Connection::open(host.address).send(&small).receive().json(), refused);
+    // the answer comes although most of the data was not read
+    let large = post_with("/ftn/conform.main/1.2/answer", raw, &vec![0; 4 << 20]);
+    let mut client = Connection::open(host.address);
+    let _ = client.try_send(&large);
+    assert_eq!(client.receive().json(), refused);
+    ping(host.address);
+}
+
+#[test]
+fn an_upload_that_breaks_off_is_cancelled() {
+    let host = host();
+    let path = "/ftn/conform.main/1.2/upload?name=x";
+    let raw = "Content-Type: application/octet-stream\r\nContent-Length: 1000\r\n";
+    let mut client = Connection::open(host.address);
+    client.send(&request("POST", path, raw, &[0; 10]));
+    host.wait_for_in_flight(1);
+    drop(client);
+    host.wait_for_in_flight(0);
+}
+
+#[test]
+fn downloads_have_their_own_status_and_type() {
+    let host = host();
+    let mut client = Connection::open(host.address);
+    let path = "/ftn/conform.main/1.2/download?n=300000&status=206";
+    let answer = client.send(&request("GET", path, "", b"")).receive();
+    assert_eq!(answer.status(), 206);
+    assert_eq!(answer.header("content-type"), Some("application/x-conform"));
+    assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
+    assert_eq!(answer.body.len(), 300_000);
+    assert!(answer.body.iter().enumerate().all(|(at, byte)| at % 251 == usize::from(*byte)));
+    // the same by a message, on the same connection
+    let answer = client.post(br#"{"f":"conform.main:1.2:download","p":{"n":5}}"#);
+    assert_eq!((answer.status(), answer.body), (200, vec![0, 1, 2, 3, 4]));
+    let failed = client.post(br#"{"f":"conform.main:1.2:download","p":{"n":-1}}"#);
+    assert_eq!(failed.header("content-type"), Some("application/futoin+json"));
+    assert_eq!(failed.json(), json!({ "e": "MyError", "edesc": "Negative size" }));
+}
+
+#[test]
+fn raw_data_goes_through_in_both_ways_at_once() {
+    let host = host();
+    let path = "/ftn/conform.main/1.2/pipe?add=1";
+    let raw = "Content-Type: application/octet-stream\r\n";
+    let data: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let mut client = Connection::open(host.address);
+    let answer = client.send(&post_with(path, raw, &data)).receive();
+    assert!(data.iter().zip(&answer.body).all(|(sent, got)| sent.wrapping_add(1) == *got));
+    assert_eq!(answer.body.len(), data.len());
+}
+
+#[test]
+fn a_client_that_leaves_a_download_ends_it() {
+    let host = host();
+    let path = "/ftn/conform.main/1.2/download?n=1000000000";
+    let mut client = Connection::open(host.address);
+    client.send(&request("GET", path, "", b""));
+    host.wait_for_in_flight(1);
+    drop(client);
+    host.wait_for_in_flight(0);
+}
+
+#[test]
+fn handlers_see_and_set_headers_and_cookies() {
+    let host = host();
+    let headers = "X-Conform: seen\r\nCookie: other=1; conform=c0\r\n";
+    let request = request("GET", "/ftn/conform.main/1.2/httpInfo", headers, b"");
+    let answer = Connection::open(host.address).send(&request).receive();
+    assert_eq!(answer.json(), json!({ "r": { "header": "seen", "cookie": "c0" } }));
+    assert_eq!(answer.header("x-conform-reply"), Some("yes"));
+    assert!(answer.header("set-cookie").is_some_and(|cookie| cookie.starts_with("conform=c1")));
+}
+
+#[test]
+fn only_trusted_proxies_are_believed() {
+    let info = |trusted: &[&str], headers: &str| {
+        let ranges: Vec<_> = trusted.iter().map(|range| range.parse().unwrap()).collect();
+        let set_up = |service: asyncsteps_actors::transport::http::FutoIn| {
+            service.trusted_proxies(TrustedProxies::new(ranges))
+        };
+        let host = Host::start_as(1, conform::executor, set_up);
+        let path = "/ftn/conform.main/1.2/channelInfo";
+        let request = request("GET", path, headers, b"");
+        let info = Connection::open(host.address).send(&request).receive().json();
+        (info["r"]["host"].as_str().unwrap().to_owned(), info["r"]["secure"] == true)
+    };
+    let headers = "X-Forwarded-For: 9.9.9.9, 203.0.113.7\r\nX-Forwarded-Proto: https\r\n";
+    assert_eq!(info(&[], headers), ("127.0.0.1".to_owned(), false));
+    assert_eq!(info(&["127.0.0.0/8"], headers), ("203.0.113.7".to_owned(), true));
+    let plain = "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https, http\r\n";
+    assert_eq!(info(&["127.0.0.0/8"], plain), ("203.0.113.7".to_owned(), false));
+    assert_eq!(info(&["127.0.0.0/8"], ""), ("127.0.0.1".to_owned(), false));
+}
+
+#[test]
+fn a_channel_can_be_declared_secure() {
+    let host = Host::start_as(1, conform::executor, |service| service.secure_channel(true));
+    let request = request("GET", "/ftn/conform.secure/1.0/hello", "", b"");
+    let answer = Connection::open(host.address).send(&request).receive();
+    assert_eq!(answer.json(), json!({ "r": "secure" }));
+}
+
+#[test]
+fn pages_of_other_sites_may_call_if_they_are_let() {
+    let set_up = |service: asyncsteps_actors::transport::http::FutoIn| {
+        service.cors(Cors::origins(["https://friend.example"]))
+    };
+    let host = Host::start_as(1, conform::executor, set_up);
+    let send = |method: &str, origin: &str| {
+        let headers =
+            format!("Origin: {origin}\r\nAccess-Control-Request-Headers: content-type\r\n");
+        let request = request(method, "/ftn/conform.main/1.2/answer", &headers, b"");
+        Connection::open(host.address).send(&request).receive()
+    };
+    let preflight = send("OPTIONS", "https://friend.example");
+    assert_eq!(preflight.status(), 204);
+    assert_eq!(preflight.header("access-control-allow-origin"), Some("https://friend.example"));
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, POST"));
+    assert_eq!(preflight.header("access-control-allow-headers"), Some("content-type"));
+    let answer = send("GET", "https://friend.example");
+    assert_eq!(answer.text(), r#"{"r":42}"#);
+    assert_eq!(answer.header("access-control-allow-origin"), Some("https://friend.example"));
+    assert_eq!(answer.header("vary"), Some("Origin"));
+    for method in ["OPTIONS", "GET"] {
+        let stranger = send(method, "https://stranger.example");
+        assert_eq!(stranger.header("access-control-allow-origin"), None);
+        assert_eq!(stranger.header("access-control-allow-headers"), None);
+    }
+}
+
+#[test]
+fn what_is_hosted_is_listed_only_if_that_is_wanted() {
+    let hidden = host();
+    let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
+    let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
+    assert_eq!(refused.status(), 405);
+    let host = Host::start_as(1, conform::executor, |service| service.listing(true));
+    let list = Connection::open(host.address).send(&get("application/json")).receive();
+    assert_eq!(list.header("content-type"), Some("application/json"));
+    let interfaces = list.json()["interfaces"].take();
+    let has_main = |interface: &serde_json::Value| interface["iface"] == "conform.main";
+    assert!(interfaces.as_array().is_some_and(|all| all.iter().any(has_main)), "{interfaces}");
+    let page = Connection::open(host.address).send(&get("text/html,*/*")).receive();
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(page.text().contains("<h2>conform.main:1.2</h2>"), "{page}");
+}
