@@ -180,7 +180,11 @@ impl Handle {
             return Err(Misuse::Thread);
         }
         let again = "called by a destructor in the middle of another call";
-        self.slot.local.try_borrow_mut().map_err(|_| Misuse::Rule(again))
+        let local = self.slot.local.try_borrow_mut().map_err(|_| Misuse::Rule(again))?;
+        match local.of {
+            Some(root) if root.is_open() && !root.is_same_thread() => Err(Misuse::Thread),
+            Some(_) | None => Ok(local),
+        }
     }
 
     /// Fills a handle that was just opened.
@@ -198,7 +202,10 @@ impl Handle {
 
     /// The interface of the callback that runs with this handle.
     pub(crate) fn asi(self) -> Option<&'static mut AsyncSteps> {
-        let mut asi = self.slot.callback.asi.get().filter(|_| self.is_same_thread())?;
+        if !self.is_same_thread() {
+            return None;
+        }
+        let mut asi = self.slot.callback.asi.get()?;
         // SAFETY: `call` made it from a unique reference that nobody uses before it takes it away
         // again, and that is still to come; no function of the table keeps it while it calls out
         Some(unsafe { asi.as_mut() })

@@ -7,6 +7,7 @@ use asyncsteps::{Flow, Parallel};
 
 use crate::context::{Context, Memory};
 use crate::guard::Misuse;
+use crate::handle::Handle;
 use crate::host::Stop;
 
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(crate) struct Local {
     /// The other part of the handle is in use.
     pub(crate) has_remote: bool,
     pub(crate) is_root: bool,
+    /// The root that this is a parallel step of: it goes to another thread with it.
+    pub(crate) of: Option<Handle>,
     /// Ends a root that is running.
     pub(crate) stop: Option<Stop>,
 }

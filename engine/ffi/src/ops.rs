@@ -72,9 +72,10 @@ impl Handle {
     ) -> Result<Self, Misuse> {
         let mut local = self.local()?;
         let context = local.context()?;
+        let of = if local.is_root { Some(self) } else { local.of };
         let handler =
             handler.map(|handle_error| Handler { context: Rc::clone(context), data, handle_error });
-        let parallel = ParallelStep::new(context, handler);
+        let parallel = ParallelStep::new(context, of, handler);
         let handle = parallel.handle();
         self.add_made(&mut local, parallel)?;
         Ok(handle)

@@ -33,6 +33,8 @@ pub(crate) fn lend<R>(
 ) -> R {
     let spare = context.spare.take();
     let handle = spare.map_or_else(Handle::open, |spare| spare.forget().renew());
+    // the flow may have come from another thread, and the branch may be another one
+    handle.inherit();
     handle.set_id(0);
     handle.set_context(Some(Rc::clone(context)));
     let attached = Attached(handle);
@@ -135,12 +137,13 @@ pub(crate) struct ParallelStep {
 }
 
 impl ParallelStep {
-    pub(crate) fn new(context: &Rc<Context>, handler: Option<Handler>) -> Self {
+    pub(crate) fn new(context: &Rc<Context>, of: Option<Handle>, handler: Option<Handler>) -> Self {
         let (handle, branches) = (Handle::open(), Branches::default());
         branches.replace(Some(Vec::new()));
         handle.set_local(Local {
             target: Target::Branches(Rc::clone(&branches)),
             context: Some(Rc::clone(context)),
+            of,
             attached: true,
             ..Local::default()
         });
@@ -156,6 +159,7 @@ impl Addition for ParallelStep {
     fn add_to(self, asi: &mut AsyncSteps) {
         let Self { attached, branches, handler } = self;
         let added = &mut asi.add(move |asi, ()| {
+            attached.0.inherit();
             attached.0.set_id(id(asi));
             asi.hold(attached);
             let branches = branches.take().unwrap_or_default();

@@ -356,6 +356,35 @@ void threads()
     is("threads", notes, "completed cancelled");
 }
 
+// What was configured here goes to the thread of the loop, also parallel steps.
+void handed_over()
+{
+    Loop loop(ASYNCSTEPS_LOOP_THREAD);
+    Root root(loop);
+    std::atomic<int> sum(0);
+    std::atomic<bool> blocked(true);
+    Steps parallel = root.parallel();
+    parallel.add([&, parallel](Steps) {
+        sum += parallel.stack<int>(1);
+        while (blocked) {
+            std::this_thread::yield();
+        }
+    });
+    parallel.add([&, parallel](Steps steps) {
+        sum += parallel.stack<int>(10);
+        steps.add([&](Steps) { sum += 100; });
+    });
+    root.execute([](Steps, const char *code) { is("no error", code, ""); });
+    api(parallel)->add(parallel.binary(), nullptr, nullptr, nullptr);
+    api(parallel)->loop(parallel.binary(), nullptr, [](FutoInAsyncSteps *, void *) {}, nullptr);
+    is("handed over", asyncsteps_last_error(), "loop: not on the thread of the event loop");
+    blocked = false;
+    while (root.is_valid()) {
+        std::this_thread::yield();
+    }
+    is("sum", sum, 111);
+}
+
 // Flows on two loops take turns with one mutex.
 void two_loops()
 {
@@ -446,6 +475,7 @@ int main()
     roots();
     objects_are_checked();
     threads();
+    handed_over();
     two_loops();
     ends();
     woken();
