@@ -108,6 +108,7 @@ async fn a_user_has_a_limit_of_its_own_in_place_of_the_address() {
         .users("users");
     let executor = builder.security(users).client_limits(limits).build().unwrap();
     let peer = "192.0.2.1:1";
+    #[expect(clippy::async_yields_async, reason = "the call goes on meanwhile")]
     let call = async |user: &str| {
         let message = json!({ "f": "test.jobs:1.0:wait", "p": {}, "sec": format!("{user}:pass") });
         let request = Request::parse(message.to_string().as_bytes()).unwrap();

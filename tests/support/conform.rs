@@ -1,4 +1,4 @@
-//! The interfaces under `tests/ifaces`, as the demo hosts them.
+//! The interfaces of the demo, as it hosts them.
 
 use std::sync::Arc;
 

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn conform_folder() -> PathBuf {
-        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/ifaces"))
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../executor-demo/ifaces"))
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(definition.id(), &id);
             count += 1;
         }
-        assert!(count >= 12, "found {count}");
+        assert!(count >= 10, "found {count}");
     }
 
     #[test]
