@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
 
     /// Adds a workload: `run` does so many iterations of it. Gives its place, as a baseline for
     /// others.
-    pub(crate) fn add<T: Taken>(
+    pub(crate) fn add<T: Taken + 'a>(
         &mut self,
         id: impl Into<String>,
         baseline: Option<usize>,
