@@ -55,24 +55,25 @@ fn main() {
     let is_test = env::args().any(|arg| arg == "--test");
     let server = Server::start();
     let arbiter = actix_rt::System::new();
-    let mut bench = Bench::new("executor_rate");
-
     let bare_request = post_with("/bare", HTTP, ECHO.as_bytes());
     let request = post_with("/ftn/", HTTP, ECHO.as_bytes());
     let mut bare_load = Load::http(server.address, bare_request.clone());
     let mut load = Load::http(server.address, request.clone());
+    let mut sockets = Load::web_socket(server.address);
+    let executor = arbiter.block_on(async { conform::executor() });
+    let mut check = checking();
+
+    let mut bench = Bench::new("executor_rate");
     let bare = bench.add("HTTP echo: bare actix-web, processor time", None, 1, "", |requests| {
         server.cpu_of(|| bare_load.run(requests))
     });
     bench.add("HTTP echo, processor time", Some(bare), 1, "at most 1.25", |requests| {
         server.cpu_of(|| load.run(requests))
     });
-    let mut sockets = Load::web_socket(server.address);
     bench.add("WebSocket echo, processor time", Some(bare), 1, "4,000 ns", |requests| {
         server.cpu_of(|| sockets.run(requests))
     });
 
-    let executor = arbiter.block_on(async { conform::executor() });
     bench.add("typed call within the process", None, 1, "1,500 ns", |calls| {
         arbiter.block_on(async {
             for _ in 0..calls {
@@ -87,7 +88,6 @@ fn main() {
             black_box(serde_json::from_str::<Value>(black_box(TYPES)).is_ok());
         }
     });
-    let mut check = checking();
     bench.add("the same: checking", Some(parsing), 1, "at most 0.3", |times| {
         for _ in 0..times {
             check();

@@ -4,17 +4,11 @@
 //! interfaces. Node.js and npm have to be installed; the packages come from the registry on the
 //! first run, as the lock file says.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
 use asyncsteps_support::shop::{Account, Data, Shop};
+use asyncsteps_support::{conform, npm};
 use expect_test::expect_file;
 use serde_json::{Value, json};
-
-/// The folder of the client.
-const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/npm");
 
 /// Folders of the definitions that AdvancedCCM loads.
 const SPECS: [&str; 2] = [
@@ -22,25 +16,9 @@ const SPECS: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/actors/ifaces"),
 ];
 
-/// Runs a program in the folder of the client and gives what it printed.
-fn run(program: &str, args: &[&str]) -> Vec<u8> {
-    let output = Command::new(program)
-        .args(args)
-        .current_dir(CLIENT)
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap_or_else(|error| panic!("{program} is needed: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {}", output.status);
-    output.stdout
-}
-
 /// Runs a script with the definitions and gives the summary that it printed.
 fn summary(script: &str, end_point: &str) -> Value {
-    if !Path::new(CLIENT).join("node_modules/.package-lock.json").exists() {
-        run("npm", &["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-    }
-    let printed = run("node", &[script, end_point, SPECS[0], SPECS[1]]);
-    serde_json::from_slice(&printed).expect("a summary")
+    npm::summary(script, &[end_point, SPECS[0], SPECS[1]])
 }
 
 #[test]

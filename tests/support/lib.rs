@@ -3,7 +3,7 @@
 //! A library of its own and not a module, because each test uses another part of it. In reading
 //! order: [`client`] (HTTP as bytes), [`ws`] (WebSocket as bytes), [`host`] (an executor behind HTTP
 //! in its own thread), [`shop`] (the demo, in process or as a program, and its database),
-//! [`conform`] (the interfaces of the demo, implemented), [`jobs`] (requests that wait until
+//! [`conform`] (the interfaces of the demo, implemented), [`npm`] (Node.js programs), [`jobs`] (requests that wait until
 //! a test lets them go on).
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "helpers of tests panic to fail the test")]
@@ -12,6 +12,7 @@ pub mod client;
 pub mod conform;
 pub mod host;
 pub mod jobs;
+pub mod npm;
 pub mod shop;
 pub mod ws;
 

@@ -1,0 +1,32 @@
+//! The promise: pages in browsers can use an executor directly, over WebSocket in both directions,
+//! and over HTTP from another site.
+//!
+//! It needs Node.js, npm and a Chromium: Debian's `chromium-headless-shell`, or what `CHROMIUM` names.
+
+use std::env;
+
+use asyncsteps_actors::transport::http::Cors;
+use asyncsteps_support::host::Host;
+use asyncsteps_support::{conform, npm};
+use serde_json::json;
+
+#[test]
+fn a_page_calls_and_is_called() {
+    let host = Host::start_as(1, conform::executor, |service| service.cors(Cors::any()));
+    let browser = env::var("CHROMIUM").unwrap_or_else(|_| "chromium-headless-shell".to_owned());
+    let browser = npm::find(&browser);
+    let seen = npm::summary("browser.js", &[&host.address.to_string(), &browser]);
+    let echo = json!({ "msg": "hé", "n": 1, "opt": null });
+    let expected = json!({
+        "text": { "r": echo, "rid": "C1" },
+        "bytes": { "r": echo, "rid": "C2" },
+        "error": { "e": "MyError", "edesc": "Details of MyError", "rid": "C3" },
+        "first": { "r": { "waited": 1 }, "rid": "C5" },
+        "all": 2,
+        "acks": { "r": { "sum": 30 }, "rid": seen["acks"]["rid"] },
+        "events": [1, 2, 3],
+        "closed": { "code": 1000, "wasClean": true },
+        "http": { "status": 200, "message": { "r": 42 } },
+    });
+    assert_eq!(seen, expected);
+}
