@@ -388,7 +388,6 @@ impl Line {
     }
 
     /// How late the answer is, if it has come.
-    #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
     fn answered(&mut self, length: usize) -> Option<Duration> {
         let due = self.due?;
         let mut buffer = [0; 4096];

@@ -47,7 +47,7 @@ fn executor() -> (Jobs, ExecutorHandle) {
         });
     });
     let mut loader = Loader::new([Source::builtin()]);
-    let burst = loader.load(&"futoin.burst:0.1".parse().unwrap()).unwrap();
+    let burst = loader.load(&"futoin.burst:0.1".parse().expect("a name")).expect("it is built in");
     let (jobs, builder) = Jobs::add(Executor::builder());
     let executor = builder
         .interface(conform::definition("conform.main:1.2"), |functions| {

@@ -440,7 +440,7 @@ mod tests {
         let channel = Channel::new(ChannelKind::WebSocket).with_caller(wrong);
         channel.register(ping()).unwrap();
         let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
-        out += &answer.expect("it is ready").unwrap_err().code();
+        out += answer.expect("it is ready").unwrap_err().code();
         expect![[r#"
             UnknownInterface: the other end does not implement futoin.ping:1.0:ping
             {"echo":5}

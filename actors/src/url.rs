@@ -165,7 +165,7 @@ mod tests {
         let definition = definition();
         let mut out = String::new();
         for (path, query) in urls {
-            write!(out, "{path} {query}\n    ").unwrap();
+            write!(out, "{path:?} {query:?}\n    ").unwrap();
             let Some(url) = FunctionUrl::parse(path, query) else {
                 writeln!(out, "not ours").unwrap();
                 continue;
@@ -189,53 +189,53 @@ mod tests {
     #[test]
     fn paths() {
         expect![[r#"
-            /a.b/1.0/f 
+            "/a.b/1.0/f" ""
                 f:a.b:1.0:f;p:; None
-            /a.b/1.0/f/ 
+            "/a.b/1.0/f/" ""
                 f:a.b:1.0:f;p:; None
-            a.b/1.0/f ?
+            "a.b/1.0/f" "?"
                 f:a.b:1.0:f;p:?:;; None
-            /a.b/1.0/f/user%3Apass 
+            "/a.b/1.0/f/user%3Apass" ""
                 f:a.b:1.0:f;p:; Some(String("user:pass"))
-            /a.b/1.0/f/-hmac%3Au%3AMD5%3Aa%2Fb%2B%3D%3D/ 
+            "/a.b/1.0/f/-hmac%3Au%3AMD5%3Aa%2Fb%2B%3D%3D/" ""
                 f:a.b:1.0:f;p:; Some(String("-hmac:u:MD5:a/b+=="))
-            /a.b/1.0/f/a+b 
+            "/a.b/1.0/f/a+b" ""
                 f:a.b:1.0:f;p:; Some(String("a+b"))
-            /a.b/1.0/f/sec/more 
+            "/a.b/1.0/f/sec/more" ""
                 not ours
-            /a.b/1.0 
+            "/a.b/1.0" ""
                 not ours
-            / 
+            "/" ""
                 not ours
- 
+            "" ""
                 not ours
-            /a.b//f 
+            "/a.b//f" ""
                 not ours
-            /a.b/1.0/f// 
+            "/a.b/1.0/f//" ""
                 not ours
-            //a.b/1.0/f 
+            "//a.b/1.0/f" ""
                 not ours
-            /../1.0/f 
+            "/../1.0/f" ""
                 not ours
-            /a.b/1.0/f/.. 
+            "/a.b/1.0/f/.." ""
                 not ours
-            /%2e%2e/1.0/f 
+            "/%2e%2e/1.0/f" ""
                 f:%2e%2e:1.0:f;p:; None
-            /a.b%2F1.0/f/g 
+            "/a.b%2F1.0/f/g" ""
                 InvalidRequest: Invalid req.f (version)
-            /a.b:1.0:f/1.0/f 
+            "/a.b:1.0:f/1.0/f" ""
                 InvalidRequest: Invalid req.f
-            /a.b/1/f 
+            "/a.b/1/f" ""
                 InvalidRequest: Invalid req.f (version)
-            /a.b/1.0/f/% 
+            "/a.b/1.0/f/%" ""
                 InvalidRequest: Invalid URL: percent-encoding
-            /a.b/1.0/f/%4 
+            "/a.b/1.0/f/%4" ""
                 InvalidRequest: Invalid URL: percent-encoding
-            /a.b/1.0/f/%zz 
+            "/a.b/1.0/f/%zz" ""
                 InvalidRequest: Invalid URL: percent-encoding
-            /a.b/1.0/f/%+1 
+            "/a.b/1.0/f/%+1" ""
                 InvalidRequest: Invalid URL: percent-encoding
-            /a.b/1.0/f/%ff 
+            "/a.b/1.0/f/%ff" ""
                 InvalidRequest: Invalid URL: not UTF-8
         "#]]
         .assert_eq(&outcomes(&[
@@ -272,39 +272,39 @@ mod tests {
         let text = format!("s={}", "[".repeat(65));
         let path = "/a.b/1.0/f";
         expect![[r#"
-            /a.b/1.0/f s=a+b%2Bc&i=12&b=true
+            "/a.b/1.0/f" "s=a+b%2Bc&i=12&b=true"
                 f:a.b:1.0:f;p:b:true;i:12;s:a b+c;; None
-            /a.b/1.0/f s=12&x=12&v=12&d=AAA%3D
+            "/a.b/1.0/f" "s=12&x=12&v=12&d=AAA%3D"
                 f:a.b:1.0:f;p:d:AAA=;s:12;v:12;x:12;; None
-            /a.b/1.0/f l=[1,%222%22]&m=%7B%22k%22%3A1%7D
+            "/a.b/1.0/f" "l=[1,%222%22]&m=%7B%22k%22%3A1%7D"
                 f:a.b:1.0:f;p:l:0:1;1:2;;m:k:1;;; None
-            /a.b/1.0/f s=&i=&b
+            "/a.b/1.0/f" "s=&i=&b"
                 f:a.b:1.0:f;p:b:;i:;s:;; None
-            /a.b/1.0/f &&s=x&
+            "/a.b/1.0/f" "&&s=x&"
                 f:a.b:1.0:f;p:s:x;; None
-            /a.b/1.0/f s=a=b
+            "/a.b/1.0/f" "s=a=b"
                 f:a.b:1.0:f;p:s:a=b;; None
-            /a.b/1.0/f i=twelve
+            "/a.b/1.0/f" "i=twelve"
                 f:a.b:1.0:f;p:i:twelve;; None
-            /a.b/1.0/f zzz=12
+            "/a.b/1.0/f" "zzz=12"
                 f:a.b:1.0:f;p:zzz:12;; None
-            /a.b/1.0/f %73=x
+            "/a.b/1.0/f" "%73=x"
                 f:a.b:1.0:f;p:s:x;; None
-            /a.b/1.0/f s=%c3%a9+%F0%9F%98%80
+            "/a.b/1.0/f" "s=%c3%a9+%F0%9F%98%80"
                 f:a.b:1.0:f;p:s:é 😀;; None
-            /a.b/1.0/f s=1&s=2
+            "/a.b/1.0/f" "s=1&s=2"
                 InvalidRequest: Duplicate parameter: s
-            /a.b/1.0/f s=1&%73=2
+            "/a.b/1.0/f" "s=1&%73=2"
                 InvalidRequest: Duplicate parameter: s
-            /a.b/1.0/f s=%
+            "/a.b/1.0/f" "s=%"
                 InvalidRequest: Invalid URL: percent-encoding
-            /a.b/1.0/f %ff=1
+            "/a.b/1.0/f" "%ff=1"
                 InvalidRequest: Invalid URL: not UTF-8
-            /a.b/1.0/f l=[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]
+            "/a.b/1.0/f" "l=[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
                 InvalidRequest: Invalid message: nested too deep
-            /a.b/1.0/f s=[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
+            "/a.b/1.0/f" "s=[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
                 f:a.b:1.0:f;p:s:[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[;; None
-            /a.b/1.0/other i=12
+            "/a.b/1.0/other" "i=12"
                 f:a.b:1.0:other;p:i:12;; None
         "#]]
         .assert_eq(&outcomes(&[
