@@ -32,7 +32,7 @@ struct Hosted {
 /// A hosted function, with all that requests to it need.
 pub(super) struct Target {
     definition: Arc<Definition>,
-    name: Box<str>,
+    function: Arc<Function>,
     template: Option<Template>,
     conditions: Conditions,
     level: SecurityLevel,
@@ -68,7 +68,7 @@ impl Registry {
         define(&mut functions);
         let mut templates = functions.finish()?;
         let conditions = Conditions::of(&definition);
-        let target = |function: &Function| {
+        let target = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
             // nobody has a level that nobody knows, so it is the highest
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
@@ -76,12 +76,12 @@ impl Registry {
                 definition: Arc::clone(&definition),
                 template: templates.remove(&name),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
-                name: name.clone(),
+                function: Arc::clone(function),
                 conditions,
             };
             (name, Arc::new(target))
         };
-        let targets = Arc::new(definition.functions().map(target).collect());
+        let targets = Arc::new(definition.shared_functions().map(target).collect());
         let size = definition.functions().map(Function::max_request_size).max();
         self.host(&definition, &targets)?;
         for parent in definition.inherits() {
@@ -174,15 +174,12 @@ impl Registry {
 impl Target {
     /// The function's definition.
     pub(super) fn function(&self) -> &Function {
-        match self.definition.function(&self.name) {
-            Some(function) => function,
-            None => unreachable!("a target is made of a function that exists"),
-        }
+        &self.function
     }
 
     /// The function's name, with that of its interface.
     pub(super) fn full_name(&self) -> String {
-        format!("{}:{}", self.definition.id(), self.name)
+        format!("{}:{}", self.definition.id(), self.function.name())
     }
 
     pub(super) fn template(&self) -> Result<&Template, Refused> {

@@ -18,7 +18,7 @@ pub(super) fn definition(
     compiler.all()?;
     let funcs = module.funcs.iter().map(|(name, decl)| {
         let function = function(&mut compiler, name, decl)?;
-        Ok((function.name.clone(), function))
+        Ok((function.name.clone(), Arc::new(function)))
     });
     Ok(Definition {
         id: module.origin.id.clone(),

@@ -19,7 +19,7 @@ const _: () = {
 #[derive(Debug)]
 pub struct Definition {
     pub(super) id: IfaceVer,
-    pub(super) funcs: BTreeMap<Box<str>, Function>,
+    pub(super) funcs: BTreeMap<Box<str>, Arc<Function>>,
     pub(super) requires: Box<[Box<str>]>,
     pub(super) inherits: Box<[Arc<Self>]>,
 }
@@ -45,13 +45,18 @@ impl Definition {
 
     /// All functions, also those inherited and imported, by name.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
-        self.funcs.values()
+        self.funcs.values().map(Arc::as_ref)
     }
 
     /// The function of this name.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<&Function> {
-        self.funcs.get(name)
+        self.funcs.get(name).map(Arc::as_ref)
+    }
+
+    /// The same, to be kept without the definition.
+    pub(crate) fn shared_functions(&self) -> impl Iterator<Item = &Arc<Function>> {
+        self.funcs.values()
     }
 
     /// The conditions of a call, such as `AllowAnonymous` (FTN3 §2.4), in the order of the file.
