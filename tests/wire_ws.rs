@@ -436,7 +436,9 @@ struct Count(u32);
 fn caller(aborted: mpsc::Sender<u32>) -> ExecutorHandle {
     let files = [("test.peer-1.0-iface.json", PEER), ("test.caller-1.0-iface.json", CALLER)];
     let mut loader = Loader::new([Source::texts(files)]);
-    let peer = loader.load(&"test.peer:1.0".parse().expect("a name")).expect("a definition");
+    let mut load =
+        |id: &str| loader.load(&id.parse().expect("a name")).expect("a definition above");
+    let peer = load("test.peer:1.0");
     let call_back = Template::build(|asi| {
         let peer = peer.clone();
         asi.add(move |asi, ()| {
@@ -481,12 +483,12 @@ fn caller(aborted: mpsc::Sender<u32>) -> ExecutorHandle {
             Ok(())
         });
     });
-    let caller = loader.load(&"test.caller:1.0".parse().expect("a name")).expect("a definition");
+    let caller = load("test.caller:1.0");
     let builder = Executor::builder().interface(caller, |functions| {
         functions.add("callBack", &call_back).add("watch", &watch);
         functions.add("count", &count).add("raw", &raw);
     });
-    builder.build().expect("a correct builder")
+    builder.build().expect("the definitions have these functions")
 }
 
 #[test]

@@ -100,7 +100,8 @@ impl<'a> Bench<'a> {
     pub(crate) fn finish(mut self) {
         if env::args().any(|arg| arg == "--test") {
             for workload in &mut self.workloads {
-                let _: Duration = (workload.run)(1);
+                // it only has to work
+                let _ = (workload.run)(1);
             }
             return;
         }
