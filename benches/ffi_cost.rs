@@ -29,12 +29,20 @@ fn main() {
                     target: &'static str,
                     native: fn(&mut AsyncSteps),
                     binary: fn(Bsi)| {
+        let by_table = move || run(move |asi| asi.binary(binary));
         let baseline = bench.add(format!("{id}, in Rust"), None, per, "", move |iterations| {
             (0..iterations).for_each(|_| run(native));
         });
         bench.add(format!("{id}, by the table"), Some(baseline), per, target, move |iterations| {
-            (0..iterations).for_each(|_| run(move |asi| asi.binary(binary)));
+            (0..iterations).for_each(|_| by_table());
         });
+        for (how, heap) in [
+            ("in Rust", allocation_counter::measure(|| run(native))),
+            ("by the table", allocation_counter::measure(by_table)),
+        ] {
+            let each = heap.count_total as f64 / f64::from(per);
+            bench.count(format!("{id}, {how}: allocations"), each, "", "");
+        }
     };
     pair("iteration", "2 x, 20 ns", native_repeat, binary_repeat);
     pair("iteration that continues", "", native_continue, binary_continue);

@@ -65,7 +65,7 @@ unsafe impl Sync for Slot {}
 const NOBODY: usize = 0;
 
 thread_local! {
-    /// The slot of the running callback. Its address names the thread.
+    /// The slot of the callback that runs, or ran last. Its address names the thread.
     static RUNNING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
     static FREE: Pool = const { Pool(RefCell::new(VecDeque::new())) };
 }
@@ -225,7 +225,11 @@ impl Handle {
     ) -> (R, bool) {
         let callback = &self.slot.callback;
         callback.asi.set(Some(NonNull::from(asi)));
-        let call = InCall { handle: self, outer: RUNNING.replace(self.slot) };
+        let call = InCall { handle: self, outer: RUNNING.get() };
+        // the next iteration of a loop finds it there
+        if !ptr::eq(call.outer, self.slot) {
+            RUNNING.set(self.slot);
+        }
         let result = run(self.as_ptr());
         drop(call);
         // a handle with something left is closed by its step or by the caller, and not used again
@@ -289,24 +293,30 @@ impl Handle {
 
     /// The handle of the callback that runs on this thread.
     pub(crate) fn running() -> Option<Self> {
-        let slot = RUNNING.get();
-        // SAFETY: only `call` sets it, and slots live forever
+        Self::running_in(RUNNING.get())
+    }
+
+    fn running_in(slot: *const Slot) -> Option<Self> {
+        // SAFETY: only slots are kept in `RUNNING`, and they live forever
         let slot: &'static Slot = unsafe { slot.as_ref() }?;
-        Some(Self { slot, generation: slot.generation.load(Ordering::Relaxed) })
+        let handle = Self { slot, generation: slot.generation.load(Ordering::Relaxed) };
+        handle.asi().is_some().then_some(handle)
     }
 }
 
 /// A callback that runs with a handle; also one that panics comes to its end.
 struct InCall {
     handle: Handle,
-    /// The callback that runs again afterwards.
+    /// That of the callback before it, which may go on afterwards.
     outer: *const Slot,
 }
 
 impl Drop for InCall {
     fn drop(&mut self) {
-        RUNNING.set(self.outer);
         self.handle.slot.callback.asi.set(None);
+        if !ptr::eq(self.outer, self.handle.slot) && Handle::running_in(self.outer).is_some() {
+            RUNNING.set(self.outer);
+        }
     }
 }
 
