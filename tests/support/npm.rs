@@ -18,14 +18,13 @@ pub fn summary(script: &str, args: &[&str]) -> Value {
     serde_json::from_slice(&run("node", &args)).expect("a summary")
 }
 
-/// Where a program is.
+/// Where a program is, if it is installed.
 #[must_use]
-pub fn find(program: &str) -> String {
+pub fn find(program: &str) -> Option<String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut found = env::split_paths(&path).map(|folder| folder.join(program));
-    let found = found.find(|file| file.is_file());
-    let found = found.unwrap_or_else(|| panic!("{program} has to be installed"));
-    found.into_os_string().into_string().expect("a path that is text")
+    let found = found.find(|file| file.is_file())?;
+    found.into_os_string().into_string().ok()
 }
 
 /// Installs the packages that the lock file names, unless they are there.

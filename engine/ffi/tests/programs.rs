@@ -65,16 +65,22 @@ fn run(program: &Path) {
         command.args(leaks).args(["--quiet", "--error-exitcode=99", "--show-leak-kinds=definite"]);
         command
     };
-    // `tests/run` installs it
-    if valgrind().arg("--version").output().is_err() {
-        return;
+    if is_installed("valgrind") {
+        assert_eq!(succeed(valgrind().arg(program)).trim(), "passed");
     }
-    assert_eq!(succeed(valgrind().arg(program)).trim(), "passed");
+}
+
+/// Whether there is a program that `tests/run` installs where it can, and says so where it cannot.
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
 }
 
 #[test]
 fn the_header_is_strict_c11_and_cpp11() {
     for (language, with) in [("c", &C[..]), ("c++", &CPP[..])] {
+        if !is_installed(with[0]) {
+            continue;
+        }
         let header = package().join("include/asyncsteps.h");
         let check = ["-fsyntax-only", "-include"];
         succeed(compiler(with).args(check).arg(header).args(["-x", language, "/dev/null"]));
@@ -88,7 +94,9 @@ fn a_tour_in_c() {
 
 #[test]
 fn a_tour_in_cpp() {
-    run(&build(&CPP, "examples/cpp/tour.cpp"));
+    if is_installed(CPP[0]) {
+        run(&build(&CPP, "examples/cpp/tour.cpp"));
+    }
 }
 
 #[test]
@@ -103,5 +111,7 @@ fn a_tour_in_python() {
 
 #[test]
 fn the_rules_from_cpp() {
-    run(&build(&CPP, "tests/foreign/rules.cpp"));
+    if is_installed(CPP[0]) {
+        run(&build(&CPP, "tests/foreign/rules.cpp"));
+    }
 }
