@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::Arbiter;
+use asyncsteps::sim::Random;
 use asyncsteps::sync::{ISync, limiter, mutex, throttle};
 use asyncsteps::{AsyncSteps, Flow, StepResult};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
@@ -22,19 +23,6 @@ const BATCH: usize = 500;
 
 /// Far more than the test takes; a flow that hangs fails the test instead of holding it up.
 const AT_MOST: Duration = Duration::from_secs(120);
-
-/// SplitMix64: the same numbers for the same seed, for ever.
-struct Random(Cell<u64>);
-
-impl Random {
-    fn below(&self, bound: u64) -> u64 {
-        let state = self.0.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.0.set(state);
-        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 /// A lock, how many may be inside, and how many are.
 #[derive(Clone)]
@@ -156,19 +144,18 @@ impl Objects {
     }
 
     /// Adds a section on one of the objects, which ends in one of many ways.
-    fn add_section(&self, flow: &mut Flow, random: &Random) {
-        let pick = |count: usize| usize::try_from(random.below(count as u64)).unwrap_or_default();
+    fn add_section(&self, flow: &mut Flow, random: &mut Random) {
         let end = random.below(8);
         match random.below(8) {
-            0..4 => self.add_watched(flow, &self.mutexes[pick(4)], end),
+            0..4 => self.add_watched(flow, &self.mutexes[random.below(4)], end),
             4..6 => {
-                flow.sync(&self.throttles[pick(2)], move |asi, ()| finish(asi, end));
+                flow.sync(&self.throttles[random.below(2)], move |asi, ()| finish(asi, end));
             }
-            _ => self.add_watched(flow, &self.limiters[pick(2)], end),
+            _ => self.add_watched(flow, &self.limiters[random.below(2)], end),
         }
     }
 
-    fn add_watched<O>(&self, flow: &mut Flow, watched: &Watched<O>, end: u64)
+    fn add_watched<O>(&self, flow: &mut Flow, watched: &Watched<O>, end: usize)
     where
         O: ISync + Clone + 'static,
     {
@@ -190,9 +177,9 @@ impl Objects {
             && self.limiters.iter().all(|watched| watched.object.load() == Load::NONE)
     }
 
-    fn flow(&self, random: &Random) -> Flow {
+    fn flow(&self, random: &mut Random) -> Flow {
         let mut flow = Flow::new();
-        let limit = Duration::from_micros(random.below(3_000));
+        let limit = Duration::from_micros(random.below(3_000) as u64);
         for _ in 0..=random.below(2) {
             self.add_section(&mut flow, random);
         }
@@ -200,12 +187,12 @@ impl Objects {
             return flow;
         }
         let objects = self.clone();
-        let seed = random.below(u64::MAX);
+        let seed = random.number();
         let mut limited = Flow::new();
         limited.add(move |asi, ()| {
             asi.set_timeout(limit);
             let mut inner = Flow::new();
-            objects.add_section(&mut inner, &Random(Cell::new(seed)));
+            objects.add_section(&mut inner, &mut Random::new(seed));
             let handle: FlowHandle = start_flow(inner);
             asi.await_(handle);
         });
@@ -214,7 +201,7 @@ impl Objects {
 }
 
 /// The ways a section ends.
-fn finish(asi: &mut AsyncSteps, how: u64) -> StepResult {
+fn finish(asi: &mut AsyncSteps, how: usize) -> StepResult {
     match how {
         0 => return asi.error("Failed", ()),
         1 => panic!("inside of a section"),
@@ -240,11 +227,11 @@ fn finish(asi: &mut AsyncSteps, how: u64) -> StepResult {
 
 /// Runs all flows of one arbiter; some are dropped, some cancelled, the others awaited.
 async fn run(objects: Objects, seed: u64) {
-    let random = Random(Cell::new(seed));
+    let mut random = Random::new(seed);
     for _ in 0..FLOWS / BATCH {
         let mut handles: Vec<FlowHandle> = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
-            let handle = start_flow(objects.flow(&random));
+            let handle = start_flow(objects.flow(&mut random));
             match random.below(10) {
                 0 => drop(handle),
                 1 => {

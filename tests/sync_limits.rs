@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Arbiter;
+use asyncsteps::sim::Random;
 use asyncsteps::sync::{ISync, limiter, mutex, throttle};
 use asyncsteps::{AsyncSteps, Error, Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
@@ -16,22 +17,6 @@ use tokio::time::Instant;
 
 /// Far more than a test takes; a flow that hangs fails the test instead of holding it up.
 const AT_MOST: Duration = Duration::from_secs(120);
-
-/// SplitMix64: the same numbers for the same seed, for ever.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    fn ms(&mut self, below: u64) -> Duration {
-        Duration::from_millis(self.below(below))
-    }
-}
 
 /// What happened at one object; flows are known by their numbers.
 #[derive(Default)]
@@ -80,7 +65,8 @@ where
     O: ISync + Clone + 'static,
 {
     let (object, record) = (object.clone(), Rc::clone(record));
-    let (come, stay, patience) = (random.ms(2_000), random.ms(20), random.ms(400));
+    let [come, stay, patience] =
+        [2_000, 20, 400].map(|limit| Duration::from_millis(random.below(limit) as u64));
     let mut flow = Flow::new();
     flow.add(move |asi, ()| {
         asi.sleep(come);
@@ -125,7 +111,7 @@ async fn visits<O>(object: &O, is_full: impl Fn(&O) -> bool + Clone + 'static, s
 where
     O: ISync + Clone + 'static,
 {
-    let (record, mut random) = (Shared::default(), Random(seed));
+    let (record, mut random) = (Shared::default(), Random::new(seed));
     let flows: Vec<_> = (0..VISITS)
         .map(|number| visit(object, is_full.clone(), &record, (number, &mut random)))
         .collect();
@@ -391,13 +377,13 @@ fn locking_in_any_order_on_two_arbiters_fails_some_and_leaves_none_waiting() {
         let arbiters = [1, 2].map(|seed| {
             let (mutex, wide, both) = (mutex.clone(), wide.clone(), Arc::clone(&both));
             elsewhere(move || async move {
-                let mut random = Random(seed);
+                let mut random = Random::new(seed);
                 both.wait().await;
                 let mut flows: Vec<FlowHandle> = Vec::new();
                 for _ in 0..2_000 {
                     let mut keys = KEYS;
                     for at in 0..3 {
-                        keys.swap(at, at + usize::try_from(random.below(6 - at as u64)).unwrap());
+                        keys.swap(at, at + random.below(6 - at));
                     }
                     let lock = |key: &&str| if *key < "e" { &mutex } else { &wide }.key(key);
                     let locks: Vec<_> = keys[..3].iter().map(lock).collect();

@@ -1,6 +1,5 @@
 //! The budget among threads: exact limits, and nothing lost whoever gives up when.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::thread;
 
+use asyncsteps::sim::Random;
 use asyncsteps::{Flow, codes};
 use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
 use asyncsteps_actors::flow::start_flow;
@@ -18,19 +18,6 @@ const THREADS: u64 = 4;
 const REQUESTS: usize = 5_000;
 
 const LIMITS: Limits = Limits { concurrent: 5, queued: 20, memory: 2_000 };
-
-/// SplitMix64: the same numbers for the same seed, for ever.
-struct Random(Cell<u64>);
-
-impl Random {
-    fn below(&self, bound: u64) -> u64 {
-        let state = self.0.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.0.set(state);
-        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 #[derive(Default)]
 struct Seen {
@@ -100,13 +87,13 @@ fn limits_hold_on_all_threads_and_everything_is_given_back() {
         .map(|seed| {
             let (budget, seen) = (budget.clone(), Arc::clone(&seen));
             thread::spawn(move || {
-                let random = Random(Cell::new(seed));
+                let mut random = Random::new(seed);
                 actix_rt::System::new().block_on(async {
                     let mut tasks = Vec::new();
                     for _ in 0..REQUESTS {
-                        let bytes = usize::try_from(random.below(150)).expect("small");
-                        let (client, patience) = (random.below(5), random.below(200));
-                        let stay = random.below(20);
+                        let bytes = random.below(150);
+                        let [client, patience, stay] =
+                            [5, 200, 20].map(|limit| random.below(limit) as u64);
                         let (budget, seen) = (budget.clone(), Arc::clone(&seen));
                         tasks.push(actix_rt::spawn(request(
                             budget, seen, client, bytes, patience, stay,
@@ -116,8 +103,7 @@ fn limits_hold_on_all_threads_and_everything_is_given_back() {
                         }
                         if random.below(50) == 0 {
                             // a client goes away, wherever its request is
-                            let at = random.below(tasks.len() as u64);
-                            tasks[usize::try_from(at).expect("small")].abort();
+                            tasks[random.below(tasks.len())].abort();
                         }
                     }
                     for task in tasks {

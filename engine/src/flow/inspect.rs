@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::level::{Frame, Kind, Strand};
+use super::lineage::steps;
 use super::{AsyncSteps, Callback, Execution, Identity};
 use crate::completion::Completion;
 use crate::place::Place;
@@ -96,18 +97,18 @@ impl AsyncSteps {
     /// The places of the steps in progress, outermost first (FTN12 §1.7 `async_stack`).
     #[must_use]
     pub fn async_stack(&self) -> Vec<Place> {
-        places(std::iter::once(&self.strand).chain(self.outer_strands()))
+        outermost_first(self.places())
     }
 
     fn leaves(&self) -> impl Iterator<Item = Wait> {
         let is_leaf = |strand: &&Strand| !matches!(strand.top.kind, Kind::Parallel(_));
         self.strands().filter(move |(_, strand)| is_leaf(strand)).map(|(at, strand)| {
-            let around = || std::iter::once(strand).chain(self.strands_around(at));
+            let around = || self.frames_of(at, strand);
             Wait {
                 branch: strand.branch,
-                stack: places(around()),
+                stack: outermost_first(steps(around())),
                 reason: self.reason(strand),
-                limit: around().flat_map(Strand::open_frames).filter_map(|f| self.limit(f)).min(),
+                limit: around().filter_map(|frame| self.limit(frame)).min(),
             }
         })
     }
@@ -136,11 +137,9 @@ impl AsyncSteps {
     }
 }
 
-/// The places of the steps of strands, of which each is inside of the next, outermost first.
-fn places<'a>(strands: impl Iterator<Item = &'a Strand>) -> Vec<Place> {
-    let steps = strands.flat_map(|strand| strand.open_frames().rev());
-    let steps = steps.filter(|frame| !frame.flags.iteration);
-    let mut places: Vec<Place> = steps.map(|frame| frame.place).collect();
+/// The places of steps that come from the innermost outwards, outermost first.
+fn outermost_first(places: impl Iterator<Item = Place>) -> Vec<Place> {
+    let mut places: Vec<Place> = places.collect();
     places.reverse();
     places
 }

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU64;
 
-use super::level::Frame;
+use super::level::{Frame, Strand};
 use super::{AsyncSteps, FlowId, Identity};
 use crate::place::Place;
 
@@ -25,7 +25,7 @@ impl AsyncSteps {
     /// The places of the running step and of the steps around it, from the innermost outwards
     /// (FTN12 §1.7 `async_stack`).
     pub fn places(&self) -> impl Iterator<Item = Place> {
-        self.frames_around().filter(|frame| !frame.flags.iteration).map(|frame| frame.place)
+        steps(self.frames_around())
     }
 
     /// The values of a type that the running step and the steps around it keep with
@@ -37,10 +37,25 @@ impl AsyncSteps {
             .filter_map(|value| value.downcast_ref())
     }
 
-    fn frames_around(&self) -> impl Iterator<Item = &Frame> {
-        let strands = std::iter::once(&self.strand).chain(self.outer_strands());
+    /// The running step and the steps around it, from the innermost outwards.
+    pub(super) fn frames_around(&self) -> impl Iterator<Item = &Frame> {
+        self.frames_of(self.active(), &self.strand)
+    }
+
+    /// The steps in progress of the strand in this slot and those around them.
+    pub(super) fn frames_of<'a>(
+        &'a self,
+        at: u32,
+        strand: &'a Strand,
+    ) -> impl Iterator<Item = &'a Frame> {
+        let strands = std::iter::once(strand).chain(self.strands_around(at));
         strands.flat_map(|strand| strand.open_frames().rev())
     }
+}
+
+/// The places of steps; an iteration is the loop itself.
+pub(super) fn steps<'a>(frames: impl Iterator<Item = &'a Frame>) -> impl Iterator<Item = Place> {
+    frames.filter(|frame| !frame.flags.iteration).map(|frame| frame.place)
 }
 
 /// Bits of a branch in a packed identity: a million branches, which leaves room for more flows than

@@ -138,7 +138,7 @@ impl AsyncSteps {
             | Kind::Parallel(_)
             | Kind::Await(_) => false,
         };
-        if !self.chain_has(is_target) {
+        if !self.frames_around().any(is_target) {
             return Err(self.no_such_loop(end));
         }
         loop {

@@ -8,7 +8,7 @@ use std::panic::Location;
 use super::AsyncSteps;
 use super::added::Added;
 use super::drive::Next;
-use super::level::{Entry, Frame, Kind, Strand, Unstarted, index};
+use super::level::{Entry, Kind, Strand, Unstarted, index};
 use crate::args::Args;
 use crate::error::StepReturn;
 use crate::observe::StepEnd;
@@ -341,12 +341,6 @@ impl AsyncSteps {
             }
         }
         branches.first_running()
-    }
-
-    /// Whether a step around the running one, in its branch or outside, is of this kind.
-    pub(super) fn chain_has(&self, wanted: impl Fn(&Frame) -> bool) -> bool {
-        self.strand.open_frames().rev().any(&wanted)
-            || self.outer_strands().any(|strand| strand.open_frames().rev().any(&wanted))
     }
 
     /// The strands whose parallel steps the active branch belongs to, innermost first.
