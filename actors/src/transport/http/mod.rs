@@ -138,13 +138,16 @@ impl fmt::Debug for FutoIn {
 impl HttpServiceFactory for FutoIn {
     fn register(self, config: &mut AppService) {
         let Self { path, end_point } = self;
-        let shared = end_point.clone();
-        Resource::new([path.clone(), format!("{path}/")])
-            .to(move |http: HttpRequest, payload: Payload| {
-                let end_point = shared.clone();
-                async move { end_point.serve(&http, payload).await }
-            })
-            .register(config);
+        // one resource each: two in one would be matched as patterns, which costs more than to serve
+        for path in [path.clone(), format!("{path}/")] {
+            let shared = end_point.clone();
+            Resource::new(path)
+                .to(move |http: HttpRequest, payload: Payload| {
+                    let end_point = shared.clone();
+                    async move { end_point.serve(&http, payload).await }
+                })
+                .register(config);
+        }
         let function = format!("{path}/{{iface}}/{{version}}/{{function}}");
         let with_sec = format!("{function}/{{sec}}");
         Resource::new(
