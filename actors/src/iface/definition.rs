@@ -171,9 +171,9 @@ impl Function {
         self.maxrspsize
     }
 
-    /// Checks the parameters of a call and completes them: unknown names first, then each declared
-    /// parameter in order. An absent one, or null, takes its default; absent optional fields of
-    /// maps become null; integers written as `1.0` become integers (FTN3 §1.8).
+    /// Checks the parameters of a call and completes them. An unknown name counts before all, then
+    /// each declared parameter in order. An absent one, or null, takes its default; absent optional
+    /// fields of maps become null; integers written as `1.0` become integers (FTN3 §1.8).
     ///
     /// `called` is the function's name as the caller wrote it, for the texts.
     ///
@@ -184,9 +184,24 @@ impl Function {
         called: &FunctionName,
         params: &mut Map<String, Value>,
     ) -> Result<(), Violation> {
-        if let Some(name) = first_unknown(&self.params, params) {
-            return Err(Violation::unknown_parameter(called, name));
+        let sent = params.len();
+        let declared = self.check_declared_params(called, params);
+        if matches!(declared, Ok(count) if count == sent) {
+            return Ok(());
         }
+        match first_unknown(&self.params, params) {
+            Some(name) => Err(Violation::unknown_parameter(called, name)),
+            None => declared.map(drop),
+        }
+    }
+
+    /// Tells how many of the declared parameters were sent.
+    fn check_declared_params(
+        &self,
+        called: &FunctionName,
+        params: &mut Map<String, Value>,
+    ) -> Result<usize, Violation> {
+        let mut sent = self.params.len();
         for param in &self.params {
             match (params.get_mut(&*param.name), &param.default) {
                 (Some(Value::Null), Some(Value::Null)) => {}
@@ -197,12 +212,13 @@ impl Function {
                     }
                 }
                 (None, Some(default)) => {
+                    sent -= 1;
                     params.insert(param.name.as_ref().to_owned(), default.clone());
                 }
                 (None, None) => return Err(Violation::missing_parameter(called, &param.name)),
             }
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// Checks what a handler answers, in the order of [`check_params`](Self::check_params), and
@@ -234,9 +250,21 @@ impl Function {
         result: &mut Value,
     ) -> Result<(), Violation> {
         let map = result.as_object_mut().ok_or_else(Violation::result_not_map)?;
-        if let Some(name) = first_unknown(variables, map) {
-            return Err(Violation::unknown_result(&self.name, name));
+        let declared = self.check_declared_variables(variables, map);
+        if declared.is_ok() && map.len() == variables.len() {
+            return Ok(());
         }
+        match first_unknown(variables, map) {
+            Some(name) => Err(Violation::unknown_result(&self.name, name)),
+            None => declared,
+        }
+    }
+
+    fn check_declared_variables(
+        &self,
+        variables: &[Parameter],
+        map: &mut Map<String, Value>,
+    ) -> Result<(), Violation> {
         for variable in variables {
             let Some(value) = map.get_mut(&*variable.name) else {
                 return Err(Violation::missing_result(&self.name, &variable.name));
@@ -249,7 +277,8 @@ impl Function {
     }
 }
 
-/// The first name in `map` that is not declared.
+/// The first name in `map` that is not declared. To be asked only when there must be one, or when
+/// something else is wrong: most messages need no search.
 fn first_unknown<'a>(declared: &[Parameter], map: &'a Map<String, Value>) -> Option<&'a str> {
     let is_declared = |name: &str| declared.iter().any(|param| &*param.name == name);
     map.keys().map(String::as_str).find(|name| !is_declared(name))
