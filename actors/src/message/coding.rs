@@ -40,6 +40,18 @@ pub struct MediaType {
     vendor: bool,
 }
 
+/// The media types of requests, and whether they have the vendor prefix; the usual one first.
+const KNOWN: [(&str, bool); 8] = [
+    ("application/futoin+json", false),
+    ("application/futoin+msgpack", false),
+    ("application/futoin+cbor", false),
+    ("application/vnd.futoin+json", true),
+    ("application/vnd.futoin+msgpack", true),
+    ("application/vnd.futoin+cbor", true),
+    ("application/json", false),
+    ("application/x-www-form-urlencoded", false),
+];
+
 impl MediaType {
     /// `None` for a foreign one, to be answered with 415. A missing header is taken as JSON, as
     /// are plain JSON and what `curl -d` sends when it is not told otherwise.
@@ -48,17 +60,9 @@ impl MediaType {
         let Some(header) = header else {
             return Some(Self::default());
         };
-        let media = header.split(';').next()?.trim().to_ascii_lowercase();
-        let (vendor, coding) = match media.strip_prefix("application/")?.split_once("futoin+") {
-            Some(("", coding)) => (false, coding),
-            Some(("vnd.", coding)) => (true, coding),
-            Some(_) => return None,
-            None => {
-                let known = ["application/json", "application/x-www-form-urlencoded"];
-                return known.contains(&media.as_str()).then(Self::default);
-            }
-        };
-        ["json", "msgpack", "cbor"].contains(&coding).then_some(Self { vendor })
+        let media = header.split_once(';').map_or(header, |(media, _)| media).trim();
+        let known = KNOWN.iter().find(|(name, _)| media.eq_ignore_ascii_case(name));
+        known.map(|(_, vendor)| Self { vendor: *vendor })
     }
 
     /// The media type of the answer; it has the vendor prefix if the request's had it.

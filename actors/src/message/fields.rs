@@ -154,6 +154,10 @@ impl Visitor<'_> for KeyVisitor {
 /// Whether brackets outside strings are open more than [`MAX_DEPTH`] deep anywhere. It need not
 /// know JSON: text that is not JSON is refused by the parser.
 pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
+    let opening = |byte: &&u8| matches!(byte, b'{' | b'[');
+    if bytes.iter().filter(opening).count() <= MAX_DEPTH {
+        return false;
+    }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in bytes {
         match byte {
