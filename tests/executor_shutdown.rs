@@ -1,14 +1,22 @@
 //! The promise: closing loses no answer (FTN6 §2.2 `close`). What is in flight may finish within
 //! the grace, new requests are refused, what is left is cancelled and answered.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::mpsc;
+use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use asyncsteps_actors::channel::Channel;
 use asyncsteps_actors::executor::{Closed, Executor, ExecutorHandle};
 use asyncsteps_actors::message::Request;
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::ws::{Frame, Socket};
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -115,6 +123,26 @@ async fn a_client_that_leaves_meanwhile_is_not_waited_for() {
     assert_eq!(jobs.cancelled().await, 1);
 }
 
+/// Closes the executor of a server from another thread; it refuses new requests already.
+fn begin_to_close(host: &Host) -> thread::JoinHandle<Closed> {
+    let executor = host.executor.clone();
+    let (begun, closing) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        actix_rt::System::new().block_on(async move {
+            let mut close = pin!(executor.close(PATIENCE));
+            // the first poll refuses new requests
+            let polled = poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx))).await;
+            begun.send(()).expect("the test waits");
+            match polled {
+                Poll::Ready(closed) => closed,
+                Poll::Pending => close.await,
+            }
+        })
+    });
+    closing.recv().expect("it begins");
+    thread
+}
+
 #[test]
 fn clients_on_all_workers_get_their_answers_before_the_server_ends() {
     let (mut jobs, executor) = jobs();
@@ -125,20 +153,7 @@ fn clients_on_all_workers_get_their_answers_before_the_server_ends() {
         client.send(&post(&message("test.jobs:1.0:wait", &json!({ "n": n }))));
         running.push(jobs.wait_for_start());
     }
-    let executor = host.executor.clone();
-    let (begun, closing) = std::sync::mpsc::channel();
-    let closing_thread = std::thread::spawn(move || {
-        actix_rt::System::new().block_on(async move {
-            let mut close = std::pin::pin!(executor.close(asyncsteps_support::PATIENCE));
-            // the first poll refuses new requests
-            let polled = std::future::poll_fn(|cx| {
-                std::task::Poll::Ready(close.as_mut().poll(cx).is_pending())
-            });
-            begun.send(polled.await).expect("the test waits");
-            close.await
-        })
-    });
-    assert!(closing.recv().unwrap(), "four requests are in flight");
+    let closing = begin_to_close(&host);
     let late = Connection::open(host.address).call("test.jobs:1.0:wait", &json!({}));
     assert!(is_refused(&late));
     for job in running {
@@ -147,5 +162,72 @@ fn clients_on_all_workers_get_their_answers_before_the_server_ends() {
     for (n, client) in (0..).zip(&mut clients) {
         assert_eq!(client.receive().json(), json!({ "r": { "n": n } }));
     }
-    assert_eq!(counts(closing_thread.join().unwrap()), (4, 0));
+    assert_eq!(counts(closing.join().unwrap()), (4, 0));
+}
+
+#[actix::test]
+async fn whoever_wants_to_know_is_told_that_it_closes() {
+    tokio::time::pause();
+    let (mut jobs, executor) = jobs();
+    let answer = request(&executor, 1);
+    let job = jobs.started().await;
+    let mut told = pin!(executor.closing());
+    assert!(told.as_mut().now_or_never().is_none() && !executor.is_closing());
+    let closing = close(&executor);
+    // while requests are in flight
+    told.await;
+    assert!(executor.is_closing() && job.is_waiting());
+    executor.closing().await;
+    job.finish();
+    answer.await.unwrap();
+    assert_eq!(counts(closing.await.unwrap()), (1, 0));
+}
+
+#[test]
+fn web_sockets_are_closed_with_1001_after_their_answers() {
+    let (mut jobs, executor) = jobs();
+    let host = Host::start(2, || executor);
+    let mut idle = Socket::open(host.address);
+    let mut busy = Socket::open(host.address);
+    for n in 0..3 {
+        busy.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
+    }
+    let mut running = [(); 3].map(|()| jobs.wait_for_start()).into_iter();
+    let closing = begin_to_close(&host);
+    // although another connection is busy
+    assert_eq!(idle.frame(), Frame::Close(Some(1001)));
+    assert_eq!(idle.frame(), Frame::End);
+    // the busy one goes on, and is told that nothing new is taken
+    let late = busy.call("test.jobs:1.0:wait", &json!({}));
+    assert!(is_refused(&late), "{late}");
+    running.next().expect("three").finish();
+    assert_eq!(busy.receive(), json!({ "r": { "n": 0 }, "rid": "C0" }));
+    running.for_each(asyncsteps_support::jobs::Job::finish);
+    let mut last = [busy.receive(), busy.receive()];
+    last.sort_unstable_by_key(|answer| answer["r"]["n"].as_i64());
+    for (n, answer) in (1..).zip(last) {
+        assert_eq!(answer, json!({ "r": { "n": n }, "rid": format!("C{n}") }));
+    }
+    assert_eq!(busy.frame(), Frame::Close(Some(1001)));
+    assert_eq!(counts(closing.join().unwrap()), (3, 0));
+    // one that comes too late is told so
+    assert_eq!(Socket::open(host.address).frame(), Frame::Close(Some(1001)));
+}
+
+#[test]
+fn http_connections_are_not_kept_while_it_closes() {
+    let (mut jobs, executor) = jobs();
+    let host = Host::start(1, || executor);
+    let mut client = Connection::open(host.address);
+    client.send(&post(&message("test.jobs:1.0:wait", &json!({}))));
+    let job = jobs.wait_for_start();
+    let closing = begin_to_close(&host);
+    job.finish();
+    let answer = client.receive();
+    assert_eq!(
+        (answer.json(), answer.header("connection")),
+        (json!({ "r": { "n": 0 } }), Some("close"))
+    );
+    client.expect_closed();
+    closing.join().unwrap();
 }

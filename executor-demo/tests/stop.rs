@@ -7,6 +7,7 @@ use std::thread;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{self, Connection, message, post};
 use asyncsteps_support::shop::{self, Data, Program};
+use asyncsteps_support::ws::{Frame, Socket};
 use serde_json::json;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
@@ -19,6 +20,15 @@ fn sigterm_ends_the_program_with_code_0() {
     client::ping(address);
     assert_eq!(program.terminate().code(), Some(0));
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn sigterm_says_goodbye_to_idle_clients() {
+    let data = Data::new();
+    let program = Program::start(PROGRAM, &data);
+    let mut socket = Socket::open(program.address);
+    assert_eq!(program.terminate().code(), Some(0));
+    assert_eq!(socket.frame(), Frame::Close(Some(1001)));
 }
 
 #[test]

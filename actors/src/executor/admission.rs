@@ -44,6 +44,8 @@ pub(super) struct Flights {
     cancelling: AtomicBool,
     /// Told when no request is left, and when the cancelling begins.
     changed: Notify,
+    /// Told when the closing begins; apart, because idle connections wait for nothing else.
+    closes: Notify,
     /// Counted since the closing began.
     finished: AtomicUsize,
     cancelled: AtomicUsize,
@@ -62,7 +64,7 @@ impl Flights {
         // counted before `closing` is read, while `close` sets it before it reads the count: with
         // sequential consistency one of the two sees the other
         self.count.fetch_add(1, Ordering::SeqCst);
-        if self.closing.load(Ordering::SeqCst) {
+        if self.is_closing() {
             self.count_out();
             return Err(closing());
         }
@@ -75,7 +77,21 @@ impl Flights {
 
     /// Takes no more requests; tells whether it did until now.
     pub(super) fn close(&self) -> bool {
-        !self.closing.swap(true, Ordering::SeqCst)
+        let first = !self.closing.swap(true, Ordering::SeqCst);
+        self.closes.notify_waiters();
+        first
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no more requests are taken.
+    pub(super) async fn closing(&self) {
+        let told = self.closes.notified();
+        if !self.is_closing() {
+            told.await;
+        }
     }
 
     /// Refuses the requests that wait for a place.
@@ -147,7 +163,7 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         let flights = &self.flights;
-        if flights.closing.load(Ordering::SeqCst) {
+        if flights.is_closing() {
             let counter = if self.finished { &flights.finished } else { &flights.cancelled };
             counter.fetch_add(1, Ordering::SeqCst);
         }

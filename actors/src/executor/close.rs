@@ -1,5 +1,6 @@
 //! Graceful close: stop accepting, finish, cancel the rest, say how many (FTN6 §2.2 `close`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CancelAll, Executor, ExecutorHandle};
@@ -15,6 +16,22 @@ pub struct Closed {
 }
 
 impl ExecutorHandle {
+    /// Waits until the executor [closes](Self::close): for what must be told so, such as connections
+    /// and other servers of the process.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        async move { shared.flights.closing().await }
+    }
+
+    /// Whether the executor takes no more requests.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.shared.flights.is_closing()
+    }
+
     /// Refuses new requests with DefenseRejected, waits until those in flight are answered, at most
     /// `grace`, then cancels the rest: their cancel handlers run and they are answered with
     /// InternalError.

@@ -16,6 +16,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use actix_http::ConnectionType;
 use actix_web::dev::{AppService, HttpServiceFactory};
 use actix_web::http::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING,
@@ -180,7 +181,7 @@ impl EndPoint {
                 HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
             }
         };
-        self.marked(http, response)
+        self.finished(http, response)
     }
 
     /// A request to a path below it.
@@ -190,7 +191,7 @@ impl EndPoint {
             Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
             _ => HttpResponse::MethodNotAllowed().insert_header((ALLOW, "GET, POST")).finish(),
         };
-        self.marked(http, response)
+        self.finished(http, response)
     }
 
     /// A message call (FTN5 §2, use case 1).
@@ -285,10 +286,14 @@ impl EndPoint {
         Channel::new(kind).with_secure(secure || forwarded).with_peer(client)
     }
 
-    /// The same response for pages of other sites, if they may see it.
-    fn marked(&self, http: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
+    /// The same response with what any response has.
+    fn finished(&self, http: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
         if let Some(cors) = &self.cors {
             cors.mark(http, &mut response);
+        }
+        if self.executor.is_closing() {
+            // the next request belongs to another server
+            response.head_mut().set_connection_type(ConnectionType::Close);
         }
         response
     }

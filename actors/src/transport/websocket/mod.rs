@@ -1,6 +1,9 @@
 //! FutoIn messages over a WebSocket (FTN5, RFC 6455): many requests at once on one connection,
 //! answers as they come, calls in both directions.
 //!
+//! When the executor closes, a connection is closed with the code 1001 as soon as its own requests
+//! are answered.
+//!
 //! Frames are read and written here and not by actix-ws, because that takes a frame of any length
 //! into memory before it refuses it.
 
@@ -8,6 +11,7 @@ mod calls;
 mod frames;
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +21,8 @@ use actix_http::ws::{OpCode, handshake};
 use actix_web::web::{Bytes, BytesMut, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use asyncsteps::Time;
+use futures_util::FutureExt;
+use futures_util::future::Either;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
@@ -61,6 +67,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 /// Codes of RFC 6455 §7.4.1.
 const NORMAL: u16 = 1000;
+const GOING_AWAY: u16 = 1001;
 const PROTOCOL_ERROR: u16 = 1002;
 const TOO_LARGE: u16 = 1009;
 
@@ -128,20 +135,25 @@ impl Connection {
     /// Reads requests and writes answers until the connection ends.
     async fn exchange(&mut self, frames: &mut Frames, mut incoming: mpsc::Receiver<Call>) -> End {
         let mut calls = Calls::default();
+        // what is under way; the closing is in it, so that it is looked at only when it is told
         let mut messages = FuturesUnordered::new();
+        messages.push(Either::Left(self.executor.closing().map(|()| Handled::Closing)));
+        let mut is_closing = false;
         let mut watch = Watch::start(self.limits);
         let mut alarm = pin!(wheel::sleep_until(watch.next()));
         let sink = self.sink.clone();
         let mut closed = pin!(sink.closed());
         loop {
             let is_full = self.out.len() >= MAX_WAITING;
-            let is_busy = messages.len() >= self.limits.in_flight;
+            let in_flight = messages.len() - usize::from(!is_closing);
+            let is_busy = in_flight >= self.limits.in_flight;
             // in this order all that is ready is written at once
             tokio::select! {
                 biased;
                 () = &mut closed => return End::Gone,
-                Some(handled) = messages.next(), if !is_full && !messages.is_empty() => {
+                Some(handled) = messages.next(), if !is_full => {
                     match handled {
+                        Handled::Closing => is_closing = true,
                         Handled::Request(reply) => self.answer(reply),
                         Handled::Response(response) => calls.answer(response),
                         Handled::Nothing => {}
@@ -153,7 +165,7 @@ impl Connection {
                         Ok(frames::Incoming::Message(bytes)) => {
                             self.executor.note(&bytes, Way::In, &self.channel);
                             let (executor, channel) = (self.executor.clone(), self.channel.clone());
-                            messages.push(handle(executor, channel, bytes));
+                            messages.push(Either::Right(handle(executor, channel, bytes)));
                         }
                         Ok(frames::Incoming::Ping(payload)) => {
                             frames::write(&mut self.out, OpCode::Pong, &payload);
@@ -177,6 +189,10 @@ impl Connection {
                         // it is not read from, but it takes its answers
                         watch.heard();
                     }
+                }
+                // all is answered, and nothing came meanwhile
+                () = ready(()), if is_closing && in_flight == 0 && self.out.is_empty() => {
+                    return End::Close(GOING_AWAY);
                 }
                 () = &mut alarm => {
                     match watch.look() {
@@ -212,6 +228,8 @@ enum Handled {
     Response(Response),
     /// It is no message, or nobody could tell what its answer would be to.
     Nothing,
+    /// This is none: the executor takes no more requests.
+    Closing,
 }
 
 async fn handle(executor: ExecutorHandle, channel: Channel, bytes: Bytes) -> Handled {
