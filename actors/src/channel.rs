@@ -78,12 +78,20 @@ impl ChannelKind {
 pub trait Caller: Send + Sync {
     /// Sends a request for `function` with checked parameters and waits for its answer.
     ///
-    /// The future gives the field `r`, null for a function without a result. It fails with the
-    /// code and text of an error message, and with CommError if the connection ends.
+    /// The future gives the field `r`. It fails with the code and text of an error message, and with
+    /// CommError if the connection ends.
     ///
     /// # Cancel safety
     /// Dropping the future means that nobody waits for the answer any more.
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
+
+    /// The same for a function without a result, whose success nobody tells (FTN3 §1.5): the future
+    /// gives null as soon as the connection has taken the request, and what the other end may
+    /// answer is forgotten.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may keep the request from being sent.
+    fn notify(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
 }
 
 /// The answer of the other end, some time.
@@ -231,7 +239,8 @@ impl Channel {
     }
 
     /// Calls a function of an interface that the other end [implements](Self::register); gives the
-    /// checked result, null for a function without one.
+    /// checked result. For a function without one it gives null, as soon as the request is on its
+    /// way: there is no answer to wait for.
     ///
     /// # Errors
     /// What the other end answered; CommError if the connection ends; UnknownInterface, InvokerError
@@ -283,7 +292,11 @@ impl Channel {
         declared
             .check_params(&called, &mut params)
             .map_err(|violation| Error::caused_by(codes::INVOKER_ERROR, violation))?;
-        let calling = caller.call(&called, params);
+        let calling = if declared.has_result() {
+            caller.call(&called, params)
+        } else {
+            caller.notify(&called, params)
+        };
         Ok(Begun { calling, definition, called })
     }
 
@@ -408,6 +421,11 @@ mod tests {
         fn call(&self, _: &FunctionName, _: Map<String, Value>) -> Calling {
             self.1.fetch_add(1, Ordering::Relaxed);
             Box::pin(ready(Ok(self.0.clone())))
+        }
+
+        fn notify(&self, _: &FunctionName, _: Map<String, Value>) -> Calling {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(ready(Ok(Value::Null)))
         }
     }
 

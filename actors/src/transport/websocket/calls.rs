@@ -20,7 +20,8 @@ pub(super) struct Outgoing(mpsc::Sender<Call>);
 pub(super) struct Call {
     function: FunctionName,
     params: Map<String, Value>,
-    answer: Answer,
+    /// `None` if there will be no answer.
+    answer: Option<Answer>,
 }
 
 type Answer = oneshot::Sender<Result<Value, Error>>;
@@ -37,17 +38,27 @@ impl Outgoing {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Self(sender), receiver)
     }
+
+    /// Gives a call to the connection when there is room.
+    fn send(&self, call: Call) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+        let connection = self.0.clone();
+        async move { connection.send(call).await.map_err(|_| gone()) }
+    }
 }
 
 impl Caller for Outgoing {
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling {
         let (answer, told) = oneshot::channel();
-        let call = Call { function: function.clone(), params, answer };
-        let connection = self.0.clone();
+        let sent = self.send(Call { function: function.clone(), params, answer: Some(answer) });
         Box::pin(async move {
-            connection.send(call).await.map_err(|_| gone())?;
+            sent.await?;
             told.await.unwrap_or_else(|_| Err(gone()))
         })
+    }
+
+    fn notify(&self, function: &FunctionName, params: Map<String, Value>) -> Calling {
+        let sent = self.send(Call { function: function.clone(), params, answer: None });
+        Box::pin(async move { sent.await.map(|()| Value::Null) })
     }
 }
 
@@ -59,7 +70,9 @@ impl Calls {
             self.waiting.retain(|_, answer| !answer.is_closed());
         }
         self.made += 1;
-        self.waiting.insert(self.made, call.answer);
+        if let Some(answer) = call.answer {
+            self.waiting.insert(self.made, answer);
+        }
         let request = Request::new(call.function.as_str(), call.params);
         if let Some(rid) = Rid::new(format!("S{}", self.made).into()) {
             request.with_rid(rid).write(Coding::Json, None, out);
@@ -96,7 +109,7 @@ mod tests {
         let function: FunctionName = "a.b:1.0:f".parse().unwrap();
         let params = Map::from_iter([("n".to_owned(), calls.made.into())]);
         let mut message = Vec::new();
-        calls.begin(Call { function, params, answer }, &mut message);
+        calls.begin(Call { function, params, answer: Some(answer) }, &mut message);
         let (n, rid) = (calls.made - 1, calls.made);
         let expected = json!({ "f": "a.b:1.0:f", "p": { "n": n }, "rid": format!("S{rid}") });
         assert_eq!(serde_json::from_slice::<Value>(&message).unwrap(), expected);

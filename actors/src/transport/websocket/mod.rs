@@ -154,7 +154,13 @@ impl Connection {
                 Some(handled) = messages.next(), if !is_full => {
                     match handled {
                         Handled::Closing => is_closing = true,
-                        Handled::Request(reply) => self.answer(reply),
+                        Handled::Request(reply) => {
+                            // the calls that its flow made before it come before it
+                            while let Ok(call) = incoming.try_recv() {
+                                self.call(&mut calls, call);
+                            }
+                            self.answer(reply);
+                        }
                         Handled::Response(response) => calls.answer(response),
                         Handled::Nothing => {}
                     }
@@ -177,11 +183,7 @@ impl Connection {
                         Err(Broken::Ended) => return End::Gone,
                     }
                 }
-                Some(call) = incoming.recv(), if !is_full => {
-                    let mut message = Vec::new();
-                    calls.begin(call, &mut message);
-                    self.send(&message);
-                }
+                Some(call) = incoming.recv(), if !is_full => self.call(&mut calls, call),
                 room = sink.reserve(), if !self.out.is_empty() => {
                     let Ok(room) = room else { return End::Gone };
                     room.send(self.out.split().freeze());
@@ -212,6 +214,12 @@ impl Connection {
         if let Some(message) = reply.into_bytes() {
             self.send(&message);
         }
+    }
+
+    fn call(&mut self, calls: &mut Calls, call: Call) {
+        let mut message = Vec::new();
+        calls.begin(call, &mut message);
+        self.send(&message);
     }
 
     fn send(&mut self, message: &[u8]) {
