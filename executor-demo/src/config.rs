@@ -24,6 +24,14 @@ pub struct Config {
     #[arg(long, value_name = "FILE", default_value = "executor-demo.db")]
     pub data: PathBuf,
 
+    /// Serve HTTPS with this certificate chain, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
     /// Threads that serve requests.
     #[arg(long, value_name = "N", default_value_t = default_workers())]
     pub workers: NonZeroUsize,

@@ -11,6 +11,7 @@ pub mod conform;
 pub mod shelf;
 pub mod shop;
 pub mod store;
+mod tls;
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use asyncsteps_actors::transport::http::FutoIn;
 pub use config::{Config, LogFormat};
 use shop::Shop;
 use store::{Store, StoreError};
+pub use tls::TlsError;
 
 /// Why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -44,16 +46,19 @@ pub enum RunError {
     /// A password cannot be hashed.
     #[error("cannot hash a password")]
     Password(#[from] PasswordHashError),
+    /// The certificate or its key cannot be used.
+    #[error("cannot set up TLS")]
+    Tls(#[from] TlsError),
     /// The server cannot be started, or ended with an error.
     #[error("the server failed")]
     Server(#[from] std::io::Error),
 }
 
-/// Serves the shop, or what is asked for with `--conform`, on `listener` until `shutdown` is ready, then closes gracefully; gives what
-/// became of the requests that were in flight.
+/// Serves the shop, or what is asked for with `--conform`, on `listener` until `shutdown` is ready,
+/// then closes gracefully; gives what became of the requests that were in flight.
 ///
 /// # Errors
-/// [`RunError`] if the database, an interface or the server fails.
+/// [`RunError`] if the database, an interface, the certificate or the server fails.
 ///
 /// # Panics
 /// Outside of an actix system.
@@ -68,9 +73,12 @@ pub async fn run(
         .workers(config.workers.get())
         .h1_allow_half_closed(false)
         .shutdown_timeout(config.grace.into())
-        .disable_signals()
-        .listen(listener)?
-        .run();
+        .disable_signals();
+    let server = match tls::server(&config)? {
+        Some(tls) => server.listen_rustls_0_23(listener, tls)?,
+        None => server.listen(listener)?,
+    };
+    let server = server.run();
     let handle = server.handle();
     let server = actix_rt::spawn(server);
     shutdown.await;

@@ -24,11 +24,12 @@ fn announce(config: &Config, address: std::net::SocketAddr) {
         true => "no data".to_owned(),
         false => format!("data in {}", config.data.display()),
     };
+    let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
     // a closed standard output is no reason not to serve
     let _ = writeln!(
         std::io::stdout(),
-        "executor-demo listens on http://{address}/ftn/, {data}\n\
-         try: curl -s -d '{PING}' http://{address}/ftn/"
+        "executor-demo listens on {scheme}://{address}/ftn/, {data}\n\
+         try: curl -s -d '{PING}' {scheme}://{address}/ftn/"
     );
 }
 

@@ -3,16 +3,16 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 
 use serde_json::{Value, json};
 
-use crate::PATIENCE;
+use crate::stream::Stream;
 
 /// A connection; dropping it closes it.
 #[derive(Debug)]
 pub struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
 }
 
 /// An answer of the server.
@@ -63,10 +63,12 @@ impl Connection {
     /// Connects.
     #[must_use]
     pub fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_nodelay(true).expect("a socket option");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket option");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a socket option");
+        Self::over(Stream::connect(address))
+    }
+
+    /// The same over a connection that is made already.
+    #[must_use]
+    pub fn over(stream: Stream) -> Self {
         Self { stream: BufReader::new(stream) }
     }
 
@@ -116,7 +118,7 @@ impl Connection {
 
     /// Closes the sending half: nothing more will come.
     pub fn finish_sending(&mut self) -> &mut Self {
-        self.stream.get_mut().shutdown(Shutdown::Write).expect("an open connection");
+        self.stream.get_ref().tcp().shutdown(Shutdown::Write).expect("an open connection");
         self
     }
 

@@ -1,10 +1,10 @@
 //! What the tests of the workspace share.
 //!
 //! A library of its own and not a module, because each test uses another part of it. In reading
-//! order: [`client`] (HTTP as bytes), [`ws`] (WebSocket as bytes), [`host`] (an executor behind HTTP
+//! order: [`stream`] (plain or TLS), [`client`] (HTTP as bytes), [`ws`] (WebSocket as bytes), [`host`] (an executor behind HTTP
 //! in its own thread), [`shop`] (the demo, in process or as a program, and its database),
-//! [`conform`] (the interfaces of the demo, implemented), [`npm`] (Node.js programs), [`jobs`] (requests that wait until
-//! a test lets them go on).
+//! [`conform`] (the interfaces of the demo, implemented), [`npm`] (Node.js programs), [`jobs`]
+//! (requests that wait until a test lets them go on).
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "helpers of tests panic to fail the test")]
 
@@ -14,6 +14,7 @@ pub mod host;
 pub mod jobs;
 pub mod npm;
 pub mod shop;
+pub mod stream;
 pub mod ws;
 
 use std::time::Duration;

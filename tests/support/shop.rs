@@ -28,7 +28,12 @@ impl Shop {
     /// Runs the whole demo on a database.
     #[must_use]
     pub fn start(data: &Data) -> Self {
-        let config = config(data);
+        Self::serve(config(data))
+    }
+
+    /// Runs the demo as it is told to.
+    #[must_use]
+    pub fn serve(config: Config) -> Self {
         let listener = TcpListener::bind(config.listen).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let thread = Stoppable::start(move |stopped| {
@@ -62,6 +67,8 @@ pub fn config(data: &Data) -> Config {
         listen: ([127, 0, 0, 1], 0).into(),
         conform: false,
         data: data.file(),
+        tls_cert: None,
+        tls_key: None,
         workers: NonZeroUsize::MIN.saturating_add(1),
         log: LogFormat::Text,
         timeout: 60,

@@ -2,11 +2,11 @@
 //! send what no library would.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::PATIENCE;
+use crate::stream::Stream;
 
 /// The handshake of RFC 6455 §1.3, so the server's answer to the key is known.
 const HANDSHAKE: &str = "Host: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -21,7 +21,7 @@ const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 /// A connection; dropping it closes it without the closing handshake.
 #[derive(Debug)]
 pub struct Socket {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
 }
 
 /// What the server sent.
@@ -99,10 +99,12 @@ impl Socket {
     /// The same for another path and with more headers; each header ends with CR LF.
     #[must_use]
     pub fn open_with(address: SocketAddr, path: &str, headers: &str) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_nodelay(true).expect("a socket option");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket option");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a socket option");
+        Self::over(Stream::connect(address), path, headers)
+    }
+
+    /// The same over a connection that is made already.
+    #[must_use]
+    pub fn over(stream: Stream, path: &str, headers: &str) -> Self {
         let mut socket = Self { stream: BufReader::new(stream) };
         socket.send_bytes(format!("GET {path} HTTP/1.1\r\n{headers}{HANDSHAKE}").as_bytes());
         let mut head = String::new();
@@ -127,7 +129,7 @@ impl Socket {
     /// Sends as much of the bytes as the server takes until its buffers are full, without waiting
     /// for it; gives how much.
     pub fn send_what_fits(&mut self, bytes: &[u8]) -> usize {
-        self.stream.get_ref().set_nonblocking(true).expect("a socket option");
+        self.stream.get_ref().tcp().set_nonblocking(true).expect("a socket option");
         let mut sent = 0;
         while sent < bytes.len() {
             match self.stream.get_mut().write(&bytes[sent..]) {
@@ -138,7 +140,7 @@ impl Socket {
                 }
             }
         }
-        self.stream.get_ref().set_nonblocking(false).expect("a socket option");
+        self.stream.get_ref().tcp().set_nonblocking(false).expect("a socket option");
         sent
     }
 
