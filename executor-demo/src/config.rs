@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use asyncsteps_actors::transport::http::Cors;
 use clap::{Parser, ValueEnum};
 
 /// A FutoIn shop: restock, order, and never sell what is not there.
@@ -32,6 +33,14 @@ pub struct Config {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
+    /// Let pages of this site call, such as https://example.com; * lets all; may be repeated.
+    #[arg(long, value_name = "ORIGIN")]
+    pub cors: Vec<String>,
+
+    /// Answer GET requests with the hosted interfaces, as a page or as JSON.
+    #[arg(long)]
+    pub list: bool,
+
     /// Threads that serve requests.
     #[arg(long, value_name = "N", default_value_t = default_workers())]
     pub workers: NonZeroUsize,
@@ -43,6 +52,14 @@ pub struct Config {
     /// Seconds a request may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub timeout: u32,
+
+    /// Seconds that a client may take to send the head of a request.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub head_timeout: u32,
+
+    /// Seconds that a connection is kept for the next request.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub keep_alive: u32,
 
     /// Seconds that requests in flight may take when the server stops.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -62,6 +79,21 @@ pub enum LogFormat {
 impl Config {
     pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_secs(self.timeout.into())
+    }
+
+    pub(crate) fn head_timeout(&self) -> Duration {
+        Duration::from_secs(self.head_timeout.into())
+    }
+
+    pub(crate) fn keep_alive(&self) -> Duration {
+        Duration::from_secs(self.keep_alive.into())
+    }
+
+    pub(crate) fn cors(&self) -> Option<Cors> {
+        if self.cors.iter().any(|origin| origin == "*") {
+            return Some(Cors::any());
+        }
+        (!self.cors.is_empty()).then(|| Cors::origins(&self.cors))
     }
 
     pub(crate) fn grace(&self) -> Duration {

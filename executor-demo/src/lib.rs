@@ -68,10 +68,16 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     let executor = if config.conform { conform::executor()? } else { executor(&config)? };
-    let service = FutoIn::new("/ftn/", executor.clone());
+    let service = FutoIn::new("/ftn/", executor.clone()).listing(config.list);
+    let service = match config.cors() {
+        Some(cors) => service.cors(cors),
+        None => service,
+    };
     let server = HttpServer::new(move || App::new().service(service.clone()))
         .workers(config.workers.get())
         .h1_allow_half_closed(false)
+        .client_request_timeout(config.head_timeout())
+        .keep_alive(config.keep_alive())
         .shutdown_timeout(config.grace.into())
         .disable_signals();
     let server = match tls::server(&config)? {

@@ -69,9 +69,13 @@ pub fn config(data: &Data) -> Config {
         data: data.file(),
         tls_cert: None,
         tls_key: None,
+        cors: Vec::new(),
+        list: false,
         workers: NonZeroUsize::MIN.saturating_add(1),
         log: LogFormat::Text,
         timeout: 60,
+        head_timeout: 60,
+        keep_alive: 60,
         grace: 10,
     }
 }
@@ -88,9 +92,16 @@ impl Program {
     /// Starts the binary at `path` on a database and waits until it listens.
     #[must_use]
     pub fn start(path: impl AsRef<Path>, data: &Data) -> Self {
+        Self::start_with(path, data, &[])
+    }
+
+    /// The same with more arguments.
+    #[must_use]
+    pub fn start_with(path: impl AsRef<Path>, data: &Data, arguments: &[&str]) -> Self {
         let mut child = Command::new(path.as_ref())
             .args(["--listen", "127.0.0.1:0", "--workers", "2", "--timeout", "60", "--data"])
             .arg(data.file())
+            .args(arguments)
             .env("RUST_LOG", "error")
             .stdout(Stdio::piped())
             .spawn()
@@ -101,6 +112,14 @@ impl Program {
         let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
         let address = address.and_then(|address| address.parse().ok());
         Self { address: address.expect("an address"), child }
+    }
+
+    /// How many bytes of memory it has.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let statm = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("Linux");
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        pages.expect("a number") * 4096
     }
 
     /// Ends it as a power failure would.

@@ -1,0 +1,105 @@
+//! The promise: connections that do nothing cost little, hold up nobody, and end.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{self, Command};
+
+use asyncsteps_support::client::{self, Connection, message, post};
+use asyncsteps_support::shop::{Data, Program};
+use asyncsteps_support::ws::Socket;
+use serde_json::json;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
+
+/// How many connections do nothing, where the system lets a process have so many.
+const IDLE: usize = 10_000;
+
+/// Fewer would show nothing.
+const IDLE_AT_LEAST: usize = 1_000;
+
+/// File descriptors for all but the connections.
+const OTHER_FILES: usize = 200;
+
+/// The most memory that a connection may take in the server, in bytes: three times what it takes.
+const MEMORY: usize = 64 << 10;
+
+/// How many connections this process and those that it starts may have, after asking for enough.
+fn allowed() -> usize {
+    let id = process::id().to_string();
+    let wanted = format!("--nofile={}:", IDLE + OTHER_FILES);
+    let is_allowed = || {
+        let limits = fs::read_to_string("/proc/self/limits").expect("Linux");
+        let line = limits.lines().find(|line| line.starts_with("Max open files"));
+        let soft = line.and_then(|line| line.split_whitespace().nth(3));
+        // a number, or no limit
+        let soft = soft.and_then(|soft| soft.parse().ok()).unwrap_or(usize::MAX);
+        IDLE.min(soft.saturating_sub(OTHER_FILES))
+    };
+    if is_allowed() < IDLE {
+        // it may not be allowed, or not be there
+        let _ = Command::new("prlimit").args(["--pid", &id, &wanted]).status();
+    }
+    is_allowed()
+}
+
+/// Opens as many connections as are allowed; meanwhile and then others are served, and then each of
+/// them is.
+fn check<C>(open: fn(SocketAddr) -> C, ping: fn(&mut C)) {
+    let allowed = allowed();
+    assert!(allowed >= IDLE_AT_LEAST, "only {allowed} connections are allowed here");
+    let data = Data::new();
+    let program = Program::start_with(PROGRAM, &data, &["--head-timeout", "600"]);
+    let mut other = Connection::open(program.address);
+    client::ping(program.address);
+    let before = program.memory();
+    let mut idle = Vec::new();
+    for number in 0..allowed {
+        idle.push(open(program.address));
+        if number % 100 == 0 {
+            expect_pong(&mut other);
+        }
+    }
+    let each = program.memory().saturating_sub(before) / allowed;
+    println!("{allowed} idle connections take {each} bytes each");
+    assert!(each < MEMORY, "{each} bytes for each of {allowed}");
+    client::ping(program.address);
+    idle.iter_mut().for_each(ping);
+    client::ping(program.address);
+}
+
+fn expect_pong(client: &mut Connection) {
+    let answer = client.call("futoin.anonping:1.0:ping", &json!({ "echo": 5 }));
+    assert_eq!(answer, json!({ "r": { "echo": 5 } }));
+}
+
+#[test]
+fn connections_that_say_nothing_hold_up_nobody() {
+    check(Connection::open, expect_pong);
+}
+
+#[test]
+fn idle_web_sockets_hold_up_nobody() {
+    check(Socket::open, |socket| {
+        let answer = socket.call("futoin.anonping:1.0:ping", &json!({ "echo": 5 }));
+        assert_eq!(answer, json!({ "r": { "echo": 5 } }));
+    });
+}
+
+#[test]
+fn connections_that_do_nothing_for_too_long_are_closed() {
+    let data = Data::new();
+    let limits = ["--head-timeout", "1", "--keep-alive", "1"];
+    let program = Program::start_with(PROGRAM, &data, &limits);
+    let mut silent = Connection::open(program.address);
+    let mut half = Connection::open(program.address);
+    let mut served = Connection::open(program.address);
+    let ping = post(&message("futoin.anonping:1.0:ping", &json!({ "echo": 5 })));
+    half.send(&ping[..20]);
+    expect_pong(&mut served);
+    served.expect_closed();
+    for client in [&mut silent, &mut half] {
+        assert_eq!(client.receive().status(), 408);
+        client.expect_closed();
+    }
+    client::ping(program.address);
+}
