@@ -197,17 +197,21 @@ async fn a_listing_has_what_is_hosted() {
         .interface(conform::definition("conform.derived:1.1"), |functions| {
             functions.add("bye", &template);
         })
+        .interface(conform::definition("conform.main:1.2"), |_| {})
         .build()
         .unwrap();
-    let listing =
-        serde_json::to_string_pretty(&executor.listing().interfaces[0].functions).unwrap();
-    assert_eq!(executor.listing().interfaces.len(), 1);
+    let listing = executor.listing();
+    let names: Vec<&str> =
+        listing.interfaces.iter().map(|interface| interface.iface.as_str()).collect();
+    assert_eq!(names, ["conform.derived", "conform.main"]);
+    let functions = serde_json::to_string_pretty(&listing.interfaces[0].functions).unwrap();
     expect![[r#"
         [
           {
             "name": "bye",
             "params": [],
-            "has_result": true,
+            "result": "string",
+            "throws": [],
             "rawupload": false,
             "rawresult": false,
             "heavy": false,
@@ -218,20 +222,61 @@ async fn a_listing_has_what_is_hosted() {
             "params": [
               {
                 "name": "name",
+                "type": "Name",
                 "required": true
               },
               {
                 "name": "lang",
+                "type": "string",
                 "required": false,
                 "default": "en"
               }
             ],
-            "has_result": true,
+            "result": {
+              "greeting": "string",
+              "lang": "string"
+            },
+            "throws": [
+              "NameError"
+            ],
             "rawupload": false,
             "rawresult": false,
             "heavy": false,
             "implemented": false
           }
         ]"#]]
-    .assert_eq(&listing);
+    .assert_eq(&functions);
+    // in the form of FTN3, inherited and imported ones too
+    let types = listing.interfaces[1].types.iter();
+    let types: String = types.map(|(name, kind)| format!("{name}: {kind}\n")).collect();
+    expect![[r#"
+        BadKind: {"items":["missing","extra","type"],"type":"enum"}
+        BaseId: {"min":1,"type":"integer"}
+        Code: {"regex":"[0-9]{3}","type":"string"}
+        Color: {"items":["red","green","blue",7],"type":"enum"}
+        Counters: {"elemtype":"integer","type":"map"}
+        Flags: {"items":["r","w","x",1,2],"type":"set"}
+        Ident: {"type":["SmallInt","Word"]}
+        IntList: {"elemtype":"integer","maxlen":4,"minlen":1,"type":"array"}
+        Message: {"maxlen":1024,"type":"string"}
+        Point: {"fields":{"label":{"optional":true,"type":"string"},"x":{"optional":false,"type":"integer"},"y":{"optional":false,"type":"integer"}},"type":"map"}
+        Ratio: {"max":1.5,"min":0,"type":"number"}
+        SmallInt: {"max":10,"min":-10,"type":"integer"}
+        UserId: {"max":1000,"type":"BaseId"}
+        Word: {"maxlen":8,"minlen":2,"regex":"^[a-z]+$","type":"string"}
+        Words: {"elemtype":"Word","type":"array"}
+    "#]].assert_eq(&types);
+    let function = |name: &str| {
+        let mut functions = listing.interfaces[1].functions.iter();
+        let function = functions.find(|function| function.name == name).unwrap();
+        serde_json::to_string(function).unwrap() + "\n"
+    };
+    let some = ["variant", "notify", "download", "upload", "answer"].map(function).concat();
+    expect![[r#"
+        {"name":"variant","params":[{"name":"v","type":["integer","string"],"required":true}],"result":{"v":["integer","string"]},"throws":[],"rawupload":false,"rawresult":false,"heavy":false,"implemented":false}
+        {"name":"notify","params":[{"name":"v","type":"integer","required":true}],"throws":[],"rawupload":false,"rawresult":false,"heavy":false,"implemented":false}
+        {"name":"download","params":[{"name":"n","type":"integer","required":true},{"name":"status","type":"integer","required":false,"default":200}],"throws":["MyError"],"rawupload":false,"rawresult":true,"heavy":false,"implemented":false}
+        {"name":"upload","params":[{"name":"name","type":"string","required":true},{"name":"n","type":"integer","required":false,"default":0}],"result":{"n":"integer","name":"string","size":"integer","sum":"integer"},"throws":[],"rawupload":true,"rawresult":false,"heavy":false,"implemented":false}
+        {"name":"answer","params":[],"result":"integer","throws":[],"rawupload":false,"rawresult":false,"heavy":false,"implemented":false}
+    "#]].assert_eq(&some);
 }

@@ -7,6 +7,8 @@ use asyncsteps_actors::transport::http::Cors;
 use asyncsteps_support::client::{Connection, ping, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
+use asyncsteps_support::shop::{self, Data, Shop};
+use executor_demo::Config;
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -323,4 +325,29 @@ fn what_is_hosted_is_listed_only_if_that_is_wanted() {
     let page = Connection::open(host.address).send(&get("text/html,*/*")).receive();
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     assert!(page.text().contains("<h2>conform.main:1.2</h2>"), "{page}");
+    let echo = "<b>echo</b>(msg: Message, n: integer = 1, opt: string = null)";
+    assert!(page.text().contains(echo), "{page}");
+    let id = r#"<i>UserId</i></dt><dd>{"max":1000,"type":"BaseId"}</dd>"#;
+    assert!(page.text().contains(id), "{page}");
+}
+
+#[test]
+fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
+    let data = Data::new();
+    let friend = "https://friend.example";
+    let headers = format!("Origin: {friend}\r\n");
+    for (cors, list, status, origin) in [
+        (vec![], false, 405, None),
+        (vec![friend], false, 405, Some(friend)),
+        (vec!["*"], true, 200, Some(friend)),
+        (vec!["https://other.example"], true, 200, None),
+    ] {
+        let cors = cors.into_iter().map(str::to_owned).collect();
+        let config = Config { conform: true, cors, list, ..shop::config(&data) };
+        let shop = Shop::serve(config);
+        let mut client = Connection::open(shop.address);
+        let answer = client.send(&request("GET", "/ftn/", &headers, b"")).receive();
+        assert_eq!(answer.status(), status);
+        assert_eq!(answer.header("access-control-allow-origin"), origin);
+    }
 }

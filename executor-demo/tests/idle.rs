@@ -42,9 +42,9 @@ fn allowed() -> usize {
     is_allowed()
 }
 
-/// Opens as many connections as are allowed; meanwhile and then others are served, and then each of
-/// them is.
-fn check<C>(open: fn(SocketAddr) -> C, ping: fn(&mut C)) {
+/// Opens as many connections as are allowed; meanwhile others are served, and in the end each of them
+/// is. Gives what to tell.
+fn check<C>(open: fn(SocketAddr) -> C, ping: fn(&mut C)) -> String {
     let allowed = allowed();
     assert!(allowed >= IDLE_AT_LEAST, "only {allowed} connections are allowed here");
     let data = Data::new();
@@ -60,11 +60,11 @@ fn check<C>(open: fn(SocketAddr) -> C, ping: fn(&mut C)) {
         }
     }
     let each = program.memory().saturating_sub(before) / allowed;
-    println!("{allowed} idle connections take {each} bytes each");
     assert!(each < MEMORY, "{each} bytes for each of {allowed}");
     client::ping(program.address);
     idle.iter_mut().for_each(ping);
     client::ping(program.address);
+    format!("{allowed} idle connections take {each} bytes each")
 }
 
 fn expect_pong(client: &mut Connection) {
@@ -74,15 +74,16 @@ fn expect_pong(client: &mut Connection) {
 
 #[test]
 fn connections_that_say_nothing_hold_up_nobody() {
-    check(Connection::open, expect_pong);
+    println!("{}", check(Connection::open, expect_pong));
 }
 
 #[test]
 fn idle_web_sockets_hold_up_nobody() {
-    check(Socket::open, |socket| {
+    let told = check(Socket::open, |socket| {
         let answer = socket.call("futoin.anonping:1.0:ping", &json!({ "echo": 5 }));
         assert_eq!(answer, json!({ "r": { "echo": 5 } }));
     });
+    println!("{told}");
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Connection {
 
     fn body(&mut self, answer: &Answer) -> Option<Vec<u8>> {
         let mut body = Vec::new();
-        if answer.status() < 200 {
+        if answer.status() < 200 || answer.status() == 204 {
             return Some(body);
         }
         if answer.header("transfer-encoding") == Some("chunked") {

@@ -1,5 +1,7 @@
 //! What an executor hosts, as data: for people who look, and for tools.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,6 +28,8 @@ pub struct ListedInterface {
     pub inherits: Vec<String>,
     /// The conditions of a call (FTN3 §2.4).
     pub requires: Vec<String>,
+    /// The custom types with their constraints, by name (FTN3 §1.8.1).
+    pub types: BTreeMap<String, Value>,
     /// The functions, by name.
     pub functions: Vec<ListedFunction>,
 }
@@ -38,8 +42,12 @@ pub struct ListedFunction {
     pub name: String,
     /// The parameters in their order.
     pub params: Vec<ListedParameter>,
-    /// Whether it answers without being asked to.
-    pub has_result: bool,
+    /// What it answers: a type, or the types of result variables; `None` for no result or a raw
+    /// one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// The errors it declares.
+    pub throws: Vec<String>,
     /// Whether a request may come with raw data.
     pub rawupload: bool,
     /// Whether the answer is raw data.
@@ -59,6 +67,9 @@ pub struct ListedFunction {
 pub struct ListedParameter {
     /// Its name.
     pub name: String,
+    /// Its type, or the types that it may have.
+    #[serde(rename = "type")]
+    pub type_name: Value,
     /// Whether a call must give it.
     pub required: bool,
     /// What it is unless it is given.
@@ -90,6 +101,7 @@ impl ListedInterface {
             version: definition.version().to_string(),
             inherits: definition.inherits().iter().map(|parent| parent.id().to_string()).collect(),
             requires: definition.constraints().map(str::to_owned).collect(),
+            types: definition.types().map(|(name, kind)| (name.to_owned(), kind.clone())).collect(),
             functions: definition.functions().map(function).collect(),
         }
     }
@@ -99,13 +111,15 @@ impl ListedFunction {
     fn of(function: &Function, implemented: bool) -> Self {
         let params = function.params().iter().map(|param| ListedParameter {
             name: param.name().to_owned(),
+            type_name: param.type_name().clone(),
             required: param.default().is_none(),
             default: param.default().cloned(),
         });
         Self {
             name: function.name().to_owned(),
             params: params.collect(),
-            has_result: function.has_result(),
+            result: function.result_type().cloned(),
+            throws: function.errors().map(str::to_owned).collect(),
             rawupload: function.rawupload(),
             rawresult: function.rawresult(),
             heavy: function.heavy(),

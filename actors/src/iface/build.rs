@@ -20,9 +20,11 @@ pub(super) fn definition(
         let function = function(&mut compiler, name, decl)?;
         Ok((function.name.clone(), Arc::new(function)))
     });
+    let types = module.types.iter().map(|(name, decl)| (name.as_str().into(), decl.to_value()));
     Ok(Definition {
         id: module.origin.id.clone(),
         funcs: funcs.collect::<Result<_, LoadError>>()?,
+        types: types.collect(),
         requires: module.requires.iter().map(|name| name.as_str().into()).collect(),
         inherits: inherits.into(),
     })
@@ -56,6 +58,7 @@ fn function(
         name: name.into(),
         params,
         result,
+        result_type: if decl.rawresult { None } else { decl.result.to_value() },
         throws: decl.throws.iter().map(|code| code.as_str().into()).collect(),
         heavy: decl.heavy,
         seclvl: decl.seclvl.as_deref().map(Into::into),
@@ -78,5 +81,6 @@ fn variable(
     {
         return Err(at.fail(Rule::Default));
     }
-    Ok(Parameter { name: decl.name.as_str().into(), check, default })
+    let type_name = decl.kind.to_value();
+    Ok(Parameter { name: decl.name.as_str().into(), type_name, check, default })
 }

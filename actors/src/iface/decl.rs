@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{
     error::{LoadError, Rule},
@@ -54,6 +54,50 @@ pub(super) struct TypeDecl {
 pub(super) enum TypeRef {
     Named(String),
     AnyOf(Vec<String>),
+}
+
+impl TypeRef {
+    /// As a definition writes it.
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Self::Named(name) => name.as_str().into(),
+            Self::AnyOf(names) => names.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl TypeDecl {
+    /// As a definition writes it.
+    pub(super) fn to_value(&self) -> Value {
+        let Limits { min, max, minlen, maxlen, regex, elemtype, fields, items } = &self.limits;
+        let fields = fields.as_ref().map(|fields| {
+            let fields = fields.iter().map(|field| {
+                let kind = field.kind.to_value();
+                (field.name.clone(), json!({ "type": kind, "optional": field.optional }))
+            });
+            fields.collect::<Map<_, _>>().into()
+        });
+        let constraints = [
+            ("min", min.map(number)),
+            ("max", max.map(number)),
+            ("minlen", minlen.map(Value::from)),
+            ("maxlen", maxlen.map(Value::from)),
+            ("regex", regex.as_deref().map(Value::from)),
+            ("elemtype", elemtype.as_ref().map(TypeRef::to_value)),
+            ("fields", fields),
+            ("items", items.as_ref().map(|items| items.iter().map(Item::to_value).collect())),
+        ];
+        let constraints = constraints
+            .into_iter()
+            .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)));
+        [("type".to_owned(), self.base.to_value())].into_iter().chain(constraints).collect()
+    }
+}
+
+/// A limit as people write it, without a fraction where there is none.
+fn number(limit: f64) -> Value {
+    let text = limit.to_string();
+    text.parse::<i64>().map_or_else(|_| limit.into(), Value::from)
 }
 
 /// The constraints a custom type may add to its base (FTN3 §1.8.1).
@@ -115,6 +159,29 @@ pub(super) struct FieldDecl {
 pub(super) enum Item {
     Number(i32),
     Text(String),
+}
+
+impl Item {
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Number(number) => (*number).into(),
+            Self::Text(text) => text.as_str().into(),
+        }
+    }
+}
+
+impl ResultDecl {
+    /// As a definition writes it; `None` for no result.
+    pub(super) fn to_value(&self) -> Option<Value> {
+        match self {
+            Self::Nothing => None,
+            Self::Whole(kind) => Some(kind.to_value()),
+            Self::Variables(variables) => {
+                let variable = |decl: &ParamDecl| (decl.name.clone(), decl.kind.to_value());
+                Some(variables.iter().map(variable).collect::<Map<_, _>>().into())
+            }
+        }
+    }
 }
 
 /// An entry of `funcs`.

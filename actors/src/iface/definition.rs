@@ -20,6 +20,8 @@ const _: () = {
 pub struct Definition {
     pub(super) id: IfaceVer,
     pub(super) funcs: BTreeMap<Box<str>, Arc<Function>>,
+    /// As files have them.
+    pub(super) types: BTreeMap<Box<str>, Value>,
     pub(super) requires: Box<[Box<str>]>,
     pub(super) inherits: Box<[Arc<Self>]>,
 }
@@ -59,6 +61,12 @@ impl Definition {
         self.funcs.values()
     }
 
+    /// The custom types by name, also those inherited and imported, each as its definition writes it
+    /// (FTN3 §1.8.1).
+    pub fn types(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.types.iter().map(|(name, kind)| (&**name, kind))
+    }
+
     /// The conditions of a call, such as `AllowAnonymous` (FTN3 §2.4), in the order of the file.
     pub fn constraints(&self) -> impl Iterator<Item = &str> {
         self.requires.iter().map(AsRef::as_ref)
@@ -86,6 +94,8 @@ pub struct Function {
     pub(super) name: Box<str>,
     pub(super) params: Box<[Parameter]>,
     pub(super) result: Shape,
+    /// As its file has it.
+    pub(super) result_type: Option<Value>,
     pub(super) throws: Box<[Box<str>]>,
     pub(super) heavy: bool,
     pub(super) seclvl: Option<Box<str>>,
@@ -120,6 +130,18 @@ impl Function {
     #[must_use]
     pub fn param(&self, name: &str) -> Option<&Parameter> {
         self.params.iter().find(|param| &*param.name == name)
+    }
+
+    /// The result as its definition writes it: a type, or an object with the types of variables;
+    /// `None` for no result or a raw one (FTN3 §1.1, §1.8.5).
+    #[must_use]
+    pub fn result_type(&self) -> Option<&Value> {
+        self.result_type.as_ref()
+    }
+
+    /// The errors the interface declares (FTN3 §1.9).
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        self.throws.iter().map(AsRef::as_ref)
     }
 
     /// Whether `code` is an error the interface declares (FTN3 §1.9).
@@ -288,6 +310,8 @@ fn first_unknown<'a>(declared: &[Parameter], map: &'a Map<String, Value>) -> Opt
 #[derive(Debug)]
 pub struct Parameter {
     pub(super) name: Box<str>,
+    /// As its file has it.
+    pub(super) type_name: Value,
     pub(super) check: Arc<Check>,
     pub(super) default: Option<Value>,
 }
@@ -297,6 +321,12 @@ impl Parameter {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The parameter's type as its definition writes it: a name, or a list of names (FTN3 §1.8.4).
+    #[must_use]
+    pub fn type_name(&self) -> &Value {
+        &self.type_name
     }
 
     /// What an absent parameter or null becomes; `None` if the parameter is required.

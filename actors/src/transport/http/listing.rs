@@ -1,8 +1,9 @@
 //! What an executor hosts, as a page and as JSON.
 
 use actix_web::HttpResponse;
+use serde_json::Value;
 
-use crate::executor::{ExecutorHandle, ListedFunction, Listing};
+use crate::executor::{ExecutorHandle, ListedFunction, ListedParameter, Listing};
 
 /// A page for who accepts one, JSON for all others.
 pub(super) fn answer(executor: &ExecutorHandle, accept: &str) -> HttpResponse {
@@ -26,26 +27,36 @@ fn page(listing: &Listing) -> String {
         page.push_str(&format!("<h2>{name}:{version}</h2><p>{requires}</p><dl>"));
         for function in &interface.functions {
             let (name, facts) = (escaped(&function.name), facts(function));
-            let params: Vec<String> = function
-                .params
-                .iter()
-                .map(|param| match &param.default {
-                    Some(default) => format!("{} = {default}", param.name),
-                    None => param.name.clone(),
-                })
-                .collect();
+            let params: Vec<String> = function.params.iter().map(param).collect();
             let params = escaped(&params.join(", "));
-            page.push_str(&format!("<dt><b>{name}</b>({params})</dt><dd>{facts}</dd>"));
+            let result = function.result.as_ref().map(kind).unwrap_or_default();
+            let result = escaped(&result);
+            page.push_str(&format!("<dt><b>{name}</b>({params}) {result}</dt><dd>{facts}</dd>"));
+        }
+        for (name, constraints) in &interface.types {
+            let (name, constraints) = (escaped(name), escaped(&constraints.to_string()));
+            page.push_str(&format!("<dt><i>{name}</i></dt><dd>{constraints}</dd>"));
         }
         page.push_str("</dl>");
     }
     page
 }
 
+fn param(param: &ListedParameter) -> String {
+    let ListedParameter { name, type_name, default, .. } = param;
+    let default = default.as_ref().map(|default| format!(" = {default}"));
+    format!("{name}: {}{}", kind(type_name), default.unwrap_or_default())
+}
+
+/// A type as text: its name alone, or JSON.
+fn kind(kind: &Value) -> String {
+    kind.as_str().map_or_else(|| kind.to_string(), str::to_owned)
+}
+
 /// What is special about a function.
 fn facts(function: &ListedFunction) -> String {
     let flags = [
-        (!function.has_result, "no result"),
+        (function.result.is_none() && !function.rawresult, "no result"),
         (function.rawupload, "raw upload"),
         (function.rawresult, "raw result"),
         (function.heavy, "heavy"),
