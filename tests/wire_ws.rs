@@ -5,7 +5,7 @@ use asyncsteps_actors::executor::Executor;
 use asyncsteps_actors::transport::websocket::WebSocketLimits;
 use asyncsteps_support::client::{Connection, ping};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::Host;
+use asyncsteps_support::host::{Host, resident_bytes};
 use asyncsteps_support::jobs::Jobs;
 use asyncsteps_support::ws::{Frame, Socket, frame, frame_head, opcode};
 use serde_json::json;
@@ -372,13 +372,6 @@ fn a_client_that_never_reads_costs_bounded_memory_and_holds_up_nobody() {
     assert!(grown < 64 << 20, "{grown} bytes");
     // once it reads, it is served
     assert_eq!(deaf.receive()["r"].as_str().map(str::len), Some(1_000_000));
-}
-
-/// Bytes of this process, which the server is a part of, in memory.
-fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    pages.expect("a number") * 4096
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! An executor behind HTTP, in a thread of its own with an actix system of its own.
 
 use std::any::Any;
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -101,6 +102,19 @@ async fn serve(
     let _ = stopped.await;
     handle.stop(false).await;
     server.await.expect("no panic").expect("no error of the server");
+}
+
+/// Bytes of this process, which the server is a part of, in memory.
+#[must_use]
+pub fn resident_bytes() -> usize {
+    memory_of("self")
+}
+
+/// Bytes of a process in memory.
+pub(crate) fn memory_of(process: &str) -> usize {
+    let statm = fs::read_to_string(format!("/proc/{process}/statm")).expect("Linux");
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("a number") * 4096
 }
 
 /// How many connections a server took, and how many of them are open.

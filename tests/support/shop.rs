@@ -14,7 +14,7 @@ use executor_demo::{Config, LogFormat, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::host::Stoppable;
+use crate::host::{Stoppable, memory_of};
 
 /// A shop that a test started; it stops when it is dropped.
 #[derive(Debug)]
@@ -117,9 +117,7 @@ impl Program {
     /// How many bytes of memory it has.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let statm = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("Linux");
-        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-        pages.expect("a number") * 4096
+        memory_of(&self.child.id().to_string())
     }
 
     /// Ends it as a power failure would.
