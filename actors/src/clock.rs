@@ -11,10 +11,16 @@ thread_local! {
 }
 
 fn epoch(now: Instant) -> Instant {
-    EPOCH.get().unwrap_or_else(|| {
-        EPOCH.set(Some(now));
-        now
-    })
+    EPOCH.get().unwrap_or_else(|| begin(now))
+}
+
+/// The first look at the clock of this arbiter, which comes before the first turn of a flow.
+#[cold]
+fn begin(now: Instant) -> Instant {
+    #[cfg(feature = "ffi")]
+    crate::ffi::provide();
+    EPOCH.set(Some(now));
+    now
 }
 
 /// The current time of this arbiter.
@@ -46,6 +52,12 @@ impl Clock {
     /// A clock that begins now.
     pub(crate) fn start() -> Self {
         Self(Instant::now())
+    }
+
+    /// The clock of this arbiter, for other threads.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn of_arbiter() -> Self {
+        Self(epoch(Instant::now()))
     }
 
     /// What a time of this arbiter, such as that of a flow's turn, is on this clock: no need to

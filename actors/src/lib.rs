@@ -26,6 +26,7 @@
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
+#![cfg_attr(feature = "ffi", doc = "- [`ffi`]: steps in C and other languages (FTN12 §2.7)")]
 //! - [`iface`] and [`message`]: interface definitions (FTN3) and messages, pure
 //! - [`channel`] and [`raw`]: the way to the caller, raw data
 //! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
@@ -37,6 +38,8 @@ pub mod budget;
 pub mod channel;
 mod clock;
 pub mod executor;
+#[cfg(feature = "ffi")]
+pub mod ffi;
 pub mod flow;
 pub mod host;
 pub mod iface;

@@ -21,3 +21,5 @@ pub use into_flow::{IntoFlow, Within};
 pub(crate) use deadline::earliest;
 pub(crate) use site::{Site, Submission};
 pub(crate) use task::{End, Owner, host};
+#[cfg(feature = "ffi")]
+pub(crate) use task::{Hosted, cancel_now, host_later};

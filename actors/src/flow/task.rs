@@ -92,7 +92,7 @@ pub(crate) fn host<O: Owner>(flow: Flow, mut owner: O) -> Hosted {
 }
 
 /// Makes a flow a task before its first turn.
-pub(super) fn host_later<O: Owner>(flow: Flow, owner: O) -> Hosted {
+pub(crate) fn host_later<O: Owner>(flow: Flow, owner: O) -> Hosted {
     spawn(flow.execute(), owner)
 }
 
@@ -143,6 +143,17 @@ fn finish<O: Owner>(execution: &mut Execution, owner: &mut O, end: End) -> Optio
         cancelled.unwrap_or_else(|payload| let_go("a flow panicked when cancelled", payload));
     }
     owner.ended(execution, end)
+}
+
+/// Cancels a flow here and now, unless it is running; its owner is not told how it ended.
+#[cfg(feature = "ffi")]
+pub(crate) fn cancel_now(stage: &RefCell<Stage>) {
+    let Ok(mut running) = stage.try_borrow_mut() else { return };
+    let ended = mem::replace(&mut *running, Stage::Ended(None));
+    // its handlers may ask about it
+    drop(running);
+    // a flow that is dropped is cancelled
+    discard(|| drop(ended));
 }
 
 /// Drops what a flow owned; its destructors are not ours.

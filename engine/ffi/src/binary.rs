@@ -6,13 +6,14 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, Flow, Foreign, StepResult};
+use asyncsteps::{AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, TemplateSteps};
 
 use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
 use crate::context::Context;
+use crate::guard::c_text;
 use crate::host::Host;
 use crate::root;
-use crate::steps::{self, Handler, Step};
+use crate::steps;
 use crate::value::Values;
 
 /// Gives out the binary interface (FTN12 §2.2.1 `binary`).
@@ -29,7 +30,7 @@ pub trait Binary {
 impl Binary for AsyncSteps {
     fn binary<R>(&mut self, call: impl FnOnce(*mut FutoInAsyncSteps) -> R) -> R {
         let context = Context::of(self);
-        steps::lend(&context, self, call)
+        steps::lend(&context, self, call).0
     }
 }
 
@@ -50,6 +51,10 @@ pub fn into_root(flow: Flow, host: Arc<dyn Host>) -> *mut FutoInAsyncSteps {
 
 /// A step in another technology for flows and templates of ours: two callbacks and their data.
 ///
+/// All flows of a template share the data. Clones and whatever is left of a step, such as its
+/// sub-steps and its cancel handler, keep it: its destructor is called once, on the thread where
+/// the last of them goes.
+///
 /// ```
 /// use std::ffi::c_void;
 /// use asyncsteps::{Template, run_to_end};
@@ -67,14 +72,14 @@ pub fn into_root(flow: Flow, host: Arc<dyn Host>) -> *mut FutoInAsyncSteps {
 /// let step = unsafe { BinaryStep::new(echo, None, std::ptr::null_mut(), None) };
 /// let template = Template::build(|asi| {
 ///     asi.success_step((7, "text"));
-///     asi.add(move |asi, args| step.execute(asi, args));
+///     step.add_to(asi).named("echo");
 /// });
 /// assert_eq!(run_to_end::<(i32, String)>(template.flow()).unwrap(), (7, "text".to_owned()));
 /// ```
 #[derive(Clone)]
 pub struct BinaryStep(Arc<Callbacks>);
 
-struct Callbacks {
+pub(crate) struct Callbacks {
     execute: Execute,
     handle_error: Option<HandleError>,
     data: *mut c_void,
@@ -112,14 +117,29 @@ impl BinaryStep {
         Self(Arc::new(Callbacks { execute, handle_error, data, destroy }))
     }
 
+    /// Adds the step to a template, with its error handler if it has one.
+    #[track_caller]
+    pub fn add_to<'a>(&self, asi: &'a mut TemplateSteps) -> TemplateAdded<'a> {
+        let step = self.clone();
+        let mut added = asi.add(move |asi, args| step.execute(asi, args));
+        if self.0.handle_error.is_some() {
+            let step = self.clone();
+            added.on_error(move |asi, error| step.handle_error(asi, error));
+        }
+        added
+    }
+
     /// The body of the step.
     ///
     /// # Errors
     /// What the callback raised.
     pub fn execute(&self, asi: &mut AsyncSteps, args: Foreign<Values>) -> StepResult {
-        let Callbacks { execute, handle_error, data, .. } = *self.0;
-        let step = Step { context: Context::of(asi), data, execute, handle_error };
-        step.execute(asi, args.0)
+        let Callbacks { execute, data, .. } = *self.0;
+        let mut values = args.0;
+        self.call(asi, |bsi| {
+            // SAFETY: the promise of `new`; what it leaves of the values is released with `values`
+            unsafe { execute(bsi, data, values.as_args()) };
+        })
     }
 
     /// The error handler of the step; without one the error passes.
@@ -129,7 +149,26 @@ impl BinaryStep {
     pub fn handle_error(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {
         let Callbacks { handle_error, data, .. } = *self.0;
         let Some(handle_error) = handle_error else { return Ok(()) };
-        Handler { context: Context::of(asi), data, handle_error }.call(asi, error)
+        let code = c_text(error.code());
+        // SAFETY: the promise of `new`
+        self.call(asi, |bsi| unsafe { handle_error(bsi, data, code.as_ptr()) })
+    }
+
+    fn call(
+        &self,
+        asi: &mut AsyncSteps,
+        callback: impl FnOnce(*mut FutoInAsyncSteps),
+    ) -> StepResult {
+        let context = Context::of(asi);
+        let ((), lives_on) = steps::lend(&context, asi, callback);
+        if let Some(handle) = lives_on
+            && self.0.destroy.is_some()
+        {
+            // what it left has the data, too
+            handle.keep(Arc::clone(&self.0));
+        }
+        // what it raised is recorded in the flow
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "memory and destructors from outside")]
 
 use std::alloc::{self, Layout};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::ffi::{CStr, CString, c_void};
@@ -15,13 +15,14 @@ use asyncsteps::{AsyncSteps, Error};
 
 use crate::abi::{Allocate, CleanupMemory, CleanupVariable};
 use crate::guard::{Misuse, c_text};
-use crate::host::Host;
+use crate::host::{self, Host};
 use crate::steps::Attached;
 
 /// One per flow.
 #[derive(Default)]
 pub(crate) struct Context {
-    pub(crate) host: Option<Arc<dyn Host>>,
+    /// Set when it is first needed.
+    host: OnceCell<Arc<dyn Host>>,
     variables: RefCell<BTreeMap<CString, Variable>>,
     /// What lives as long as the root.
     pub(crate) memory: RefCell<Memory>,
@@ -100,23 +101,29 @@ enum Special {
 }
 
 impl Context {
-    pub(crate) fn new(host: Option<Arc<dyn Host>>) -> Rc<Self> {
-        Rc::new(Self { host, ..Self::default() })
-    }
-
     /// The context of a flow, made when it is first asked for.
     pub(crate) fn of(asi: &mut AsyncSteps) -> Rc<Self> {
         if let Some(context) = asi.extension::<Rc<Self>>() {
             return Rc::clone(context);
         }
-        let host = asi.extension::<Arc<dyn Host>>().cloned();
-        let context = Self::new(host);
+        let host = asi.extension::<Arc<dyn Host>>().cloned().map(OnceCell::from);
+        let context = Rc::new(Self { host: host.unwrap_or_default(), ..Self::default() });
         asi.extend(Rc::clone(&context));
         context
     }
 
     pub(crate) fn host(&self) -> Result<&Arc<dyn Host>, Misuse> {
-        self.host.as_ref().ok_or(Misuse::Rule("the host of the flow gives no event loop"))
+        if let Some(host) = self.host.get() {
+            return Ok(host);
+        }
+        let none = Misuse::Rule("the host of the flow gives no event loop");
+        let found = host::of_thread().ok_or(none)?;
+        Ok(self.host.get_or_init(|| found))
+    }
+
+    /// Says where the flow will run, unless that was asked before.
+    pub(crate) fn settle(&self, host: &Arc<dyn Host>) {
+        self.host.get_or_init(|| Arc::clone(host));
     }
 
     pub(crate) fn fail(&self, error: &Error) {

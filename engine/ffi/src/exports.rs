@@ -16,7 +16,7 @@ use crate::event_loop::EventLoop;
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
 use crate::host::Host;
-use crate::own_sync::{self, Object, mutex_options, throttle_options};
+use crate::own_sync::{self, Held, Object, mutex_options, throttle_options};
 use crate::root;
 
 /// What a loop is known by outside: not a pointer, but a number that looks like one.
@@ -268,7 +268,9 @@ pub extern "C" fn asyncsteps_limiter_new(
 }
 
 fn opened(what: &str, new: impl FnOnce() -> Result<Object, Misuse>) -> *mut FutoInSync {
-    checked(what, || Ok(Some(own_sync::open(new()?)))).flatten().unwrap_or(ptr::null_mut())
+    checked(what, || Ok(Some(own_sync::open(Held::ForAll(Arc::new(new()?))))))
+        .flatten()
+        .unwrap_or(ptr::null_mut())
 }
 
 /// Frees a mutex, throttle or limiter.

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "objects from outside are called here")]
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Foreign, StepResult};
@@ -10,6 +11,7 @@ use crate::abi::{FutoInSync, FutoInSyncAPI};
 use crate::context::Context;
 use crate::handle::Handle;
 use crate::local::Local;
+use crate::own_sync::{self, Held};
 use crate::steps::{self, Addition, Attached, Handler, Step};
 
 /// A synchronisation object of another technology, for [`AsyncSteps::sync`].
@@ -36,6 +38,10 @@ impl BinarySync {
 
 impl ISync for BinarySync {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        // SAFETY: the promise of `new`
+        if let Some(ours) = unsafe { own_sync::for_ours(self.0) } {
+            return ours.sync(asi, section);
+        }
         let context = Context::of(asi);
         let unlock = Unlock::new(*self, &context, asi);
         asi.hold(unlock);
@@ -44,6 +50,49 @@ impl ISync for BinarySync {
         asi.add(move |asi, ()| steps::call(&context, asi, |bsi| unsafe { lock(bsi, sync) }));
         section.add(asi);
         Ok(())
+    }
+}
+
+/// An object of ours, such as a mutex of `asyncsteps-actors`, for foreign steps of flows of ours: as
+/// long as this lives they get it as a `FutoInSync*`.
+///
+/// Steps on another implementation of AsyncSteps cannot enter it and fail; for them there is
+/// [`asyncsteps_mutex_new`](crate::exports::asyncsteps_mutex_new).
+///
+/// ```
+/// use asyncsteps::sync::ISync;
+/// use asyncsteps_ffi::SyncPointer;
+///
+/// fn for_c(lock: impl ISync + Send + Sync + 'static) -> SyncPointer {
+///     SyncPointer::new(lock)
+/// }
+/// ```
+#[derive(Debug)]
+pub struct SyncPointer(*mut FutoInSync);
+
+// SAFETY: what it points to is made for several threads
+unsafe impl Send for SyncPointer {}
+// SAFETY: as above
+unsafe impl Sync for SyncPointer {}
+
+impl SyncPointer {
+    /// Makes an object known outside.
+    #[must_use]
+    pub fn new(object: impl ISync + Send + Sync + 'static) -> Self {
+        Self(own_sync::open(Held::ForOurs(Arc::new(object))))
+    }
+
+    /// What foreign steps know it by; refused once `self` is gone.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut FutoInSync {
+        self.0
+    }
+}
+
+impl Drop for SyncPointer {
+    fn drop(&mut self) {
+        // SAFETY: made by `open`; whoever closed it by mistake only made this fail
+        let _ = unsafe { own_sync::close(self.0) };
     }
 }
 

@@ -14,11 +14,12 @@ use std::mem;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use asyncsteps::AsyncSteps;
 
 use crate::abi::FutoInAsyncSteps;
+use crate::binary::Callbacks;
 use crate::context::Context;
 use crate::guard::Misuse;
 use crate::local::Local;
@@ -198,6 +199,13 @@ impl Handle {
     pub(crate) fn set_context(self, context: Option<Rc<Context>>) -> Option<Rc<Context>> {
         let mut local = self.slot.local.try_borrow_mut().ok()?;
         mem::replace(&mut local.context, context)
+    }
+
+    /// Keeps what was called as long as the handle lives.
+    pub(crate) fn keep(self, callbacks: Arc<Callbacks>) {
+        if let Ok(mut local) = self.slot.local.try_borrow_mut() {
+            local.callbacks = Some(callbacks);
+        }
     }
 
     /// The interface of the callback that runs with this handle.

@@ -1,6 +1,7 @@
 //! What the binary interface asks of an event loop.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use asyncsteps::{Flow, Outcome, Time};
@@ -10,9 +11,10 @@ pub type Stop = Box<dyn FnOnce()>;
 
 /// An event loop whose flows give out binary interfaces.
 ///
-/// Those of this library implement it ([`exports::host`](crate::exports::host)).
-/// A host of one's own hangs itself on its flows, as `Arc<dyn Host>` with
-/// [`Flow::extend`]: without one `sched_immediate`, `sched_deferred` and `newInstance` are refused.
+/// Those of this library implement it ([`exports::host`](crate::exports::host)), and so do the
+/// arbiters of `asyncsteps-actors` with its feature `ffi`. A host of one's own hangs itself on its
+/// flows, as `Arc<dyn Host>` with [`Flow::extend`], or is found by thread ([`provide_hosts`]):
+/// without one `sched_immediate`, `sched_deferred` and `newInstance` are refused.
 pub trait Host: Send + Sync + fmt::Debug {
     /// Whether this is the thread of the loop.
     fn is_same_thread(&self) -> bool;
@@ -29,4 +31,20 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// Drives a flow to its end, and calls `over` with it, unless the flow is stopped before. On
     /// the thread of the loop only.
     fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop;
+}
+
+/// Gives the host of the current thread.
+pub type FindHost = fn() -> Option<Arc<dyn Host>>;
+
+static FIND: OnceLock<FindHost> = OnceLock::new();
+
+/// Has flows without a host of their own use what `find` gives on their thread, when they first need
+/// one. For libraries that host flows: the first call in a process counts, and others do nothing.
+pub fn provide_hosts(find: FindHost) {
+    FIND.get_or_init(|| find);
+}
+
+/// The host of this thread.
+pub(crate) fn of_thread() -> Option<Arc<dyn Host>> {
+    FIND.get()?()
 }

@@ -23,7 +23,7 @@ mod value;
 mod wrap;
 
 pub use binary::{Binary, BinaryStep, into_root};
-pub use foreign_sync::BinarySync;
-pub use host::{Host, Stop};
+pub use foreign_sync::{BinarySync, SyncPointer};
+pub use host::{FindHost, Host, Stop, provide_hosts};
 pub use value::{Value, Values};
 pub use wrap::{Refused, wrap};

@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use asyncsteps::{Flow, Parallel};
 
+use crate::binary::Callbacks;
 use crate::context::{Context, Memory};
 use crate::guard::Misuse;
 use crate::handle::Handle;
@@ -18,6 +20,8 @@ pub(crate) struct Local {
     pub(crate) memory: Memory,
     /// What `handle_error` of the running callback was told last: code and information.
     pub(crate) error: Option<(String, Option<String>)>,
+    /// What was called, as long as it has data of its own to release.
+    pub(crate) callbacks: Option<Arc<Callbacks>>,
     /// The handle lives on with its step, which will close it.
     pub(crate) attached: bool,
     /// The other part of the handle is in use.
@@ -55,5 +59,6 @@ impl Local {
     pub(crate) fn release(&mut self) {
         drop(std::mem::take(&mut self.memory));
         drop(std::mem::take(&mut self.target));
+        self.callbacks = None;
     }
 }

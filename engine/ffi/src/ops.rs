@@ -188,7 +188,7 @@ impl Handle {
             let completion = completion.unwrap_or_else(|| asi.completion());
             let mut remote = self.remote()?;
             remote.completion = Some(Arc::new(completion));
-            remote.host.clone_from(&context.host);
+            remote.host = context.host().ok().cloned();
             local.has_remote = true;
         }
         Ok(())

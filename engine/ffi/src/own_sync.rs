@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use asyncsteps::sync::mutex::{self, Lock, Ticket};
-use asyncsteps::sync::throttle;
+use asyncsteps::sync::{ISync, throttle};
 use asyncsteps::{Time, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInSync, FutoInSyncAPI};
@@ -259,7 +259,16 @@ const FACES: usize = 8;
 pub(crate) struct Slot {
     faces: [FutoInSync; FACES],
     generation: AtomicU32,
-    object: Mutex<Option<Arc<Object>>>,
+    object: Mutex<Option<Held>>,
+}
+
+/// What is behind a pointer.
+#[derive(Clone)]
+pub(crate) enum Held {
+    /// Uses the tables of those who come.
+    ForAll(Arc<Object>),
+    /// Only takes steps of this library.
+    ForOurs(Arc<dyn ISync + Send + Sync>),
 }
 
 // SAFETY: `faces` never change, everything else is made for several threads
@@ -268,7 +277,7 @@ unsafe impl Sync for Slot {}
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 /// Makes an object known outside.
-pub(crate) fn open(object: Object) -> *mut FutoInSync {
+pub(crate) fn open(object: Held) -> *mut FutoInSync {
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let slot = free.unwrap_or_else(|| {
         Box::leak(Box::new(Slot {
@@ -277,7 +286,7 @@ pub(crate) fn open(object: Object) -> *mut FutoInSync {
             object: Mutex::default(),
         }))
     });
-    *slot.object() = Some(Arc::new(object));
+    *slot.object() = Some(object);
     slot.pointer()
 }
 
@@ -305,7 +314,7 @@ pub(crate) unsafe fn close(sync: *mut FutoInSync) -> Result<(), Misuse> {
 const GONE: Misuse = Misuse::Rule("the synchronisation object was freed");
 
 impl Slot {
-    fn object(&self) -> MutexGuard<'_, Option<Arc<Object>>> {
+    fn object(&self) -> MutexGuard<'_, Option<Held>> {
         self.object.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -332,11 +341,33 @@ unsafe fn find(sync: *mut FutoInSync) -> Result<&'static Slot, Misuse> {
 
 /// # Safety
 /// As `find`.
-unsafe fn object(sync: *mut FutoInSync) -> Result<Arc<Object>, Misuse> {
+unsafe fn held(sync: *mut FutoInSync) -> Result<Held, Misuse> {
     // SAFETY: the caller's promise
     let slot = unsafe { find(sync) }?;
-    let object = slot.object().clone();
-    object.filter(|_| sync == slot.pointer()).ok_or(GONE)
+    let held = slot.object().clone();
+    held.filter(|_| sync == slot.pointer()).ok_or(GONE)
+}
+
+/// The object behind a pointer if it only takes steps of this library.
+///
+/// # Safety
+/// As `find`.
+pub(crate) unsafe fn for_ours(sync: *mut FutoInSync) -> Option<Arc<dyn ISync + Send + Sync>> {
+    // SAFETY: the caller's promise
+    match unsafe { held(sync) } {
+        Ok(Held::ForOurs(object)) => Some(object),
+        Ok(Held::ForAll(_)) | Err(_) => None,
+    }
+}
+
+/// # Safety
+/// As `find`.
+unsafe fn object(sync: *mut FutoInSync) -> Result<Arc<Object>, Misuse> {
+    // SAFETY: the caller's promise
+    match unsafe { held(sync) }? {
+        Held::ForAll(object) => Ok(object),
+        Held::ForOurs(_) => Err(Misuse::Rule("the object only takes steps of its own library")),
+    }
 }
 
 /// # Safety

@@ -19,8 +19,8 @@ use crate::steps;
 /// Makes a flow a root that is known outside, until it is freed.
 pub(crate) fn open(mut flow: Flow, host: Arc<dyn Host>) -> Handle {
     let handle = Handle::open();
-    flow.extend(Arc::clone(&host));
     let context = Context::of(flow.steps());
+    context.settle(&host);
     handle.set_id(steps::id(flow.steps()));
     if let Ok(mut remote) = handle.remote() {
         remote.root = Some(Root { canceller: flow.canceller(), phase: Phase::Configuring });

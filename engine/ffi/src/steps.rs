@@ -25,12 +25,12 @@ pub(crate) fn call(
 }
 
 /// Calls something with a handle for `asi`: of the running callback, or of a flow that is being
-/// configured.
+/// configured. Gives the handle, too, if it lives on with the step.
 pub(crate) fn lend<R>(
     context: &Rc<Context>,
     asi: &mut AsyncSteps,
     run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
-) -> R {
+) -> (R, Option<Handle>) {
     let spare = context.spare.take();
     let handle = spare.map_or_else(Handle::open, |spare| spare.forget().renew());
     // the flow may have come from another thread, and the branch may be another one
@@ -43,10 +43,10 @@ pub(crate) fn lend<R>(
         // a handle that is not in use must not keep its context, which keeps the handle
         handle.set_context(None);
         context.spare.set(Some(attached));
-    } else if take_left(handle, asi) {
-        attached.forget();
+        return (result, None);
     }
-    result
+    let lives_on = take_left(handle, asi).then(|| attached.forget());
+    (result, lives_on)
 }
 
 /// Takes up what a callback left; says whether its step keeps the handle.

@@ -9,14 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
-use asyncsteps::{Flow, Outcome, Progress, Template, Time, codes, run_to_end};
+use asyncsteps::sync::{ISync, Section};
+use asyncsteps::{
+    AsyncSteps, Flow, Outcome, Progress, StepResult, Template, Time, codes, run_to_end,
+};
 use asyncsteps_ffi::abi::{
     FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInSync, FutoInSyncAPI,
 };
 use asyncsteps_ffi::exports::{
     asyncsteps_loop_free, asyncsteps_loop_new, asyncsteps_loop_run, asyncsteps_root_new, host,
 };
-use asyncsteps_ffi::{Binary, BinaryStep, BinarySync, Value, into_root};
+use asyncsteps_ffi::{Binary, BinaryStep, BinarySync, SyncPointer, Value, into_root};
 
 type Bsi = *mut FutoInAsyncSteps;
 
@@ -118,18 +121,98 @@ fn a_template_has_foreign_steps_and_releases_their_data_once() {
     let data = ptr::from_ref(&released).cast_mut().cast();
     // SAFETY: `fail` and `recover` need no data, `count` gets a counter that lives on
     let step = unsafe { BinaryStep::new(fail, Some(recover), data, Some(count)) };
-    let handler = step.clone();
     let template = Template::build(|asi| {
-        asi.add(move |asi, args| step.execute(asi, args))
-            .on_error(move |asi, error| handler.handle_error(asi, error));
+        step.add_to(asi);
         asi.success_step(1);
     });
+    drop(step);
     for _ in 0..3 {
         assert_eq!(run_to_end::<i32>(template.flow()).ok(), Some(1));
     }
     assert_eq!(released.load(Ordering::Relaxed), 0);
     drop(template);
     assert_eq!(released.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_data_of_a_step_lives_until_the_last_flow_has_left_it() {
+    unsafe extern "C" fn cancelled(_: Bsi, data: *mut c_void) {
+        // SAFETY: the tests pass a counter
+        let released = unsafe { &*data.cast::<AtomicU32>() };
+        assert_eq!(released.swap(10, Ordering::Relaxed), 0, "the data is still there");
+    }
+    unsafe extern "C" fn wait_inside(bsi: Bsi, data: *mut c_void, _: *const FutoInArgs) {
+        unsafe extern "C" fn inner(bsi: Bsi, data: *mut c_void, _: *const FutoInArgs) {
+            // SAFETY: FTN12 §2.7.2
+            unsafe { (api(bsi).set_cancel)(bsi, data, Some(cancelled)) };
+        }
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(bsi).add)(bsi, data, Some(inner), None) };
+    }
+    for is_template in [true, false] {
+        let released = AtomicU32::new(0);
+        let data = ptr::from_ref(&released).cast_mut().cast();
+        // SAFETY: all of them get a counter that lives on
+        let step = unsafe { BinaryStep::new(wait_inside, None, data, Some(count)) };
+        let mut flow = if is_template {
+            let template = Template::build(|asi| {
+                step.add_to(asi);
+            });
+            drop(step);
+            template.flow()
+        } else {
+            let mut flow = Flow::new();
+            flow.add(move |asi, args| step.execute(asi, args));
+            flow
+        };
+        let canceller = flow.canceller();
+        let mut execution = flow.execute();
+        assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+        assert_eq!(released.load(Ordering::Relaxed), 0);
+        canceller.cancel();
+        assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Done(_)));
+        drop(execution);
+        assert_eq!(released.load(Ordering::Relaxed), 11);
+    }
+}
+
+#[test]
+fn a_lock_of_ours_is_an_object_for_foreign_steps_while_its_pointer_lives() {
+    unsafe extern "C" fn section(bsi: Bsi, data: *mut c_void, args: *const FutoInArgs) {
+        // SAFETY: the tests pass a counter
+        unsafe { count(data) };
+        // SAFETY: as `echo`
+        unsafe { echo(bsi, data, args) };
+    }
+    /// Says whether it was inside, and the code if it failed.
+    fn enter(sync: *mut FutoInSync) -> (u32, Result<i32, String>) {
+        let entered = AtomicU32::new(0);
+        let data = ptr::from_ref(&entered).cast_mut().cast();
+        let mut flow = Flow::new();
+        flow.success_step(7);
+        flow.binary(|bsi| {
+            // SAFETY: FTN12 §2.7.2
+            unsafe { (api(bsi).add_sync)(bsi, sync, data, Some(section), None) };
+        });
+        let result = run_to_end::<i32>(flow).map_err(|error| error.code().to_owned());
+        (entered.load(Ordering::Relaxed), result)
+    }
+    /// Lets nobody else in.
+    struct Guard(AtomicU32);
+    impl ISync for Guard {
+        fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+            if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+                return asi.error(codes::DEFENSE_REJECTED, ());
+            }
+            section.enter(asi)
+        }
+    }
+    let pointer = SyncPointer::new(Guard(AtomicU32::new(0)));
+    let sync = pointer.as_ptr();
+    assert_eq!(enter(sync), (1, Ok(7)));
+    assert_eq!(enter(sync), (0, Err(codes::DEFENSE_REJECTED.to_owned())));
+    drop(pointer);
+    assert_eq!(enter(sync), (0, Err(codes::INTERNAL_ERROR.to_owned())));
 }
 
 #[test]
