@@ -251,6 +251,18 @@ def _call(data):
     _kept.pop(data)()
 
 
+@_Call
+def _destroy(data):
+    _kept.pop(data)
+
+
+def callbacks(step, on_error=None):
+    """A step for code that takes it as C has it: callback, error handler, data and its destructor."""
+    return (ctypes.cast(_execute, c_void_p),
+            ctypes.cast(_handle_error, c_void_p) if on_error else None,
+            _keep((step, on_error)), ctypes.cast(_destroy, c_void_p))
+
+
 def _label(label):
     return label.encode() if label is not None else None
 

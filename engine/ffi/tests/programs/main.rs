@@ -1,5 +1,7 @@
 //! The programs in `examples`, built and run as their readers would, also under valgrind.
 
+mod serve;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -33,20 +35,24 @@ fn compiler(with: &[&str]) -> Command {
     command
 }
 
-/// Builds a program of `examples` with the library.
+/// Builds a program with the library.
 fn build(with: &[&str], source: &str) -> PathBuf {
+    link(compiler(with), source, &library(), "asyncsteps_ffi")
+}
+
+/// Compiles a program and links it with a library of this folder.
+fn link(mut compiler: Command, source: &str, folder: &Path, library: &str) -> PathBuf {
     // tests may run at the same time
     let name = format!("{}-{}", source.replace(['/', '.'], "-"), std::process::id());
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let library = library();
     let mut rpath = OsStr::new("-Wl,-rpath,").to_owned();
-    rpath.push(&library);
+    rpath.push(folder);
     succeed(
-        compiler(with)
+        compiler
             .arg(package().join(source))
             .arg("-L")
-            .arg(&library)
-            .args(["-lasyncsteps_ffi", "-lpthread"])
+            .arg(folder)
+            .args([&format!("-l{library}"), "-lpthread"])
             .arg(rpath)
             .arg("-o")
             .arg(&program),
@@ -57,17 +63,18 @@ fn build(with: &[&str], source: &str) -> PathBuf {
 /// Runs a program by itself, then under valgrind, where neither an error nor a leak may be found.
 fn run(program: &Path) {
     assert_eq!(succeed(&mut Command::new(program)).trim(), "passed");
-    let valgrind = || {
-        let mut command = Command::new("valgrind");
-        // std keeps a handle of threads that it did not start, through a pointer into its middle:
-        // "possibly lost"
-        let leaks = ["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
-        command.args(leaks).args(["--quiet", "--error-exitcode=99", "--show-leak-kinds=definite"]);
-        command
-    };
     if is_installed("valgrind") {
         assert_eq!(succeed(valgrind().arg(program)).trim(), "passed");
     }
+}
+
+fn valgrind() -> Command {
+    let mut command = Command::new("valgrind");
+    // std keeps a handle of threads that it did not start, through a pointer into its middle:
+    // "possibly lost"
+    let leaks = ["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
+    command.args(leaks).args(["--quiet", "--error-exitcode=99", "--show-leak-kinds=definite"]);
+    command
 }
 
 /// Whether there is a program that `tests/run` installs where it can, and says so where it cannot.
@@ -101,12 +108,17 @@ fn a_tour_in_cpp() {
 
 #[test]
 fn a_tour_in_python() {
-    let mut python = Command::new("python3");
-    // the folder of the sources stays as it is
-    python.env("PYTHONDONTWRITEBYTECODE", "1");
-    python.env("ASYNCSTEPS_LIBRARY", library().join("libasyncsteps_ffi.so"));
+    let mut python = python(&library().join("libasyncsteps_ffi.so"));
     let printed = succeed(python.arg(package().join("examples/python/tour.py")));
     assert_eq!(printed.trim(), "passed");
+}
+
+/// Python with a library for the module `asyncsteps`.
+fn python(library: &Path) -> Command {
+    let mut command = Command::new("python3");
+    // the folder of the sources stays as it is
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("ASYNCSTEPS_LIBRARY", library);
+    command
 }
 
 #[test]
