@@ -161,9 +161,15 @@ mod tests {
         }
         let call = br#"{"f":"a.b:1.0:f","p":{},"r":1,"rid":"C1"}"#;
         assert_eq!(Message::parse(call), Ok(Message::Request(Request::parse(call).unwrap())));
-        for frame in ["null", "5", "{}", r#"{"rid":"S1"}"#, r#"{"e":5}"#, r#"{"r":1"#, ""] {
+        for frame in ["null", "5", r#"{"r":1"#, ""] {
             let refusal = Message::parse(frame.as_bytes()).unwrap_err();
             assert_eq!(refusal.to_string(), "Missing req.f", "{frame}");
+        }
+        for frame in ["{}", r#"{"rid":"S1"}"#, r#"{"e":5}"#] {
+            let Ok(Message::Request(request)) = Message::parse(frame.as_bytes()) else {
+                panic!("no answer: {frame}")
+            };
+            assert_eq!(request.function_name().unwrap_err().to_string(), "Missing req.f");
         }
     }
 

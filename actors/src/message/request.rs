@@ -33,9 +33,9 @@ impl Request {
     /// Reads one message; its first bytes tell its coding.
     ///
     /// # Errors
-    /// "Missing req.f" for anything but a map with a field `f`; "Invalid message: ..." if it is
-    /// nested more than 64 deep, if `rid` is neither string nor number, or if `forcersp` is not a
-    /// boolean. The refusal has the `rid` if one could be read.
+    /// "Missing req.f" for anything but a map; "Invalid message: ..." if it is nested more than 64
+    /// deep, if `rid` is neither string nor number, or if `forcersp` is not a boolean. The refusal
+    /// has the `rid` if one could be read.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         let mut fields = Fields::default();
         let coding = Coding::detect(bytes);
@@ -67,10 +67,11 @@ impl Request {
     /// The function called.
     ///
     /// # Errors
-    /// "Invalid req.f" or "Invalid req.f (version)".
+    /// "Missing req.f" unless there is a field `f` with text; "Invalid req.f" or "Invalid req.f
+    /// (version)" if that is no name.
     pub fn function_name(&self) -> Result<FunctionName, Refusal> {
-        let name = self.f.as_str().ok_or(NameError::Parts).and_then(str::parse);
-        name.map_err(|error| self.refuse(name_refused(error)))
+        let name = self.f.as_str().ok_or_else(|| self.refuse(NO_FUNCTION))?;
+        name.parse().map_err(|error| self.refuse(name_refused(error)))
     }
 
     /// Takes the parameters out, for the check by `Function::check_params`. Byte strings become
@@ -284,12 +285,11 @@ impl Fields {
         let rid = rid_sent.and_then(Rid::new);
         let refuse =
             |text: &'static str| Refusal { rid: rid.clone(), coding, ..Refusal::new(text) };
-        let f = present(self.f).filter(|f| f.as_str() != Some(""));
-        let f = match (read, f) {
-            (Err(Malformed::Depth), _) => return Err(refuse("Invalid message: nested too deep")),
-            (Ok(()), Some(f)) => f,
-            (Ok(()), None) | (Err(Malformed::Syntax), _) => return Err(refuse(NO_FUNCTION)),
-        };
+        match read {
+            Ok(()) => {}
+            Err(Malformed::Depth) => return Err(refuse("Invalid message: nested too deep")),
+            Err(Malformed::Syntax) => return Err(refuse(NO_FUNCTION)),
+        }
         if has_rid && rid.is_none() {
             return Err(refuse("Invalid message: rid"));
         }
@@ -299,6 +299,8 @@ impl Fields {
             Some(_) => return Err(refuse("Invalid message: forcersp")),
         };
         let (sec, obf) = (present(self.sec), present(self.obf));
+        // that `f` is missing is found when credentials were checked (FTN6 §1.2)
+        let f = self.f.unwrap_or_default();
         Ok(Request { coding, f, p: self.p, rid, sec, obf, forcersp, unknown: self.unknown })
     }
 }
@@ -416,7 +418,7 @@ mod tests {
             {"f":null}
                 {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":"","rid":"C1"}
-                {"e":"InvalidRequest","edesc":"Missing req.f","rid":"C1"}
+                {"e":"InvalidRequest","edesc":"Invalid req.f","rid":"C1"}
             {"rid":"C1","f":"a.b:1.0:f"
                 {"e":"InvalidRequest","edesc":"Missing req.f","rid":"C1"}
             {"rid":"C1","f":"a.b:1.0:f","p":{"n":1e999}}
@@ -448,9 +450,9 @@ mod tests {
     fn fields_of_the_wrong_form_are_refused() {
         expect![[r#"
             {"f":5,"rid":"C1"}
-                {"e":"InvalidRequest","edesc":"Invalid req.f","rid":"C1"}
+                {"e":"InvalidRequest","edesc":"Missing req.f","rid":"C1"}
             {"f":{}}
-                {"e":"InvalidRequest","edesc":"Invalid req.f"}
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":"a.b","rid":1.5}
                 {"e":"InvalidRequest","edesc":"Invalid req.f","rid":1.5}
             {"f":"a.b:1.0:f:g"}

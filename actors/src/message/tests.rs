@@ -186,7 +186,7 @@ fn signatures_run_over_raw_bytes_in_binary_codings() {
 }
 
 fn refused(bytes: &[u8]) -> String {
-    let refusal = Request::parse(bytes).unwrap_err();
+    let refusal = Request::parse(bytes).and_then(|request| request.function_name()).unwrap_err();
     assert_eq!(refusal.coding(), Coding::detect(bytes));
     refusal.to_string()
 }
