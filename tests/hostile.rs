@@ -244,11 +244,11 @@ fn fields_that_nobody_knows_and_values_of_wrong_types_are_refused() {
             {"f":null,"p":{"echo":7}}
                 200 {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":["futoin.anonping:1.0:ping"],"p":{"echo":7}}
-                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+                200 {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":{},"p":{"echo":7}}
-                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+                200 {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":true,"p":{"echo":7}}
-                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+                200 {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":"futoin.anonping:1.0:ping","p":"echo"}
                 200 {"e":"InvalidRequest","edesc":"Invalid message: p"}
             {"f":"futoin.anonping:1.0:ping","p":[7]}

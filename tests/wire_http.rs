@@ -477,7 +477,7 @@ fn a_message_that_is_no_request_is_refused() {
             {"p":{}}
                 {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":"","p":{}}
-                {"e":"InvalidRequest","edesc":"Missing req.f"}
+                {"e":"InvalidRequest","edesc":"Invalid req.f"}
             {"f":"conform.main"}
                 {"e":"InvalidRequest","edesc":"Invalid req.f"}
             {"f":"conform.main:1.2"}
@@ -485,7 +485,7 @@ fn a_message_that_is_no_request_is_refused() {
             {"f":"conform.main:1.2:answer:more"}
                 {"e":"InvalidRequest","edesc":"Invalid req.f"}
             {"f":5}
-                {"e":"InvalidRequest","edesc":"Invalid req.f"}
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":"conform.main:1:answer"}
                 {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
             {"f":"conform.main:one.two:answer"}

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use asyncsteps::Template;
+use asyncsteps_actors::executor::{Executor, RequestSteps};
+use asyncsteps_actors::iface::{Loader, Source};
 use asyncsteps_actors::net::TrustedProxies;
 use asyncsteps_actors::transport::http::Cors;
 use asyncsteps_support::client::{Connection, ping, post_with};
@@ -217,6 +220,41 @@ fn downloads_have_their_own_status_and_type() {
     let failed = client.post(br#"{"f":"conform.main:1.2:download","p":{"n":-1}}"#);
     assert_eq!(failed.header("content-type"), Some("application/futoin+json"));
     assert_eq!(failed.json(), json!({ "e": "MyError", "edesc": "Negative size" }));
+}
+
+#[test]
+fn a_status_without_a_body_has_none() {
+    let host = host();
+    let mut client = Connection::open(host.address);
+    for status in [204, 304] {
+        let path = format!("/ftn/conform.main/1.2/download?n=5&status={status}");
+        let answer = client.send(&request("GET", &path, "", b"")).receive();
+        let refused =
+            json!({ "e": "InternalError", "edesc": "an answer with this status has no body" });
+        assert_eq!((answer.status(), answer.json()), (200, refused));
+    }
+    let executor = || {
+        let template = Template::build(|asi| {
+            asi.add(|asi, ()| {
+                asi.head_mut()?.set_status(204)?;
+                asi.reply(json!({ "echo": 1 }))
+            });
+        });
+        let mut loader = Loader::new([Source::builtin()]);
+        let id = "futoin.anonping:1.0".parse().expect("a name");
+        let definition = loader.load(&id).expect("it is built in");
+        let builder = Executor::builder().interface(definition, |functions| {
+            functions.add("ping", &template);
+        });
+        builder.build().expect("it can be built")
+    };
+    let host = Host::start(1, executor);
+    let mut client = Connection::open(host.address);
+    for _ in 0..2 {
+        let answer = client.send(&request("GET", "/ftn/futoin.anonping/1.0/ping?echo=1", "", b""));
+        let answer = answer.receive();
+        assert_eq!((answer.status(), answer.body), (204, Vec::new()));
+    }
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn a_message_that_is_no_request_is_refused_if_it_has_an_id() {
         (r#"{"rid":"C1"}"#, json!({"e": "InvalidRequest", "edesc": "Missing req.f", "rid": "C1"})),
         (
             r#"{"f":5,"rid":"C2"}"#,
-            json!({"e": "InvalidRequest", "edesc": "Invalid req.f", "rid": "C2"}),
+            json!({"e": "InvalidRequest", "edesc": "Missing req.f", "rid": "C2"}),
         ),
         // not of a client of ours, but it can be answered
         (r#"{"f":"conform.main:1.2:answer","rid":7}"#, json!({"r": 42, "rid": 7})),

@@ -130,7 +130,8 @@ impl Head {
         Self { status: Some(status), headers: Vec::new() }
     }
 
-    /// Sets the status, 200 to 599.
+    /// Sets the status, 200 to 599. With 204 and 304 no message is sent, and raw data is refused:
+    /// such an answer has no body (RFC 9110 §6.4.1).
     ///
     /// # Errors
     /// InternalError for any other.
@@ -191,6 +192,11 @@ impl Head {
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.status
+    }
+
+    /// Whether an answer with this status has a body.
+    pub(crate) fn has_body(&self) -> bool {
+        !matches!(self.status, Some(204 | 304))
     }
 
     /// The headers that were set, names and values; each can be one of HTTP.

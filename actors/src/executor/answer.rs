@@ -53,6 +53,8 @@ impl Owner for Answer {
         if answered {
             exchange.end();
         } else {
+            // an error is told whatever was meant for the success
+            let head = head.filter(|head| response.code().is_none() || head.has_body());
             exchange.answer(self.reply(response, head));
         }
         None

@@ -148,6 +148,9 @@ impl RequestInfo {
         if !exchange.target.function().rawresult() || exchange.is_answered() {
             return Err(rule("Raw output is not allowed"));
         }
+        if self.head.as_ref().is_some_and(|head| !head.has_body()) {
+            return Err(rule("an answer with this status has no body"));
+        }
         let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(exchange);
         let (output, body) = raw_result(flow);
         exchange.answer(Reply::new(ReplyBody::Raw(body), self.head.take()));
@@ -217,7 +220,8 @@ pub trait RequestSteps {
     /// time limit counts from the last chunk.
     ///
     /// # Errors
-    /// InternalError if the function is not declared with `rawresult`, or the answer was given.
+    /// InternalError if the function is not declared with `rawresult`, the answer was given, or its
+    /// status has no body.
     fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error>;
 
     /// Has the request cancelled `limit` from now, instead of at the limit of the executor; zero for

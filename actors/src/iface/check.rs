@@ -192,13 +192,20 @@ fn settle_integer(value: &mut Value) {
     }
 }
 
-/// How many bytes padded base64 stands for; `None` if it is not that.
+/// How many bytes padded base64 stands for; `None` if it is not that, or has bits after its last
+/// byte, which decoders refuse (RFC 4648 §3.5).
 fn base64_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let digits = text.trim_end_matches('=').as_bytes();
     let padding = bytes.len() - digits.len();
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let is_valid = bytes.len().is_multiple_of(4) && padding <= 2 && digits.iter().all(is_digit);
+    let ends_well = match padding {
+        0 => true,
+        1 => digits.last().is_some_and(|digit| b"AEIMQUYcgkosw048".contains(digit)),
+        2 => digits.last().is_some_and(|digit| b"AQgw".contains(digit)),
+        _ => false,
+    };
+    let is_valid = bytes.len().is_multiple_of(4) && ends_well && digits.iter().all(is_digit);
     is_valid.then(|| bytes.len() / 4 * 3 - padding)
 }
 
@@ -362,9 +369,12 @@ mod tests {
     #[test]
     fn data_is_base64_measured_in_bytes() {
         let blob = json!({"type": "data", "minlen": 1, "maxlen": 3});
-        let good = ["AA==", "AAA=", "AAAA", "+/+/"].map(|text| json!(text));
-        let bad = ["", "A", "AA", "AAA", "A===", "====", "AAAAAA==", "A AA", "AA=A", "é==="]
-            .map(|text| json!(text));
+        let good = ["AA==", "AQ==", "AAA=", "AAE=", "AAAA", "+/+/"].map(|text| json!(text));
+        let bad = [
+            "", "AR==", "AAF=", "A", "AA", "AAA", "A===", "====", "AAAAAA==", "A AA", "AA=A",
+            "é===",
+        ]
+        .map(|text| json!(text));
         check(blob, json!({}), &good, &bad);
     }
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Error, Flow, StepResult, codes};
-use asyncsteps_actors::channel::Channel;
+use asyncsteps::{AsyncSteps, Flow, StepResult, codes};
+use asyncsteps_actors::channel::{Channel, ChannelKind};
 use asyncsteps_actors::executor::{Functions, RequestSteps};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_actors::iface::Definition;
@@ -99,11 +99,10 @@ fn channel_info(asi: &mut AsyncSteps) -> StepResult {
 fn http_info(asi: &mut AsyncSteps) -> StepResult {
     let info = asi.request()?;
     let result = json!({ "header": info.header("x-conform"), "cookie": info.cookie("conform") });
-    let head = asi.head_mut().map_err(not_http)?;
+    if info.channel().kind() != ChannelKind::Http {
+        return asi.error(codes::INVALID_REQUEST, "HTTP is required");
+    }
+    let head = asi.head_mut()?;
     head.set_header("x-conform-reply", "yes")?.set_cookie("conform", "c1", "")?;
     asi.reply(result)
-}
-
-fn not_http(error: Error) -> Error {
-    Error::caused_by(codes::INVALID_REQUEST, error)
 }

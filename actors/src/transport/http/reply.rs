@@ -17,6 +17,10 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 pub(super) fn response(reply: Reply, media: MediaType, note: impl FnOnce(&[u8])) -> HttpResponse {
     let (head, body) = reply.into_parts();
     let mut response = HttpResponse::Ok();
+    if head.as_ref().is_some_and(|head| !head.has_body()) {
+        add(&mut response, head.as_deref());
+        return response.finish();
+    }
     match body {
         ReplyBody::Message(message) => {
             let media = media.of_answer(message.coding());
