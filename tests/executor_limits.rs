@@ -2,19 +2,27 @@
 //! client notices (FTN6 §1.5).
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::sync::limiter::Options;
 use asyncsteps_actors::channel::{Channel, ChannelKind};
 use asyncsteps_actors::executor::{
-    ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected,
+    ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected, builtin,
 };
+use asyncsteps_actors::iface::{Loader, Source};
 use asyncsteps_actors::message::{Coding, Request};
-use asyncsteps_actors::security::{PasswordHash, Secret, StaticUsers};
+use asyncsteps_actors::security::{
+    Attempt, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider, StaticUsers, User,
+    Verdict,
+};
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::Jobs;
 use expect_test::expect;
-use serde_json::json;
+use futures_util::FutureExt;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 fn channel(peer: &str) -> Channel {
     let peer: SocketAddr = peer.parse().expect("an address");
@@ -129,6 +137,132 @@ async fn a_user_has_a_limit_of_its_own_in_place_of_the_address() {
     second.finish();
     ann.await.unwrap();
     bob.await.unwrap();
+}
+
+/// Ann, who may do one thing at a time, and functions that she may call.
+fn ann() -> (Jobs, ExecutorHandle) {
+    let (jobs, builder) = Jobs::add(Executor::builder());
+    let hash = PasswordHash::new(&Secret::new("pass")).expect("right texts");
+    let limits = ClientLimits::new()
+        .define("one", at_once(1))
+        .define("three", at_once(3))
+        .others("three")
+        .users("one");
+    let burst =
+        Loader::new([Source::builtin()]).load(&"futoin.burst:0.1".parse().expect("right texts"));
+    let executor = builder
+        .interface(burst.expect("right texts"), builtin::burst)
+        .security(StaticUsers::new().with_password("ann", hash))
+        .client_limits(limits)
+        .build();
+    (jobs, executor.expect("right texts"))
+}
+
+/// A message with Ann's credentials.
+fn anns(function: &str, params: &Value) -> Request {
+    let message = json!({ "f": function, "p": params, "sec": "ann:pass", "forcersp": true });
+    Request::parse(message.to_string().as_bytes()).expect("right texts")
+}
+
+async fn answer(executor: &ExecutorHandle, request: Request, channel: Channel) -> Value {
+    let reply = executor.dispatch(request, channel).await.into_bytes().expect("a message");
+    serde_json::from_slice(&reply).expect("JSON")
+}
+
+#[actix::test]
+async fn a_connection_has_the_limit_of_the_user_who_authenticated_on_it() {
+    let (_jobs, executor) = ann();
+    let peer: SocketAddr = "192.0.2.1:1".parse().unwrap();
+    let connect = || Channel::new(ChannelKind::WebSocket).with_peer(peer);
+    let (hers, other) = (connect(), connect());
+    let at_first = [(); 3].map(|()| executor.admit(&hers).now_or_never().unwrap().is_ok());
+    assert_eq!(at_first, [true; 3]);
+    let refused = answer(&executor, anns("test.jobs:1.0:none", &json!({})), hers.clone()).await;
+    assert_eq!(refused["e"], "InvalidRequest", "{refused}");
+    let place = executor.admit(&hers).await.unwrap();
+    assert!(executor.admit(&hers).await.is_err());
+    let _others = [executor.admit(&other).await.unwrap(), executor.admit(&other).await.unwrap()];
+    // with the place that it has, a further request of hers needs none
+    let again = anns("test.jobs:1.0:none", &json!({}));
+    let incoming = Incoming::new(again, hers.clone()).with_pass(place);
+    let reply = executor.serve(incoming).await.into_bytes().unwrap();
+    assert!(String::from_utf8(reply).unwrap().contains("InvalidRequest"));
+    assert!(executor.admit(&hers).await.is_ok());
+}
+
+#[actix::test]
+async fn who_shows_credentials_is_limited_over_any_channel_and_what_is_done_for_a_user_is_not() {
+    let (mut jobs, executor) = ann();
+    let serving = executor.clone();
+    let request = anns("test.jobs:1.0:wait", &json!({ "n": 1 }));
+    let first = actix_rt::spawn(async move {
+        answer(&serving, request, Channel::new(ChannelKind::WebSocket)).await
+    });
+    let first_job = jobs.started().await;
+    for channel in [Channel::local(), Channel::new(ChannelKind::Http)] {
+        let second = answer(&executor, anns("test.jobs:1.0:wait", &json!({})), channel).await;
+        assert_eq!(second["e"], "DefenseRejected", "{second}");
+    }
+    // a call in the process may be a part of her request
+    let user = User::new("ann", SecurityLevel::SafeOps);
+    let call = executor.call_for::<Value>(&user, "test.jobs:1.0:wait", json!({ "n": 2 }));
+    let call = actix_rt::spawn(call);
+    jobs.started().await.finish();
+    assert_eq!(call.await.unwrap().unwrap(), json!({ "n": 2 }));
+    first_job.finish();
+    assert_eq!(first.await.unwrap(), json!({ "r": { "n": 1 } }));
+
+    let calls = json!({ "requests": [{ "f": "test.jobs:1.0:wait", "p": { "n": 3 } }] });
+    let burst = anns("futoin.burst:0.1:resultBurst", &calls);
+    let serving = executor.clone();
+    let burst = actix_rt::spawn(async move { answer(&serving, burst, Channel::local()).await });
+    jobs.started().await.finish();
+    assert_eq!(burst.await.unwrap()["r"]["responses"], json!([{ "r": { "n": 3 } }]));
+}
+
+/// Lets everybody in, when it is told to.
+#[derive(Debug)]
+struct Doorkeeper(Arc<Notify>);
+
+impl SecurityProvider for Doorkeeper {
+    fn check(&self, _: &Attempt<'_>) -> Verdict {
+        let open = Arc::clone(&self.0);
+        Verdict::wait(async move {
+            open.notified().await;
+            Ok(Grant::new(User::new("ann", SecurityLevel::SafeOps)))
+        })
+    }
+}
+
+#[actix::test]
+async fn requests_whose_credentials_are_checked_have_their_places_in_the_budget() {
+    let (mut jobs, builder) = Jobs::add(Executor::builder().max_requests(2));
+    let open = Arc::new(Notify::new());
+    let executor = builder.security(Doorkeeper(Arc::clone(&open))).build().unwrap();
+    let ask = |n: i64| {
+        let serving = executor.clone();
+        let request = anns("test.jobs:1.0:wait", &json!({ "n": n }));
+        let channel = Channel::new(ChannelKind::Http);
+        actix_rt::spawn(async move { answer(&serving, request, channel).await })
+    };
+    let waiting = [ask(1), ask(2)];
+    tokio::task::yield_now().await;
+    assert_eq!((executor.in_flight(), executor.usage().running), (2, 2));
+    let refused = json!({ "e": "DefenseRejected", "edesc": "Too many requests" });
+    assert_eq!(ask(3).await.unwrap(), refused);
+    let anonymous = Request::parse(br#"{"f":"test.jobs:1.0:wait","p":{}}"#).unwrap();
+    assert_eq!(answer(&executor, anonymous, Channel::new(ChannelKind::Http)).await, refused);
+    // closing waits for them
+    let closing = executor.clone();
+    let closing = actix_rt::spawn(async move { closing.close(PATIENCE).await });
+    executor.closing().await;
+    open.notify_waiters();
+    for (n, waiting) in (1..).zip(waiting) {
+        jobs.started().await.finish();
+        assert_eq!(waiting.await.unwrap(), json!({ "r": { "n": n } }));
+    }
+    assert_eq!(closing.await.unwrap().finished, 2);
+    assert_eq!((executor.in_flight(), executor.usage().running), (0, 0));
 }
 
 #[test]

@@ -17,6 +17,11 @@ const REQUEST_BYTES: usize = 2_048;
 /// What a field of an object takes beside its name and value: its share of the tree, about.
 const FIELD_BYTES: usize = 48;
 
+/// How much memory a request takes whose message has so many bytes, about.
+pub(super) fn memory_of_message(size: usize) -> usize {
+    REQUEST_BYTES + size
+}
+
 /// How much memory a request with these parameters takes, about.
 pub(super) fn memory(params: &Map<String, Value>) -> usize {
     REQUEST_BYTES + fields(params)

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::{Incoming, Refused, Shared};
+use super::{Asked, Incoming, Refused, Shared, admission};
 use crate::channel::ChannelKind;
 use crate::security::{
     Attempt, Client, Credentials, Denied, Grant, SecurityLevel, Signer, User, Verdict,
@@ -87,7 +87,7 @@ impl Shared {
     pub(super) async fn authenticate(
         &self,
         incoming: &mut Incoming,
-        deadline: Time,
+        asked: Asked<'_>,
     ) -> Result<Caller, Refused> {
         let credentials = match (incoming.request.sec(), incoming.credentials.take()) {
             (Some(sec), _) => Some(Credentials::parse(sec)?),
@@ -102,7 +102,8 @@ impl Shared {
             }
             Some(Credentials::Internal) => return Err(Denied::not_internal().into()),
             Some(credentials) => {
-                let grant = self.verify(incoming, &credentials, deadline).await?;
+                let grant = self.verify(incoming, &credentials, asked).await?;
+                self.admit_user(grant.user(), incoming, asked.deadline).await?;
                 Caller {
                     user: Some(Arc::new(grant.user().clone())),
                     signed: credentials.is_signature(),
@@ -116,31 +117,28 @@ impl Shared {
         }
     }
 
-    /// Gives a request the limits of its user in place of those of its address.
-    pub(super) async fn admit_user(
+    /// Gives a request the limits of its user in place of those of its address, over whatever it
+    /// came. What this process or a burst asks for a user it has let in is not limited again: that
+    /// would wait for the place of the request it is a part of.
+    async fn admit_user(
         &self,
-        caller: &Caller,
+        user: &User,
         incoming: &mut Incoming,
         deadline: Time,
     ) -> Result<(), Refused> {
-        let (Some(gate), Some(user)) = (&self.config.gate, caller.user()) else { return Ok(()) };
-        if incoming.channel.kind() == ChannelKind::Local {
-            return Ok(());
-        }
-        if let Some(pass) = within(deadline, gate.enter_user(user.local_id())).await? {
-            incoming.pass = pass.map_err(|error| {
-                let info = error.info().unwrap_or_default().to_owned();
-                Refused::new(codes::DEFENSE_REJECTED, info)
-            })?;
-        }
-        Ok(())
+        let Some(gate) = &self.config.gate else { return Ok(()) };
+        let Incoming { channel, pass, .. } = incoming;
+        within(deadline, gate.enter_user(user.local_id(), channel, pass)).await?.map_err(|error| {
+            let info = error.info().unwrap_or_default().to_owned();
+            Refused::new(codes::DEFENSE_REJECTED, info)
+        })
     }
 
     async fn verify(
         &self,
-        incoming: &Incoming,
+        incoming: &mut Incoming,
         credentials: &Credentials,
-        deadline: Time,
+        asked: Asked<'_>,
     ) -> Result<Grant, Refused> {
         let Some(provider) = &self.config.security else {
             return Err(Denied::credentials().into());
@@ -149,6 +147,13 @@ impl Shared {
             let (signed, client) = (incoming.request.signed_fields(), client(incoming));
             provider.check(&Attempt::new(credentials, &signed, &client))
         };
+        let Asked { flight, client, deadline } = asked;
+        if !matches!(verdict, Verdict::Known(_)) {
+            // while it waits it is in memory, so it has its place from now on
+            let bytes = admission::memory_of_message(incoming.size);
+            let admission = self.config.budget.admit(client, bytes);
+            incoming.permit = Some(flight.wait(admission, deadline).await?);
+        }
         let result = match verdict {
             Verdict::Known(result) => result,
             Verdict::Compute(work) => within(deadline, self.compute(work)).await??,

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use asyncsteps::sync::limiter::Options;
@@ -11,6 +10,7 @@ use asyncsteps::{Error, codes};
 
 use super::functions::ConfigError;
 use super::reply::Reply;
+use crate::channel::Channel;
 use crate::message::{Coding, Response, Rid};
 use crate::net::{Cidr, RangeMap, Recent, Scope};
 use crate::sync::{Limiter, LockGuard};
@@ -78,7 +78,7 @@ impl ClientLimits {
     }
 
     /// Who has authenticated gets the limiter of this name, one per user, in place of that of the
-    /// address.
+    /// address: with a request, and from then on with the connection it came by.
     pub fn users(mut self, name: &str) -> Self {
         self.users = Some(name.into());
         self
@@ -121,7 +121,7 @@ struct Limit {
 }
 
 /// Whom a limiter is for.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Who {
     Address(Cidr),
     User(Box<str>),
@@ -152,23 +152,46 @@ impl Gate {
         })
     }
 
-    /// Lets a client in by its address.
-    pub(super) async fn enter(&self, address: Option<IpAddr>) -> Result<Pass, Error> {
-        let Some(address) = address else { return Ok(Pass::default()) };
+    /// Lets in who comes over a channel: the user that it belongs to, or else its address.
+    pub(super) async fn enter(&self, channel: &Channel) -> Result<Pass, Error> {
+        if let Some(limit) = self.users
+            && channel.is_stateful()
+            && let Some(user) = channel.with_state(|owner: &mut Owner| owner.0.clone())
+        {
+            return self.pass(limit, Who::User(user)).await;
+        }
+        let Some(address) = channel.peer().map(|peer| peer.ip()) else {
+            return Ok(Pass::default());
+        };
         match self.ranges.get(address).copied().or(self.others) {
             Some(limit) => self.pass(limit, Who::Address(self.scope.of(address))).await,
             None => Ok(Pass::default()),
         }
     }
 
-    /// Lets a user in; `None` if users have no limits of their own.
-    pub(super) async fn enter_user(&self, user: &str) -> Option<Result<Pass, Error>> {
-        Some(self.pass(self.users?, Who::User(user.into())).await)
+    /// Lets in a user who is known now, unless `pass` is the user's; the channel belongs to the user
+    /// from now on.
+    pub(super) async fn enter_user(
+        &self,
+        user: &str,
+        channel: &Channel,
+        pass: &mut Pass,
+    ) -> Result<(), Error> {
+        let Some(limit) = self.users else { return Ok(()) };
+        let who = Who::User(user.into());
+        if pass.place.as_ref().is_some_and(|(owner, _)| *owner == who) {
+            return Ok(());
+        }
+        *pass = self.pass(limit, who).await?;
+        if channel.is_stateful() {
+            channel.with_state(|owner: &mut Owner| owner.0 = Some(user.into()));
+        }
+        Ok(())
     }
 
     async fn pass(&self, limit: usize, who: Who) -> Result<Pass, Error> {
-        let place = self.limiter(limit, who).lock().await?;
-        Ok(Pass { _place: Some(place) })
+        let place = self.limiter(limit, who.clone()).lock().await?;
+        Ok(Pass { place: Some((who, place)) })
     }
 
     fn limiter(&self, limit: usize, who: Who) -> Limiter {
@@ -192,8 +215,12 @@ impl fmt::Display for Who {
 #[derive(Debug, Default)]
 #[must_use = "dropping it gives the place back"]
 pub struct Pass {
-    _place: Option<LockGuard>,
+    place: Option<(Who, LockGuard)>,
 }
+
+/// The user who authenticated last on a channel; its state.
+#[derive(Default)]
+struct Owner(Option<Box<str>>);
 
 /// A client is over its limits.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::caller::Caller;
 use super::gate::Pass;
+use crate::budget::Permit;
 use crate::channel::Channel;
 use crate::message::Request;
 use crate::raw::RawInput;
@@ -20,6 +21,8 @@ pub struct Incoming {
     pub(super) headers: Option<Box<dyn Headers>>,
     pub(super) input: Option<RawInput>,
     pub(super) pass: Pass,
+    /// Its place in the budget, if it needed one before its parameters were known.
+    pub(super) permit: Option<Permit>,
 }
 
 /// The headers of an HTTP request, as its transport has them.
@@ -41,6 +44,7 @@ impl Incoming {
             headers: None,
             input: None,
             pass: Pass::default(),
+            permit: None,
         }
     }
 

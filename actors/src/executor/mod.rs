@@ -53,7 +53,7 @@ pub use listing::{ListedFunction, ListedInterface, ListedParameter, Listing};
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{RequestInfo, RequestSteps};
 
-use admission::Flights;
+use admission::{Flight, Flights};
 use answer::Answer;
 use caller::Caller;
 use exchange::{Asker, Exchange, Live, Origin, Places};
@@ -101,6 +101,14 @@ struct Checked {
     function: FunctionName,
     params: Map<String, Value>,
     caller: Caller,
+}
+
+/// A request whose credentials are checked, which may take a while.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    flight: &'a Flight,
+    client: &'a Client,
+    deadline: Time,
 }
 
 /// A request whose flow may begin.
@@ -184,8 +192,19 @@ impl ExecutorHandle {
         let deadline = earliest(Some(deadline)).unwrap_or(deadline);
         // whom it is counted for may depend on what the checks take out
         let client = (self.shared.config.client)(request, channel);
-        let admitted = match self.shared.check(&mut incoming, &mut origin, deadline).await {
-            Ok(checked) => self.shared.enter(checked, &mut incoming, &client, now).await,
+        let admitted = match self.shared.flights.begin() {
+            Ok(mut flight) => {
+                let asked = Asked { flight: &flight, client: &client, deadline };
+                match self.shared.check(&mut incoming, &mut origin, asked).await {
+                    Ok(checked) => {
+                        self.shared.enter(checked, &mut incoming, flight, &client, now).await
+                    }
+                    Err(refused) => {
+                        flight.finish();
+                        Err(refused)
+                    }
+                }
+            }
             Err(refused) => Err(refused),
         };
         match admitted {
@@ -247,7 +266,7 @@ impl ExecutorHandle {
     /// Outside of an actix arbiter, if the client has a limit.
     pub async fn admit(&self, channel: &Channel) -> Result<Pass, Rejected> {
         match &self.shared.config.gate {
-            Some(gate) => Ok(gate.enter(channel.peer().map(|peer| peer.ip())).await?),
+            Some(gate) => Ok(gate.enter(channel).await?),
             None => Ok(Pass::default()),
         }
     }
@@ -327,11 +346,10 @@ impl Shared {
         &self,
         incoming: &mut Incoming,
         origin: &mut Origin,
-        deadline: Time,
+        asked: Asked<'_>,
     ) -> Result<Checked, Refused> {
-        let caller = self.authenticate(incoming, deadline).await?;
+        let caller = self.authenticate(incoming, asked).await?;
         origin.signer = caller.signer().cloned();
-        self.admit_user(&caller, incoming, deadline).await?;
         let Incoming { request, channel, size, input, .. } = incoming;
         let function = request.function_name()?;
         let target = self.registry.resolve(&function, &caller)?;
@@ -354,22 +372,27 @@ impl Shared {
         Ok(Checked { target, template, function, params, caller })
     }
 
-    /// Counts a request in and finds a place for it.
+    /// Finds a place for a request.
     async fn enter(
         &self,
         checked: Checked,
         incoming: &mut Incoming,
+        flight: Flight,
         client: &Client,
         begun: Time,
     ) -> Result<Admitted, Refused> {
         let Config { request_timeout, heavy_timeout, budget, .. } = &self.config;
-        let flight = self.flights.begin()?;
         let heavy = checked.target.function().heavy();
         let patience = if heavy { *heavy_timeout } else { *request_timeout };
         let deadline = begun + patience;
         let deadline = earliest(Some(deadline)).unwrap_or(deadline);
-        let admission = budget.admit(client, admission::memory(&checked.params));
-        let permit = flight.wait(admission, deadline).await?;
+        let permit = match incoming.permit.take() {
+            Some(permit) => permit,
+            None => {
+                let admission = budget.admit(client, admission::memory(&checked.params));
+                flight.wait(admission, deadline).await?
+            }
+        };
         let pass = std::mem::take(&mut incoming.pass);
         let places = Places { flight, permit, pass };
         Ok(Admitted { checked, places, deadline, patience })
