@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::executor::Executor;
 use asyncsteps_support::client::{self, Connection, head, post};
+use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
 use asyncsteps_support::shop::{Data, Shop};
@@ -404,11 +405,35 @@ fn a_message_that_does_not_arrive_in_time_is_not_waited_for() {
     let limit = Duration::from_millis(10);
     let (_jobs, builder) = Jobs::add(Executor::builder().request_timeout(limit));
     let host = Host::start(1, || builder.build().unwrap());
-    let mut client = Connection::open(host.address);
-    client.send(&head("Content-Length: 100")).send(b"{");
-    assert_eq!(client.receive().status(), 408);
-    client.expect_closed();
-    host.connections.wait_for_the_end_of(1);
+    for (length, body) in
+        [("Content-Length: 100", "{"), ("Transfer-Encoding: chunked", "1\r\n{\r\n")]
+    {
+        let mut client = Connection::open(host.address);
+        client.send(&head(length)).send(body.as_bytes());
+        assert_eq!(client.receive().status(), 408);
+        client.expect_closed();
+    }
+    host.connections.wait_for_the_end_of(2);
+}
+
+#[test]
+fn a_refused_body_that_never_ends_is_not_waited_for() {
+    let host = Host::start(1, conform::executor);
+    let chunked = "Host: test\r\nTransfer-Encoding: chunked\r\n";
+    for (request, status) in [
+        (format!("POST /ftn/ HTTP/1.1\r\n{chunked}Content-Type: text/xml\r\n\r\n"), 415),
+        (format!("PUT /ftn/ HTTP/1.1\r\n{chunked}\r\n"), 405),
+        (format!("PUT /ftn/conform.main/1.2/answer HTTP/1.1\r\n{chunked}\r\n"), 405),
+        // refused with a message
+        (format!("POST /ftn/conform.main/1.2/answer HTTP/1.1\r\n{chunked}\r\n"), 200),
+        (format!("POST /ftn/no.such/1.0/f HTTP/1.1\r\n{chunked}\r\n"), 200),
+    ] {
+        let mut client = Connection::open(host.address);
+        client.send(request.as_bytes()).send(b"1\r\n{\r\n");
+        assert_eq!(client.receive().status(), status, "{request}");
+        client.expect_closed();
+    }
+    host.connections.wait_for_the_end_of(5);
 }
 
 #[test]

@@ -258,6 +258,17 @@ fn a_status_without_a_body_has_none() {
 }
 
 #[test]
+fn a_client_of_http_1_0_gets_raw_data_without_chunks() {
+    let host = host();
+    let request =
+        "GET /ftn/conform.main/1.2/download?n=300000 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    let answer = Connection::open(host.address).send(request.as_bytes()).receive();
+    assert_eq!((answer.status(), answer.header("transfer-encoding")), (200, None));
+    // the end of the connection is the end of the data
+    assert_eq!((answer.header("connection"), answer.body.len()), (None, 300_000));
+}
+
+#[test]
 fn raw_data_goes_through_in_both_ways_at_once() {
     let host = host();
     let path = "/ftn/conform.main/1.2/pipe?add=1";

@@ -187,8 +187,9 @@ fn a_frame_that_is_no_message_is_ignored() {
         br#"{"e":"MyError","rid":"S18446744073709551616"}"#,
         br#"{"r":5}"#,
     ] {
-        for opcode in [opcode::TEXT, opcode::BINARY] {
-            socket.send_bytes(&frame(opcode, garbage));
+        socket.send_bytes(&frame(opcode::BINARY, garbage));
+        if str::from_utf8(garbage).is_ok() {
+            socket.send_bytes(&frame(opcode::TEXT, garbage));
         }
         expect_quiet(&mut socket);
     }
@@ -295,9 +296,52 @@ fn a_client_that_says_goodbye_is_told_so() {
     let host = host();
     let mut socket = Socket::open(host.address);
     socket.send_bytes(&frame(opcode::CLOSE, &1001u16.to_be_bytes()));
-    assert_eq!(socket.frame(), Frame::Close(Some(1000)));
+    assert_eq!(socket.frame(), Frame::Close(Some(1001)));
     assert_eq!(socket.frame(), Frame::End);
     host.connections.wait_for_the_end_of(1);
+}
+
+#[test]
+fn a_goodbye_is_answered_with_its_code_if_it_is_one() {
+    let host = host();
+    for (payload, code) in [
+        (&b""[..], 1000),
+        (b"\x03\xe8", 1000),
+        (b"\x03\xe9bye", 1001),
+        (b"\x0b\xb8", 3000),
+        (b"\x13\x87", 4999),
+        (b"\x03", 1002),
+        // reserved: nobody sends these
+        (b"\x03\xe7", 1002),
+        (b"\x03\xed", 1002),
+        (b"\x03\xee", 1002),
+        (b"\x03\xf7", 1002),
+        (b"\x13\x88", 1002),
+        // the reason is a text
+        (b"\x03\xe8\xff", 1007),
+    ] {
+        let mut socket = Socket::open(host.address);
+        let answer = socket.send_bytes(&frame(opcode::CLOSE, payload)).frame();
+        assert_eq!(answer, Frame::Close(Some(code)), "{payload:?}");
+    }
+}
+
+#[test]
+fn a_text_that_is_none_closes_the_connection_with_1007() {
+    let host = host();
+    for attack in [
+        frame(opcode::TEXT, b"\xff\xfe"),
+        frame(opcode::TEXT, b"{\"f\":\"conform.main:1.2:answer\",\"rid\":\"\xc3\"}"),
+        [frame(opcode::FIRST_TEXT, b"\xc3"), frame(opcode::LAST, b"(")].concat(),
+    ] {
+        let mut socket = Socket::open(host.address);
+        assert_eq!(socket.send_bytes(&attack).frame(), Frame::Close(Some(1007)), "{attack:?}");
+    }
+    // parts need not be texts
+    let mut socket = Socket::open(host.address);
+    let (first, last) = (b"{\"f\":\"conform.main:1.2:answer\",\"rid\":\"\xc3", b"\xa9\"}");
+    socket.send_bytes(&frame(opcode::FIRST_TEXT, first)).send_bytes(&frame(opcode::LAST, last));
+    assert_eq!(socket.receive(), json!({ "r": 42, "rid": "\u{e9}" }));
 }
 
 #[test]

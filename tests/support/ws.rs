@@ -54,6 +54,8 @@ pub mod opcode {
     pub const PING: u8 = 0x89;
     /// A pong.
     pub const PONG: u8 = 0x8a;
+    /// The first frame of a text message, without FIN.
+    pub const FIRST_TEXT: u8 = 0x01;
     /// The first frame of a binary message, without FIN.
     pub const FIRST_BINARY: u8 = 0x02;
     /// A frame in the middle of a message, without FIN.

@@ -1,20 +1,93 @@
 //! Bodies of requests.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use actix_web::HttpRequest;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::error::PayloadError;
 use actix_web::http::StatusCode;
-use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::web::{Bytes, BytesMut, Payload};
+use actix_web::{Error, HttpRequest, HttpResponse};
 use futures_util::{Stream, StreamExt};
+
+/// The body of a request, as it comes.
+pub(super) enum Body {
+    /// Its length was told.
+    Counted(Payload),
+    /// Its end will be told.
+    Chunked(Rc<RefCell<Payload>>),
+}
+
+impl Body {
+    pub(super) fn new(http: &HttpRequest, payload: Payload) -> Self {
+        if http.headers().contains_key(TRANSFER_ENCODING) {
+            Self::Chunked(Rc::new(RefCell::new(payload)))
+        } else {
+            Self::Counted(payload)
+        }
+    }
+
+    /// What has to be kept until the request is answered.
+    pub(super) fn rest(&self) -> Option<Rest> {
+        match self {
+            Self::Counted(_) => None,
+            Self::Chunked(payload) => Some(Rest(Rc::clone(payload))),
+        }
+    }
+}
+
+impl Stream for Body {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match &mut *self {
+            Self::Counted(payload) => payload.poll_next_unpin(cx),
+            Self::Chunked(payload) => payload.borrow_mut().poll_next_unpin(cx),
+        }
+    }
+}
+
+/// What nobody has read of a chunked body. If it is dropped before the answer is on its way, the
+/// server waits for the end of the body, however long that takes; otherwise it closes the
+/// connection, as it does after a body whose length was told.
+pub(super) struct Rest(Rc<RefCell<Payload>>);
+
+impl Rest {
+    /// Keeps it with the response.
+    pub(super) fn keep(self, response: HttpResponse) -> HttpResponse {
+        response.map_body(|_, body| Kept { body, _rest: self.0 }.boxed())
+    }
+}
+
+struct Kept {
+    body: BoxBody,
+    _rest: Rc<RefCell<Payload>>,
+}
+
+impl MessageBody for Kept {
+    type Error = Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Error>>> {
+        Pin::new(&mut self.body).poll_next(cx).map_err(Into::into)
+    }
+}
 
 /// The whole body, never more than `limit` bytes of it in memory, within `time`.
 pub(super) async fn read(
     http: &HttpRequest,
-    payload: Payload,
+    body: Body,
     limit: usize,
     time: Duration,
 ) -> Result<Bytes, StatusCode> {
@@ -23,7 +96,7 @@ pub(super) async fn read(
     if length > limit {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
-    let mut body = pin!(collect(payload, length, limit));
+    let mut body = pin!(collect(body, length, limit));
     // most bodies come with their heads, and need no timer
     match poll_fn(|cx| Poll::Ready(body.as_mut().poll(cx))).await {
         Poll::Ready(body) => body,
@@ -33,9 +106,9 @@ pub(super) async fn read(
     }
 }
 
-async fn collect(mut payload: Payload, length: usize, limit: usize) -> Result<Bytes, StatusCode> {
+async fn collect(mut source: Body, length: usize, limit: usize) -> Result<Bytes, StatusCode> {
     let mut body = BytesMut::new();
-    while let Some(chunk) = payload.next().await {
+    while let Some(chunk) = source.next().await {
         let chunk = chunk.map_err(|_| StatusCode::BAD_REQUEST)?;
         if body.is_empty() && chunk.len() == length {
             // nothing can follow
@@ -53,7 +126,7 @@ async fn collect(mut payload: Payload, length: usize, limit: usize) -> Result<By
 }
 
 /// The chunks of raw data, with an error that any thread may have.
-pub(super) struct Chunks(pub(super) Payload);
+pub(super) struct Chunks(pub(super) Body);
 
 impl Stream for Chunks {
     type Item = Result<Bytes, String>;

@@ -17,12 +17,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use actix_http::ConnectionType;
+use actix_web::body::{BodySize, MessageBody};
 use actix_web::dev::{AppService, HttpServiceFactory};
 use actix_web::http::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING,
     UPGRADE,
 };
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::{Method, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
 
@@ -37,6 +38,8 @@ use crate::security::Credentials;
 use crate::url::FunctionUrl;
 
 pub use cors::Cors;
+
+use body::{Body, Rest};
 
 /// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
 ///
@@ -165,13 +168,15 @@ impl HttpServiceFactory for FutoIn {
 impl EndPoint {
     /// A request to the path itself.
     async fn serve(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+        if *http.method() == Method::GET && http.headers().contains_key(UPGRADE) {
+            let channel = self.channel(http, ChannelKind::WebSocket);
+            let (executor, limits) = (self.executor.clone(), self.web_socket);
+            return websocket::upgrade(http, payload, executor, channel, limits);
+        }
+        let body = Body::new(http, payload);
+        let rest = body.rest();
         let response = match *http.method() {
-            Method::POST => self.message(http, payload).await,
-            Method::GET if http.headers().contains_key(UPGRADE) => {
-                let channel = self.channel(http, ChannelKind::WebSocket);
-                let (executor, limits) = (self.executor.clone(), self.web_socket);
-                return websocket::upgrade(http, payload, executor, channel, limits);
-            }
+            Method::POST => self.message(http, body).await,
             Method::GET if self.listing => {
                 listing::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
             }
@@ -181,21 +186,23 @@ impl EndPoint {
                 HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
             }
         };
-        self.finished(http, response)
+        self.finished(http, response, rest)
     }
 
     /// A request to a path below it.
     async fn serve_function(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+        let body = Body::new(http, payload);
+        let rest = body.rest();
         let response = match *http.method() {
-            Method::GET | Method::POST => self.function(http, payload).await,
+            Method::GET | Method::POST => self.function(http, body).await,
             Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
             _ => HttpResponse::MethodNotAllowed().insert_header((ALLOW, "GET, POST")).finish(),
         };
-        self.finished(http, response)
+        self.finished(http, response, rest)
     }
 
     /// A message call (FTN5 §2, use case 1).
-    async fn message(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+    async fn message(&self, http: &HttpRequest, body: Body) -> HttpResponse {
         let Some(media) = MediaType::parse(header(http, &CONTENT_TYPE)) else {
             return HttpResponse::UnsupportedMediaType().finish();
         };
@@ -207,8 +214,8 @@ impl EndPoint {
             }
         };
         let limit = self.executor.max_request_size();
-        let body = body::read(http, payload, limit, self.executor.request_timeout());
-        let body = match body.await {
+        let whole = body::read(http, body, limit, self.executor.request_timeout());
+        let body = match whole.await {
             Ok(body) => body,
             Err(status) => return refuse(status),
         };
@@ -224,7 +231,7 @@ impl EndPoint {
     }
 
     /// A function by its URL (FTN5 §2, use cases 2 and 3).
-    async fn function(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
+    async fn function(&self, http: &HttpRequest, body: Body) -> HttpResponse {
         let Some(url) = FunctionUrl::parse(below(http), http.query_string()) else {
             return HttpResponse::NotFound().finish();
         };
@@ -242,7 +249,7 @@ impl EndPoint {
         let reply = match url.and_then(|url| self.request(url)) {
             Ok((request, takes_raw)) => {
                 let size = http.uri().path_and_query().map_or(0, |url| url.as_str().len());
-                let input = (takes_raw || has_raw(http)).then(|| input(http, payload));
+                let input = (takes_raw || has_raw(http)).then(|| input(http, body));
                 let incoming = incoming(http, request, channel.clone()).with_size(size);
                 self.executor.serve(incoming.with_input(input).with_pass(pass)).await
             }
@@ -287,15 +294,27 @@ impl EndPoint {
     }
 
     /// The same response with what any response has.
-    fn finished(&self, http: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
+    fn finished(
+        &self,
+        http: &HttpRequest,
+        mut response: HttpResponse,
+        rest: Option<Rest>,
+    ) -> HttpResponse {
         if let Some(cors) = &self.cors {
             cors.mark(http, &mut response);
         }
-        if self.executor.is_closing() {
-            // the next request belongs to another server
+        // such a client knows no chunks: the end of the connection tells the end of the body
+        let ends_it =
+            http.version() < Version::HTTP_11 && matches!(response.body().size(), BodySize::Stream);
+        response.head_mut().no_chunking(ends_it);
+        // while the executor closes, the next request belongs to another server
+        if ends_it || self.executor.is_closing() {
             response.head_mut().set_connection_type(ConnectionType::Close);
         }
-        response
+        match rest {
+            Some(rest) => rest.keep(response),
+            None => response,
+        }
     }
 }
 
@@ -336,8 +355,8 @@ fn has_raw(http: &HttpRequest) -> bool {
 }
 
 /// The raw data of a request.
-fn input(http: &HttpRequest, payload: Payload) -> RawInput {
-    RawInput::new(body::Chunks(payload))
+fn input(http: &HttpRequest, body: Body) -> RawInput {
+    RawInput::new(body::Chunks(body))
         .with_content_type(header(http, &CONTENT_TYPE).map(str::to_owned))
         .with_length(length(http))
 }

@@ -5,6 +5,8 @@ use actix_web::dev::Payload;
 use actix_web::web::{Bytes, BytesMut};
 use futures_util::StreamExt;
 
+use super::NORMAL;
+
 /// What the other end says.
 #[derive(Debug)]
 pub(super) enum Incoming {
@@ -14,8 +16,8 @@ pub(super) enum Incoming {
     Ping(Bytes),
     /// The answer to a ping.
     Pong,
-    /// The closing handshake.
-    Close,
+    /// The closing handshake, to be answered with this code.
+    Close(u16),
 }
 
 /// Why nothing more can be read.
@@ -25,6 +27,8 @@ pub(super) enum Broken {
     TooLarge,
     /// The other end does not follow RFC 6455.
     Protocol,
+    /// A text is not UTF-8.
+    Text,
     /// The connection ended.
     Ended,
 }
@@ -33,8 +37,8 @@ pub(super) enum Broken {
 pub(super) struct Frames {
     payload: Payload,
     buffer: BytesMut,
-    /// The frames of a message whose last one did not come yet.
-    fragments: Option<BytesMut>,
+    /// The frames of a message whose last one did not come yet, and the opcode of the first one.
+    fragments: Option<(OpCode, BytesMut)>,
     /// Largest message, in bytes.
     limit: usize,
 }
@@ -98,25 +102,25 @@ impl Frames {
         Ok(match (opcode, last) {
             (OpCode::Ping, true) => Some(Incoming::Ping(payload.freeze())),
             (OpCode::Pong, true) => Some(Incoming::Pong),
-            (OpCode::Close, true) => Some(Incoming::Close),
+            (OpCode::Close, true) => Some(Incoming::Close(farewell(&payload)?)),
             (OpCode::Text | OpCode::Binary, _) if self.fragments.is_some() => {
                 return Err(Broken::Protocol);
             }
-            (OpCode::Text | OpCode::Binary, true) => Some(Incoming::Message(payload.freeze())),
+            (OpCode::Text | OpCode::Binary, true) => Some(message(opcode, payload)?),
             (OpCode::Text | OpCode::Binary, false) => {
-                self.fragments = Some(payload);
+                self.fragments = Some((opcode, payload));
                 None
             }
             (OpCode::Continue, _) => {
-                let mut message = self.fragments.take().ok_or(Broken::Protocol)?;
-                if message.len() + payload.len() > self.limit {
+                let (first, mut whole) = self.fragments.take().ok_or(Broken::Protocol)?;
+                if whole.len() + payload.len() > self.limit {
                     return Err(Broken::TooLarge);
                 }
-                message.extend_from_slice(&payload);
+                whole.extend_from_slice(&payload);
                 if last {
-                    Some(Incoming::Message(message.freeze()))
+                    Some(message(first, whole)?)
                 } else {
-                    self.fragments = Some(message);
+                    self.fragments = Some((first, whole));
                     None
                 }
             }
@@ -125,6 +129,27 @@ impl Frames {
             }
         })
     }
+}
+
+/// A whole message; one that says that it is text has to be (RFC 6455 §8.1).
+fn message(opcode: OpCode, payload: BytesMut) -> Result<Incoming, Broken> {
+    if opcode == OpCode::Text && str::from_utf8(&payload).is_err() {
+        return Err(Broken::Text);
+    }
+    Ok(Incoming::Message(payload.freeze()))
+}
+
+/// The code that a closing frame is answered with: its own (RFC 6455 §5.5.1).
+fn farewell(payload: &[u8]) -> Result<u16, Broken> {
+    let Some((code, reason)) = payload.split_first_chunk() else {
+        return if payload.is_empty() { Ok(NORMAL) } else { Err(Broken::Protocol) };
+    };
+    let code = u16::from_be_bytes(*code);
+    // the others are reserved, or never on the wire (RFC 6455 §7.4)
+    if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
+        return Err(Broken::Protocol);
+    }
+    str::from_utf8(reason).map(|_| code).map_err(|_| Broken::Text)
 }
 
 /// Bits of a head that only extensions use; we have none.

@@ -69,6 +69,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(5);
 const NORMAL: u16 = 1000;
 const GOING_AWAY: u16 = 1001;
 const PROTOCOL_ERROR: u16 = 1002;
+const NO_TEXT: u16 = 1007;
 const TOO_LARGE: u16 = 1009;
 
 /// Answers an upgrade, and serves the connection in a task of its own.
@@ -177,9 +178,10 @@ impl Connection {
                             frames::write(&mut self.out, OpCode::Pong, &payload);
                         }
                         Ok(frames::Incoming::Pong) => {}
-                        Ok(frames::Incoming::Close) => return End::Close(NORMAL),
+                        Ok(frames::Incoming::Close(code)) => return End::Close(code),
                         Err(Broken::TooLarge) => return End::Close(TOO_LARGE),
                         Err(Broken::Protocol) => return End::Close(PROTOCOL_ERROR),
+                        Err(Broken::Text) => return End::Close(NO_TEXT),
                         Err(Broken::Ended) => return End::Gone,
                     }
                 }
