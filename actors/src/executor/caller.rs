@@ -169,7 +169,12 @@ impl Shared {
         work: Box<dyn FnOnce() -> Result<Grant, Denied> + Send>,
     ) -> Result<Result<Grant, Denied>, Refused> {
         let failed = || Refused::bare(codes::INTERNAL_ERROR);
-        let _place = self.hashing.acquire().await.map_err(|_| failed())?;
+        let place = Arc::clone(&self.hashing).acquire_owned().await.map_err(|_| failed())?;
+        // the place is taken until the work is done, be there still a request for it or not
+        let work = move || {
+            let _place = place;
+            work()
+        };
         spawn_blocking(work).await.map_err(|error| {
             tracing::error!(%error, "the security provider failed");
             failed()
@@ -178,8 +183,8 @@ impl Shared {
 }
 
 /// How many hashes of passwords may be computed at once.
-pub(super) fn places_for_hashing() -> Semaphore {
-    Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))
+pub(super) fn places_for_hashing() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)))
 }
 
 /// What happens within the time of the request; after it the request is answered as one whose flow

@@ -91,7 +91,7 @@ struct Shared {
     registry: Registry,
     flights: Arc<Flights>,
     actors: Mutex<Vec<Addr<Executor>>>,
-    hashing: Semaphore,
+    hashing: Arc<Semaphore>,
 }
 
 /// A request that passed the checks.

@@ -1,8 +1,11 @@
 //! Passwords as they are kept: Argon2 hashes in PHC strings.
 
-use std::sync::{Arc, LazyLock};
+use std::mem;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 
-use argon2::{Argon2, PasswordHasher, PasswordVerifier, password_hash::phc::PasswordHash as Phc};
+use argon2::password_hash::phc::{Output, PasswordHash as Phc};
+use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher, Version};
 
 use super::Secret;
 
@@ -11,7 +14,14 @@ use super::Secret;
 /// To make or check one costs tens of milliseconds and megabytes, on purpose: do it on a thread
 /// that has nothing else to do. [`SecurityProvider`](super::SecurityProvider) tells how.
 #[derive(Debug, Clone)]
-pub struct PasswordHash(Arc<Phc>);
+pub struct PasswordHash(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    phc: Phc,
+    /// By the parameters of the hash.
+    argon2: Argon2<'static>,
+}
 
 impl PasswordHash {
     /// Hashes a password with a random salt and the parameters that OWASP recommends.
@@ -24,7 +34,7 @@ impl PasswordHash {
 
     fn with(argon2: &Argon2<'_>, password: &Secret) -> Result<Self, PasswordHashError> {
         let hash = argon2.hash_password(password.expose().as_bytes());
-        Ok(Self(Arc::new(hash.map_err(|_| PasswordHashError)?)))
+        Self::kept(hash.map_err(|_| PasswordHashError)?).ok_or(PasswordHashError)
     }
 
     /// Reads a PHC string.
@@ -32,22 +42,37 @@ impl PasswordHash {
     /// # Errors
     /// Unless it has a hash of Argon2.
     pub fn parse(phc: &str) -> Result<Self, PasswordHashError> {
-        let hash = Phc::new(phc).map_err(|_| PasswordHashError)?;
-        let is_whole = hash.algorithm.as_str().starts_with("argon2") && hash.hash.is_some();
-        if is_whole { Ok(Self(Arc::new(hash))) } else { Err(PasswordHashError) }
+        Phc::new(phc).ok().and_then(Self::kept).ok_or(PasswordHashError)
+    }
+
+    /// `None` unless all is there.
+    fn kept(phc: Phc) -> Option<Self> {
+        let algorithm = Algorithm::try_from(phc.algorithm.as_str()).ok()?;
+        let version = phc.version.map_or_else(|| Ok(Version::default()), Version::try_from).ok()?;
+        let argon2 = Argon2::new(algorithm, version, Params::try_from(&phc).ok()?);
+        let is_whole = phc.salt.is_some() && phc.hash.is_some();
+        is_whole.then(|| Self(Arc::new(Kept { phc, argon2 })))
     }
 
     /// Whether this is the hash of `password`, by the parameters in the hash.
     #[must_use]
     pub fn verify(&self, password: &Secret) -> bool {
-        Argon2::default().verify_password(password.expose().as_bytes(), &*self.0).is_ok()
+        let Kept { phc, argon2 } = &*self.0;
+        let (Some(salt), Some(hash)) = (&phc.salt, &phc.hash) else { return false };
+        let mut memory = Memory::take(argon2.params().block_count());
+        let mut computed = [0; Output::MAX_LENGTH];
+        let computed = &mut computed[..hash.len()];
+        let password = password.expose().as_bytes();
+        let done = argon2.hash_password_into_with_memory(password, salt, computed, &mut memory.0);
+        // compared in constant time
+        done.is_ok() && Output::new(computed).is_ok_and(|computed| computed == *hash)
     }
 
     /// With parameters that are quick even in a debug build.
     #[cfg(test)]
     pub(super) fn quick(password: &str) -> Self {
-        let params = argon2::Params::new(argon2::Params::MIN_M_COST, 1, 1, None).unwrap();
-        let argon2 = Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
+        let params = Params::new(Params::MIN_M_COST, 1, 1, None).unwrap();
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
         Self::with(&argon2, &Secret::new(password)).unwrap()
     }
 
@@ -65,7 +90,36 @@ impl PasswordHash {
 
 impl std::fmt::Display for PasswordHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        self.0.phc.fmt(f)
+    }
+}
+
+/// What a hash is computed in. It is kept for the next one, because an allocator may keep such a
+/// block for each thread that ever freed one.
+struct Memory(Vec<Block>);
+
+/// As many as there are processors, at most.
+static IDLE: Mutex<Vec<Vec<Block>>> = Mutex::new(Vec::new());
+
+fn idle() -> MutexGuard<'static, Vec<Vec<Block>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memory {
+    fn take(blocks: usize) -> Self {
+        let mut memory = idle().pop().unwrap_or_default();
+        memory.resize(blocks, Block::default());
+        Self(memory)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let most = available_parallelism().map_or(1, usize::from);
+        let mut idle = idle();
+        if idle.len() < most {
+            idle.push(mem::take(&mut self.0));
+        }
     }
 }
 
