@@ -33,7 +33,7 @@ pub struct Config {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Let pages of this site call, such as https://example.com; * lets all; may be repeated.
+    /// Let pages of this origin call, or of all with *; may be repeated.
     #[arg(long, value_name = "ORIGIN")]
     pub cors: Vec<String>,
 
