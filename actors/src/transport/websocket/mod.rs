@@ -21,8 +21,6 @@ use actix_http::ws::{OpCode, handshake};
 use actix_web::web::{Bytes, BytesMut, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use asyncsteps::Time;
-use futures_util::FutureExt;
-use futures_util::future::Either;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
@@ -136,25 +134,23 @@ impl Connection {
     /// Reads requests and writes answers until the connection ends.
     async fn exchange(&mut self, frames: &mut Frames, mut incoming: mpsc::Receiver<Call>) -> End {
         let mut calls = Calls::default();
-        // what is under way; the closing is in it, so that it is looked at only when it is told
         let mut messages = FuturesUnordered::new();
-        messages.push(Either::Left(self.executor.closing().map(|()| Handled::Closing)));
-        let mut is_closing = false;
+        // so it is looked at when it is told, and not with each message
+        let mut closing: FuturesUnordered<_> = [self.executor.closing()].into_iter().collect();
         let mut watch = Watch::start(self.limits);
         let mut alarm = pin!(wheel::sleep_until(watch.next()));
         let sink = self.sink.clone();
         let mut closed = pin!(sink.closed());
         loop {
             let is_full = self.out.len() >= MAX_WAITING;
-            let in_flight = messages.len() - usize::from(!is_closing);
-            let is_busy = in_flight >= self.limits.in_flight;
+            let is_busy = messages.len() >= self.limits.in_flight;
+            let is_idle = messages.is_empty() && self.out.is_empty();
             // in this order all that is ready is written at once
             tokio::select! {
                 biased;
                 () = &mut closed => return End::Gone,
-                Some(handled) = messages.next(), if !is_full => {
+                Some(handled) = messages.next(), if !is_full && !messages.is_empty() => {
                     match handled {
-                        Handled::Closing => is_closing = true,
                         Handled::Request(reply) => {
                             // the calls that its flow made before it come before it
                             while let Ok(call) = incoming.try_recv() {
@@ -172,7 +168,7 @@ impl Connection {
                         Ok(frames::Incoming::Message(bytes)) => {
                             self.executor.note(&bytes, Way::In, &self.channel);
                             let (executor, channel) = (self.executor.clone(), self.channel.clone());
-                            messages.push(Either::Right(handle(executor, channel, bytes)));
+                            messages.push(handle(executor, channel, bytes));
                         }
                         Ok(frames::Incoming::Ping(payload)) => {
                             frames::write(&mut self.out, OpCode::Pong, &payload);
@@ -194,10 +190,9 @@ impl Connection {
                         watch.heard();
                     }
                 }
-                // all is answered, and nothing came meanwhile
-                () = ready(()), if is_closing && in_flight == 0 && self.out.is_empty() => {
-                    return End::Close(GOING_AWAY);
-                }
+                Some(()) = closing.next(), if !closing.is_empty() => {}
+                // it is told, all is answered, and nothing came meanwhile
+                () = ready(()), if closing.is_empty() && is_idle => return End::Close(GOING_AWAY),
                 () = &mut alarm => {
                     match watch.look() {
                         Look::Well => {}
@@ -238,8 +233,6 @@ enum Handled {
     Response(Response),
     /// It is no message, or nobody could tell what its answer would be to.
     Nothing,
-    /// This is none: the executor takes no more requests.
-    Closing,
 }
 
 async fn handle(executor: ExecutorHandle, channel: Channel, bytes: Bytes) -> Handled {
