@@ -5,10 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps::Template;
 use asyncsteps::sync::limiter::Options;
+use asyncsteps_actors::budget::{Budget, Limits};
 use asyncsteps_actors::channel::{Channel, ChannelKind};
 use asyncsteps_actors::executor::{
-    ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected, builtin,
+    ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected, RequestSteps,
+    builtin,
 };
 use asyncsteps_actors::iface::{Loader, Source};
 use asyncsteps_actors::message::{Coding, Request};
@@ -218,6 +221,30 @@ async fn who_shows_credentials_is_limited_over_any_channel_and_what_is_done_for_
     let burst = actix_rt::spawn(async move { answer(&serving, burst, Channel::local()).await });
     jobs.started().await.finish();
     assert_eq!(burst.await.unwrap()["r"]["responses"], json!([{ "r": { "n": 3 } }]));
+}
+
+#[actix::test]
+async fn a_message_that_turns_out_to_be_large_is_refused_after_its_credentials_were_checked() {
+    let open = Arc::new(Notify::new());
+    let budget = Budget::new(Limits { memory: 10_000, ..Limits::default() });
+    let (_jobs, builder) = Jobs::add(Executor::builder().budget(budget));
+    let types = Template::build(|asi| {
+        asi.add(|asi, ()| asi.reply(json!({ "got": {} })));
+    });
+    let builder = builder.interface(conform::definition("conform.main:1.2"), |functions| {
+        functions.add("types", &types);
+    });
+    let executor = builder.security(Doorkeeper(Arc::clone(&open))).build().unwrap();
+    let types = |items: usize| {
+        // as text they take little
+        let request = anns("conform.main:1.2:types", &json!({ "a": vec![0; items] }));
+        open.notify_one();
+        answer(&executor, request, Channel::new(ChannelKind::Http))
+    };
+    assert_eq!(types(10).await, json!({ "r": { "got": {} } }));
+    let refused = json!({ "e": "DefenseRejected", "edesc": "Too much memory" });
+    assert_eq!(types(1_000).await, refused);
+    assert_eq!(executor.usage().memory, 0);
 }
 
 /// Lets everybody in, when it is told to.

@@ -108,6 +108,16 @@ impl<W> Lines<W> {
         (Entered::In, displaced)
     }
 
+    /// Somebody inside takes other bytes than was told; false if there is no room for them.
+    pub(super) fn resize(&mut self, from: usize, to: usize) -> bool {
+        let memory = (self.usage.memory - from).saturating_add(to);
+        let fits = to <= from || memory <= self.limits.memory;
+        if fits {
+            self.usage.memory = memory;
+        }
+        fits
+    }
+
     /// Somebody with so many bytes left; gives who is let in instead, and with how many bytes.
     pub(super) fn leave(&mut self, bytes: usize) -> Option<(W, usize)> {
         self.usage.running -= 1;
@@ -262,6 +272,9 @@ mod tests {
         assert!(matches!(enter(0), Entered::Waits(_)));
         assert_eq!(lines.leave(60), Some(((), 40)));
         assert_eq!(lines.usage().memory, 40);
+        // who is inside may turn out to be larger
+        assert!(lines.resize(40, 90) && !lines.resize(90, 101) && lines.resize(90, 30));
+        assert_eq!(lines.usage().memory, 30);
     }
 
     #[test]

@@ -143,6 +143,20 @@ pub struct Permit {
     bytes: usize,
 }
 
+impl Permit {
+    /// The request takes so many bytes, as is known now.
+    ///
+    /// # Errors
+    /// DefenseRejected if there is no room for them.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Error> {
+        if !self.budget.lines().resize(self.bytes, bytes) {
+            return Err(refused(Refusal::Memory));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
 /// A permit can be the result of a step that awaits it.
 impl Arg for Permit {}
 

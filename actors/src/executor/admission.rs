@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use asyncsteps::{Time, codes};
+use asyncsteps::{Error, Time, codes};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
@@ -154,9 +154,7 @@ impl Flight {
         } else {
             admission.await
         };
-        admitted.map_err(|error| {
-            Refused::new(codes::DEFENSE_REJECTED, error.info().unwrap_or_default().to_owned())
-        })
+        admitted.map_err(rejected)
     }
 
     /// The request ended by itself.
@@ -174,6 +172,11 @@ impl Drop for Flight {
         }
         flights.count_out();
     }
+}
+
+/// What a limit says.
+pub(super) fn rejected(error: Error) -> Refused {
+    Refused::new(codes::DEFENSE_REJECTED, error.info().unwrap_or_default().to_owned())
 }
 
 fn closing() -> Refused {

@@ -128,10 +128,8 @@ impl Shared {
     ) -> Result<(), Refused> {
         let Some(gate) = &self.config.gate else { return Ok(()) };
         let Incoming { channel, pass, .. } = incoming;
-        within(deadline, gate.enter_user(user.local_id(), channel, pass)).await?.map_err(|error| {
-            let info = error.info().unwrap_or_default().to_owned();
-            Refused::new(codes::DEFENSE_REJECTED, info)
-        })
+        let entered = within(deadline, gate.enter_user(user.local_id(), channel, pass)).await?;
+        entered.map_err(admission::rejected)
     }
 
     async fn verify(

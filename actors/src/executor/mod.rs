@@ -386,12 +386,13 @@ impl Shared {
         let patience = if heavy { *heavy_timeout } else { *request_timeout };
         let deadline = begun + patience;
         let deadline = earliest(Some(deadline)).unwrap_or(deadline);
+        let memory = admission::memory(&checked.params);
         let permit = match incoming.permit.take() {
-            Some(permit) => permit,
-            None => {
-                let admission = budget.admit(client, admission::memory(&checked.params));
-                flight.wait(admission, deadline).await?
+            Some(mut permit) => {
+                permit.resize(memory).map_err(admission::rejected)?;
+                permit
             }
+            None => flight.wait(budget.admit(client, memory), deadline).await?,
         };
         let pass = std::mem::take(&mut incoming.pass);
         let places = Places { flight, permit, pass };
