@@ -84,10 +84,6 @@ fn count_cancel(bsi: Bsi, count: &'static AtomicU32) {
     unsafe { (api(bsi).set_cancel)(bsi, count, Some(cancelled)) };
 }
 
-fn counter() -> &'static AtomicU32 {
-    Box::leak(Box::default())
-}
-
 fn count(of: &AtomicU32) -> u32 {
     of.load(Ordering::SeqCst)
 }
@@ -102,18 +98,10 @@ fn new_instance(bsi: Bsi, call: impl FnOnce(Bsi) + 'static) -> Bsi {
     root
 }
 
-/// Executes a root, and keeps the code of the error that ends it.
-fn execute(root: Bsi, error: &'static Shared<String>) {
-    unsafe extern "C" fn keep(_: Bsi, error: *mut c_void, code: *const c_char) {
-        // SAFETY: it is a text that lives on
-        let error = unsafe { &*error.cast::<Shared<String>>() };
-        // SAFETY: a code ends with NUL
-        let code = unsafe { CStr::from_ptr(code) };
-        *error.lock().expect("no panic") = code.to_string_lossy().into_owned();
-    }
-    let error = ptr::from_ref(error).cast_mut().cast();
+/// Executes a root; an error that ends it is logged.
+fn execute(root: Bsi) {
     // SAFETY: FTN12 §2.7.2
-    unsafe { (api(root).execute)(root, error, Some(keep)) };
+    unsafe { (api(root).execute)(root, ptr::null_mut(), None) };
 }
 
 fn free(root: Bsi) {
@@ -174,16 +162,23 @@ async fn another_thread_completes_a_foreign_step_and_schedules_on_its_arbiter() 
 
 #[actix::test]
 async fn flows_of_foreign_code_inherit_the_deadline_and_begin_after_the_turn() {
+    static CANCELLED: AtomicU32 = AtomicU32::new(0);
+    static ERROR: Shared<String> = Shared::new(String::new());
+    unsafe extern "C" fn keep(_: Bsi, _: *mut c_void, code: *const c_char) {
+        // SAFETY: a code ends with NUL
+        let code = unsafe { CStr::from_ptr(code) };
+        *ERROR.lock().expect("no panic") = code.to_string_lossy().into_owned();
+    }
     tokio::time::pause();
-    let error: &'static Shared<String> = Box::leak(Box::default());
-    let (cancelled, root) = (counter(), Arc::new(Shared::new(None)));
+    let root = Arc::new(Shared::new(None));
     let keeps = Arc::clone(&root);
     let launches = template(move |bsi| {
         let new = new_instance(bsi, move |bsi| {
-            count_cancel(bsi, cancelled);
+            count_cancel(bsi, &CANCELLED);
             wait(bsi);
         });
-        execute(new, error);
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(new).execute)(new, ptr::null_mut(), Some(keep)) };
         assert!(is_valid(new));
         *keeps.lock().expect("no panic") = Some(Anywhere(new));
     });
@@ -194,13 +189,13 @@ async fn flows_of_foreign_code_inherit_the_deadline_and_begin_after_the_turn() {
     assert!(is_valid(root.get()));
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(!is_valid(root.get()));
-    assert_eq!((count(cancelled), &**error.lock().expect("no panic")), (1, codes::TIMEOUT));
+    assert_eq!((count(&CANCELLED), &**ERROR.lock().expect("no panic")), (1, codes::TIMEOUT));
     free(root.get());
 }
 
 #[test]
 fn the_end_of_a_host_cancels_flows_of_foreign_code() {
-    let cancelled = counter();
+    static CANCELLED: AtomicU32 = AtomicU32::new(0);
     let root = actix_rt::System::new().block_on(async {
         let host = Host::new(NonZeroUsize::MIN);
         let (sender, made) = tokio::sync::oneshot::channel();
@@ -208,37 +203,38 @@ fn the_end_of_a_host_cancels_flows_of_foreign_code() {
         let launches = template(move |bsi| {
             let sender = sender.lock().expect("no panic").take().expect("one flow");
             let new = new_instance(bsi, move |bsi| {
-                count_cancel(bsi, cancelled);
+                count_cancel(bsi, &CANCELLED);
                 let _ = sender.send(Anywhere(bsi));
             });
-            execute(new, Box::leak(Box::default()));
+            execute(new);
         });
         host.submit_anywhere::<()>(launches).await.expect("nothing fails");
         let root = made.await.expect("it waits");
-        assert_eq!((host.load(), count(cancelled)), (vec![Some(1)], 0));
+        assert_eq!((host.load(), count(&CANCELLED)), (vec![Some(1)], 0));
         assert_eq!(host.shutdown(Duration::ZERO).await.cancelled, 1);
         root
     });
-    assert_eq!(count(cancelled), 1);
+    assert_eq!(count(&CANCELLED), 1);
     assert!(!is_valid(root.get()));
 }
 
 #[actix::test]
 async fn to_free_a_root_that_runs_cancels_it_at_once() {
-    let (cancelled, left) = (counter(), Arc::new(Shared::new(None)));
+    static CANCELLED: AtomicU32 = AtomicU32::new(0);
+    let left = Arc::new(Shared::new(None));
     let leaves = Arc::clone(&left);
     let frees = template(move |bsi| {
         wait(bsi);
-        let running = new_instance(bsi, move |bsi| count_cancel(bsi, cancelled));
-        execute(running, Box::leak(Box::default()));
+        let running = new_instance(bsi, move |bsi| count_cancel(bsi, &CANCELLED));
+        execute(running);
         let step = Anywhere(bsi);
         let frees = new_instance(bsi, move |bsi| {
-            count_cancel(bsi, cancelled);
+            count_cancel(bsi, &CANCELLED);
             free(running);
-            assert_eq!((is_valid(running), count(cancelled)), (false, 1));
+            assert_eq!((is_valid(running), count(&CANCELLED)), (false, 1));
             success(step.get());
         });
-        execute(frees, Box::leak(Box::default()));
+        execute(frees);
         *leaves.lock().expect("no panic") = Some(Anywhere(frees));
     });
     start_flow::<()>(&frees).await.expect("it is completed");
@@ -249,7 +245,7 @@ async fn to_free_a_root_that_runs_cancels_it_at_once() {
     while is_valid(left.get()) {
         tokio::task::yield_now().await;
     }
-    assert_eq!(count(cancelled), 2);
+    assert_eq!(count(&CANCELLED), 2);
 }
 
 const DEFINITION: &str = r#"{
@@ -278,15 +274,16 @@ async fn request(logic: Template) -> Result<Value, String> {
 #[actix::test]
 async fn a_request_that_takes_too_long_is_cancelled_in_its_foreign_step() {
     tokio::time::pause();
-    let (cancelled, released) = (counter(), Arc::new(()));
+    static CANCELLED: AtomicU32 = AtomicU32::new(0);
+    let released = Arc::new(());
     let data = Arc::clone(&released);
     let waits = template(move |bsi| {
         let _data = &data;
-        count_cancel(bsi, cancelled);
+        count_cancel(bsi, &CANCELLED);
         deferred(bsi, HOUR);
     });
     assert_eq!(request(waits).await, Err(codes::INTERNAL_ERROR.to_owned()));
-    assert_eq!((count(cancelled), Arc::strong_count(&released)), (1, 1));
+    assert_eq!((count(&CANCELLED), Arc::strong_count(&released)), (1, 1));
 }
 
 #[actix::test]
@@ -308,17 +305,18 @@ async fn foreign_steps_and_ours_take_turns_with_one_lock() {
         deferred(bsi, 10);
     }
     tokio::time::pause();
-    let (mutex, entries) = (Mutex::new(Default::default()), counter());
+    static ENTRIES: AtomicU32 = AtomicU32::new(0);
+    let mutex = Mutex::new(Default::default());
     let pointer = SyncPointer::new(mutex.clone());
     let ours = Template::build(|asi| {
         asi.sync(&mutex, move |asi, ()| {
-            let before = count(entries);
+            let before = count(&ENTRIES);
             asi.sleep(Duration::from_millis(10));
-            asi.add(move |_, ()| assert_eq!(count(entries), before, "nobody else is inside"));
+            asi.add(move |_, ()| assert_eq!(count(&ENTRIES), before, "nobody else is inside"));
         });
     });
     let foreign = template(move |bsi| {
-        let (lock, entries) = (pointer.as_ptr(), ptr::from_ref(entries).cast_mut().cast());
+        let (lock, entries) = (pointer.as_ptr(), ptr::from_ref(&ENTRIES).cast_mut().cast());
         // SAFETY: FTN12 §2.7.2
         unsafe { (api(bsi).add_sync)(bsi, lock, entries, Some(section), None) };
     });
@@ -328,6 +326,6 @@ async fn foreign_steps_and_ours_take_turns_with_one_lock() {
     for flow in flows {
         flow.await.expect("nothing fails");
     }
-    assert_eq!(count(entries), 2);
+    assert_eq!(count(&ENTRIES), 2);
     assert!(start.elapsed() >= Duration::from_millis(40), "one after the other");
 }

@@ -74,6 +74,8 @@ fn valgrind() -> Command {
     // "possibly lost"
     let leaks = ["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
     command.args(leaks).args(["--quiet", "--error-exitcode=99", "--show-leak-kinds=definite"]);
+    let known = package().join("tests/programs/known.supp");
+    command.arg(format!("--suppressions={}", known.display()));
     command
 }
 
@@ -108,17 +110,29 @@ fn a_tour_in_cpp() {
 
 #[test]
 fn a_tour_in_python() {
-    let mut python = python(&library().join("libasyncsteps_ffi.so"));
-    let printed = succeed(python.arg(package().join("examples/python/tour.py")));
-    assert_eq!(printed.trim(), "passed");
+    for mut python in pythons(&library().join("libasyncsteps_ffi.so")) {
+        let printed = succeed(python.arg(package().join("examples/python/tour.py")));
+        assert_eq!(printed.trim(), "passed");
+    }
 }
 
-/// Python with a library for the module `asyncsteps`.
-fn python(library: &Path) -> Command {
-    let mut command = Command::new("python3");
-    // the folder of the sources stays as it is
-    command.env("PYTHONDONTWRITEBYTECODE", "1").env("ASYNCSTEPS_LIBRARY", library);
-    command
+/// Python with a library for the module `asyncsteps`: by itself, and under valgrind.
+fn pythons(library: &Path) -> Vec<Command> {
+    let mut commands = vec![Command::new("python3")];
+    if is_installed("valgrind") {
+        let mut checked = valgrind();
+        // what Python itself reads without having written it is not our business
+        checked.arg("--undef-value-errors=no").env("PYTHONMALLOC", "malloc");
+        // the command may be a script that finds it
+        let find = ["-c", "import sys; print(sys.executable)"];
+        checked.arg(succeed(Command::new("python3").args(find)).trim());
+        commands.push(checked);
+    }
+    for command in &mut commands {
+        // the folder of the sources stays as it is
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env("ASYNCSTEPS_LIBRARY", library);
+    }
+    commands
 }
 
 #[test]
