@@ -106,10 +106,10 @@ fn thread_mark() -> usize {
 impl Handle {
     /// The same memory for another use in the same branch of the flow. The owning thread calls
     /// this, when nothing is left in it.
-    pub(crate) fn renew(self) -> Self {
-        let generation = self.generation.wrapping_add(2);
-        self.slot.generation.store(generation, Ordering::Release);
-        Self { generation, ..self }
+    #[inline]
+    pub(crate) fn renew(&mut self) {
+        self.generation = self.generation.wrapping_add(2);
+        self.slot.generation.store(self.generation, Ordering::Release);
     }
 
     /// Takes a slot into use, owned by this thread.
@@ -226,22 +226,34 @@ impl Handle {
 
     /// Calls `run` with the handle, which stands for `asi` meanwhile; says whether that left
     /// something. Whoever opened the handle calls this, on the same thread.
+    #[inline]
     pub(crate) fn call<R>(
         self,
         asi: &mut AsyncSteps,
         run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
     ) -> (R, bool) {
+        // the next iteration of a loop finds its slot there
+        if !ptr::eq(RUNNING.get(), self.slot) {
+            return self.call_within(asi, run);
+        }
         let callback = &self.slot.callback;
         callback.asi.set(Some(NonNull::from(asi)));
-        let call = InCall { handle: self, outer: RUNNING.get() };
-        // the next iteration of a loop finds it there
-        if !ptr::eq(call.outer, self.slot) {
-            RUNNING.set(self.slot);
-        }
+        let call = InCall(self.slot);
         let result = run(self.as_ptr());
         drop(call);
         // a handle with something left is closed by its step or by the caller, and not used again
         (result, callback.has_left.get())
+    }
+
+    /// The same for another callback than the last one on this thread, which may go on afterwards.
+    #[cold]
+    fn call_within<R>(
+        self,
+        asi: &mut AsyncSteps,
+        run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
+    ) -> (R, bool) {
+        let _outer = Outer(RUNNING.replace(self.slot));
+        self.call(asi, run)
     }
 
     /// What any thread may touch.
@@ -312,18 +324,22 @@ impl Handle {
     }
 }
 
-/// A callback that runs with a handle; also one that panics comes to its end.
-struct InCall {
-    handle: Handle,
-    /// That of the callback before it, which may go on afterwards.
-    outer: *const Slot,
-}
+/// A callback that runs with a slot; also one that panics comes to its end.
+struct InCall(&'static Slot);
 
 impl Drop for InCall {
     fn drop(&mut self) {
-        self.handle.slot.callback.asi.set(None);
-        if !ptr::eq(self.outer, self.handle.slot) && Handle::running_in(self.outer).is_some() {
-            RUNNING.set(self.outer);
+        self.0.callback.asi.set(None);
+    }
+}
+
+/// The callback around the running one, if there is one.
+struct Outer(*const Slot);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        if Handle::running_in(self.0).is_some() {
+            RUNNING.set(self.0);
         }
     }
 }

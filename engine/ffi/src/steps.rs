@@ -31,8 +31,13 @@ pub(crate) fn lend<R>(
     asi: &mut AsyncSteps,
     run: impl FnOnce(*mut FutoInAsyncSteps) -> R,
 ) -> (R, Option<Handle>) {
-    let spare = context.spare.take();
-    let handle = spare.map_or_else(Handle::open, |spare| spare.forget().renew());
+    let handle = match context.spare.take() {
+        Some(mut spare) => {
+            spare.0.renew();
+            spare.forget()
+        }
+        None => Handle::open(),
+    };
     // the flow may have come from another thread, and the branch may be another one
     handle.inherit();
     handle.set_id(0);
@@ -188,8 +193,6 @@ impl Drop for Attached {
 }
 
 /// A loop: its body, how often it runs if that is known, and its label.
-///
-/// It uses one handle as long as no iteration needs it for itself.
 pub(crate) struct LoopStep<F> {
     pub(crate) context: Rc<Context>,
     pub(crate) run: F,
@@ -199,30 +202,52 @@ pub(crate) struct LoopStep<F> {
 
 impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> {
     fn add_to(self, asi: &mut AsyncSteps) {
-        let Self { context, mut run, count, label } = self;
-        let mut handle = None;
-        let mut iterate = move |asi: &mut AsyncSteps, i| {
-            let own = handle.get_or_insert_with(|| {
-                let handle = Handle::open();
-                handle.set_context(Some(Rc::clone(&context)));
-                Attached(handle)
-            });
-            let ((), has_left) = own.0.call(asi, |bsi| run(bsi, i));
-            if !has_left {
-                own.0 = own.0.renew();
-            } else if let Some(left) = handle.take()
-                && take_left(left.0, asi)
-            {
-                // the iteration closes it
-                left.forget();
-            }
-        };
+        let Self { context, run, count, label } = self;
+        let mut iterations = Iterations { context, run, handle: None };
         let mut added = match count {
-            Some(count) => asi.repeat(count, iterate),
-            None => asi.make_loop(move |asi| iterate(asi, 0)),
+            Some(count) => asi.repeat(count, move |asi, i| iterations.next(asi, i)),
+            None => asi.make_loop(move |asi| iterations.next(asi, 0)),
         };
         if let Some(label) = label {
             added.label(label);
+        }
+    }
+}
+
+/// Calls the body of a loop, with one handle as long as no iteration needs it for itself.
+struct Iterations<F> {
+    context: Rc<Context>,
+    run: F,
+    handle: Option<Attached>,
+}
+
+impl<F: FnMut(*mut FutoInAsyncSteps, usize)> Iterations<F> {
+    // this is what an iteration costs, so what is rare lies outside
+    #[inline]
+    fn next(&mut self, asi: &mut AsyncSteps, i: usize) {
+        let Self { context, run, handle } = self;
+        let own = match handle {
+            Some(own) => own,
+            None => handle.insert(Self::open(context)),
+        };
+        let ((), has_left) = own.0.call(asi, |bsi| run(bsi, i));
+        if has_left { self.leave(asi) } else { own.0.renew() }
+    }
+
+    #[cold]
+    fn open(context: &Rc<Context>) -> Attached {
+        let handle = Handle::open();
+        handle.set_context(Some(Rc::clone(context)));
+        Attached(handle)
+    }
+
+    /// The iteration left something: it may keep the handle, and closes it then.
+    #[cold]
+    fn leave(&mut self, asi: &mut AsyncSteps) {
+        if let Some(left) = self.handle.take()
+            && take_left(left.0, asi)
+        {
+            left.forget();
         }
     }
 }
