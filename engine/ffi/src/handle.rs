@@ -1,15 +1,13 @@
 //! What a `FutoInAsyncSteps*` of ours points to, and how a stale one is found out.
 //!
 //! A pointer is all that a caller has, so a slot of memory is never given back: reading through an
-//! old pointer is always reading a slot. A slot has several faces, each of which is what the
-//! specification wants to find behind the pointer, and each use of the slot shows the next one; so
-//! the pointer itself tells the use. Free slots queue up, which makes it rare that an old pointer
+//! old pointer is always reading a slot. A slot has several [`Faces`], and each use of it shows the
+//! next one. Free slots queue up, which makes it rare that an old pointer
 //! means a slot in use at all.
 #![expect(unsafe_code, reason = "pointers from outside are resolved here")]
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
-use std::ffi::c_void;
 use std::mem;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -21,20 +19,19 @@ use asyncsteps::AsyncSteps;
 use crate::abi::FutoInAsyncSteps;
 use crate::binary::Callbacks;
 use crate::context::Context;
+use crate::faces::Faces;
 use crate::guard::Misuse;
 use crate::local::Local;
 use crate::remote::Remote;
 use crate::table::API;
 
-const FACES: usize = 8;
-
 /// How many slots are made at a time.
 const CHUNK: usize = 16;
 
 /// Memory for one handle after the other.
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Slot {
-    faces: [FutoInAsyncSteps; FACES],
+    faces: Faces<FutoInAsyncSteps>,
     /// Counts uses and ends of uses: odd while in use.
     generation: AtomicU32,
     /// The thread that may touch `local`, see [`thread_mark`]; [`NOBODY`] in between.
@@ -45,8 +42,6 @@ pub(crate) struct Slot {
     local: RefCell<Local>,
     remote: Mutex<Remote>,
 }
-
-const _: () = assert!(size_of::<[FutoInAsyncSteps; FACES]>() <= align_of::<Slot>());
 
 /// What a handle has while a callback runs with it. Only the owning thread touches it.
 #[derive(Default)]
@@ -136,31 +131,25 @@ impl Handle {
         if !ptr::eq(face.api, &raw const API) {
             return Err(Misuse::Rule("the steps are of another library"));
         }
-        let offset = bsi.addr() % align_of::<Slot>();
-        let slot: *const Slot = bsi.wrapping_byte_sub(offset).cast();
-        // SAFETY: pointers with this table point into the faces of a slot, which are at its
-        // beginning; slots are aligned to more than the size of the faces, and never freed
-        let slot: &'static Slot = unsafe { &*slot };
+        // SAFETY: it points to one
+        let slot = unsafe { Faces::find(face) }.ok_or(Misuse::Rule("bsi is a copy"))?;
+        // SAFETY: faces with this table are at the beginning of slots, which are never freed
+        let slot: &'static Slot = unsafe { &*slot.cast() };
         let generation = slot.generation.load(Ordering::Acquire);
         let found = Self { slot, generation };
-        let is_valid = generation % 2 == 1 && offset == found.face() * size_of::<*const c_void>();
+        let is_valid = generation % 2 == 1 && bsi == found.as_ptr();
         if is_valid { Ok(found) } else { Err(Misuse::Stale) }
-    }
-
-    fn face(self) -> usize {
-        (self.generation / 2) as usize % FACES
     }
 
     /// A pointer that was never valid, where callers do not expect null.
     pub(crate) fn stale_ptr() -> *mut FutoInAsyncSteps {
         static STALE: OnceLock<&'static Slot> = OnceLock::new();
-        ptr::from_ref(*STALE.get_or_init(Slot::leak)).cast::<FutoInAsyncSteps>().cast_mut()
+        STALE.get_or_init(Slot::leak).faces.pointer(0)
     }
 
     /// What the outside knows the handle by.
     pub(crate) fn as_ptr(self) -> *mut FutoInAsyncSteps {
-        let first = ptr::from_ref(self.slot).cast::<FutoInAsyncSteps>();
-        first.wrapping_add(self.face()).cast_mut()
+        self.slot.faces.pointer(self.generation / 2)
     }
 
     /// Whether this use goes on.
@@ -346,12 +335,14 @@ impl Drop for Outer {
 
 impl Slot {
     fn leak() -> &'static Self {
-        Box::leak(Box::new(Self::new()))
+        let slot = Box::leak(Box::new(Self::new()));
+        slot.faces.settle();
+        slot
     }
 
     fn new() -> Self {
         Self {
-            faces: std::array::from_fn(|_| FutoInAsyncSteps { api: &raw const API }),
+            faces: Faces::new(|| FutoInAsyncSteps { api: &raw const API }),
             generation: AtomicU32::new(0),
             owner: AtomicUsize::new(NOBODY),
             id: AtomicIsize::new(0),
@@ -370,7 +361,9 @@ fn refill(pool: &mut VecDeque<&'static Slot>) -> Option<&'static Slot> {
     pool.extend(orphans.drain(..count));
     if pool.is_empty() {
         let chunk: Vec<Slot> = (0..CHUNK).map(|_| Slot::new()).collect();
-        pool.extend(chunk.leak().iter());
+        let chunk = chunk.leak();
+        chunk.iter().for_each(|slot| slot.faces.settle());
+        pool.extend(chunk.iter());
     }
     pool.pop_front()
 }

@@ -7,6 +7,7 @@ mod binary;
 mod context;
 mod event_loop;
 pub mod exports;
+mod faces;
 mod foreign_sync;
 mod guard;
 mod handle;

@@ -15,6 +15,7 @@ use asyncsteps::sync::{ISync, throttle};
 use asyncsteps::{Time, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInSync, FutoInSyncAPI};
+use crate::faces::Faces;
 use crate::guard::{Misuse, c_text, contained, report};
 use crate::host::Host;
 
@@ -252,12 +253,10 @@ impl State {
     }
 }
 
-const FACES: usize = 8;
-
 /// What a `FutoInSync*` of ours points to: never freed, see `handle.rs`.
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Slot {
-    faces: [FutoInSync; FACES],
+    faces: Faces<FutoInSync>,
     generation: AtomicU32,
     object: Mutex<Option<Held>>,
 }
@@ -280,11 +279,13 @@ static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 pub(crate) fn open(object: Held) -> *mut FutoInSync {
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let slot = free.unwrap_or_else(|| {
-        Box::leak(Box::new(Slot {
-            faces: std::array::from_fn(|_| FutoInSync { api: &raw const API }),
+        let slot = Box::leak(Box::new(Slot {
+            faces: Faces::new(|| FutoInSync { api: &raw const API }),
             generation: AtomicU32::new(0),
             object: Mutex::default(),
-        }))
+        }));
+        slot.faces.settle();
+        slot
     });
     *slot.object() = Some(object);
     slot.pointer()
@@ -319,8 +320,7 @@ impl Slot {
     }
 
     fn pointer(&'static self) -> *mut FutoInSync {
-        let face = self.generation.load(Ordering::Acquire) as usize % FACES;
-        ptr::from_ref(self).cast::<FutoInSync>().wrapping_add(face).cast_mut()
+        self.faces.pointer(self.generation.load(Ordering::Acquire))
     }
 }
 
@@ -332,11 +332,10 @@ unsafe fn find(sync: *mut FutoInSync) -> Result<&'static Slot, Misuse> {
     if !ptr::eq(face.api, &raw const API) {
         return Err(Misuse::Rule("the synchronisation object is of another library"));
     }
-    let offset = sync.addr() % align_of::<Slot>();
-    let slot: *const Slot = sync.wrapping_byte_sub(offset).cast();
-    // SAFETY: pointers with this table point into the faces of a slot, which are at its beginning;
-    // slots are aligned to more than the size of the faces, and never freed
-    Ok(unsafe { &*slot })
+    // SAFETY: it points to one
+    let slot = unsafe { Faces::find(face) }.ok_or(Misuse::Rule("sync is a copy"))?;
+    // SAFETY: faces with this table are at the beginning of slots, which are never freed
+    Ok(unsafe { &*slot.cast() })
 }
 
 /// # Safety

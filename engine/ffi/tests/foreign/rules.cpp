@@ -1,10 +1,10 @@
 // The rules of the binary interface beyond what the tours show: threads, stale handles, ownership,
 // and misuse, which is refused or fails the step.
 #include "../../examples/cpp/asyncsteps.hpp"
+#include "check.hpp"
 
 #include <atomic>
 #include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -15,21 +15,6 @@ using asyncsteps::Root;
 using asyncsteps::Steps;
 
 namespace {
-
-int failures = 0;
-
-void is(const char *what, const std::string &is, const std::string &should)
-{
-    if (is != should) {
-        std::cerr << what << ":\n  is        " << is << "\n  should be " << should << '\n';
-        ++failures;
-    }
-}
-
-void is(const char *what, long is, long should)
-{
-    ::is(what, std::to_string(is), std::to_string(should));
-}
 
 const FutoInAsyncStepsAPI *api(Steps steps)
 {
@@ -479,6 +464,5 @@ int main()
     two_loops();
     ends();
     woken();
-    std::cout << (failures ? "failed" : "passed") << std::endl;
-    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+    return result();
 }

@@ -141,3 +141,14 @@ fn the_rules_from_cpp() {
         run(&build(&CPP, "tests/foreign/rules.cpp"));
     }
 }
+
+#[test]
+fn flows_of_another_suite() {
+    if is_installed(CPP[0]) {
+        let program = build(&CPP, "tests/foreign/flows.cpp");
+        assert_eq!(succeed(&mut Command::new(&program)).trim(), "passed");
+        if is_installed("valgrind") {
+            assert_eq!(succeed(valgrind().arg(&program).arg("few")).trim(), "passed");
+        }
+    }
+}
