@@ -6,9 +6,16 @@
  * The last part is what this library exports to make event loops, roots and synchronisation
  * objects.
  *
- * Steps in short: a callback gets `bsi`, adds steps to it or completes it, and returns. Each
- * callback may get another `bsi`; it stays usable while its step is in progress, and code that
- * needs to know who is who asks `rootId`.
+ * Steps in short: a callback gets `bsi`, adds steps to it or completes it, and returns. What it
+ * added runs then, and the step is over with the last of them. A step that neither adds nor waits
+ * (waitExternal, setTimeout, setCancel) is over when its callback returns: success without values
+ * need not be called. Each callback may get another `bsi`; it stays usable while its step is in
+ * progress, and code that needs to know who is who asks `rootId`. Keep the pointer: a copy of what
+ * it points to is no `bsi`.
+ *
+ * Data: each callback comes with the `data` that was given with it, which has to live as long as it
+ * may be called. Memory made with `stack` does, if it is made with the `bsi` the callback is added
+ * to; its `cleanup` is the place to release what lies in it.
  *
  * Threads: success, handle_error, execute, cancel, free and the sched_ functions may be called
  * from any thread, everything else on the thread of the event loop; a root that was not executed
@@ -188,20 +195,21 @@ struct FutoInAsyncStepsAPI_
             void (*success)(FutoInAsyncSteps *bsi, FutoInArgs *args);
             /* 5: fails the step, in a callback as soon as it returns; `info` may be NULL */
             void (*handle_error)(FutoInAsyncSteps *bsi, const char *code, const char *info);
-            /* 6 */
+            /* 6: raises the error Timeout when the step with all of its sub-steps takes longer */
             void (*setTimeout)(FutoInAsyncSteps *bsi, uint32_t timeout_ms);
-            /* 7 */
+            /* 7: has `ch` called when the step ends in any other way than with success */
             void (*setCancel)(
                     FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_cancel_callback ch);
             /* 8: the step waits for success or handle_error from outside */
             void (*waitExternal)(FutoInAsyncSteps *bsi);
-            /* 9: `label` may be NULL and is copied */
+            /* 9: adds a step that calls `f` until breakLoop; what `f` adds belongs to its
+             * iteration. `label` may be NULL and is copied */
             void (*loop)(
                     FutoInAsyncSteps *bsi,
                     void *data,
                     void (*f)(FutoInAsyncSteps *bsi, void *data),
                     const char *label);
-            /* 10 */
+            /* 10: the same, `count` times, with `i` from 0 */
             void (*repeat)(
                     FutoInAsyncSteps *bsi,
                     void *data,
@@ -234,20 +242,20 @@ struct FutoInAsyncStepsAPI_
             FutoInAsyncSteps *(*newInstance)(FutoInAsyncSteps *bsi);
             /* 19: frees a root; one that is running is cancelled */
             void (*free)(FutoInAsyncSteps *bsi);
-            /* 20 */
+            /* 20: has the event loop call `cb` soon */
             FutoInHandle (*sched_immediate)(
                     FutoInAsyncSteps *bsi, void *data, void (*cb)(void *data));
-            /* 21 */
+            /* 21: the same after some time */
             FutoInHandle (*sched_deferred)(
                     FutoInAsyncSteps *bsi,
                     uint32_t delay_ms,
                     void *data,
                     void (*cb)(void *data));
-            /* 22 */
+            /* 22: takes a callback back; nothing happens if it was called */
             void (*sched_cancel)(FutoInAsyncSteps *bsi, FutoInHandle *handle);
-            /* 23 */
+            /* 23: whether it was neither called nor taken back */
             int (*sched_is_valid)(FutoInAsyncSteps *bsi, FutoInHandle *handle);
-            /* 24 */
+            /* 24: whether this is the thread of the event loop */
             int (*is_same_thread)(FutoInAsyncSteps *bsi);
         };
         void *funcs[25];
@@ -348,7 +356,7 @@ int64_t asyncsteps_loop_iterate(AsyncStepsLoop *loop);
  * iterated. 0, or -1 if refused. */
 int asyncsteps_loop_on_wake(AsyncStepsLoop *loop, void (*wake)(void *data), void *data);
 
-/* A root without steps, to be executed and freed; NULL if refused. */
+/* A root without steps: add some, execute it, and free it. NULL if refused. */
 FutoInAsyncSteps *asyncsteps_root_new(AsyncStepsLoop *loop);
 
 /* No limit on a queue. */

@@ -8,6 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
+use asyncsteps::sync::{ISync, Section};
+use asyncsteps::{AsyncSteps, Flow, StepResult};
 use asyncsteps_ffi::abi::{
     FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, FutoInData, FutoInHandle,
     FutoInSync, FutoInType, flags,
@@ -15,8 +17,9 @@ use asyncsteps_ffi::abi::{
 use asyncsteps_ffi::exports::{
     AsyncStepsLoop, asyncsteps_limiter_new, asyncsteps_loop_free, asyncsteps_loop_iterate,
     asyncsteps_loop_new, asyncsteps_loop_run, asyncsteps_mutex_new, asyncsteps_root_new,
-    asyncsteps_set_log, asyncsteps_sync_free, asyncsteps_throttle_new,
+    asyncsteps_set_log, asyncsteps_sync_free, asyncsteps_throttle_new, host,
 };
+use asyncsteps_ffi::{BinaryStep, SyncPointer, into_root};
 use libfuzzer_sys::fuzz_target;
 
 type Bsi = *mut FutoInAsyncSteps;
@@ -39,6 +42,8 @@ struct World {
     event_loop: Option<*mut AsyncStepsLoop>,
     steps: Vec<Bsi>,
     syncs: Vec<*mut FutoInSync>,
+    /// What makes some of them valid.
+    pointers: Vec<SyncPointer>,
     handles: Vec<FutoInHandle>,
 }
 
@@ -189,6 +194,40 @@ unsafe extern "C" fn scheduled(_: *mut c_void) {
     act(next() % 3);
 }
 
+/// An object of ours that lets everybody in, at once or later.
+struct Gate;
+
+impl ISync for Gate {
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        if next() % 2 == 0 {
+            return section.enter(asi);
+        }
+        section.add(asi);
+        Ok(())
+    }
+}
+
+fn pointer() -> *mut FutoInSync {
+    let pointer = SyncPointer::new(Gate);
+    let sync = pointer.as_ptr();
+    WORLD.with_borrow_mut(|world| world.pointers.push(pointer));
+    sync
+}
+
+/// A root that is a flow of ours with a foreign step, whose data it owns.
+fn flow(event_loop: *mut AsyncStepsLoop) -> Bsi {
+    unsafe extern "C" fn destroy(data: *mut c_void) {
+        released(data);
+    }
+    let Some(host) = host(event_loop) else { return ptr::null_mut() };
+    // SAFETY: the callbacks need no data, and `destroy` gets what `made` gave
+    let step = unsafe { BinaryStep::new(execute, Some(handle_error), made(), Some(destroy)) };
+    let (mut flow, handler) = (Flow::new(), step.clone());
+    flow.add(move |asi, args| step.execute(asi, args))
+        .on_error(move |asi, error| handler.handle_error(asi, error));
+    into_root(flow, host)
+}
+
 /// Makes some calls.
 fn act(count: u8) {
     for _ in 0..count {
@@ -268,15 +307,21 @@ unsafe fn call() {
             31 => {
                 (api.is_same_thread)(bsi);
             }
+            32 if next() % 2 == 0 => keep(flow(event_loop)),
             32 => keep(asyncsteps_root_new(event_loop)),
-            33 => keep_sync(match next() % 3 {
+            33 => keep_sync(match next() % 4 {
+                3 => pointer(),
                 0 => asyncsteps_mutex_new(u32::from(next() % 3), u32::from(next() % 3)),
                 1 => asyncsteps_throttle_new(event_loop, 1, u32::from(next()), 1),
                 _ => asyncsteps_limiter_new(event_loop, 1, 1, 1, u32::from(next()), 1),
             }),
-            34 if next() % 4 == 0 => {
-                asyncsteps_sync_free(sync);
-            }
+            34 => match next() % 8 {
+                0 | 1 => {
+                    asyncsteps_sync_free(sync);
+                }
+                2 => drop(WORLD.with_borrow_mut(|world| world.pointers.pop())),
+                _ => {}
+            },
             _ => {
                 // refused inside of a callback
                 asyncsteps_loop_iterate(event_loop);
@@ -314,7 +359,7 @@ fuzz_target!(|input: &[u8]| {
     // the input is over by now: whatever still runs does nothing
     WORLD.with_borrow_mut(|world| world.at = usize::MAX / 2);
     assert_eq!(asyncsteps_loop_free(event_loop), 0);
-    let World { steps, syncs, .. } = WORLD.take();
+    let World { steps, syncs, pointers, .. } = WORLD.take();
     WORLD.set(World { steps: steps.clone(), ..World::default() });
     for steps in steps.into_iter().filter(|steps| !steps.is_null()) {
         // SAFETY: handles stay readable
@@ -326,6 +371,7 @@ fuzz_target!(|input: &[u8]| {
         // SAFETY: null, or of the library
         unsafe { asyncsteps_sync_free(sync) };
     }
+    drop(pointers);
     WORLD.take();
     assert_eq!(LIVE.get(), 0, "everything is released once");
 });
