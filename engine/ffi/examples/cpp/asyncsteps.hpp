@@ -109,7 +109,7 @@ struct Binary<std::string>
 
     static std::string from(const FutoInBinaryValue &binary)
     {
-        if (!binary.type || binary.type->flags != FTN_TYPE_STRING) {
+        if (!binary.type || binary.type->flags != FTN_TYPE_STRING || !binary.cstr) {
             throw Error("InternalError", "an argument of another type");
         }
         return binary.length ? std::string(binary.cstr, binary.length) : std::string(binary.cstr);

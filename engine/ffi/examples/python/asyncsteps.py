@@ -1,11 +1,10 @@
 """AsyncSteps in Python: steps are functions, through the binary interface (FTN12 2.7) and ctypes.
 
-    loop = Loop(Loop.VIRTUAL)
-    root = loop.root()
-    root.add(lambda asi: asi.success(6, 7))
-    root.add(lambda asi, a, b: print(a * b))
-    root.execute()
-    loop.run()
+    with Loop() as loop, loop.root() as root:
+        root.add(lambda asi: asi.success(6, 7))
+        root.add(lambda asi, a, b: print(a * b))
+        root.execute()
+        loop.run()
 
 A step gets the interface and the result of the step before it. `Error` fails it with a code, any
 other exception with InternalError. bool, int, float, str and bytes are understood by steps in every
