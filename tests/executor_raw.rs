@@ -207,6 +207,30 @@ async fn data_that_stands_still_ends_the_request() {
 }
 
 #[actix::test]
+async fn a_slow_client_gets_all_and_one_that_stops_is_given_up() {
+    tokio::time::pause();
+    let executor = executor();
+    let download = || request("download", &json!({ "n": 6, "status": 200 }));
+    let mut slow = raw(&executor, download()).await;
+    for _ in 0..6 {
+        // far more than the time of the request
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert_eq!(slow.next().await.expect("a chunk").expect("no error"), "chunk");
+    }
+    assert!(slow.next().await.is_none(), "that is all");
+    assert_eq!(executor.in_flight(), 0);
+
+    let mut stopped = raw(&executor, download()).await;
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let mut rest = Vec::new();
+    while let Some(chunk) = stopped.next().await {
+        rest.push(chunk.is_ok());
+    }
+    assert_eq!(rest, [true, true, false], "what was on its way, then the end");
+    assert_eq!(executor.in_flight(), 0);
+}
+
+#[actix::test]
 async fn a_client_that_goes_away_ends_the_flow() {
     let executor = executor();
     let (chunks, input) = upload();

@@ -8,6 +8,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use asyncsteps::{Arg, Error, codes};
 use bytes::Bytes;
@@ -17,6 +18,10 @@ use tokio::sync::mpsc;
 /// How many chunks of a raw result may wait for the client: one that it takes, one that is made
 /// meanwhile.
 const CHUNKS: usize = 2;
+
+/// How long a client may take nothing of a raw result. A network takes megabytes at once and then
+/// seems to take nothing while a slow client reads them, so this is no time of the handler.
+const STALL: Duration = Duration::from_secs(60);
 
 /// Most headers that a handler may set.
 const MAX_HEADERS: usize = 64;
@@ -228,7 +233,8 @@ pub struct RawOutput {
 }
 
 impl RawOutput {
-    /// Writes a chunk, as soon as the client took what was written before.
+    /// Writes a chunk, as soon as the client took what was written before, for which it has a
+    /// minute.
     ///
     /// # Errors
     /// CommError if the client is gone.
@@ -241,7 +247,14 @@ impl RawOutput {
             return Ok(());
         }
         let gone = |_| Error::with_info(codes::COMM_ERROR, "the client is gone");
-        self.chunks.send(chunk).await.map_err(gone)?;
+        let place = match self.chunks.try_reserve() {
+            Ok(place) => place,
+            Err(_) => {
+                self.flow.wait_for_client(STALL);
+                self.chunks.reserve().await.map_err(gone)?
+            }
+        };
+        place.send(chunk);
         self.flow.progress();
         Ok(())
     }
@@ -263,12 +276,16 @@ impl fmt::Debug for RawOutput {
 pub struct RawBody {
     chunks: mpsc::Receiver<Bytes>,
     flow: Rc<dyn RawFlow>,
+    failed: bool,
 }
 
 /// The flow at one end of raw data.
 pub(crate) trait RawFlow {
     /// Data moved, so the flow is not stuck.
     fn progress(&self);
+
+    /// It is for the client that data does not move: the flow has this much time, if not more.
+    fn wait_for_client(&self, at_least: Duration);
 
     /// Whether the flow succeeded, once it is over.
     fn poll_end(&self, cx: &mut Context<'_>) -> Poll<bool>;
@@ -280,7 +297,7 @@ pub(crate) trait RawFlow {
 /// Makes the two ends of a raw result.
 pub(crate) fn raw_result(flow: Rc<dyn RawFlow>) -> (RawOutput, RawBody) {
     let (sender, chunks) = mpsc::channel(CHUNKS);
-    (RawOutput { chunks: sender, flow: Rc::clone(&flow) }, RawBody { chunks, flow })
+    (RawOutput { chunks: sender, flow: Rc::clone(&flow) }, RawBody { chunks, flow, failed: false })
 }
 
 impl Stream for RawBody {
@@ -290,9 +307,10 @@ impl Stream for RawBody {
         if let Some(chunk) = ready!(self.chunks.poll_recv(cx)) {
             return Poll::Ready(Some(Ok(chunk)));
         }
-        Poll::Ready(if ready!(self.flow.poll_end(cx)) {
+        Poll::Ready(if self.failed || ready!(self.flow.poll_end(cx)) {
             None
         } else {
+            self.failed = true;
             let info = "the flow failed after it had begun to answer";
             Some(Err(Error::with_info(codes::INTERNAL_ERROR, info)))
         })

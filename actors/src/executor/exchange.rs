@@ -212,9 +212,13 @@ impl Exchange {
 
 impl RawFlow for Exchange {
     fn progress(&self) {
+        self.wait_for_client(Duration::ZERO);
+    }
+
+    fn wait_for_client(&self, at_least: Duration) {
         let patience = self.patience.get();
         if !patience.is_zero() {
-            self.deadline.set(Some(clock::now() + patience));
+            self.deadline.set(Some(clock::now() + patience.max(at_least)));
         }
     }
 

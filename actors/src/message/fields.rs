@@ -10,15 +10,14 @@ use super::{
     cbor,
     coding::Coding,
     msgpack,
-    request::Params,
+    request::{Params, Refusal},
 };
 
 /// Deepest nesting of objects and lists in a message. Real messages stay below ten; at this depth
 /// the recursion of parser, checker and destructor needs a few kilobytes of stack.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// The fields of a request as they are read. They outlive a syntax error further on, so that its
-/// refusal can repeat the `rid` that came before it.
+/// The fields of a request as they are read.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     pub(super) f: Option<Value>,
@@ -41,12 +40,14 @@ pub(super) enum Malformed {
 
 impl Fields {
     /// Reads a message to its end.
-    pub(super) fn read(&mut self, coding: Coding, bytes: &[u8]) -> Result<(), Malformed> {
-        match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
-            (Coding::Json, _) => self.read_json(bytes),
-            (Coding::MsgPack, rest) => binary::read(msgpack::Tokens::new(rest), self),
-            (Coding::Cbor, rest) => binary::read(cbor::Tokens::new(rest), self),
-        }
+    pub(super) fn read(coding: Coding, bytes: &[u8]) -> Result<Self, Refusal> {
+        let mut fields = Self::default();
+        let read = match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
+            (Coding::Json, _) => fields.read_json(bytes),
+            (Coding::MsgPack, rest) => binary::read(msgpack::Tokens::new(rest), &mut fields),
+            (Coding::Cbor, rest) => binary::read(cbor::Tokens::new(rest), &mut fields),
+        };
+        read.map(|()| fields).map_err(|malformed| Refusal::malformed(coding, malformed))
     }
 
     fn read_json(&mut self, bytes: &[u8]) -> Result<(), Malformed> {

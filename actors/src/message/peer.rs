@@ -32,16 +32,14 @@ impl Message {
     /// # Errors
     /// As [`Request::parse`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        let mut fields = Fields::default();
         let coding = Coding::detect(bytes);
-        let read = fields.read(coding, bytes);
-        if read.is_ok()
-            && fields.f.is_none()
+        let mut fields = Fields::read(coding, bytes)?;
+        if fields.f.is_none()
             && let Some(response) = answer(&mut fields)
         {
             return Ok(Self::Response(response));
         }
-        fields.into_request(coding, read).map(Self::Request)
+        fields.into_request(coding).map(Self::Request)
     }
 }
 

@@ -35,12 +35,10 @@ impl Request {
     /// # Errors
     /// "Missing req.f" for anything but a map; "Invalid message: ..." if it is nested more than 64
     /// deep, if `rid` is neither string nor number, or if `forcersp` is not a boolean. The refusal
-    /// has the `rid` if one could be read.
+    /// of a map has its `rid`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        let mut fields = Fields::default();
         let coding = Coding::detect(bytes);
-        let read = fields.read(coding, bytes);
-        fields.into_request(coding, read)
+        Fields::read(coding, bytes)?.into_request(coding)
     }
 
     /// A request that came in another form than a message, such as a URL (FTN5).
@@ -240,6 +238,15 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// Bytes that are no message, so that nothing in them is relied on.
+    pub(super) fn malformed(coding: Coding, malformed: Malformed) -> Self {
+        let text = match malformed {
+            Malformed::Syntax => NO_FUNCTION,
+            Malformed::Depth => "Invalid message: nested too deep",
+        };
+        Self { coding, ..Self::new(text) }
+    }
+
     /// An InvalidRequest with `text`, for a request without id in JSON.
     #[must_use]
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
@@ -272,12 +279,7 @@ impl Refusal {
 }
 
 impl Fields {
-    /// `read` says whether the message was read to its end.
-    pub(super) fn into_request(
-        self,
-        coding: Coding,
-        read: Result<(), Malformed>,
-    ) -> Result<Request, Refusal> {
+    pub(super) fn into_request(self, coding: Coding) -> Result<Request, Refusal> {
         // JSON peers write null for a field they leave out.
         let present = |field: Option<Value>| field.filter(|value| !value.is_null());
         let rid_sent = present(self.rid);
@@ -285,11 +287,6 @@ impl Fields {
         let rid = rid_sent.and_then(Rid::new);
         let refuse =
             |text: &'static str| Refusal { rid: rid.clone(), coding, ..Refusal::new(text) };
-        match read {
-            Ok(()) => {}
-            Err(Malformed::Depth) => return Err(refuse("Invalid message: nested too deep")),
-            Err(Malformed::Syntax) => return Err(refuse(NO_FUNCTION)),
-        }
         if has_rid && rid.is_none() {
             return Err(refuse("Invalid message: rid"));
         }
@@ -420,11 +417,11 @@ mod tests {
             {"f":"","rid":"C1"}
                 {"e":"InvalidRequest","edesc":"Invalid req.f","rid":"C1"}
             {"rid":"C1","f":"a.b:1.0:f"
-                {"e":"InvalidRequest","edesc":"Missing req.f","rid":"C1"}
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"rid":"C1","f":"a.b:1.0:f","p":{"n":1e999}}
-                {"e":"InvalidRequest","edesc":"Missing req.f","rid":"C1"}
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":"a.b:1.0:f","p":{},"rid":"C1"} x
-                {"e":"InvalidRequest","edesc":"Missing req.f","rid":"C1"}
+                {"e":"InvalidRequest","edesc":"Missing req.f"}
             {"f":"a.b:1.0:f","p":{"a":"\ud800"}}
                 {"e":"InvalidRequest","edesc":"Missing req.f"}
         "#]]

@@ -9,7 +9,7 @@ use asyncsteps_actors::channel::{Channel, ChannelKind};
 use asyncsteps_actors::executor::{Functions, RequestSteps};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_actors::iface::Definition;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::template;
 
@@ -51,25 +51,34 @@ pub(super) fn bidi(functions: &mut Functions, events: &Arc<Definition>) {
     functions.add("subscribe", &subscribe).add("acks", &acks);
 }
 
-/// Calls the client `count` times and adds up what it answers.
+/// Calls the client `count` times, whether it answers or not, as long as it is there.
 fn send_events(channel: Channel, count: i64) -> Flow {
     let mut flow = Flow::new();
     flow.add(move |asi, ()| {
         asi.repeat(usize::try_from(count).unwrap_or(0), move |asi, before| {
-            let n = before + 1;
-            let (calling, answered) = (channel.clone(), channel.clone());
+            let channel = channel.clone();
             asi.sleep(PAUSE);
             asi.add(move |asi, ()| {
-                let answer = calling.call("conform.events:1.0:event", json!({ "n": n }));
-                asi.await_(async { answer.await.map(|answer| (answer,)) });
-            });
-            asi.add(move |_, (answer,): (Value,)| {
-                let ack = answer["ack"].as_i64().unwrap_or_default();
-                answered.with_state(|acks: &mut Acks| acks.0 += ack);
+                if channel.is_closed() {
+                    return asi.error(codes::COMM_ERROR, "the client is gone");
+                }
+                actix_rt::spawn(send_event(channel.clone(), before + 1));
+                Ok(())
             });
         });
     });
     flow
+}
+
+/// Calls the client and adds up what it answers.
+async fn send_event(channel: Channel, n: usize) {
+    match channel.call("conform.events:1.0:event", json!({ "n": n })).await {
+        Ok(answer) => {
+            let ack = answer["ack"].as_i64().unwrap_or_default();
+            channel.with_state(|acks: &mut Acks| acks.0 += ack);
+        }
+        Err(error) => tracing::debug!(%error, "no acknowledgement"),
+    }
 }
 
 fn channel_info(asi: &mut AsyncSteps) -> StepResult {

@@ -307,8 +307,9 @@ impl EndPoint {
         let ends_it =
             http.version() < Version::HTTP_11 && matches!(response.body().size(), BodySize::Stream);
         response.head_mut().no_chunking(ends_it);
-        // while the executor closes, the next request belongs to another server
-        if ends_it || self.executor.is_closing() {
+        // while the executor closes, the next request belongs to another server; and whoever offers
+        // another protocol and does not get it is not told that this connection is of that now
+        if ends_it || self.executor.is_closing() || http.head().upgrade() {
             response.head_mut().set_connection_type(ConnectionType::Close);
         }
         match rest {
