@@ -211,6 +211,21 @@ fn a_lock_of_ours_is_an_object_for_foreign_steps_while_its_pointer_lives() {
     let sync = pointer.as_ptr();
     assert_eq!(enter(sync), (1, Ok(7)));
     assert_eq!(enter(sync), (0, Err(codes::DEFENSE_REJECTED.to_owned())));
+    // as another implementation would ask it for its own steps
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        asi.binary(|bsi| {
+            // SAFETY: an object starts with its table
+            let api = unsafe { (*sync).api };
+            // SAFETY: as above
+            let FutoInSyncAPI { lock, unlock } = unsafe { *api };
+            // SAFETY: FTN12 §2.7.3
+            unsafe { lock(bsi, sync) };
+            // SAFETY: as above
+            unsafe { unlock(bsi, sync) };
+        });
+    });
+    assert_eq!(run_to_end::<()>(flow).unwrap_err().code(), codes::INTERNAL_ERROR);
     drop(pointer);
     assert_eq!(enter(sync), (0, Err(codes::INTERNAL_ERROR.to_owned())));
 }

@@ -345,6 +345,86 @@ void synchronisation()
     is("the mutex is free", asyncsteps_sync_free(mutex), 0);
 }
 
+void waiting()
+{
+    Flow flow;
+    std::ostringstream &notes = flow.notes;
+    flow.root.add(
+            [&](Steps as, Args) {
+                as->setTimeout(as.bsi, 100);
+                as.cancelled([&](Steps, Args) { notes << "outer "; });
+                as.add([&](Steps as, Args) {
+                      as->setTimeout(as.bsi, 10);
+                      as.add([&](Steps as, Args) {
+                          as.cancelled([&](Steps, Args) { notes << "inner "; });
+                      });
+                  },
+                       [&](Steps as, const std::string &code) {
+                           notes << code << as.text("error_info") << ' ';
+                           as.success(1);
+                       });
+                as.add([&](Steps as, Args args) {
+                    notes << args->arg0.i32 << ' ';
+                    as->waitExternal(as.bsi);
+                });
+            },
+            [&](Steps as, const std::string &code) {
+                notes << code << ' ';
+                as.success();
+            });
+    // completed before the callback is over
+    flow.root.add([](Steps as, Args) {
+        as->waitExternal(as.bsi);
+        as.success(2);
+    });
+    flow.root.add(
+            [&](Steps as, Args args) {
+                notes << args->arg0.i32 << ' ';
+                as->waitExternal(as.bsi);
+                as.error("Failed", "here");
+            },
+            [&](Steps as, const std::string &code) {
+                notes << code << as.text("error_info") << ' ';
+                as.success();
+            });
+    // a callback of the loop may do what another thread may
+    flow.root.add([&](Steps as, Args) {
+        as.cancelled([&](Steps, Args) { notes << "cancelled "; });
+        as->sched_immediate(as.bsi, flow.root.bsi, [](void *data) {
+            FutoInAsyncSteps *root = static_cast<FutoInAsyncSteps *>(data);
+            root->api->cancel(root);
+        });
+    });
+    flow.check("waiting", "inner Timeout 1 outer Timeout 2 Failedhere cancelled ");
+
+    Flow itself;
+    itself.root.add([&](Steps as, Args) {
+        as.cancelled([&](Steps, Args) { itself.notes << "cancelled "; });
+        itself.root->cancel(itself.root.bsi);
+        is("not in the middle of a callback", itself.notes.str(), "");
+        as.add([&](Steps as, Args) { as.later(10); });
+        as.add([&](Steps, Args) { itself.notes << "never"; });
+    });
+    itself.check("cancelled by itself", "cancelled ");
+
+    // those who are rejected are not inside
+    Flow rejected;
+    FutoInSync *mutex = asyncsteps_mutex_new(1, 0);
+    Steps parallel = rejected.root.parallel();
+    parallel.sync(mutex, [](Steps as, Args) { as.later(10); });
+    parallel.add(
+            [&, mutex](Steps as, Args) {
+                as.sync(mutex, [](Steps, Args) { is("entered", 1, 0); },
+                        [](Steps, const std::string &) { is("handled inside", 1, 0); });
+            },
+            [&](Steps as, const std::string &code) {
+                rejected.notes << code << ' ' << as.text("error_info");
+                as.success();
+            });
+    rejected.check("rejected", "DefenseRejected Mutex queue limit");
+    asyncsteps_sync_free(mutex);
+}
+
 void state()
 {
     static std::atomic<int> made(0), freed(0);
@@ -525,6 +605,7 @@ int main(int argc, char **)
     nested_loops();
     parallel_steps();
     synchronisation();
+    waiting();
     state();
     sizes();
     ends();
