@@ -586,12 +586,13 @@ fn what_a_caller_may_not_do_is_refused() {
 #[test]
 fn a_client_that_offers_another_protocol_is_answered_in_this_one() {
     let host = host();
-    let offer =
-        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
-    let request = post_with("/ftn/", offer, &message("conform.main:1.2:answer", &json!({})));
-    let mut client = Connection::open(host.address);
-    let answer = client.send(&request).receive();
-    assert_eq!((answer.status(), answer.header("connection")), (200, Some("close")));
-    assert_eq!(answer.text(), r#"{"r":42}"#);
-    client.expect_closed();
+    let http_2 = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n";
+    let socket = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    let missing = r#"{"e":"InvalidRequest","edesc":"Missing req.f"}"#;
+    for (offer, message, expected) in [(http_2, ANSWER, r#"{"r":42}"#), (socket, b"", missing)] {
+        let mut client = Connection::open(host.address);
+        let answer = client.send(&post_with("/ftn/", offer, message)).receive();
+        assert_eq!((answer.text(), answer.header("connection")), (expected, Some("close")));
+        client.expect_closed();
+    }
 }

@@ -49,7 +49,7 @@ pub struct Config {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
 
-    /// Seconds a request may take.
+    /// Seconds a request may take; the interfaces of --conform have times of their own.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub timeout: u32,
 

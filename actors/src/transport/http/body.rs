@@ -96,6 +96,10 @@ pub(super) async fn read(
     if length > limit {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
+    if length == 0 && matches!(body, Body::Counted(_)) {
+        // with the offer of another protocol there would be a stream without end
+        return Ok(Bytes::new());
+    }
     let mut body = pin!(collect(body, length, limit));
     // most bodies come with their heads, and need no timer
     match poll_fn(|cx| Poll::Ready(body.as_mut().poll(cx))).await {
