@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use asyncsteps::Template;
 use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_actors::iface::{Loader, Source};
+use asyncsteps_actors::transport::websocket::WebSocketLimits;
 use asyncsteps_support::client::{Connection, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::ws::Socket;
@@ -149,6 +150,23 @@ fn the_server_calls_its_client() {
     // both sides may use the same ids
     socket.request("test.caller:1.0:count", &json!({}), "S5");
     assert_eq!(socket.receive(), json!({ "r": { "count": 1 }, "rid": "S5" }));
+}
+
+#[test]
+fn answers_come_through_when_there_is_no_room_for_requests() {
+    let limits = WebSocketLimits { in_flight: 2, ..WebSocketLimits::default() };
+    let executor = || caller(mpsc::channel().0);
+    let host = Host::start_as(1, executor, move |service| service.web_socket(limits));
+    let mut socket = Socket::open(host.address);
+    let rids = ["C1", "C2", "C3"];
+    for rid in rids {
+        socket.request("test.caller:1.0:callBack", &json!({ "a": 1, "b": 1 }), rid);
+    }
+    let calls = rids.map(|_| socket.receive()["rid"].take());
+    for (call, rid) in calls.into_iter().zip(rids) {
+        socket.send(json!({ "r": { "sum": 2 }, "rid": call }).to_string());
+        assert_eq!(socket.receive(), json!({ "r": { "sum": 2 }, "rid": rid }));
+    }
 }
 
 #[test]

@@ -79,6 +79,11 @@ impl Calls {
         }
     }
 
+    /// How many answers may come.
+    pub(super) fn expected(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Takes an answer to a call. One that nobody waits for is forgotten.
     pub(super) fn answer(&mut self, response: Response) {
         let rid = response.rid().and_then(|rid| rid.as_value().as_str());

@@ -41,7 +41,8 @@ pub struct WebSocketLimits {
     pub ping_after: Duration,
     /// A client that said nothing for so long is gone.
     pub gone_after: Duration,
-    /// How many requests of a connection may be in flight; more stay in its socket.
+    /// How many requests of a connection may be in flight; more stay in its socket. While the other
+    /// end owes answers, there may be one more for each of them, up to twice as many.
     pub in_flight: usize,
 }
 
@@ -143,7 +144,9 @@ impl Connection {
         let mut closed = pin!(sink.closed());
         loop {
             let is_full = self.out.len() >= MAX_WAITING;
-            let is_busy = messages.len() >= self.limits.in_flight;
+            // answers to calls come between requests, and must not wait for what waits for them
+            let most = self.limits.in_flight;
+            let is_busy = messages.len() >= most + calls.expected().min(most);
             let is_idle = messages.is_empty() && self.out.is_empty();
             // in this order all that is ready is written at once
             tokio::select! {
