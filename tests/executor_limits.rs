@@ -2,7 +2,8 @@
 //! client notices (FTN6 §1.5).
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use asyncsteps::Template;
@@ -16,8 +17,8 @@ use asyncsteps_actors::executor::{
 use asyncsteps_actors::iface::{Loader, Source};
 use asyncsteps_actors::message::{Coding, Request};
 use asyncsteps_actors::security::{
-    Attempt, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider, StaticUsers, User,
-    Verdict,
+    Attempt, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider, StaticUsers,
+    User, Verdict,
 };
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::conform;
@@ -301,4 +302,52 @@ fn a_limiter_that_is_not_defined_is_a_mistake() {
         .build()
         .expect_err("there is no such limiter");
     assert!(matches!(error, ConfigError::NoSuchLimiter { name } if name == "nobody"));
+}
+
+/// Checks passwords one after the other, in its own time, and remembers whose they were.
+#[derive(Debug)]
+struct Slow {
+    begun: mpsc::Sender<String>,
+    go_on: Arc<Mutex<mpsc::Receiver<()>>>,
+}
+
+impl SecurityProvider for Slow {
+    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+        let peer = attempt.client().source.expect("each has one").to_string();
+        let (begun, go_on) = (self.begun.clone(), Arc::clone(&self.go_on));
+        Verdict::compute(move || {
+            begun.send(peer).expect("the test listens");
+            let go_on = go_on.lock().expect("nobody panics");
+            go_on.recv().expect("the test goes on");
+            Err(Denied::credentials())
+        })
+    }
+}
+
+#[actix::test]
+async fn a_flood_of_passwords_waits_for_itself() {
+    let places = available_parallelism().map_or(1, usize::from);
+    let ((begun, begins), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+    let slow = Slow { begun, go_on: Arc::new(Mutex::new(goes_on)) };
+    let executor = Executor::builder().security(slow).build().expect("a right configuration");
+    let ask = |peer: &str| {
+        let message = json!({ "f": "a.b:1.0:f", "sec": "user:wrong" }).to_string();
+        let request = Request::parse(message.as_bytes()).expect("a message");
+        let (executor, channel) = (executor.clone(), channel(peer));
+        actix_rt::spawn(async move { executor.dispatch(request, channel).await })
+    };
+    let flood = 4 * places;
+    let mut asked: Vec<_> = (0..flood).map(|_| ask("192.0.2.1:1")).collect();
+    // in the queue behind all of them
+    tokio::task::yield_now().await;
+    asked.push(ask("192.0.2.2:1"));
+    tokio::task::yield_now().await;
+    (0..=flood).for_each(|_| go_on.send(()).expect("it waits"));
+    for asked in asked {
+        asked.await.expect("no panic");
+    }
+    let order: Vec<String> = begins.try_iter().collect();
+    let other = order.iter().position(|peer| peer == "192.0.2.2").expect("it was asked");
+    // those that had begun, then the turns of both, which may begin at the same time
+    assert!(other < 2 * places + 2, "{other} of {}", order.len());
 }

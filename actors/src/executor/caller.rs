@@ -1,13 +1,14 @@
 //! Who calls: from the credentials of a request to a user and a level (FTN6 §1.2, §1.4, FTN8).
 
 use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 
 use asyncsteps::{Time, codes};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::{Asked, Incoming, Refused, Shared, admission};
+use crate::budget::{Budget, Limits, Permit};
 use crate::channel::ChannelKind;
 use crate::security::{
     Attempt, Client, Credentials, Denied, Grant, SecurityLevel, Signer, User, Verdict,
@@ -154,35 +155,39 @@ impl Shared {
         }
         let result = match verdict {
             Verdict::Known(result) => result,
-            Verdict::Compute(work) => within(deadline, self.compute(work)).await??,
+            Verdict::Compute(work) => {
+                // flooded with wrong passwords it is the flood that waits
+                let place = flight.wait(self.hashing.admit(client, 0), deadline).await?;
+                within(deadline, compute(work, place)).await??
+            }
             Verdict::Wait(verdict) => within(deadline, verdict).await?,
         };
         Ok(result?)
     }
-
-    /// Runs work on a thread that may block; no more at once than there are processors, because
-    /// hashes of passwords take memory too.
-    async fn compute(
-        &self,
-        work: Box<dyn FnOnce() -> Result<Grant, Denied> + Send>,
-    ) -> Result<Result<Grant, Denied>, Refused> {
-        let failed = || Refused::bare(codes::INTERNAL_ERROR);
-        let place = Arc::clone(&self.hashing).acquire_owned().await.map_err(|_| failed())?;
-        // the place is taken until the work is done, be there still a request for it or not
-        let work = move || {
-            let _place = place;
-            work()
-        };
-        spawn_blocking(work).await.map_err(|error| {
-            tracing::error!(%error, "the security provider failed");
-            failed()
-        })
-    }
 }
 
-/// How many hashes of passwords may be computed at once.
-pub(super) fn places_for_hashing() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)))
+/// Runs work on a thread that may block. The place is taken until the work is done, be there still a
+/// request for it or not.
+async fn compute(
+    work: Box<dyn FnOnce() -> Result<Grant, Denied> + Send>,
+    place: Permit,
+) -> Result<Result<Grant, Denied>, Refused> {
+    let work = move || {
+        let _place = place;
+        work()
+    };
+    spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "the security provider failed");
+        Refused::bare(codes::INTERNAL_ERROR)
+    })
+}
+
+/// Who may compute hashes of passwords: as many at once as there are processors, because they take
+/// memory too, and of those that wait each client in its turn.
+pub(super) fn places_for_hashing() -> Budget {
+    const WAITING: usize = 1_000;
+    let concurrent = available_parallelism().map_or(1, usize::from);
+    Budget::new(Limits { concurrent, queued: WAITING, memory: usize::MAX })
 }
 
 /// What happens within the time of the request; after it the request is answered as one whose flow

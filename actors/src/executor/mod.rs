@@ -30,7 +30,6 @@ use std::time::Duration;
 use actix::{Actor, Addr, Context, Handler, Message as ActixMessage};
 use asyncsteps::{Template, Time, codes};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use crate::budget::{Budget, Client, Usage};
 use crate::channel::{Channel, ChannelKind};
@@ -91,7 +90,8 @@ struct Shared {
     registry: Registry,
     flights: Arc<Flights>,
     actors: Mutex<Vec<Addr<Executor>>>,
-    hashing: Arc<Semaphore>,
+    /// Apart from the budget, for work that takes a processor.
+    hashing: Budget,
 }
 
 /// A request that passed the checks.
