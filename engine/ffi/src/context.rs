@@ -100,7 +100,23 @@ enum Special {
     LastException,
 }
 
+impl Special {
+    fn named(name: &CStr) -> Option<Self> {
+        match name.to_bytes() {
+            b"error_info" => Some(Self::ErrorInfo),
+            b"last_exception" => Some(Self::LastException),
+            _ => None,
+        }
+    }
+}
+
 impl Context {
+    /// What a variable is where there is no flow: special ones are never null.
+    pub(crate) fn missing(name: &CStr) -> *mut c_void {
+        let empty = || c"".as_ptr().cast_mut().cast();
+        Special::named(name).map_or(std::ptr::null_mut(), |_| empty())
+    }
+
     /// The context of a flow, made when it is first asked for.
     pub(crate) fn of(asi: &mut AsyncSteps) -> Rc<Self> {
         if let Some(context) = asi.extension::<Rc<Self>>() {
@@ -158,11 +174,7 @@ impl Context {
 
     /// A special state variable as text; `None` for other names.
     pub(crate) fn special(&self, asi: Option<&AsyncSteps>, name: &CStr) -> Option<*mut c_void> {
-        let which = match name.to_bytes() {
-            b"error_info" => Special::ErrorInfo,
-            b"last_exception" => Special::LastException,
-            _ => return None,
-        };
+        let which = Special::named(name)?;
         let last = self.last_error.borrow();
         let error = asi.and_then(AsyncSteps::last_exception).or(last.as_ref());
         let text = match (which, error) {

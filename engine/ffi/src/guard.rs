@@ -27,6 +27,8 @@ pub(crate) enum Misuse {
     Thread,
     /// The step is not the running one.
     NotRunning,
+    /// The step was completed from outside, and does not wait.
+    NotWaiting,
     /// Only roots have this function.
     NotRoot,
     /// Anything else, in words.
@@ -40,6 +42,7 @@ impl fmt::Display for Misuse {
             Self::Stale => f.write_str("the step is over or the root was freed"),
             Self::Thread => f.write_str("not on the thread of the event loop"),
             Self::NotRunning => f.write_str("the step is not the one that is running"),
+            Self::NotWaiting => f.write_str("the step neither runs nor waits"),
             Self::NotRoot => f.write_str("not a root"),
             Self::Rule(rule) => f.write_str(rule),
         }
@@ -79,7 +82,7 @@ pub(crate) fn set_log(log: Option<Log>) {
 }
 
 #[expect(clippy::print_stderr, reason = "where errors go if nobody asked for them")]
-fn log(line: &CStr) {
+pub(crate) fn log(line: &CStr) {
     if LOGGING.try_with(|logging| logging.replace(true)).unwrap_or(true) {
         return;
     }

@@ -2,16 +2,15 @@
 //!
 //! A pointer is all that a caller has, so a slot of memory is never given back: reading through an
 //! old pointer is always reading a slot. A slot has several [`Faces`], and each use of it shows the
-//! next one. Free slots queue up, which makes it rare that an old pointer
-//! means a slot in use at all.
+//! next one. Slots of steps that waited rest in a [`Pool`] behind thousands of others, which makes
+//! it rare that an old pointer means a slot in use at all.
 #![expect(unsafe_code, reason = "pointers from outside are resolved here")]
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::VecDeque;
 use std::mem;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use asyncsteps::AsyncSteps;
@@ -20,9 +19,10 @@ use crate::abi::FutoInAsyncSteps;
 use crate::binary::Callbacks;
 use crate::context::Context;
 use crate::faces::Faces;
-use crate::guard::Misuse;
+use crate::guard::{self, Misuse};
 use crate::local::Local;
-use crate::remote::Remote;
+use crate::pool::{Pool, Use};
+use crate::remote::{External, Remote};
 use crate::table::API;
 
 /// How many slots are made at a time.
@@ -43,13 +43,17 @@ pub(crate) struct Slot {
     remote: Mutex<Remote>,
 }
 
-/// What a handle has while a callback runs with it. Only the owning thread touches it.
+/// What a handle has while a callback runs with it. Only the owning thread touches what it does not
+/// share.
 #[derive(Default)]
 struct InCallback {
-    /// The interface that the callback got; `None` between callbacks.
-    asi: Cell<Option<NonNull<AsyncSteps>>>,
+    /// The interface that the callback got; null between callbacks. Other threads only see whether
+    /// there is one.
+    asi: AtomicPtr<AsyncSteps>,
     /// The callback left something in `local`.
     has_left: Cell<bool>,
+    /// Another thread left something in `remote`.
+    has_mail: AtomicBool,
 }
 
 // SAFETY: `faces` never change; `local` and `callback` are reached only after a check that this is
@@ -63,18 +67,22 @@ const NOBODY: usize = 0;
 thread_local! {
     /// The slot of the callback that runs, or ran last. Its address names the thread.
     static RUNNING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
-    static FREE: Pool = const { Pool(RefCell::new(VecDeque::new())) };
+    static FREE: OfThread = const { OfThread(RefCell::new(Pool::new())) };
 }
 
 /// Slots of threads that ended.
-static ORPHANS: Mutex<VecDeque<&'static Slot>> = Mutex::new(VecDeque::new());
+static ORPHANS: Mutex<Pool<Slot>> = Mutex::new(Pool::new());
 
-/// The free slots of a thread, the next one first.
-struct Pool(RefCell<VecDeque<&'static Slot>>);
+fn orphans() -> MutexGuard<'static, Pool<Slot>> {
+    ORPHANS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-impl Drop for Pool {
+/// The free slots of a thread.
+struct OfThread(RefCell<Pool<Slot>>);
+
+impl Drop for OfThread {
     fn drop(&mut self) {
-        ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).append(self.0.get_mut());
+        orphans().join(self.0.get_mut());
     }
 }
 
@@ -111,7 +119,7 @@ impl Handle {
     pub(crate) fn open() -> Self {
         let pooled = FREE.try_with(|pool| {
             let pool = &mut *pool.0.borrow_mut();
-            pool.pop_front().or_else(|| refill(pool))
+            pool.take().or_else(|| refill(pool))
         });
         let slot = pooled.ok().flatten().unwrap_or_else(Slot::leak);
         let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
@@ -202,10 +210,25 @@ impl Handle {
         if !self.is_same_thread() {
             return None;
         }
-        let mut asi = self.slot.callback.asi.get()?;
+        let asi = self.slot.callback.asi.load(Ordering::Relaxed);
         // SAFETY: `call` made it from a unique reference that nobody uses before it takes it away
         // again, and that is still to come; no function of the table keeps it while it calls out
-        Some(unsafe { asi.as_mut() })
+        unsafe { asi.as_mut() }
+    }
+
+    /// Whether a callback runs with this handle, as any thread may ask. It may end meanwhile.
+    pub(crate) fn is_called(self) -> bool {
+        !self.slot.callback.asi.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Tells the callback that there is something in `remote`, which is locked, for it.
+    pub(crate) fn leave_mail(self) {
+        self.slot.callback.has_mail.store(true, Ordering::Relaxed);
+    }
+
+    /// Which use of its memory this is.
+    pub(crate) fn generation(self) -> u32 {
+        self.generation
     }
 
     /// The callback leaves something: the handle is not as it was before.
@@ -226,12 +249,13 @@ impl Handle {
             return self.call_within(asi, run);
         }
         let callback = &self.slot.callback;
-        callback.asi.set(Some(NonNull::from(asi)));
+        callback.asi.store(ptr::from_mut(asi), Ordering::Relaxed);
         let call = InCall(self.slot);
         let result = run(self.as_ptr());
         drop(call);
-        // a handle with something left is closed by its step or by the caller, and not used again
-        (result, callback.has_left.get())
+        // a handle with something left is closed by its step or by the caller, and not used again;
+        // mail that is overlooked now is found by the next use of the slot, for which it is not
+        (result, callback.has_left.get() | callback.has_mail.load(Ordering::Relaxed))
     }
 
     /// The same for another callback than the last one on this thread, which may go on afterwards.
@@ -286,17 +310,31 @@ impl Handle {
         self.slot.generation.store(self.generation.wrapping_add(1), Ordering::Release);
         self.slot.id.store(0, Ordering::Relaxed);
         let mut local = self.slot.local.take();
-        if local.has_remote {
+        let mut after = if local.attached { Use::Ended } else { Use::Brief };
+        let has_mail = &self.slot.callback.has_mail;
+        if local.has_remote || has_mail.load(Ordering::Relaxed) {
             let mut remote = self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner);
+            has_mail.store(false, Ordering::Relaxed);
             let cleared = mem::take(&mut *remote);
             drop(remote);
+            match &cleared.external {
+                External::Waiting(_) if !local.has_steps => after = Use::Unanswered,
+                External::Early(generation, _) if *generation == self.generation => {
+                    after = Use::Unanswered;
+                    guard::log(c"a step that does not wait was completed by another thread");
+                }
+                External::None
+                | External::Early(..)
+                | External::Waiting(_)
+                | External::Completed => {}
+            }
+            // destructors from outside may use the pool
             drop(cleared);
         }
-        // destructors from outside may use the pool
         local.release();
-        let kept = FREE.try_with(|pool| pool.0.borrow_mut().push_back(self.slot));
+        let kept = FREE.try_with(|pool| pool.0.borrow_mut().give(self.slot, after));
         if kept.is_err() {
-            ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.slot);
+            orphans().give(self.slot, after);
         }
     }
 
@@ -318,7 +356,7 @@ struct InCall(&'static Slot);
 
 impl Drop for InCall {
     fn drop(&mut self) {
-        self.0.callback.asi.set(None);
+        self.0.callback.asi.store(ptr::null_mut(), Ordering::Relaxed);
     }
 }
 
@@ -355,15 +393,16 @@ impl Slot {
 
 /// Makes free slots; gives one of them.
 #[cold]
-fn refill(pool: &mut VecDeque<&'static Slot>) -> Option<&'static Slot> {
-    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    let count = orphans.len().min(CHUNK);
-    pool.extend(orphans.drain(..count));
-    if pool.is_empty() {
-        let chunk: Vec<Slot> = (0..CHUNK).map(|_| Slot::new()).collect();
-        let chunk = chunk.leak();
-        chunk.iter().for_each(|slot| slot.faces.settle());
-        pool.extend(chunk.iter());
+fn refill(pool: &mut Pool<Slot>) -> Option<&'static Slot> {
+    let mut orphans = orphans();
+    pool.fill(std::iter::from_fn(|| orphans.take()).take(CHUNK));
+    drop(orphans);
+    if let Some(orphan) = pool.take() {
+        return Some(orphan);
     }
-    pool.pop_front()
+    let chunk: Vec<Slot> = (0..CHUNK).map(|_| Slot::new()).collect();
+    let chunk = chunk.leak();
+    chunk.iter().for_each(|slot| slot.faces.settle());
+    pool.fill(chunk.iter());
+    pool.take()
 }

@@ -15,6 +15,7 @@ mod host;
 mod local;
 mod ops;
 mod own_sync;
+mod pool;
 mod remote;
 mod root;
 mod sched;

@@ -24,6 +24,8 @@ pub(crate) struct Local {
     pub(crate) callbacks: Option<Arc<Callbacks>>,
     /// The handle lives on with its step, which will close it.
     pub(crate) attached: bool,
+    /// Its step has sub-steps: nobody else may complete it.
+    pub(crate) has_steps: bool,
     /// The other part of the handle is in use.
     pub(crate) has_remote: bool,
     pub(crate) is_root: bool,

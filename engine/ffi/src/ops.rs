@@ -1,6 +1,7 @@
 //! What the functions of the table do inside of a flow (FTN12 §2.7.2, 0 to 12 and 15 to 17).
 
 use std::ffi::{CStr, c_void};
+use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::guard::Misuse;
 use crate::handle::Handle;
 use crate::host::Host;
 use crate::local::{Local, Target};
-use crate::remote::Phase;
+use crate::remote::{Answer, External, Phase};
 use crate::steps::{self, Addition, Attached, Handler, ParallelStep};
 use crate::value::{UnknownFlags, Values};
 
@@ -30,6 +31,7 @@ impl Handle {
     fn add_made(self, local: &mut Local, addition: impl Addition) -> Done {
         if let Some(asi) = self.asi() {
             self.attach(local, asi);
+            local.has_steps = true;
             addition.add_to(asi);
             return Ok(());
         }
@@ -58,7 +60,7 @@ impl Handle {
     /// Has the handle live as long as the running step.
     fn attach(self, local: &mut Local, asi: &mut AsyncSteps) {
         // a flow that is being configured has no running step
-        if asi.is_valid() && !std::mem::replace(&mut local.attached, true) {
+        if asi.is_valid() && !mem::replace(&mut local.attached, true) {
             self.leave_something();
             self.set_id(steps::id(asi));
             asi.hold(Attached(self));
@@ -111,24 +113,18 @@ impl Handle {
     }
 
     pub(crate) fn success(self, values: Result<Values, UnknownFlags>) -> Done {
-        let unknown = |UnknownFlags(flags)| format!("a value with the unknown flags {flags:#04x}");
         if self.is_same_thread() {
             let mut local = self.local()?;
             if let Some(asi) = self.steps(&mut local) {
                 // what is wrong with it is recorded in the flow
                 let _ = match values {
                     Ok(values) => asi.success(Foreign(values)),
-                    Err(flags) => asi.error(codes::INTERNAL_ERROR, unknown(flags)),
+                    Err(unknown) => asi.error(codes::INTERNAL_ERROR, unknown.to_string()),
                 };
                 return Ok(());
             }
         }
-        let completion = self.completion()?;
-        let sent = match values {
-            Ok(values) => completion.success(Foreign(values)),
-            Err(flags) => completion.error(codes::INTERNAL_ERROR, unknown(flags)),
-        };
-        sent.map_err(|_| Misuse::Stale)
+        self.answer(Answer::Success(values))
     }
 
     pub(crate) fn handle_error(self, code: String, info: Option<String>) -> Done {
@@ -145,13 +141,38 @@ impl Handle {
                 return Ok(());
             }
         }
-        self.completion()?.error(code, info).map_err(|_| Misuse::Stale)
+        self.answer(Answer::Error(code, info))
     }
 
-    /// What completes the step from outside.
-    fn completion(self) -> Result<Arc<Completion>, Misuse> {
-        let remote = self.remote()?;
-        remote.completion.as_ref().map(Arc::clone).ok_or(Misuse::Rule("the step does not wait"))
+    /// Completes the step from outside.
+    fn answer(self, answer: Answer) -> Done {
+        let mut remote = self.remote()?;
+        match mem::take(&mut remote.external) {
+            External::Waiting(completion) => {
+                remote.external = External::Completed;
+                drop(remote);
+                answer.send(&completion).map_err(|_| Misuse::Stale)
+            }
+            External::Completed => {
+                remote.external = External::Completed;
+                Err(Misuse::Stale)
+            }
+            External::Early(of, first) if of == self.generation() => {
+                remote.external = External::Early(of, first);
+                Err(Misuse::Stale)
+            }
+            before @ (External::None | External::Early(..)) => {
+                let is_called = self.is_called();
+                if is_called {
+                    remote.external = External::Early(self.generation(), answer);
+                    self.leave_mail();
+                }
+                drop(remote);
+                // its destructor is not ours
+                drop(before);
+                if is_called { Ok(()) } else { Err(Misuse::NotWaiting) }
+            }
+        }
     }
 
     pub(crate) fn set_timeout(self, limit: Duration) -> Done {
@@ -185,11 +206,31 @@ impl Handle {
         let Some(asi) = self.asi() else { return Ok(()) };
         self.attach(&mut local, asi);
         if !local.has_remote {
-            let completion = completion.unwrap_or_else(|| asi.completion());
-            let mut remote = self.remote()?;
-            remote.completion = Some(Arc::new(completion));
-            remote.host = context.host().ok().cloned();
             local.has_remote = true;
+            let host = context.host().ok().cloned();
+            self.open_wait(completion.unwrap_or_else(|| asi.completion()), host)?;
+        }
+        Ok(())
+    }
+
+    /// From now on any thread may complete the step; one that did so already is heard.
+    fn open_wait(self, completion: Completion, host: Option<Arc<dyn Host>>) -> Done {
+        let mut remote = self.remote()?;
+        remote.host = host;
+        match mem::replace(&mut remote.external, External::Completed) {
+            External::Early(of, answer) if of == self.generation() => {
+                drop(remote);
+                // nobody else has completed it
+                let _ = answer.send(&completion);
+            }
+            before @ (External::None
+            | External::Early(..)
+            | External::Waiting(_)
+            | External::Completed) => {
+                remote.external = External::Waiting(completion);
+                drop(remote);
+                drop(before);
+            }
         }
         Ok(())
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Canceller, Completion};
+use asyncsteps::{Canceller, Completion, Foreign, Stale, codes};
 
 use crate::host::Host;
+use crate::value::{UnknownFlags, Values};
 
 #[derive(Default)]
 pub(crate) struct Remote {
-    /// Completes the step, if it waits.
-    pub(crate) completion: Option<Arc<Completion>>,
+    pub(crate) external: External,
     pub(crate) host: Option<Arc<dyn Host>>,
     /// Of roots only.
     pub(crate) root: Option<Root>,
@@ -26,4 +26,33 @@ pub(crate) enum Phase {
     Configuring,
     Executing,
     Over,
+}
+
+/// Whether somebody outside may complete the step.
+#[derive(Default)]
+pub(crate) enum External {
+    /// It does not wait.
+    #[default]
+    None,
+    /// Another thread was faster than the callback of this use of the handle, which may still say
+    /// that its step waits.
+    Early(u32, Answer),
+    Waiting(Completion),
+    Completed,
+}
+
+/// How a step is completed from outside.
+pub(crate) enum Answer {
+    Success(Result<Values, UnknownFlags>),
+    Error(String, Option<String>),
+}
+
+impl Answer {
+    pub(crate) fn send(self, to: &Completion) -> Result<(), Stale> {
+        match self {
+            Self::Success(Ok(values)) => to.success(Foreign(values)),
+            Self::Success(Err(unknown)) => to.error(codes::INTERNAL_ERROR, unknown.to_string()),
+            Self::Error(code, info) => to.error(code, info),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "called from outside, with pointers")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::abi::{
     Allocate, Cancel, CleanupMemory, CleanupVariable, Execute, FutoInArgs, FutoInAsyncSteps,
     FutoInAsyncStepsAPI, FutoInHandle, FutoInSync, HandleError, Loop, Repeat, Scheduled,
 };
+use crate::context::Context;
 use crate::foreign_sync::{BinarySync, SyncStep};
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
@@ -66,17 +68,24 @@ unsafe fn with<R>(
     })
 }
 
-/// The same for calls that may come too late by right: that is kept, not logged.
+/// The same for calls that may come too late by right: that is kept, not logged. Other mistakes with
+/// steps of this thread fail the running callback.
 ///
 /// # Safety
 /// As [`Handle::find`].
 unsafe fn with_late(bsi: Bsi, what: &'static str, call: impl FnOnce(Handle) -> Result<(), Misuse>) {
     contained(what, || {
         // SAFETY: the caller's promise
-        match unsafe { Handle::find(bsi) }.and_then(call) {
+        let found = unsafe { Handle::find(bsi) };
+        match found.and_then(call) {
             Ok(()) => {}
             Err(Misuse::Stale) => guard::keep(&format!("{what}: {}", Misuse::Stale)),
-            Err(misuse) => refuse(what, misuse),
+            Err(misuse) => {
+                refuse(what, misuse);
+                if found.is_ok_and(Handle::is_same_thread) {
+                    raise_last(Handle::running());
+                }
+            }
         }
     });
 }
@@ -99,23 +108,37 @@ unsafe fn with_steps<R>(
     let result = unsafe { with(bsi, what, call) };
     if result.is_none() {
         contained(what, || {
-            let running = Handle::running();
-            guard::with_last(|rule| running.map(|running| running.raise(&rule.to_string_lossy())));
+            // SAFETY: the caller's promise
+            let configured = || unsafe { Handle::find(bsi) }.ok();
+            raise_last(Handle::running().or_else(configured));
         });
     }
     result
 }
 
+/// Fails a callback, or a root that is being configured, with the last error of this thread.
+fn raise_last(handle: Option<Handle>) {
+    if let Some(handle) = handle {
+        guard::with_last(|rule| handle.raise(&rule.to_string_lossy()));
+    }
+}
+
 /// Text from outside; `None` for null.
 ///
 /// # Safety
-/// `text` is null or ends with NUL.
-unsafe fn text(text: *const c_char) -> Option<String> {
-    if text.is_null() {
-        return None;
-    }
+/// `text` is null or ends with NUL, and stays so for `'a`.
+unsafe fn c_str<'a>(text: *const c_char) -> Option<&'a CStr> {
     // SAFETY: the caller's promise
-    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}
+
+/// A copy of it.
+///
+/// # Safety
+/// As [`c_str`].
+unsafe fn text(text: *const c_char) -> Option<String> {
+    // SAFETY: the caller's promise
+    unsafe { c_str(text) }.map(|text| text.to_string_lossy().into_owned())
 }
 
 macro_rules! functions {
@@ -152,20 +175,20 @@ functions! {
         cleanup: Option<CleanupVariable>
     ) -> *mut c_void {
         let variable = |handle: Handle| {
-            if name.is_null() {
-                return Err(Misuse::Null("name"));
-            }
             // SAFETY: the caller's promise
-            handle.variable(unsafe { CStr::from_ptr(name) }, data, (allocate, cleanup))
+            let name = unsafe { c_str(name) }.ok_or(Misuse::Null("name"))?;
+            handle.variable(name, data, (allocate, cleanup))
         };
         // SAFETY: the caller's promise
-        unsafe { with(bsi, "stateVariable", variable) }.unwrap_or(std::ptr::null_mut())
+        let refused = || unsafe { c_str(name) }.map_or(ptr::null_mut(), Context::missing);
+        // SAFETY: the caller's promise
+        unsafe { with(bsi, "stateVariable", variable) }.unwrap_or_else(refused)
     }
 
     fn stack(bsi, size: usize, cleanup: Option<CleanupMemory>) -> *mut c_void {
         // SAFETY: the caller's promise
         let block = unsafe { with_steps(bsi, "stack", |handle| handle.stack(size, cleanup)) };
-        block.unwrap_or(std::ptr::null_mut())
+        block.unwrap_or(ptr::null_mut())
     }
 
     fn success(bsi, args: *mut FutoInArgs) {

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_void};
+use std::fmt;
 use std::mem;
 use std::ptr;
 use std::rc::Rc;
@@ -38,6 +39,12 @@ unsafe impl Send for Values {}
 /// The flags of a value are none of those that FTN12 knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownFlags(pub(crate) u8);
+
+impl fmt::Display for UnknownFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a value with the unknown flags {:#04x}", self.0)
+    }
+}
 
 /// Types of values without anything to release, by their flags.
 static PLAIN: [FutoInType; 16] = types(0, false);
@@ -389,7 +396,7 @@ impl ForeignArgs for Values {
 mod tests {
     use super::*;
 
-    fn round_trip<T: PartialEq + std::fmt::Debug + Clone + 'static>(value: T, flags: u8) {
+    fn round_trip<T: PartialEq + fmt::Debug + Clone + 'static>(value: T, flags: u8) {
         let foreign = Value::from_any(Box::new(value.clone()));
         assert_eq!(foreign.flags(), flags);
         let back = foreign.into_any();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -64,6 +65,19 @@ void violations()
            outer.add([outer](Steps) { outer.add([](Steps) {}); });
        }),
        "InternalError: add: the step is not the one that is running");
+    is("success of the step around", error_of([](Steps outer) {
+           outer.add([outer](Steps) { outer.success(); });
+       }),
+       "InternalError: success: the step neither runs nor waits");
+    is("an error of the step around", error_of([](Steps outer) {
+           outer.add([outer](Steps) { outer.error("Mine"); });
+       }),
+       "InternalError: handle_error: the step neither runs nor waits");
+    is("success of a parallel step", error_of([](Steps steps) {
+           Steps parallel = steps.parallel();
+           parallel.add([parallel](Steps) { parallel.success(); });
+       }),
+       "InternalError: success: the step neither runs nor waits");
     is("the interface of a step that is over",
        error_of([](Steps steps) {
            auto kept = std::make_shared<Steps>(nullptr);
@@ -167,6 +181,106 @@ void values()
     }
 }
 
+// ---- Answers from outside -------------------------------------------------------------------------------
+
+// Answers that come too late meet no other step, however many there were in between.
+void late_answers()
+{
+    const size_t count = 4000;
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    Root root(loop);
+    std::set<FutoInAsyncSteps *> all;
+    size_t timeouts = 0, wrong = 0;
+    auto wait = [&](Steps steps) {
+        all.insert(steps.binary());
+        steps.set_timeout(1);
+    };
+    auto expire = [&](Steps steps, const char *) {
+        ++timeouts;
+        steps.success();
+    };
+    // in one flow, and in one flow each
+    root.repeat(count, [&](Steps body, size_t) { body.add(wait, expire); });
+    root.execute([](Steps, const char *) {});
+    loop.run();
+    for (size_t i = 0; i < count; ++i) {
+        Root other(loop);
+        other.add(wait, expire);
+        other.execute([](Steps, const char *) {});
+        loop.run();
+    }
+    is("timeouts", timeouts, 2 * count);
+    is("pointers", all.size(), 2 * count);
+    Root last(loop);
+    last.add([&](Steps steps) {
+        steps.wait_external();
+        for (FutoInAsyncSteps *late : all) {
+            Steps(late).success(-1);
+        }
+        struct Answer
+        {
+            static void of(void *step)
+            {
+                Steps(static_cast<FutoInAsyncSteps *>(step)).success(1);
+            }
+        };
+        steps.deferred(1, steps.binary(), Answer::of);
+    });
+    last.add([&](Steps, int32_t answer) { wrong += answer != 1; });
+    last.execute([](Steps, const char *code) { is("no error", code, ""); });
+    loop.run();
+    is("wrong answers", wrong, 0);
+}
+
+// Another thread is faster than the callback that starts it.
+void early_answers()
+{
+    // the wait that the callback comes to, and how often the flow went on, as it should
+    const std::pair<void (*)(Steps), int> waits[] = {
+        {[](Steps steps) { steps.wait_external(); }, 1},
+        {[](Steps steps) { steps.set_timeout(1000); }, 1},
+        {[](Steps steps) { steps.set_cancel([](Steps) {}); }, 1},
+        {[](Steps) {}, 0},
+        {[](Steps steps) { steps.error("Changed its mind"); }, 0},
+    };
+    for (auto &wait : waits) {
+        Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+        Root root(loop);
+        released = 0;
+        int answered = 0;
+        bool failed = false;
+        root.add([&](Steps steps) {
+            std::thread([&] {
+                FutoInArgs args = objects(&object);
+                api(steps)->success(steps.binary(), &args);
+                // only the first one counts
+                steps.error("TooLate");
+                is("said so", asyncsteps_last_error(),
+                   "handle_error: the step is over or the root was freed");
+            }).join();
+            wait.first(steps);
+        });
+        struct Count
+        {
+            static void step(FutoInAsyncSteps *, void *answered, const FutoInArgs *args)
+            {
+                *static_cast<int *>(answered) += args->arg0.type == &object;
+            }
+        };
+        api(root)->add(root.binary(), &answered, Count::step, nullptr);
+        root.execute([&](Steps, const char *) { failed = true; });
+        loop.run();
+        is("answered", answered, wait.second);
+        is("released", released, 2);
+        is("failed", failed, &wait == &waits[4]);
+    }
+    is("an early error", error_of([](Steps steps) {
+           std::thread([steps] { steps.error("Broken", "pipe"); }).join();
+           steps.wait_external();
+       }),
+       "Broken: pipe");
+}
+
 // ---- Memory and state -------------------------------------------------------------------------------
 
 void memory()
@@ -214,6 +328,11 @@ void memory()
         loop.run();
         is("too much", api(root)->stack(root.binary(), SIZE_MAX, nullptr) == nullptr, true);
         is("no name", root.state<int>("a") == 0, true);
+        for (const char *name : {"error_info", "last_exception"}) {
+            const char *text = static_cast<const char *>(
+                    api(root)->stateVariable(nullptr, nullptr, name, nullptr, nullptr));
+            is("never null", text ? text : "NULL", "");
+        }
         Root other(loop);
         other.state<int>("a") = 1;
         is("states are separate", root.state<int>("a"), 0);
@@ -455,6 +574,8 @@ int main()
     asyncsteps_set_log([](void *, const char *) {}, nullptr);
     violations();
     values();
+    late_answers();
+    early_answers();
     memory();
     identity();
     roots();
