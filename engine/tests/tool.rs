@@ -27,6 +27,18 @@ fn run(tool: &Manual) -> Time {
     tool.now()
 }
 
+#[test]
+fn time_limits_of_zero_expire_one_after_the_other() {
+    let tool = Manual::new(Time::ZERO);
+    let mut flow = Flow::new();
+    for limit in [5, 0, 0] {
+        flow.add(move |asi, ()| asi.set_timeout(ms(limit))).on_error(|asi, _| asi.success(()));
+    }
+    let result = tool.complete(flow.promise::<(), _>(&tool));
+    assert!(matches!(result, Some(Ok(()))), "{result:?}");
+    assert_eq!(tool.now(), at(5));
+}
+
 #[derive(Clone, Default)]
 struct Log(Rc<RefCell<Vec<&'static str>>>);
 

@@ -77,6 +77,7 @@ impl<A, T: AsyncTool> Promise<A, T> {
         let at = self.execution.deadline();
         if let (Some(timer), Some(at)) = (&self.timer, at)
             && timer.at == at
+            && self.tool.is_valid(&timer.handle)
             && timer.waker.will_wake(waker)
         {
             return;
