@@ -45,7 +45,8 @@ fn link(mut compiler: Command, source: &str, folder: &Path, library: &str) -> Pa
     // tests may run at the same time
     let name = format!("{}-{}", source.replace(['/', '.'], "-"), std::process::id());
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let mut rpath = OsStr::new("-Wl,-rpath,").to_owned();
+    // before LD_LIBRARY_PATH, in which cargo may have another build of the library
+    let mut rpath = OsStr::new("-Wl,--disable-new-dtags,-rpath,").to_owned();
     rpath.push(folder);
     succeed(
         compiler
