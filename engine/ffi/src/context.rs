@@ -30,6 +30,8 @@ pub(crate) struct Context {
     texts: RefCell<[CString; 2]>,
     /// The error that ended the flow.
     last_error: RefCell<Option<Error>>,
+    /// The flow is cancelled or freed: its turn ends with the running callback.
+    pub(crate) is_ended: Cell<bool>,
     /// The handle for the next callback.
     pub(crate) spare: Cell<Option<Attached>>,
 }

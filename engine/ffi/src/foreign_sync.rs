@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Foreign, StepResult};
+use asyncsteps::{AsyncSteps, Foreign, StepResult, codes};
 
-use crate::abi::{FutoInSync, FutoInSyncAPI};
+use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::context::Context;
 use crate::handle::Handle;
 use crate::local::Local;
@@ -28,13 +28,23 @@ impl BinarySync {
         Self(sync)
     }
 
-    fn api(self) -> FutoInSyncAPI {
+    /// What the object can do; `None` if some of it is missing.
+    fn functions(self) -> Option<(Function, Function)> {
         // SAFETY: the promise of `new`
         let api = unsafe { (*self.0).api };
-        // SAFETY: the promise of `new`
-        unsafe { *api }
+        // SAFETY: a table of functions is one of functions or nulls
+        let table = unsafe { api.cast::<[Option<Function>; 2]>().as_ref() }?;
+        table[0].zip(table[1])
     }
 }
+
+/// Locks or unlocks.
+type Function = unsafe extern "C" fn(*mut FutoInAsyncSteps, *mut FutoInSync);
+
+const _: () = {
+    assert!(size_of::<FutoInSyncAPI>() == size_of::<[Option<Function>; 2]>());
+    assert!(std::mem::offset_of!(FutoInSyncAPI, unlock) == size_of::<Function>());
+};
 
 impl ISync for BinarySync {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
@@ -42,10 +52,13 @@ impl ISync for BinarySync {
         if let Some(ours) = unsafe { own_sync::for_ours(self.0) } {
             return ours.sync(asi, section);
         }
-        let context = Context::of(asi);
-        let unlock = Unlock::new(*self, &context, asi);
+        let Some((lock, unlock)) = self.functions() else {
+            let broken = "a synchronisation object without its functions";
+            return asi.error(codes::INTERNAL_ERROR, broken);
+        };
+        let (context, sync) = (Context::of(asi), self.0);
+        let unlock = Unlock::new(*self, unlock, &context, asi);
         asi.hold(unlock);
-        let (sync, lock) = (self.0, self.api().lock);
         // SAFETY: FTN12 §2.7.3 wants it called in a step
         asi.add(move |asi, ()| steps::call(&context, asi, |bsi| unsafe { lock(bsi, sync) }));
         section.add(asi);
@@ -99,11 +112,17 @@ impl Drop for SyncPointer {
 /// Unlocks when it is dropped: on every way out of the step that keeps it.
 struct Unlock {
     sync: BinarySync,
+    unlock: Function,
     attached: Attached,
 }
 
 impl Unlock {
-    fn new(sync: BinarySync, context: &Rc<Context>, asi: &mut AsyncSteps) -> Self {
+    fn new(
+        sync: BinarySync,
+        unlock: Function,
+        context: &Rc<Context>,
+        asi: &mut AsyncSteps,
+    ) -> Self {
         let handle = Handle::open();
         handle.set_id(steps::id(asi));
         handle.set_local(Local {
@@ -111,13 +130,13 @@ impl Unlock {
             attached: true,
             ..Local::default()
         });
-        Self { sync, attached: Attached(handle) }
+        Self { sync, unlock, attached: Attached(handle) }
     }
 }
 
 impl Drop for Unlock {
     fn drop(&mut self) {
-        let unlock = self.sync.api().unlock;
+        let unlock = self.unlock;
         // SAFETY: FTN12 §2.7.3 wants it called once for each lock
         unsafe { unlock(self.attached.0.as_ptr(), self.sync.0) };
     }

@@ -85,7 +85,19 @@ impl Handle {
     pub(crate) fn cancel(self) -> Result<(), Misuse> {
         let canceller = self.remote()?.root.as_ref().ok_or(Misuse::NotRoot)?.canceller.clone();
         canceller.cancel();
+        if self.is_same_thread() {
+            self.end_turn();
+        }
         Ok(())
+    }
+
+    /// No step starts any more after the running callback, if that is one of this flow.
+    fn end_turn(self) {
+        if let Ok(local) = self.local()
+            && let Ok(context) = local.context()
+        {
+            context.is_ended.set(true);
+        }
     }
 
     pub(crate) fn free(self) -> Result<(), Misuse> {
@@ -105,6 +117,7 @@ impl Handle {
     }
 
     fn end_root(self) {
+        self.end_turn();
         let stop = self.local().ok().and_then(|mut local| local.stop.take());
         // the cancel handlers of the flow may still use the root
         if let Some(stop) = stop {

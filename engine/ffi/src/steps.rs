@@ -44,6 +44,9 @@ pub(crate) fn lend<R>(
     handle.set_context(Some(Rc::clone(context)));
     let attached = Attached(handle);
     let (result, has_left) = handle.call(asi, run);
+    if context.is_ended.get() {
+        asi.relinquish();
+    }
     if !has_left {
         // a handle that is not in use must not keep its context, which keeps the handle
         handle.set_context(None);
@@ -231,6 +234,9 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize)> Iterations<F> {
             None => handle.insert(Self::open(context)),
         };
         let ((), has_left) = own.0.call(asi, |bsi| run(bsi, i));
+        if context.is_ended.get() {
+            asi.relinquish();
+        }
         if has_left { self.leave(asi) } else { own.0.renew() }
     }
 

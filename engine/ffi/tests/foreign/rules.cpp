@@ -400,6 +400,40 @@ void roots()
     is("no kind", asyncsteps_loop_new(7) == nullptr, true);
 }
 
+// No step runs after the callback that cancels or frees the root.
+void ends_at_once()
+{
+    for (bool frees : {false, true}) {
+        for (bool loops : {false, true}) {
+            Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+            FutoInAsyncSteps *root = asyncsteps_root_new(loop.get());
+            int calls = 0, cancelled = 0;
+            auto body = [&, frees, root](Steps) {
+                if (++calls == 1) {
+                    frees ? root->api->free(root) : root->api->cancel(root);
+                }
+            };
+            Steps(root).add([&, loops, body](Steps steps) {
+                steps.set_cancel([&](Steps) { ++cancelled; });
+                if (loops) {
+                    steps.repeat(300, [body](Steps steps, size_t) { body(steps); });
+                } else {
+                    for (int i = 0; i < 300; ++i) {
+                        steps.add(body);
+                    }
+                }
+            });
+            root->api->execute(root, nullptr, nullptr);
+            loop.run();
+            is("callbacks", calls, 1);
+            is("cancelled", cancelled, 1);
+            if (!frees) {
+                root->api->free(root);
+            }
+        }
+    }
+}
+
 void objects_are_checked()
 {
     FutoInSync *mutex = asyncsteps_mutex_new(1, 0);
@@ -410,6 +444,17 @@ void objects_are_checked()
            steps.sync(mutex, [](Steps) { is("entered", 1, 0); });
        }),
        "InternalError: the synchronisation object was freed");
+    static const FutoInSyncAPI no_functions = {};
+    struct
+    {
+        const FutoInSyncAPI *api;
+    } broken[] = {{nullptr}, {&no_functions}};
+    for (auto &object : broken) {
+        is("a broken object", error_of([&](Steps steps) {
+               steps.sync(reinterpret_cast<FutoInSync *>(&object), [](Steps) { is("entered", 1, 0); });
+           }),
+           "InternalError: a synchronisation object without its functions");
+    }
 }
 
 // ---- Threads --------------------------------------------------------------------------------------------
@@ -579,6 +624,7 @@ int main()
     memory();
     identity();
     roots();
+    ends_at_once();
     objects_are_checked();
     threads();
     handed_over();
