@@ -181,8 +181,10 @@ impl Context {
         let error = asi.and_then(AsyncSteps::last_exception).or(last.as_ref());
         let text = match (which, error) {
             (_, None) => String::new(),
-            (Special::ErrorInfo, Some(error)) => error.info().unwrap_or_default().to_owned(),
-            (Special::LastException, Some(error)) => with_sources(error),
+            (Special::ErrorInfo, Some(error)) => {
+                text_of(error, error.info().unwrap_or_default().to_owned())
+            }
+            (Special::LastException, Some(error)) => text_of(error, with_sources(error)),
         };
         let text = c_text(&text);
         let kept = &mut self.texts.borrow_mut()[which as usize];
@@ -192,6 +194,18 @@ impl Context {
         }
         Some(kept.as_ptr().cast_mut().cast())
     }
+}
+
+/// What an error says, without the place of a step that was added by these sources for another
+/// technology: it tells nobody there anything.
+pub(crate) fn text_of(error: &Error, mut text: String) -> String {
+    let folder = file!().strip_suffix("context.rs");
+    let place = error.place().filter(|place| folder.is_some_and(|f| place.file().starts_with(f)));
+    let place = place.map(|place| format!(", in the step {place}"));
+    if let Some(rule) = place.and_then(|place| text.strip_suffix(&place).map(str::len)) {
+        text.truncate(rule);
+    }
+    text
 }
 
 fn with_sources(error: &Error) -> String {

@@ -95,6 +95,8 @@ struct State {
     in_throttle: HashMap<Who, (Ticket, Waiter)>,
     /// The end of the throttle's period will be noticed.
     is_watched: bool,
+    /// Nobody enters any more.
+    is_retired: bool,
 }
 
 impl Object {
@@ -121,7 +123,8 @@ impl Object {
         host: Option<Arc<dyn Host>>,
     ) -> Self {
         let (in_mutex, in_throttle) = (HashMap::new(), HashMap::new());
-        let state = State { mutex, throttle, in_mutex, in_throttle, is_watched: false };
+        let state =
+            State { mutex, throttle, in_mutex, in_throttle, is_watched: false, is_retired: false };
         Self { state: Mutex::new(state), host }
     }
 
@@ -129,9 +132,24 @@ impl Object {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(self: &Arc<Self>, waiter: Waiter) {
+    /// Lets nobody enter any more; refused while somebody is inside or waits.
+    fn retire(&self) -> Result<(), Misuse> {
+        let mut state = self.state();
+        if !state.is_idle() {
+            return Err(Misuse::Rule("a flow holds the synchronisation object or waits for it"));
+        }
+        state.is_retired = true;
+        Ok(())
+    }
+
+    fn lock(self: &Arc<Self>, waiter: Waiter) -> Result<(), Misuse> {
         let (who, now) = (waiter.who(), self.now());
+        let mut result = Ok(());
         answer_all(self.change(|state, answers| {
+            if state.is_retired {
+                result = Err(GONE);
+                return;
+            }
             state.admit(now, answers);
             match state.join(who, waiter, now) {
                 Ok(true) => {}
@@ -140,6 +158,7 @@ impl Object {
                 Err(full) => answers.push((waiter, Answer::Reject(full))),
             }
         }));
+        result
     }
 
     fn unlock(self: &Arc<Self>, waiter: Waiter) {
@@ -191,6 +210,11 @@ fn answer_all(answers: Answers) {
 }
 
 impl State {
+    fn is_idle(&self) -> bool {
+        let mutex = self.mutex.as_ref().is_none_or(|mutex| mutex.holders() + mutex.queued() == 0);
+        mutex && self.throttle.as_ref().is_none_or(|throttle| throttle.queued() == 0)
+    }
+
     /// Enters, or gets a place in a queue; says whether it entered, or why it was rejected.
     fn join(&mut self, who: Who, waiter: Waiter, now: Time) -> Result<bool, &'static str> {
         let lock = self.mutex.as_mut().map_or(Lock::Entered, |mutex| mutex.lock(who, || waiter));
@@ -291,7 +315,7 @@ pub(crate) fn open(object: Held) -> *mut FutoInSync {
     slot.pointer()
 }
 
-/// Frees an object.
+/// Frees an object; refused while flows use one that is [`Held::ForAll`].
 ///
 /// # Safety
 /// `sync` is null or follows FTN12 §2.7.3.
@@ -302,6 +326,9 @@ pub(crate) unsafe fn close(sync: *mut FutoInSync) -> Result<(), Misuse> {
         let mut place = slot.object();
         if sync != slot.pointer() {
             return Err(GONE);
+        }
+        if let Some(Held::ForAll(object)) = &*place {
+            object.retire()?;
         }
         let object = place.take().ok_or(GONE)?;
         slot.generation.fetch_add(1, Ordering::AcqRel);
@@ -373,10 +400,13 @@ unsafe fn object(sync: *mut FutoInSync) -> Result<Arc<Object>, Misuse> {
 /// Both are null or follow FTN12 §2.7.2 and §2.7.3.
 unsafe extern "C" fn lock(bsi: *mut FutoInAsyncSteps, sync: *mut FutoInSync) {
     contained("lock", || {
+        if bsi.is_null() {
+            report("lock: bsi is NULL");
+            return;
+        }
         // SAFETY: the caller's promise
-        match unsafe { object(sync) } {
-            _ if bsi.is_null() => report("lock: bsi is NULL"),
-            Ok(object) => object.lock(Waiter(bsi)),
+        match unsafe { object(sync) }.and_then(|object| object.lock(Waiter(bsi))) {
+            Ok(()) => {}
             Err(misuse) => {
                 report(&format!("lock: {misuse}"));
                 let (code, info) = (c_text(codes::INTERNAL_ERROR), c_text(&misuse.to_string()));

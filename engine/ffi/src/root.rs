@@ -101,18 +101,23 @@ impl Handle {
     }
 
     pub(crate) fn free(self) -> Result<(), Misuse> {
-        let (phase, host) = {
-            let remote = self.remote()?;
+        let host = {
+            let mut remote = self.remote()?;
             let root = remote.root.as_ref().ok_or(Misuse::NotRoot)?;
-            (root.phase, remote.host.clone())
+            if root.phase == Phase::Configuring {
+                // it is handed over to this thread, and others find no root to execute or free
+                remote.root = None;
+                self.inherit();
+            }
+            remote.host.clone()
         };
-        if self.is_same_thread() {
-            self.end_root();
-            return Ok(());
+        match host {
+            Some(host) if !self.is_same_thread() => {
+                let freed = Freed(self);
+                host.post(Box::new(move || drop(freed)));
+            }
+            Some(_) | None => self.end_root(),
         }
-        let host = host.filter(|_| phase != Phase::Configuring).ok_or(Misuse::Thread)?;
-        let freed = Freed(self);
-        host.post(Box::new(move || drop(freed)));
         Ok(())
     }
 

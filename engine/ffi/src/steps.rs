@@ -7,8 +7,8 @@ use std::rc::Rc;
 use asyncsteps::{Added, AsyncSteps, Error, Foreign, Parallel, StepResult};
 
 use crate::abi::{Cancel, Execute, FutoInAsyncSteps, HandleError};
-use crate::context::Context;
-use crate::guard::c_text;
+use crate::context::{self, Context};
+use crate::guard::{c_text, report};
 use crate::handle::Handle;
 use crate::local::{Branches, Local, Target};
 use crate::value::Values;
@@ -265,10 +265,15 @@ pub(crate) fn set_cancel(
     handler: Option<Cancel>,
 ) {
     let context = Rc::clone(context);
-    asi.set_cancel(move |asi| match handler {
+    asi.set_cancel(move |asi| {
+        let Some(handler) = handler else { return };
         // SAFETY: FTN12 §2.1 wants the handler called with its data
-        Some(handler) => call(&context, asi, |bsi| unsafe { handler(bsi, data) }),
-        None => Ok(()),
+        lend(&context, asi, |bsi| unsafe { handler(bsi, data) });
+        if asi.check().is_err() {
+            let error = asi.raised().map(|error| context::text_of(error, error.to_string()));
+            let error = error.unwrap_or_else(|| "the end of a loop".to_owned());
+            report(&format!("a cancel handler failed: {error}"));
+        }
     });
 }
 

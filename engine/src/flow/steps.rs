@@ -241,6 +241,16 @@ impl AsyncSteps {
         if self.raised.is_some() { Err(Raised::RECORDED) } else { Ok(()) }
     }
 
+    /// The error that the running callback raised, for generic code that has to report it; `None`
+    /// also for the end of a loop.
+    #[must_use]
+    pub fn raised(&self) -> Option<&Error> {
+        match self.raised.as_ref()? {
+            Fault::Error(error) => Some(error),
+            Fault::Loop(_) => None,
+        }
+    }
+
     /// Names the flow in logs and locks.
     #[must_use]
     pub fn flow_id(&mut self) -> FlowId {

@@ -30,8 +30,8 @@ std::string error_of(F step)
     Root root(loop);
     std::string error = "none";
     root.add(step, [&](Steps steps, const char *code) {
-        std::string info = steps.error_info();
-        error = std::string(code) + ": " + info.substr(0, info.find(", in the step"));
+        // places in the sources of the library would tell nothing
+        error = std::string(code) + ": " + steps.error_info();
     });
     root.execute([](Steps, const char *) {});
     loop.run();
@@ -361,6 +361,67 @@ void identity()
 
 // ---- Roots and loops ---------------------------------------------------------------------------------
 
+// What goes wrong in a cancel handler stops nobody, and is told.
+void cancel_handlers()
+{
+    struct
+    {
+        void (*handler)(Steps);
+        const char *line;
+    } const mistakes[] = {
+        {[](Steps steps) { steps.error("CloseFailed", "fd 3"); }, "CloseFailed: fd 3"},
+        {[](Steps steps) { steps.success(); }, "InternalError: success in a cancel handler"},
+        {[](Steps steps) { steps.break_loop(); }, "the end of a loop"},
+        {[](Steps steps) { api(steps)->add(steps.binary(), nullptr, nullptr, nullptr); },
+         "InternalError: add: f is NULL"},
+    };
+    for (auto &mistake : mistakes) {
+        Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+        Root root(loop);
+        int around = 0;
+        root.add([&](Steps steps) {
+            steps.set_cancel([&](Steps) { ++around; });
+            steps.add([&](Steps inner) {
+                inner.set_cancel([&](Steps steps) { mistake.handler(steps); });
+                root.cancel();
+            });
+        });
+        root.execute([](Steps, const char *) {});
+        asyncsteps_clear_error();
+        loop.run();
+        is("told", asyncsteps_last_error(), std::string("a cancel handler failed: ") + mistake.line);
+        is("the step around", around, 1);
+    }
+}
+
+// A root that was not executed yet may be freed on any thread.
+void freed_elsewhere()
+{
+    for (int kind : {ASYNCSTEPS_LOOP_THREAD, ASYNCSTEPS_LOOP_VIRTUAL}) {
+        Loop loop(kind);
+        FutoInAsyncSteps *root = asyncsteps_root_new(loop.get());
+        std::atomic<int> kept(1);
+        struct Count
+        {
+            std::atomic<int> &kept;
+
+            ~Count()
+            {
+                --kept;
+            }
+        };
+        Steps steps(root);
+        steps.stack<Count>(Count{kept});
+        kept = 1;
+        steps.parallel().add([](Steps) {});
+        std::thread([root] { root->api->free(root); }).join();
+        is("kept", kept, 0);
+        is("freed elsewhere", root->api->isValid(root), 0);
+        root->api->free(root);
+        is("freed twice", asyncsteps_last_error(), "free: the step is over or the root was freed");
+    }
+}
+
 void roots()
 {
     std::string notes;
@@ -444,6 +505,24 @@ void objects_are_checked()
            steps.sync(mutex, [](Steps) { is("entered", 1, 0); });
        }),
        "InternalError: the synchronisation object was freed");
+
+    // one that is held or waited for is needed
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    mutex = asyncsteps_mutex_new(1, ASYNCSTEPS_NO_LIMIT);
+    FutoInSync *throttle = asyncsteps_throttle_new(loop.get(), 1, 10, ASYNCSTEPS_NO_LIMIT);
+    Root first(loop), second(loop);
+    for (Root *root : {&first, &second}) {
+        root->sync(mutex, [=](Steps steps) {
+            is("needed", asyncsteps_sync_free(mutex), -1);
+            steps.repeat(2, [=](Steps body, size_t) { body.sync(throttle, [](Steps) {}); });
+        });
+        root->execute([](Steps, const char *code) { is("no error", code, ""); });
+    }
+    asyncsteps_loop_iterate(loop.get());
+    is("waited for", asyncsteps_sync_free(throttle), -1);
+    loop.run();
+    is("let go", asyncsteps_sync_free(mutex) + asyncsteps_sync_free(throttle), 0);
+
     static const FutoInSyncAPI no_functions = {};
     struct
     {
@@ -623,6 +702,8 @@ int main()
     early_answers();
     memory();
     identity();
+    cancel_handlers();
+    freed_elsewhere();
     roots();
     ends_at_once();
     objects_are_checked();
