@@ -11,17 +11,26 @@
  * (waitExternal, setTimeout, setCancel) is over when its callback returns: success without values
  * need not be called. Each callback may get another `bsi`; it stays usable while its step is in
  * progress, and code that needs to know who is who asks `rootId`. Keep the pointer: a copy of what
- * it points to is no `bsi`.
+ * it points to is no `bsi`. A `bsi` that is used too late is refused. Its address comes again after
+ * thousands of other steps at the earliest, so let nobody keep one for good.
+ *
+ * Waiting: whatever completes a step may be started before or after its callback says that the step
+ * waits. What another thread answers while the callback runs is kept until it returns.
  *
  * Data: each callback comes with the `data` that was given with it, which has to live as long as it
  * may be called. Memory made with `stack` does, if it is made with the `bsi` the callback is added
  * to; its `cleanup` is the place to release what lies in it.
  *
- * Threads: success, handle_error, execute, cancel, free and the sched_ functions may be called
- * from any thread, everything else on the thread of the event loop; a root that was not executed
- * yet belongs to the thread that made it. Other use is refused, see asyncsteps_last_error().
+ * Threads: success, handle_error, execute, cancel, isValid, free, is_same_thread and the sched_
+ * functions may be called from any thread, everything else on the thread of the event loop. A root
+ * that was not executed yet belongs to the thread that made it, until another one executes or frees
+ * it. Other use is refused, see asyncsteps_last_error().
  *
- * Errors do not jump out of a callback: call handle_error and return.
+ * Errors do not jump out of a callback: call handle_error and return. A C++ exception that leaves a
+ * callback ends the process, and longjmp must not leave one.
+ *
+ * Mistakes: a call that breaks a rule fails the running callback with InternalError; one that comes
+ * too late does nothing but to set asyncsteps_last_error().
  */
 #ifndef ASYNCSTEPS_H
 #define ASYNCSTEPS_H
@@ -31,6 +40,13 @@
 #include <stdint.h>
 #ifndef __cplusplus
 #include <uchar.h>
+#endif
+
+/* the specification wants structs without a name, which C++ has not */
+#ifdef __GNUC__
+#define ASYNCSTEPS_UNNAMED __extension__
+#else
+#define ASYNCSTEPS_UNNAMED
 #endif
 
 #ifdef __cplusplus
@@ -110,9 +126,9 @@ static inline void futoin_reset_binval(FutoInBinaryValue *v)
         v->type->cleanup(v);
     }
 
-    v->type = 0;
+    v->type = NULL;
     v->u64 = 0;
-    v->custom_data = 0;
+    v->custom_data = NULL;
     v->length = 0;
 }
 
@@ -130,7 +146,7 @@ struct FutoInArgs_
 {
     union
     {
-        struct
+        ASYNCSTEPS_UNNAMED struct
         {
             FutoInBinaryValue arg0;
             FutoInBinaryValue arg1;
@@ -160,14 +176,14 @@ typedef void (*FutoInAsyncSteps_execute_callback)(
  * returning passes it on to the steps around. */
 typedef void (*FutoInAsyncSteps_error_callback)(
         FutoInAsyncSteps *bsi, void *data, const char *code);
-/* Called when a step ends in any other way than with success. */
+/* Called when a step ends in any other way than with success. What goes wrong in it is logged. */
 typedef void (*FutoInAsyncSteps_cancel_callback)(FutoInAsyncSteps *bsi, void *data);
 
 struct FutoInAsyncStepsAPI_
 {
     union
     {
-        struct
+        ASYNCSTEPS_UNNAMED struct
         {
             /* 0: adds a step; `eh` may be NULL */
             void (*add)(
@@ -176,7 +192,7 @@ struct FutoInAsyncStepsAPI_
                     FutoInAsyncSteps_execute_callback f,
                     FutoInAsyncSteps_error_callback eh);
             /* 1: adds a parallel step; what is added to the result, before the callback returns,
-             * are its branches */
+             * are its branches. Never NULL: if it is refused, so is all use of the result */
             FutoInAsyncSteps *(*parallel)(
                     FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_error_callback eh);
             /* 2: a state variable of the flow; what `allocate` gave is kept until the root is
@@ -191,7 +207,8 @@ struct FutoInAsyncStepsAPI_
             /* 3: memory that lives as long as the step, aligned to 16; `cleanup` may be NULL */
             void *(*stack)(
                     FutoInAsyncSteps *bsi, size_t data_size, void (*cleanup)(void *value));
-            /* 4: completes the step. Takes the values and makes `args` empty; NULL is no values */
+            /* 4: completes the step. Takes the values and makes `args` empty, also if it is
+             * refused; NULL is no values */
             void (*success)(FutoInAsyncSteps *bsi, FutoInArgs *args);
             /* 5: fails the step, in a callback as soon as it returns; `info` may be NULL */
             void (*handle_error)(FutoInAsyncSteps *bsi, const char *code, const char *info);
@@ -220,12 +237,14 @@ struct FutoInAsyncStepsAPI_
             void (*breakLoop)(FutoInAsyncSteps *bsi, const char *label);
             /* 12: the innermost loop for NULL; return after it */
             void (*continueLoop)(FutoInAsyncSteps *bsi, const char *label);
-            /* 13: starts a root, once; `unhandled_error` may be NULL: such errors are logged */
+            /* 13: starts a root, once; `unhandled_error` may be NULL: such errors are logged. It
+             * gets the root, which is over: to read its state, or to free it */
             void (*execute)(
                     FutoInAsyncSteps *bsi,
                     void *data,
                     FutoInAsyncSteps_error_callback unhandled_error);
-            /* 14: cancels a root soon: cancel handlers are called, error handlers are not */
+            /* 14: cancels a root soon, in a callback of its own as soon as that returns: cancel
+             * handlers are called, error handlers are not. It is over when isValid says so */
             void (*cancel)(FutoInAsyncSteps *bsi);
             /* 15: adds a step that runs while `sync` lets it */
             void (*addSync)(
@@ -236,11 +255,15 @@ struct FutoInAsyncStepsAPI_
                     FutoInAsyncSteps_error_callback eh);
             /* 16: the same number for all steps of one branch of one flow */
             ptrdiff_t (*rootId)(FutoInAsyncSteps *bsi);
-            /* 17: whether the flow or step is not over */
+            /* 17: whether the flow or step is not over, on any thread; NULL is over */
             int (*isValid)(FutoInAsyncSteps *bsi);
-            /* 18: a new root on the same event loop, to be freed */
+            /* 18: a new root on the same event loop, to be freed. Never NULL: if it is refused, so
+             * is all use of the result */
             FutoInAsyncSteps *(*newInstance)(FutoInAsyncSteps *bsi);
-            /* 19: frees a root; one that is running is cancelled */
+            /* 19: frees a root; one that is running is cancelled, in a callback of its own as soon
+             * as that returns. What was executed is freed on the thread of the event loop: another
+             * thread learns that nothing of it is in use any more from the `cleanup` of memory
+             * made with `stack` of the root */
             void (*free)(FutoInAsyncSteps *bsi);
             /* 20: has the event loop call `cb` soon */
             FutoInHandle (*sched_immediate)(
@@ -265,7 +288,7 @@ struct FutoInAsyncStepsAPI_
 struct FutoInAsyncSteps_
 {
 #ifdef __cplusplus
-    FutoInAsyncSteps_(const FutoInAsyncStepsAPI *api) noexcept : api(api) {}
+    FutoInAsyncSteps_(const FutoInAsyncStepsAPI *table) noexcept : api(table) {}
 #endif
     const FutoInAsyncStepsAPI *const api;
 };
@@ -276,7 +299,7 @@ struct FutoInSyncAPI_
 {
     union
     {
-        struct
+        ASYNCSTEPS_UNNAMED struct
         {
             /* 0: lets the step end when it may enter: at once, by waiting, or by adding steps */
             void (*lock)(FutoInAsyncSteps *bsi, FutoInSync *sync);
@@ -362,7 +385,10 @@ FutoInAsyncSteps *asyncsteps_root_new(AsyncStepsLoop *loop);
 /* No limit on a queue. */
 #define ASYNCSTEPS_NO_LIMIT UINT32_MAX
 
-/* 2.3: at most `max` flows at a time, at most `max_queue` more wait. */
+/* Synchronisation objects, for addSync and on any thread. NULL if refused: a `max`, `concurrent`,
+ * `rate` or `period_ms` of 0 would let nobody in.
+ *
+ * 2.3: at most `max` flows at a time, at most `max_queue` more wait. */
 FutoInSync *asyncsteps_mutex_new(uint32_t max, uint32_t max_queue);
 /* 2.4: at most `max` entries in a period, which is measured by this loop; at most `max_queue` more
  * wait. */
@@ -376,8 +402,11 @@ FutoInSync *asyncsteps_limiter_new(
         uint32_t rate,
         uint32_t period_ms,
         uint32_t burst);
-/* Frees one of these, when no flow uses it any more. 0, or -1 if it was refused. */
+/* Frees one of these. 0, or -1 if it was refused, also because a flow holds it or waits for it:
+ * free it when they are over. Steps that come to it later fail. */
 int asyncsteps_sync_free(FutoInSync *sync);
+
+#undef ASYNCSTEPS_UNNAMED
 
 #ifdef __cplusplus
 }

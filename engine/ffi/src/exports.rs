@@ -234,7 +234,7 @@ pub extern "C" fn asyncsteps_root_new(event_loop: *mut AsyncStepsLoop) -> *mut F
 /// A mutex for steps of any technology.
 #[unsafe(no_mangle)]
 pub extern "C" fn asyncsteps_mutex_new(max: u32, max_queue: u32) -> *mut FutoInSync {
-    opened("asyncsteps_mutex_new", || Ok(Object::mutex(mutex_options(max, max_queue))))
+    opened("asyncsteps_mutex_new", || Ok(Object::mutex(mutex_options(max, max_queue)?)))
 }
 
 /// A throttle for steps of any technology, with the time of this loop.
@@ -246,7 +246,7 @@ pub extern "C" fn asyncsteps_throttle_new(
     max_queue: u32,
 ) -> *mut FutoInSync {
     opened("asyncsteps_throttle_new", || {
-        Ok(Object::throttle(throttle_options(max, period_ms, max_queue), find(event_loop)?))
+        Ok(Object::throttle(throttle_options(max, period_ms, max_queue)?, find(event_loop)?))
     })
 }
 
@@ -261,8 +261,8 @@ pub extern "C" fn asyncsteps_limiter_new(
     burst: u32,
 ) -> *mut FutoInSync {
     opened("asyncsteps_limiter_new", || {
-        let outer = mutex_options(concurrent, max_queue);
-        let inner = throttle_options(rate, period_ms, burst);
+        let outer = mutex_options(concurrent, max_queue)?;
+        let inner = throttle_options(rate, period_ms, burst)?;
         Ok(Object::limiter(outer, inner, find(event_loop)?))
     })
 }

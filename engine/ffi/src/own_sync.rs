@@ -436,11 +436,20 @@ pub(crate) fn limit(max_queue: u32) -> Option<u32> {
     (max_queue != u32::MAX).then_some(max_queue)
 }
 
-pub(crate) fn mutex_options(max: u32, max_queue: u32) -> mutex::Options {
-    mutex::Options { max, max_queue: limit(max_queue) }
+pub(crate) fn mutex_options(max: u32, max_queue: u32) -> Result<mutex::Options, Misuse> {
+    Ok(mutex::Options { max: some(max)?, max_queue: limit(max_queue) })
 }
 
-pub(crate) fn throttle_options(max: u32, period_ms: u32, max_queue: u32) -> throttle::Options {
-    let period = Duration::from_millis(period_ms.into());
-    throttle::Options { max, period, max_queue: limit(max_queue) }
+pub(crate) fn throttle_options(
+    max: u32,
+    period_ms: u32,
+    max_queue: u32,
+) -> Result<throttle::Options, Misuse> {
+    let period = Duration::from_millis(some(period_ms)?.into());
+    Ok(throttle::Options { max: some(max)?, period, max_queue: limit(max_queue) })
+}
+
+/// A limit that lets somebody in.
+fn some(limit: u32) -> Result<u32, Misuse> {
+    if limit == 0 { Err(Misuse::Rule("a limit of 0 lets nobody in")) } else { Ok(limit) }
 }

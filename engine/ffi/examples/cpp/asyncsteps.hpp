@@ -472,7 +472,11 @@ class Mutex
 public:
     explicit Mutex(uint32_t max = 1, uint32_t max_queue = ASYNCSTEPS_NO_LIMIT) :
         sync_(asyncsteps_mutex_new(max, max_queue))
-    {}
+    {
+        if (!sync_) {
+            throw std::runtime_error(asyncsteps_last_error());
+        }
+    }
 
     Mutex(const Mutex &) = delete;
     Mutex &operator=(const Mutex &) = delete;
