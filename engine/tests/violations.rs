@@ -298,3 +298,21 @@ fn a_flow_being_configured_adds_steps_and_does_not_complete() {
     let error = run_to_end::<i32>(flow).expect_err("a rule was broken");
     assert!(error.info().is_some_and(|info| info.starts_with("success outside of a callback")));
 }
+
+#[test]
+fn a_callback_can_ask_what_it_raised() {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        assert!(asi.raised().is_none());
+        let _ = asi.error("First", "1");
+        let _ = asi.error("Second", ());
+        let raised = asi.raised().expect("it was raised");
+        assert_eq!((raised.code(), raised.info()), ("First", Some("1")));
+    })
+    .on_error(|asi, _| asi.success(()));
+    flow.steps().make_loop(|asi| {
+        let _ = asi.break_loop(None);
+        assert!(asi.raised().is_none() && asi.check().is_err());
+    });
+    run_to_end::<()>(flow).expect("nothing is left");
+}

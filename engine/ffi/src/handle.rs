@@ -93,6 +93,9 @@ pub(crate) struct Handle {
     generation: u32,
 }
 
+/// What a pool counts on when it says how much memory rests in it.
+const _: () = assert!(size_of::<Slot>() <= 384);
+
 impl PartialEq for Slot {
     fn eq(&self, other: &Self) -> bool {
         ptr::eq(self, other)

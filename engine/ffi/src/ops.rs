@@ -164,7 +164,7 @@ impl Handle {
             before @ (External::None | External::Early(..)) => {
                 let is_called = self.is_called();
                 if is_called {
-                    remote.external = External::Early(self.generation(), answer);
+                    remote.external = External::Early(self.generation(), Box::new(answer));
                     self.leave_mail();
                 }
                 drop(remote);
@@ -227,7 +227,7 @@ impl Handle {
             | External::Early(..)
             | External::Waiting(_)
             | External::Completed) => {
-                remote.external = External::Waiting(completion);
+                remote.external = External::Waiting(Box::new(completion));
                 drop(remote);
                 drop(before);
             }

@@ -28,7 +28,7 @@ pub(crate) enum Phase {
     Over,
 }
 
-/// Whether somebody outside may complete the step.
+/// Whether somebody outside may complete the step. Boxes keep it small, because slots are many.
 #[derive(Default)]
 pub(crate) enum External {
     /// It does not wait.
@@ -36,8 +36,8 @@ pub(crate) enum External {
     None,
     /// Another thread was faster than the callback of this use of the handle, which may still say
     /// that its step waits.
-    Early(u32, Answer),
-    Waiting(Completion),
+    Early(u32, Box<Answer>),
+    Waiting(Box<Completion>),
     Completed,
 }
 
