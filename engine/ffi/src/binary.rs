@@ -79,7 +79,7 @@ pub fn into_root(flow: Flow, host: Arc<dyn Host>) -> *mut FutoInAsyncSteps {
 #[derive(Clone)]
 pub struct BinaryStep(Arc<Callbacks>);
 
-pub(crate) struct Callbacks {
+struct Callbacks {
     execute: Execute,
     handle_error: Option<HandleError>,
     data: *mut c_void,
@@ -165,7 +165,7 @@ impl BinaryStep {
             && self.0.destroy.is_some()
         {
             // what it left has the data, too
-            handle.keep(Arc::clone(&self.0));
+            handle.keep(Arc::<Callbacks>::clone(&self.0));
         }
         // what it raised is recorded in the flow
         Ok(())

@@ -6,6 +6,7 @@
 //! it rare that an old pointer means a slot in use at all.
 #![expect(unsafe_code, reason = "pointers from outside are resolved here")]
 
+use std::any::Any;
 use std::cell::{Cell, RefCell, RefMut};
 use std::mem;
 use std::ptr;
@@ -16,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use asyncsteps::AsyncSteps;
 
 use crate::abi::FutoInAsyncSteps;
-use crate::binary::Callbacks;
 use crate::context::Context;
 use crate::faces::Faces;
 use crate::guard::{self, Misuse};
@@ -202,9 +202,9 @@ impl Handle {
     }
 
     /// Keeps what was called as long as the handle lives.
-    pub(crate) fn keep(self, callbacks: Arc<Callbacks>) {
+    pub(crate) fn keep(self, called: Arc<dyn Any>) {
         if let Ok(mut local) = self.slot.local.try_borrow_mut() {
-            local.callbacks = Some(callbacks);
+            local.called = Some(called);
         }
     }
 

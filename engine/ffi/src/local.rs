@@ -1,12 +1,12 @@
 //! The part of a handle that belongs to the thread of the event loop.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::{Flow, Parallel};
 
-use crate::binary::Callbacks;
 use crate::context::{Context, Memory};
 use crate::guard::Misuse;
 use crate::handle::Handle;
@@ -21,7 +21,7 @@ pub(crate) struct Local {
     /// What `handle_error` of the running callback was told last: code and information.
     pub(crate) error: Option<(String, Option<String>)>,
     /// What was called, as long as it has data of its own to release.
-    pub(crate) callbacks: Option<Arc<Callbacks>>,
+    pub(crate) called: Option<Arc<dyn Any>>,
     /// The handle lives on with its step, which will close it.
     pub(crate) attached: bool,
     /// Its step has sub-steps: nobody else may complete it.
@@ -61,6 +61,6 @@ impl Local {
     pub(crate) fn release(&mut self) {
         drop(std::mem::take(&mut self.memory));
         drop(std::mem::take(&mut self.target));
-        self.callbacks = None;
+        self.called = None;
     }
 }
