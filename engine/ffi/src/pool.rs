@@ -77,23 +77,23 @@ impl<T> Pool<T> {
 mod tests {
     use super::*;
 
-    fn place() -> &'static u8 {
-        Box::leak(Box::new(0))
+    /// Places of which no two are the same.
+    fn places() -> impl Iterator<Item = &'static u8> {
+        static PLACES: [u8; UNANSWERED + 1] = [0; UNANSWERED + 1];
+        PLACES.iter()
     }
 
     #[test]
     fn brief_uses_share_one_place_and_others_rest_behind_those_before_them() {
         for (after, rest) in [(Use::Ended, ENDED), (Use::Unanswered, UNANSWERED)] {
-            let mut pool = Pool::new();
-            let first = place();
+            let (mut pool, mut places) = (Pool::new(), places());
+            let first = places.next().unwrap();
             pool.give(first, Use::Brief);
             assert!(std::ptr::eq(pool.take().unwrap(), first));
             pool.give(first, after);
-            for _ in 1..rest {
-                pool.give(place(), after);
-            }
+            places.by_ref().take(rest - 1).for_each(|place| pool.give(place, after));
             assert_eq!(pool.take(), None, "all of them rest");
-            pool.give(place(), after);
+            pool.give(places.next().unwrap(), after);
             assert!(std::ptr::eq(pool.take().unwrap(), first));
             assert_eq!(pool.take(), None);
         }
@@ -101,9 +101,9 @@ mod tests {
 
     #[test]
     fn what_another_thread_left_rests_on() {
-        let (mut pool, mut left) = (Pool::new(), Pool::new());
-        (0..ENDED).for_each(|_| left.give(place(), Use::Ended));
-        left.fill([place(), place()].into_iter());
+        let (mut pool, mut left, mut places) = (Pool::new(), Pool::new(), places());
+        places.by_ref().take(ENDED).for_each(|place| left.give(place, Use::Ended));
+        left.fill(places.take(2));
         pool.join(&mut left);
         assert!(left.take().is_none());
         assert!(pool.take().is_some() && pool.take().is_some());
