@@ -139,22 +139,25 @@ impl Flight {
         admission: Admission,
         deadline: Time,
     ) -> Result<Permit, Refused> {
-        let admitted = if admission.is_queued() {
-            tokio::select! {
-                biased;
-                () = wheel::sleep_until(deadline) => {
-                    let why = "Too many requests: no place in time";
-                    return Err(Refused::new(codes::DEFENSE_REJECTED, why));
-                }
-                admitted = admission => admitted,
-                () = self.flights.until(|| self.flights.cancelling.load(Ordering::SeqCst)) => {
-                    return Err(closing());
-                }
+        if admission.is_queued() {
+            // in a box, because most requests find a place and need no room for it
+            return Box::pin(self.queue(admission, deadline)).await;
+        }
+        admission.await.map_err(rejected)
+    }
+
+    async fn queue(&self, admission: Admission, deadline: Time) -> Result<Permit, Refused> {
+        tokio::select! {
+            biased;
+            () = wheel::sleep_until(deadline) => {
+                let why = "Too many requests: no place in time";
+                Err(Refused::new(codes::DEFENSE_REJECTED, why))
             }
-        } else {
-            admission.await
-        };
-        admitted.map_err(rejected)
+            admitted = admission => admitted.map_err(rejected),
+            () = self.flights.until(|| self.flights.cancelling.load(Ordering::SeqCst)) => {
+                Err(closing())
+            }
+        }
     }
 
     /// The request ended by itself.

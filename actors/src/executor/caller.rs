@@ -102,20 +102,29 @@ impl Shared {
                 Caller::internal()
             }
             Some(Credentials::Internal) => return Err(Denied::not_internal().into()),
-            Some(credentials) => {
-                let grant = self.verify(incoming, &credentials, asked).await?;
-                self.admit_user(grant.user(), incoming, asked.deadline).await?;
-                Caller {
-                    user: Some(Arc::new(grant.user().clone())),
-                    signed: credentials.is_signature(),
-                    signer: grant.signer().cloned(),
-                }
-            }
+            // in a box, because most requests have none and need no room for it
+            Some(credentials) => Box::pin(self.verified(incoming, credentials, asked)).await?,
         };
         match incoming.request.obf() {
             Some(obf) => caller.on_behalf(obf),
             None => Ok(caller),
         }
+    }
+
+    /// Who shows these credentials, let in by the limits of users.
+    async fn verified(
+        &self,
+        incoming: &mut Incoming,
+        credentials: Credentials,
+        asked: Asked<'_>,
+    ) -> Result<Caller, Refused> {
+        let grant = self.verify(incoming, &credentials, asked).await?;
+        self.admit_user(grant.user(), incoming, asked.deadline).await?;
+        Ok(Caller {
+            user: Some(Arc::new(grant.user().clone())),
+            signed: credentials.is_signature(),
+            signer: grant.signer().cloned(),
+        })
     }
 
     /// Gives a request the limits of its user in place of those of its address, over whatever it

@@ -174,42 +174,25 @@ impl ExecutorHandle {
     ///
     /// # Panics
     /// Outside of an actix arbiter.
-    pub async fn serve(&self, mut incoming: Incoming) -> Reply {
-        let Incoming { request, channel, .. } = &incoming;
-        let mut origin = Origin {
-            shared: Arc::clone(&self.shared),
-            channel: channel.clone(),
-            rid: request.rid().cloned(),
-            coding: request.coding(),
-            forced: request.forcersp(),
-            signer: None,
-        };
-        if let Some(hooks) = &self.shared.config.hooks {
-            hooks.request(request, channel);
-        }
-        let now = clock::now();
-        let deadline = now + self.shared.config.request_timeout;
-        let deadline = earliest(Some(deadline)).unwrap_or(deadline);
-        // whom it is counted for may depend on what the checks take out
-        let client = (self.shared.config.client)(request, channel);
-        let admitted = match self.shared.flights.begin() {
-            Ok(mut flight) => {
-                let asked = Asked { flight: &flight, client: &client, deadline };
-                match self.shared.check(&mut incoming, &mut origin, asked).await {
-                    Ok(checked) => {
-                        self.shared.enter(checked, &mut incoming, flight, &client, now).await
-                    }
-                    Err(refused) => {
-                        flight.finish();
-                        Err(refused)
-                    }
-                }
+    #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
+    pub fn serve(&self, mut incoming: Incoming) -> impl Future<Output = Reply> {
+        async move {
+            let Incoming { request, channel, .. } = &incoming;
+            let mut origin = Origin {
+                shared: Arc::clone(&self.shared),
+                channel: channel.clone(),
+                rid: request.rid().cloned(),
+                coding: request.coding(),
+                forced: request.forcersp(),
+                signer: None,
+            };
+            if let Some(hooks) = &self.shared.config.hooks {
+                hooks.request(request, channel);
             }
-            Err(refused) => Err(refused),
-        };
-        match admitted {
-            Ok(admitted) => self.start(origin, incoming, admitted).await,
-            Err(refused) => origin.refuse(refused),
+            match self.shared.admit(&mut incoming, &mut origin).await {
+                Ok(admitted) => self.start(origin, incoming, admitted).await,
+                Err(refused) => origin.refuse(refused),
+            }
         }
     }
 
@@ -337,6 +320,46 @@ impl fmt::Debug for ExecutorHandle {
 }
 
 impl Shared {
+    /// Checks a request and finds a place for it.
+    async fn admit(
+        &self,
+        incoming: &mut Incoming,
+        origin: &mut Origin,
+    ) -> Result<Admitted, Refused> {
+        let mut flight = self.flights.begin()?;
+        let Config { request_timeout, heavy_timeout, budget, client, .. } = &self.config;
+        let begun = clock::now();
+        let within = |patience: Duration| {
+            let deadline = begun + patience;
+            earliest(Some(deadline)).unwrap_or(deadline)
+        };
+        // whom it is counted for may depend on what the checks take out
+        let client = client(&incoming.request, &incoming.channel);
+        let deadline = within(*request_timeout);
+        let asked = Asked { flight: &flight, client: &client, deadline };
+        let checked = match self.check(incoming, origin, asked).await {
+            Ok(checked) => checked,
+            Err(refused) => {
+                flight.finish();
+                return Err(refused);
+            }
+        };
+        let heavy = checked.target.function().heavy();
+        let patience = if heavy { *heavy_timeout } else { *request_timeout };
+        let deadline = within(patience);
+        let memory = admission::memory(&checked.params);
+        let permit = match incoming.permit.take() {
+            Some(mut permit) => {
+                permit.resize(memory).map_err(admission::rejected)?;
+                permit
+            }
+            None => flight.wait(budget.admit(&client, memory), deadline).await?,
+        };
+        let pass = std::mem::take(&mut incoming.pass);
+        let places = Places { flight, permit, pass };
+        Ok(Admitted { checked, places, deadline, patience })
+    }
+
     fn actors(&self) -> std::sync::MutexGuard<'_, Vec<Addr<Executor>>> {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -370,33 +393,6 @@ impl Shared {
             return Err(Refused::new(codes::INTERNAL_ERROR, text));
         }
         Ok(Checked { target, template, function, params, caller })
-    }
-
-    /// Finds a place for a request.
-    async fn enter(
-        &self,
-        checked: Checked,
-        incoming: &mut Incoming,
-        flight: Flight,
-        client: &Client,
-        begun: Time,
-    ) -> Result<Admitted, Refused> {
-        let Config { request_timeout, heavy_timeout, budget, .. } = &self.config;
-        let heavy = checked.target.function().heavy();
-        let patience = if heavy { *heavy_timeout } else { *request_timeout };
-        let deadline = begun + patience;
-        let deadline = earliest(Some(deadline)).unwrap_or(deadline);
-        let memory = admission::memory(&checked.params);
-        let permit = match incoming.permit.take() {
-            Some(mut permit) => {
-                permit.resize(memory).map_err(admission::rejected)?;
-                permit
-            }
-            None => flight.wait(budget.admit(client, memory), deadline).await?,
-        };
-        let pass = std::mem::take(&mut incoming.pass);
-        let places = Places { flight, permit, pass };
-        Ok(Admitted { checked, places, deadline, patience })
     }
 }
 
