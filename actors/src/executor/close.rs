@@ -16,8 +16,8 @@ pub struct Closed {
 }
 
 impl ExecutorHandle {
-    /// Waits until the executor [closes](Self::close): for what must be told so, such as connections
-    /// and other servers of the process.
+    /// Waits until the executor [closes](Self::close) (FTN6 §2.2, event `close`): for what must be
+    /// told so, such as connections and other servers of the process. Ready at once if it does.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.

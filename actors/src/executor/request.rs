@@ -217,7 +217,7 @@ pub trait RequestSteps {
 
     /// Answers with raw data of this media type and with what [`head_mut`](Self::head_mut) has
     /// (FTN6 §2.2 `rawOutput`). An error of the flow breaks it off. While it is taken, the request's
-    /// time limit counts from the last chunk.
+    /// time limit counts from the last chunk, and the client has at least a minute to take one.
     ///
     /// # Errors
     /// InternalError if the function is not declared with `rawresult`, the answer was given, or its

@@ -98,8 +98,10 @@ impl std::fmt::Display for PasswordHash {
 /// block for each thread that ever freed one.
 struct Memory(Vec<Block>);
 
-/// As many as there are processors, at most.
 static IDLE: Mutex<Vec<Vec<Block>>> = Mutex::new(Vec::new());
+
+/// How many are kept: as many as there are processors. To ask the system costs it a look at files.
+static MOST: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 fn idle() -> MutexGuard<'static, Vec<Vec<Block>>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,9 +117,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let most = available_parallelism().map_or(1, usize::from);
         let mut idle = idle();
-        if idle.len() < most {
+        if idle.len() < *MOST {
             idle.push(mem::take(&mut self.0));
         }
     }

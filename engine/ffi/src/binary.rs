@@ -117,7 +117,7 @@ impl BinaryStep {
         Self(Arc::new(Callbacks { execute, handle_error, data, destroy }))
     }
 
-    /// Adds the step to a template, with its error handler if it has one.
+    /// Adds the step to a template (FTN12 §1.5), with its error handler if it has one.
     #[track_caller]
     pub fn add_to<'a>(&self, asi: &'a mut TemplateSteps) -> TemplateAdded<'a> {
         let step = self.clone();

@@ -67,7 +67,7 @@ impl ISync for BinarySync {
 }
 
 /// An object of ours, such as a mutex of `asyncsteps-actors`, for foreign steps of flows of ours: as
-/// long as this lives they get it as a `FutoInSync*`.
+/// long as this lives they get it as a `FutoInSync*` (FTN12 §2.7.3).
 ///
 /// Steps on another implementation of AsyncSteps cannot enter it and fail; for them there is
 /// [`asyncsteps_mutex_new`](crate::exports::asyncsteps_mutex_new).

@@ -39,7 +39,8 @@ pub type FindHost = fn() -> Option<Arc<dyn Host>>;
 static FIND: OnceLock<FindHost> = OnceLock::new();
 
 /// Has flows without a host of their own use what `find` gives on their thread, when they first need
-/// one. For libraries that host flows: the first call in a process counts, and others do nothing.
+/// one. For libraries that host flows: the first call in a process counts, and others do nothing. If
+/// `find` gives `None`, what needs an event loop is refused.
 pub fn provide_hosts(find: FindHost) {
     FIND.get_or_init(|| find);
 }
