@@ -297,8 +297,8 @@ fn an_arbiter_that_dies_leaves_its_locks_and_its_places_to_others() {
             // one of each kind is inside for ever, the others wait
             for _ in 0..10 {
                 let (mut one, mut other) = (Flow::new(), Flow::new());
-                one.sync(&lock, |asi, ()| drop(asi.wait_external()));
-                other.sync(&limit, |asi, ()| drop(asi.wait_external()));
+                one.sync(&lock, |asi, ()| asi.wait_only());
+                other.sync(&limit, |asi, ()| asi.wait_only());
                 start_flow::<()>(one).detach();
                 start_flow::<()>(other).detach();
             }

@@ -68,7 +68,7 @@ impl Host for ArbiterHost {
         let asker = Asker { over: Some(over), deadline: earliest(None), span: Span::current() };
         match host_later(flow, Box::new(asker)) {
             Hosted::Ended(_) => Box::new(|| ()),
-            Hosted::Task(stage, task) => Box::new(move || {
+            Hosted::Task(stage, task, _) => Box::new(move || {
                 task.abort();
                 cancel_now(&stage);
             }),

@@ -135,7 +135,7 @@ async fn a_permit_is_the_result_of_a_step_and_is_kept_as_long_as_the_flow() {
         flow.await_(budget.admit(&Client::Unknown, 1));
         flow.add(|asi, permit: Permit| {
             asi.state_mut().set("permit", permit);
-            let _ = asi.add(|asi, ()| drop(asi.wait_external()));
+            let _ = asi.add(|asi, ()| asi.wait_only());
         });
         flow
     };

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::mem;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -18,11 +18,13 @@ use crate::flow::level;
 
 /// Completes one waiting step from outside, from any thread.
 ///
-/// It belongs to the execution of the step that made it. Whatever it sends is taken up by the
-/// flow on its own event loop, after the call returned. When the last clone of a handle that
-/// outlived the step's body is dropped without completing, the step fails with `InternalError`
-/// ("abandoned"), so that a flow never hangs silently because somebody lost its handle.
-#[must_use = "dropped inside the step it means: wait for a timeout or cancel only"]
+/// It belongs to the execution of the step that made it. What it sends is taken up by the flow on
+/// its own event loop, after the call returned. When the last clone is dropped without completing,
+/// the step fails with `InternalError` ("abandoned"), so that a lost handle never makes a flow hang.
+/// It does not matter when or where that happens: in the body, by another thread while the body still
+/// runs, or later. A step that is to wait without a handle says so with
+/// [`wait_only`](crate::AsyncSteps::wait_only).
+#[must_use = "dropping it fails the step; `wait_only` waits without a handle"]
 pub struct Completion {
     inbox: Arc<Inbox>,
     key: WaitKey,
@@ -56,8 +58,13 @@ impl Completion {
 
     /// Completes the step with a result, as `success` inside of it would.
     ///
+    /// `Ok` means that the step takes the result: it completes, and a time limit, a cancel or the
+    /// failure of another branch that comes later finds it complete. Only the step itself can still
+    /// fail, by an error that its own body raises after it gave the handle away.
+    ///
     /// # Errors
-    /// [`Stale`] if the step is over or was completed before; then nothing happens.
+    /// [`Stale`] if the step is over, was completed before, or its flow is being cancelled; then
+    /// nothing happens.
     pub fn success(&self, result: impl SendArguments) -> Result<(), Stale> {
         self.send(Mail::Success(result.into_send_args()))
     }
@@ -106,7 +113,7 @@ impl Drop for Completion {
             wait.handles -= 1;
             wait.handles == 0
         });
-        if is_last == Some(true) && !self.inbox.is_opening(self.key) {
+        if is_last == Some(true) {
             // losing the race against another end of the step is fine
             let _ = self.inbox.post(self.key, Mail::Abandoned);
         }
@@ -131,7 +138,7 @@ impl Canceller {
     pub fn cancel(&self) {
         let waker = {
             let mut arrivals = self.0.lock();
-            arrivals.cancelled = true;
+            self.0.refuse();
             self.0.has_news.store(true, Ordering::Relaxed);
             arrivals.waker.take()
         };
@@ -170,9 +177,9 @@ pub(crate) struct Inbox {
     arrivals: Mutex<Arrivals>,
     /// Something came that was not taken up; set within the lock, read anywhere.
     has_news: AtomicBool,
-    /// The place of the wait whose step body is still running, or [`NONE`]: losing all of its
-    /// handles does not count. There is one at most, because a flow runs one body at a time.
-    opening: AtomicU32,
+    /// The flow is cancelled: completions are refused from now on. Set within the lock, read
+    /// anywhere.
+    cancelled: AtomicBool,
 }
 
 #[derive(Default)]
@@ -184,7 +191,6 @@ pub(crate) struct Arrivals {
     /// The places in `waits` for which something came, in that order.
     news: List,
     waker: Option<Waker>,
-    cancelled: bool,
 }
 
 /// Something that came: for which wait, for which strand, and what.
@@ -250,20 +256,19 @@ impl Inbox {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a wait with one handle for a step of this strand, while its body runs.
-    pub(crate) fn open(&self, strand: u32) -> WaitKey {
-        let key = self.lock().open(strand);
-        self.opening.store(key.index, Ordering::Relaxed);
-        key
+    /// Opens a wait for a step of this strand; `handles` of it are about to be made.
+    pub(crate) fn open(&self, strand: u32, handles: u32) -> WaitKey {
+        self.lock().open(strand, handles)
     }
 
-    /// The body returned: from now on the step fails if nobody can complete it any more.
-    pub(crate) fn arm(&self) {
-        self.opening.store(NONE, Ordering::Release);
+    /// Refuses what is sent from now on; to be called within the lock.
+    fn refuse(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    fn is_opening(&self, key: WaitKey) -> bool {
-        self.opening.load(Ordering::Acquire) == key.index
+    /// Whether the flow is to be cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
     }
 
     /// Whether something may have come: what is not seen yet will wake the host.
@@ -271,13 +276,20 @@ impl Inbox {
         self.has_news.load(Ordering::Relaxed)
     }
 
-    /// What came since the last time, in the order it came, and whether that was a cancel. A poll
-    /// leaves its wait open; whoever takes it up polls at once, so a wake-up from now on counts
-    /// again.
-    pub(crate) fn take_news(&self) -> (SmallVec<[Arrival; 1]>, bool) {
+    /// What came since the last time, in the order it came, `limit` at most. A poll leaves its wait
+    /// open; it is carried out at once, so a wake-up from now on counts again.
+    pub(crate) fn take_news(&self, limit: u32) -> SmallVec<[Arrival; 1]> {
         let mut arrivals = self.lock();
-        self.has_news.store(false, Ordering::Relaxed);
-        (arrivals.take_news(), arrivals.cancelled)
+        let taken = arrivals.take_news(limit);
+        self.has_news.store(arrivals.has_news() || self.is_cancelled(), Ordering::Relaxed);
+        taken
+    }
+
+    /// Refuses what is sent from now on, and gives everything that came before.
+    pub(crate) fn close(&self) -> SmallVec<[Arrival; 1]> {
+        let mut arrivals = self.lock();
+        self.refuse();
+        arrivals.take_news(u32::MAX)
     }
 
     /// Sets whom to wake when something comes; `false` if something came already.
@@ -297,6 +309,9 @@ impl Inbox {
     fn post(&self, key: WaitKey, mail: Mail) -> Result<(), Stale> {
         let waker = {
             let mut arrivals = self.lock();
+            if self.is_cancelled() {
+                return Err(Stale);
+            }
             let state = arrivals.wait(key, |wait| &mut wait.state).ok_or(Stale)?;
             if matches!(state, WaitState::Came(Mail::Poll)) && matches!(mail, Mail::Poll) {
                 return Ok(());
@@ -316,14 +331,9 @@ impl Inbox {
 }
 
 impl Arrivals {
-    fn open(&mut self, strand: u32) -> WaitKey {
-        let new = |generation| Wait {
-            generation,
-            strand,
-            handles: 1,
-            next: NONE,
-            state: WaitState::Open,
-        };
+    fn open(&mut self, strand: u32, handles: u32) -> WaitKey {
+        let new =
+            |generation| Wait { generation, strand, handles, next: NONE, state: WaitState::Open };
         if let Some((index, place)) = self.free.pop(&mut self.waits) {
             let generation = place.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
             *place = new(generation);
@@ -334,21 +344,30 @@ impl Arrivals {
         WaitKey { index: level::index(self.waits.len() - 1), generation }
     }
 
-    /// The step is over: what still comes for it is stale.
-    pub(crate) fn close(&mut self, key: WaitKey) {
-        if let Some(state) = self.wait(key, |wait| &mut wait.state) {
-            // a place with news is in a list already, and is given back when they are taken
-            match mem::replace(state, WaitState::Free) {
-                WaitState::Open => self.free.push(key.index, &mut self.waits),
-                WaitState::Came(_) | WaitState::Free => {}
-            }
+    /// The step is over: what still comes for it is stale. Gives what came for it and was not taken
+    /// up.
+    pub(crate) fn close(&mut self, key: WaitKey) -> Option<Mail> {
+        let wait = self.waits.get_mut(key.index as usize)?;
+        if wait.generation != key.generation {
+            return None;
         }
+        // a wait with news is in a list already, and is given back when they are taken
+        match mem::replace(&mut wait.state, WaitState::Free) {
+            WaitState::Came(mail) => return Some(mail),
+            WaitState::Open => self.free.push(key.index, &mut self.waits),
+            WaitState::Free => {}
+        }
+        None
     }
 
-    fn take_news(&mut self) -> SmallVec<[Arrival; 1]> {
+    fn has_news(&self) -> bool {
+        self.news.first != NONE
+    }
+
+    fn take_news(&mut self, limit: u32) -> SmallVec<[Arrival; 1]> {
         let mut arrivals = SmallVec::new();
-        let mut news = mem::take(&mut self.news);
-        while let Some((index, wait)) = news.pop(&mut self.waits) {
+        for _ in 0..limit {
+            let Some((index, wait)) = self.news.pop(&mut self.waits) else { break };
             let (mail, state) = match mem::replace(&mut wait.state, WaitState::Free) {
                 WaitState::Came(Mail::Poll) => (Some(Mail::Poll), WaitState::Open),
                 WaitState::Came(mail) => (Some(mail), WaitState::Free),

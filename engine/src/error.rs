@@ -5,7 +5,8 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::place::Place;
 
@@ -53,7 +54,8 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     code: ErrorCode,
     info: Option<Cow<'static, str>>,
-    place: Option<Place>,
+    /// Set by the flow when a step raises the error, if it was made elsewhere.
+    place: OnceLock<Place>,
     cause: Cause,
 }
 
@@ -61,6 +63,8 @@ enum Cause {
     None,
     /// A rule of the API was broken.
     Rule,
+    /// This time limit expired.
+    Limit(Duration),
     Error(Box<dyn StdError + Send + Sync>),
     /// A panic payload is `Send` only; the mutex makes it shareable and is never contended.
     Panic(Mutex<Option<Box<dyn Any + Send>>>, Cow<'static, str>),
@@ -79,15 +83,42 @@ impl Error {
         Self::build(code.into(), info.into().0, None, Cause::None)
     }
 
-    /// An error with a code that wraps `cause`; the information is the text of the cause.
+    /// An error with a code that wraps `cause`.
+    ///
+    /// It has no information: the text of the cause was not written for the callers of a service, so
+    /// it is for logs, as [`source`](StdError::source). See [`with_cause`](Self::with_cause).
     #[must_use]
     pub fn caused_by(
         code: impl Into<ErrorCode>,
         cause: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        let cause = cause.into();
-        let info = Cow::Owned(cause.to_string());
-        Self::build(code.into(), Some(info), None, Cause::Error(cause))
+        Self::build(code.into(), None, None, Cause::Error(cause.into()))
+    }
+
+    /// The same error, caused by `cause`: the information is for callers, the cause for logs.
+    ///
+    /// ```
+    /// use asyncsteps::Error;
+    ///
+    /// let cause = "x".parse::<u64>().expect_err("no digits");
+    /// let error = Error::with_info("NotANumber", "an order has a number").with_cause(cause);
+    /// assert_eq!(error.info(), Some("an order has a number"));
+    /// ```
+    #[must_use]
+    pub fn with_cause(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let Inner { code, info, place, .. } = &*self.0;
+        Self::build(code.clone(), info.clone(), place.get().copied(), Cause::Error(cause.into()))
+    }
+
+    /// The time limit of the step at `place` expired.
+    pub(crate) fn timeout(limit: Duration, place: Place) -> Self {
+        Self::build(codes::TIMEOUT.into(), None, Some(place), Cause::Limit(limit))
+    }
+
+    /// The same error, raised in the step at `place` unless it has a place.
+    pub(crate) fn at(self, place: Place) -> Self {
+        self.0.place.get_or_init(|| place);
+        self
     }
 
     pub(crate) fn raised(code: ErrorCode, info: Info, place: Place) -> Self {
@@ -119,6 +150,7 @@ impl Error {
         place: Option<Place>,
         cause: Cause,
     ) -> Self {
+        let place = place.map_or_else(OnceLock::new, OnceLock::from);
         Self(Arc::new(Inner { code, info, place, cause }))
     }
 
@@ -134,10 +166,20 @@ impl Error {
         self.0.info.as_deref()
     }
 
-    /// The step in which the error was raised, if it was raised in a step.
+    /// The step in which the error was raised, if it was raised in a step; of a `Timeout` the step
+    /// whose limit it was.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
-        self.0.place
+        self.0.place.get().copied()
+    }
+
+    /// Of the `Timeout` of a time limit: the limit. [`place`](Self::place) tells whose it was.
+    #[must_use]
+    pub fn limit(&self) -> Option<Duration> {
+        match &self.0.cause {
+            Cause::Limit(limit) => Some(*limit),
+            Cause::None | Cause::Rule | Cause::Error(_) | Cause::Panic(..) => None,
+        }
     }
 
     /// Whether a step or a completion chose this code: not a panic, not a broken rule, and not an
@@ -145,7 +187,7 @@ impl Error {
     #[must_use]
     pub fn is_deliberate(&self) -> bool {
         match &self.0.cause {
-            Cause::None => true,
+            Cause::None | Cause::Limit(_) => true,
             Cause::Error(_) => self.code() != codes::INTERNAL_ERROR,
             Cause::Rule | Cause::Panic(..) => false,
         }
@@ -156,7 +198,7 @@ impl Error {
     pub fn panic_message(&self) -> Option<&str> {
         match &self.0.cause {
             Cause::Panic(_, text) => Some(text),
-            Cause::None | Cause::Rule | Cause::Error(_) => None,
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
         }
     }
 
@@ -169,7 +211,7 @@ impl Error {
             Cause::Panic(payload, _) => {
                 payload.lock().unwrap_or_else(PoisonError::into_inner).take()
             }
-            Cause::None | Cause::Rule | Cause::Error(_) => None,
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
         }
     }
 }
@@ -183,10 +225,12 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())?;
-        match (&self.0.cause, self.info()) {
-            // the information repeats the cause, and the cause is `source()` alone
-            (Cause::Error(_), _) | (_, None) => Ok(()),
-            (_, Some(info)) => write!(f, ": {info}"),
+        if let (Cause::Limit(limit), Some(place)) = (&self.0.cause, self.place()) {
+            return write!(f, ": the limit of {limit:?} of the step {place}");
+        }
+        match self.info() {
+            Some(info) => write!(f, ": {info}"),
+            None => Ok(()),
         }
     }
 }
@@ -195,7 +239,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0.cause {
             Cause::Error(cause) => Some(&**cause),
-            Cause::None | Cause::Rule | Cause::Panic(..) => None,
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Panic(..) => None,
         }
     }
 }

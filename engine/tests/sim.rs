@@ -81,7 +81,7 @@ fn a_flow_that_waits_for_what_never_comes_is_reported_with_its_stack() {
         sim::check([7], |sim| {
             let mut flow = Flow::new();
             flow.add(|asi, ()| {
-                asi.add(|asi, ()| drop(asi.wait_external())).named("forgotten");
+                asi.add(|asi, ()| asi.wait_only()).named("forgotten");
             });
             sim.start(flow);
         });
@@ -193,7 +193,7 @@ fn flows_are_cancelled_by_chance_and_by_hand() {
     assert!(ended > 20 && cancelled > 10, "{ended} ended and {cancelled} were cancelled");
     sim::check([0], |sim| {
         let mut flow = Flow::new();
-        flow.add(|asi, ()| drop(asi.wait_external()));
+        flow.add(|asi, ()| asi.wait_only());
         let flow = sim.start(flow);
         sim.run_for(ms(1000));
         assert!(flow.is_valid());

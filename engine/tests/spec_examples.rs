@@ -1,6 +1,7 @@
 //! The worked examples of FTN12, with the output that the specification prints.
 
 use std::cell::RefCell;
+use std::error::Error as _;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::task::Waker;
@@ -246,7 +247,8 @@ fn a_template_is_copied_with_business_logic_in_its_state_as_in_section_1_5() {
     flow.state_mut().set("business_logic", logic);
     assert_eq!(asyncsteps::run_to_end::<i32>(flow).expect("it has its logic"), 42);
     let error = asyncsteps::run_to_end::<i32>(common.flow()).expect_err("it has none");
-    assert_eq!((error.code(), error.info()), ("NotConfigured", Some("no business logic")));
+    assert_eq!((error.code(), error.info()), ("NotConfigured", None));
+    assert_eq!(error.source().map(ToString::to_string), Some("no business logic".to_owned()));
 }
 
 #[test]

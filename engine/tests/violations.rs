@@ -204,6 +204,7 @@ fn an_error_handler_does_not_wait() {
     assert_eq!(broken_by_handler(|asi| asi.set_timeout(Duration::MAX)), rule("set_timeout"));
     assert_eq!(broken_by_handler(|asi| asi.set_cancel(|_| {})), rule("set_cancel"));
     assert_eq!(broken_by_handler(|asi| drop(asi.wait_external())), rule("wait_external"));
+    assert_eq!(broken_by_handler(|asi| asi.wait_only()), rule("wait_only"));
     assert_eq!(broken_by_handler(|asi| asi.wait_until(asi.now())), rule("wait_until"));
 }
 

@@ -208,7 +208,7 @@ impl<'a> Callback<'a> {
                 let (of, path, l) = (self.of.clone(), self.path.clone(), l.clone());
                 asi.set_cancel(move |_| of.emit(&path, What::Cancel { l }));
             }
-            Op::WaitExternal => drop(asi.wait_external()),
+            Op::WaitExternal => asi.wait_only(),
             Op::External { after, act } => {
                 let act = self.external(asi, act);
                 self.of.world.after(*after, Due::Act(act));

@@ -195,7 +195,7 @@ impl Here {
             Decision::Leave(Leave { again, label }) => leave(asi, again, label),
             Decision::Panic => resume_unwind(Box::new("a panic of the program")),
             Decision::Wait => {
-                drop(asi.wait_external());
+                asi.wait_only();
                 Ok(())
             }
             Decision::StepsAndSuccess => {

@@ -1,5 +1,6 @@
 //! From the end of a flow to the answer of its request (FTN6 §1.2, FTN3 §1.7).
 
+use std::error::Error as StdError;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -66,8 +67,8 @@ impl Answer {
         match end {
             End::Flow(Outcome::Success(args)) => self.success(given, args),
             End::Flow(Outcome::Error(error)) => Err(self.failure(&error)),
-            End::Expired => {
-                tracing::warn!("request timeout");
+            End::Expired(stack) => {
+                tracing::warn!(%stack, "request timeout");
                 Err(Response::error(codes::INTERNAL_ERROR, None))
             }
             End::Flow(Outcome::Cancelled) | End::Gone => {
@@ -94,7 +95,8 @@ impl Answer {
         Ok(Response::success(result))
     }
 
-    /// Declared and standard errors pass; anything else is nobody's business but ours.
+    /// Declared errors and those that FTN3 allows every function pass; any other is told to the log
+    /// and the hooks only.
     fn failure(&self, error: &Error) -> Response {
         let exchange = &self.0;
         let code = error.code();
@@ -103,7 +105,9 @@ impl Answer {
             return Response::error(code, error.info());
         }
         let place = error.place().map(tracing::field::display);
-        tracing::error!(error = %code, info = error.info(), place, "not expected error");
+        let limit = error.limit().map(tracing::field::debug);
+        let cause = error.source().map(causes);
+        tracing::error!(error = %code, info = error.info(), limit, cause, place, "not expected error");
         if let Some(hooks) = &exchange.origin.shared.config.hooks {
             hooks.not_expected(&exchange.target.full_name(), error);
         }
@@ -119,19 +123,29 @@ impl Answer {
     }
 }
 
-/// Errors that a handler may raise without declaring them (FTN3 §1.9.1).
-const STANDARD: [&str; 13] = [
-    codes::CONNECT_ERROR,
-    codes::COMM_ERROR,
+/// The texts of an error and of what caused it.
+fn causes(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+/// Errors that a handler may raise without declaring them. Those of the calling side alone are not
+/// among them: Timeout, ConnectError, CommError and InvokerError of what a handler calls itself say
+/// nothing true about the call that it serves (FTN3 §1.9.1).
+const STANDARD: [&str; 9] = [
     codes::UNKNOWN_INTERFACE,
     codes::NOT_SUPPORTED_VERSION,
     codes::NOT_IMPLEMENTED,
     codes::UNAUTHORIZED,
     codes::INTERNAL_ERROR,
-    codes::INVOKER_ERROR,
     codes::INVALID_REQUEST,
     codes::DEFENSE_REJECTED,
     codes::PLEASE_REAUTH,
     codes::SECURITY_ERROR,
-    codes::TIMEOUT,
 ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::dev::MessageResponse;
 use actix::{Actor, Context, Handler, Message};
-use asyncsteps::Wait;
+use asyncsteps::{Execution, Wait};
 
 use super::Canceller;
 use super::task::Stage;
@@ -56,13 +56,17 @@ impl fmt::Display for Stack {
 }
 
 impl Stack {
+    pub(super) fn of_execution(execution: &Execution) -> Self {
+        Self {
+            waits: execution.waits(),
+            idle: clock::now().saturating_since(execution.last_turn()),
+        }
+    }
+
     /// Nothing while the flow runs, because only the flow itself can ask then.
     pub(super) fn of(flow: &RefCell<Stage>) -> Self {
         match flow.try_borrow().as_deref() {
-            Ok(Stage::Running(execution)) => Self {
-                waits: execution.waits(),
-                idle: clock::now().saturating_since(execution.last_turn()),
-            },
+            Ok(Stage::Running(execution)) => Self::of_execution(execution),
             Ok(Stage::Ended(_)) | Err(_) => Self::default(),
         }
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use actix::{Actor, Addr};
 use asyncsteps::{Arguments, Error, Execution, Outcome, Time};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinHandle;
 use tracing::Span;
 
 use super::task::{End, Hosted, Owner, Stage, host, host_later};
@@ -56,6 +56,7 @@ enum State {
 struct Task {
     stage: Rc<RefCell<Stage>>,
     join: JoinHandle<()>,
+    canceller: asyncsteps::Canceller,
     /// It is not to be cancelled: it is over, or nobody has to wait for it.
     detached: bool,
     /// Made when the handle is first asked for it.
@@ -64,13 +65,14 @@ struct Task {
 
 /// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by [`FlowHandle::canceller`].
 #[derive(Clone, Debug, Default)]
-pub struct Canceller(Option<AbortHandle>);
+pub struct Canceller(Option<asyncsteps::Canceller>);
 
 impl Canceller {
-    /// Asks the arbiter of the flow to cancel it. A flow that is over stays as it ended.
+    /// Asks the arbiter of the flow to cancel it; called by a step of the flow itself, no further
+    /// step runs. A flow that is over stays as it ended.
     pub fn cancel(&self) {
-        if let Some(task) = &self.0 {
-            task.abort();
+        if let Some(flow) = &self.0 {
+            flow.cancel();
         }
     }
 }
@@ -79,17 +81,19 @@ impl<A> FlowHandle<A> {
     fn new(hosted: Hosted) -> Self {
         let state = match hosted {
             Hosted::Ended(outcome) => State::Ended(outcome),
-            Hosted::Task(stage, join) => {
-                State::Task(Task { stage, join, detached: false, address: OnceCell::new() })
+            Hosted::Task(stage, join, canceller) => {
+                let address = OnceCell::new();
+                State::Task(Task { stage, join, canceller, detached: false, address })
             }
         };
         Self { state, of: PhantomData }
     }
 
-    /// Cancels the flow (FTN12 §2.2.3 `cancel`): its arbiter does so after this returned.
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`): its arbiter does so after this returned; called by a
+    /// step of the flow itself, no further step runs.
     pub fn cancel(&self) {
         if let State::Task(task) = &self.state {
-            task.join.abort();
+            task.canceller.cancel();
         }
     }
 
@@ -98,7 +102,7 @@ impl<A> FlowHandle<A> {
     pub fn canceller(&self) -> Canceller {
         match &self.state {
             State::Ended(_) => Canceller(None),
-            State::Task(task) => Canceller(Some(task.join.abort_handle())),
+            State::Task(task) => Canceller(Some(task.canceller.clone())),
         }
     }
 
@@ -179,7 +183,7 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.detached {
-            self.join.abort();
+            self.canceller.cancel();
         }
     }
 }

@@ -1,17 +1,18 @@
 //! The task of a flow, and who waits for its end.
 
 use std::cell::RefCell;
+use std::error::Error as _;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Time, codes};
+use asyncsteps::{Canceller, Error, Execution, Flow, Outcome, Progress, Time, codes};
 use tokio::task::JoinHandle;
 use tracing::Span;
 
-use super::{deadline, site, spawn_flow};
+use super::{Stack, deadline, site, spawn_flow};
 use crate::clock;
 use crate::wheel::Timer;
 
@@ -36,8 +37,8 @@ pub(crate) trait Owner: Unpin + 'static {
 /// How a hosted flow ended.
 pub(crate) enum End {
     Flow(Outcome),
-    /// The owner's deadline passed.
-    Expired,
+    /// The owner's deadline passed; where the flow was then.
+    Expired(Stack),
     /// The owner or the arbiter is gone, or the flow was cancelled.
     Gone,
 }
@@ -47,7 +48,8 @@ impl End {
     pub(crate) fn into_outcome(self) -> Outcome {
         match self {
             Self::Flow(outcome) => outcome,
-            Self::Expired => {
+            Self::Expired(stack) => {
+                tracing::warn!(%stack, "the deadline of a flow passed");
                 let error = Error::with_info(codes::TIMEOUT, "the deadline of the flow passed");
                 Outcome::Error(error)
             }
@@ -59,7 +61,7 @@ impl End {
 /// A flow that somebody started.
 pub(crate) enum Hosted {
     Ended(Option<Outcome>),
-    Task(Rc<RefCell<Stage>>, JoinHandle<()>),
+    Task(Rc<RefCell<Stage>>, JoinHandle<()>, Canceller),
 }
 
 /// A flow that its task and its handle share; borrowed while the flow runs or ends.
@@ -96,14 +98,15 @@ pub(crate) fn host_later<O: Owner>(flow: Flow, owner: O) -> Hosted {
     spawn(flow.execute(), owner)
 }
 
-fn spawn<O: Owner>(execution: Execution, owner: O) -> Hosted {
+fn spawn<O: Owner>(mut execution: Execution, owner: O) -> Hosted {
     if !O::COUNTS {
         site::entered();
     }
+    let canceller = execution.canceller();
     let stage = Rc::new(RefCell::new(Stage::Running(execution)));
     let (timer, shared) = (Timer::default(), Rc::clone(&stage));
     let task = Task { stage: shared, timer, ended: false, owner };
-    Hosted::Task(stage, actix_rt::spawn(task))
+    Hosted::Task(stage, actix_rt::spawn(task), canceller)
 }
 
 /// One turn of a flow and the start of what it launched, unless its deadline has passed.
@@ -113,35 +116,55 @@ fn turn<O: Owner>(execution: &mut Execution, owner: &O, waker: &Waker) -> Result
     let now = clock::now();
     let limit = owner.deadline();
     if limit.is_some_and(|limit| limit <= now) {
-        return Err(End::Expired);
+        return Err(End::Expired(Stack::of_execution(execution)));
     }
     let _entered = owner.span().map(Span::enter);
     let _scope = deadline::enter(limit);
     let progress = catch_unwind(AssertUnwindSafe(|| execution.run(now, waker)));
-    if let Some(error) = execution.take_panic() {
+    serve(execution);
+    match progress {
+        Ok(Progress::Done(Outcome::Cancelled)) => Err(End::Gone),
+        Ok(progress) => Ok(progress),
+        Err(payload) => {
+            let_go("a flow panicked outside of its callbacks", payload);
+            let info = "panic outside of the callbacks of the flow";
+            Err(End::Flow(Outcome::Error(Error::with_info(codes::INTERNAL_ERROR, info))))
+        }
+    }
+}
+
+/// Reports what the callbacks of a flow did that nothing else tells, and starts what they launched.
+fn serve(execution: &mut Execution) {
+    for error in execution.take_unseen() {
         let place = error.place().map(tracing::field::display);
-        tracing::error!(panic = error.panic_message(), place, "a step panicked");
+        match error.panic_message() {
+            Some(panic) => tracing::error!(panic, place, "a step panicked"),
+            None => {
+                let cause = error.source().map(tracing::field::display);
+                tracing::error!(%error, cause, place, "a cancel handler failed");
+            }
+        }
     }
     for flow in execution.take_launched() {
         // not here and now: a flow may launch its successor for ever
         spawn_flow::<()>(flow).detach();
     }
-    progress.map_err(|payload| {
-        let_go("a flow panicked outside of its callbacks", payload);
-        let info = "panic outside of the callbacks of the flow";
-        End::Flow(Outcome::Error(Error::with_info(codes::INTERNAL_ERROR, info)))
-    })
 }
 
 /// Cancels the flow unless it ended by itself, and tells the owner.
 fn finish<O: Owner>(execution: &mut Execution, owner: &mut O, end: End) -> Option<Outcome> {
     let span = owner.span().cloned();
     let _entered = span.as_ref().map(Span::enter);
-    let _scope = deadline::enter(owner.deadline());
     if !matches!(end, End::Flow(_)) {
-        let cancelled = catch_unwind(AssertUnwindSafe(|| execution.cancel()));
+        // what the cancel handlers launch is not bound by a deadline that may have passed
+        let _scope = deadline::enter(None);
+        let cancelled = catch_unwind(AssertUnwindSafe(|| {
+            execution.cancel();
+            serve(execution);
+        }));
         cancelled.unwrap_or_else(|payload| let_go("a flow panicked when cancelled", payload));
     }
+    let _scope = deadline::enter(owner.deadline());
     owner.ended(execution, end)
 }
 

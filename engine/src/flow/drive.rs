@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use super::level::{Entry, Handler, Kind, SharedSteps, Special, index};
 use super::{AsyncSteps, Callback, Outcome, Progress};
 use crate::args::Args;
-use crate::completion::{Mail, WaitKey};
+use crate::completion::WaitKey;
 use crate::error::{Error, Fault, Raised, StepResult};
 use crate::observe::{StepEnd, StepRef};
 use crate::place::Place;
@@ -37,8 +37,8 @@ impl AsyncSteps {
         self.now = now;
         self.burst = burst;
         let end = self.take_up_arrivals();
-        let end = end.or_else(|| self.expire_timers().map(Outcome::Error));
-        let progress = match end {
+        let end = end.or_else(|| self.expire_timers());
+        let progress = match end.or_else(|| self.cancelled_by_now()) {
             Some(outcome) => Progress::Done(outcome),
             None => self.work(),
         };
@@ -52,7 +52,11 @@ impl AsyncSteps {
     fn work(&mut self) -> Progress {
         while self.find_runnable() {
             let has_turn = self.burst > 0;
-            match self.drive() {
+            let next = self.drive();
+            if let Some(outcome) = self.cancelled_by_now() {
+                return Progress::Done(outcome);
+            }
+            match next {
                 Next::Step => {}
                 Next::Wait => self.strand.runnable = false,
                 Next::Yield => {
@@ -75,6 +79,9 @@ impl AsyncSteps {
     /// Runs steps of the active strand.
     fn drive(&mut self) -> Next {
         loop {
+            if self.is_cancelled() {
+                return Next::Yield;
+            }
             let next = if self.strand.pending.len() > self.strand.level_base() {
                 if self.burst == 0 {
                     return Next::Yield;
@@ -159,7 +166,7 @@ impl AsyncSteps {
     /// Runs steps of a template until one of them does more than to complete, or the turn is over.
     /// The steps lie beside the queue meanwhile.
     fn run_shared(&mut self, steps: SharedSteps, mut next: u32, end: u32) -> Next {
-        while next < end && self.burst > 0 {
+        while next < end && self.burst > 0 && !self.is_cancelled() {
             let step = &steps[next as usize];
             next += 1;
             let own_handler = if step.is_sync { step.own_handler() } else { None };
@@ -257,14 +264,10 @@ impl AsyncSteps {
         let base = self.strand.top.base();
         if self.strand.pending.len() > base {
             self.strand.seal(base);
-            self.arm_wait();
             return Next::Step;
         }
         match self.strand.top.kind {
-            Kind::Step | Kind::Holding(_) | Kind::Waiting(_) => {
-                self.arm_wait();
-                Next::Wait
-            }
+            Kind::Step | Kind::Holding(_) | Kind::Waiting(_) => Next::Wait,
             Kind::Loop(_) => Next::Step,
             Kind::Parallel(_) => self.start_branches(),
             Kind::Await(_) => self.poll_awaited(),
@@ -282,18 +285,21 @@ impl AsyncSteps {
             Ok(Err(Raised(Some(_)))) if self.completed => {
                 recorded.unwrap_or_else(|| broken("error after success"))
             }
-            Ok(Err(Raised(Some(fault)))) => recorded.unwrap_or(fault),
+            Ok(Err(Raised(Some(fault)))) => recorded.unwrap_or(match fault {
+                Fault::Error(error) => Fault::Error(error.at(self.strand.top.place)),
+                Fault::Loop(end) => Fault::Loop(end),
+            }),
             Ok(Err(Raised(None)) | Ok(())) => {
                 recorded.unwrap_or_else(|| broken("an error was returned that nobody raised"))
             }
         }
     }
 
-    /// The error of a panic in the step on top, which its host may ask for.
+    /// The error of a panic in the step on top, which its host reports.
     #[cold]
     fn panicked(&mut self, payload: Box<dyn Any + Send>) -> Error {
         let error = Error::panicked(payload, self.strand.top.place);
-        self.more().panic.get_or_insert_with(|| error.clone());
+        self.more().unseen.push(error.clone());
         error
     }
 
@@ -310,7 +316,7 @@ impl AsyncSteps {
 
     #[cold]
     fn clean_top(&mut self) {
-        self.close_wait();
+        drop(self.close_wait());
         if self.strand.top.rare.is_some() {
             self.disarm_timers();
             self.drop_values();
@@ -319,77 +325,21 @@ impl AsyncSteps {
         drop(mem::replace(&mut self.strand.top.kind, Kind::Step));
     }
 
-    fn arm_wait(&self) {
-        if let (Some(_), Some(inbox)) = (self.strand.top.wait, &self.inbox) {
-            inbox.arm();
-        }
+    /// Whether the flow is to be cancelled: no further step runs (FTN12 §2.2.3 `cancel`).
+    #[inline]
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| inbox.is_cancelled())
     }
 
-    pub(super) fn close_wait(&mut self) {
-        if let (Some(key), Some(inbox)) = (self.strand.top.wait.take(), &self.inbox) {
-            inbox.lock().close(key);
-        }
-    }
-
-    /// Takes up completions, wake-ups of futures and `cancel`; gives the end of the flow if they
-    /// ended it.
-    fn take_up_arrivals(&mut self) -> Option<Outcome> {
-        let inbox = self.inbox.as_ref().filter(|inbox| inbox.has_news())?;
-        let (mail, cancelled) = inbox.take_news();
-        if cancelled {
+    /// Cancels the flow if that was asked for; its end.
+    fn cancelled_by_now(&mut self) -> Option<Outcome> {
+        self.is_cancelled().then(|| {
             self.cancel_all();
-            return Some(Outcome::Cancelled);
-        }
-        for (key, strand, mail) in mail {
-            if !self.activate(strand) {
-                continue;
-            }
-            if let Next::Failed(error) = self.receive(key, mail) {
-                return Some(Outcome::Error(error));
-            }
-        }
-        None
+            Outcome::Cancelled
+        })
     }
 
-    /// Completes the waiting step that `key` names; what is stale is dropped.
-    fn receive(&mut self, key: WaitKey, mail: Mail) -> Next {
-        if self.strand.top.wait != Some(key) || !self.strand.top_waits() {
-            let stale = !self.strand.open_frames().any(|frame| frame.wait == Some(key));
-            return match mail {
-                Mail::Abandoned | Mail::Poll => Next::Wait,
-                Mail::Success(_) | Mail::Error(_) if stale => Next::Wait,
-                Mail::Success(_) | Mail::Error(_) => self.unwind(Fault::Error(Error::violation(
-                    "external completion of a step with sub-steps",
-                    self.strand.top.place,
-                ))),
-            };
-        }
-        if !matches!(mail, Mail::Poll) {
-            // the inbox has closed it
-            self.strand.top.wait = None;
-        }
-        match mail {
-            Mail::Success(args) => self.complete_waiting(args.into_args()),
-            Mail::Error(error) => self.unwind(Fault::Error(error)),
-            Mail::Poll => self.poll_awaited(),
-            Mail::Abandoned => {
-                let rule = "abandoned: every handle that could complete the step was dropped";
-                self.unwind(Fault::Error(Error::violation(rule, self.strand.top.place)))
-            }
-        }
-    }
-
-    pub(super) fn complete_waiting(&mut self, result: Args) -> Next {
-        if let Err(violation) = self.check_result(&result) {
-            return self.unwind(Fault::Error(violation));
-        }
-        self.close_top(StepEnd::Success);
-        self.strand.args = result;
-        self.strand.runnable = true;
-        Next::Step
-    }
-
-    fn poll_awaited(&mut self) -> Next {
+    pub(super) fn poll_awaited(&mut self) -> Next {
         let kind = mem::replace(&mut self.strand.top.kind, Kind::Step);
         let Kind::Await(mut awaited) = kind else {
             self.strand.top.kind = kind;
@@ -411,7 +361,7 @@ impl AsyncSteps {
             }
             Ok(Poll::Ready(Err(error))) => {
                 drop(awaited);
-                self.unwind(Fault::Error(error))
+                self.unwind(Fault::Error(error.at(self.strand.top.place)))
             }
             Err(payload) => {
                 let error = self.panicked(payload);

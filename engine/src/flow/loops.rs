@@ -79,7 +79,7 @@ impl AsyncSteps {
     fn spin(&mut self, body: &mut dyn Iterate) -> Spin {
         let base = self.strand.top.base();
         loop {
-            if self.burst == 0 {
+            if self.burst == 0 || self.is_cancelled() {
                 return Spin::Burst;
             }
             self.burst -= 1;

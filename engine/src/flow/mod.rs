@@ -1,6 +1,7 @@
 //! The step machine: a flow that a host drives with inputs and time.
 
 mod added;
+mod arrivals;
 mod collection;
 mod drive;
 mod inspect;
@@ -78,8 +79,8 @@ struct More {
     values: values::Values,
     extensions: Extensions,
     launched: Vec<Flow>,
-    /// The first panic of a callback that the host did not ask for yet.
-    panic: Option<Error>,
+    /// Errors to report that the host did not ask for yet.
+    unseen: Vec<Error>,
 }
 
 /// Which callback runs: it decides what the callback may do (FTN12 §2.1).
@@ -137,9 +138,15 @@ pub struct Flow {
 
 /// A flow in execution, driven by its host (FTN12 §2.2.3).
 ///
-/// The host calls [`run`](Self::run) once to start and then whenever the waker was woken, the
-/// [`deadline`](Self::deadline) is reached, or a run ended with [`Progress::Ready`]. Dropping an
-/// execution that is not done cancels it.
+/// What a host does, in this order:
+///
+/// 1. It calls [`run`](Self::run): once to start, and then whenever the waker was woken, the
+///    [`deadline`](Self::deadline) is reached, or the last run ended with [`Progress::Ready`].
+/// 2. After each run, and after [`cancel`](Self::cancel), it starts what
+///    [`take_launched`](Self::take_launched) gives and reports what
+///    [`take_unseen`](Self::take_unseen) gives.
+/// 3. It ends with [`Progress::Done`], or by [`cancel`](Self::cancel). Dropping an execution that is
+///    not done cancels it too, but then nothing is left to ask what its cancel handlers launched.
 #[must_use = "a flow runs only while its host drives it"]
 #[derive(Debug)]
 pub struct Execution {
@@ -384,8 +391,8 @@ impl Execution {
         !self.asi.done
     }
 
-    /// Flows that steps launched since the last call: the host executes them on the same event
-    /// loop (FTN12 §2.2.1 `newInstance`).
+    /// Flows that steps and cancel handlers launched since the last call: the host executes them on
+    /// the same event loop, also after it cancelled this one (FTN12 §2.2.1 `newInstance`).
     pub fn take_launched(&mut self) -> Vec<Flow> {
         match &mut self.asi.more {
             Some(more) => std::mem::take(&mut more.launched),
@@ -393,10 +400,13 @@ impl Execution {
         }
     }
 
-    /// The first panic of a callback since the last call, also one from which an error handler
-    /// recovered: a bug for the host to report.
-    pub fn take_panic(&mut self) -> Option<Error> {
-        self.asi.more.as_mut()?.panic.take()
+    /// What the host has to report, because it may be seen nowhere else, since the last call: panics
+    /// of callbacks, also those from which an error handler recovered, and errors of cancel handlers.
+    pub fn take_unseen(&mut self) -> Vec<Error> {
+        match &mut self.asi.more {
+            Some(more) => std::mem::take(&mut more.unseen),
+            None => Vec::new(),
+        }
     }
 
     /// The steps in progress of the root, outermost first (FTN12 §1.7 `async_stack`).

@@ -318,8 +318,12 @@ impl AsyncSteps {
                 return;
             }
             if self.strand.top.flags.open {
-                self.abort_alone();
-                self.close_top(StepEnd::Cancelled);
+                if self.took_result() {
+                    self.close_top(StepEnd::Success);
+                } else {
+                    self.abort_alone();
+                    self.close_top(StepEnd::Cancelled);
+                }
             }
             if !self.strand.ascend() {
                 self.leave_branch();

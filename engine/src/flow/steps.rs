@@ -97,7 +97,7 @@ impl AsyncSteps {
         Fut: Future<Output = Result<T, E>> + 'static,
     {
         self.push_step(Place::here(), move |asi, _| {
-            let (key, _) = asi.wait_key();
+            let (key, _) = asi.wait_key(0);
             let waker = super::drive::future_waker(asi.inbox(), key);
             let future = Box::pin(async move {
                 future.await.map(Arguments::into_args).map_err(|error| {
@@ -344,10 +344,18 @@ impl AsyncSteps {
     /// Makes the step wait for something outside instead of completing when its body returns;
     /// the handle completes it (FTN12 §1.6 `waitExternal`).
     ///
-    /// Dropping the handle inside the body means to wait for a timeout or cancel only.
+    /// If the last clone of the handle is dropped, inside of the body or later, the step fails with
+    /// `InternalError`; see [`wait_only`](Self::wait_only).
     pub fn wait_external(&mut self) -> Completion {
         self.may_wait("wait_external");
         self.completion()
+    }
+
+    /// Makes the step wait without a handle: until its time limit or a cancel ends it, or a handle
+    /// that [`completion`](Self::completion) gives later in the same body completes it
+    /// (FTN12 §1.6 `waitExternal`).
+    pub fn wait_only(&mut self) {
+        self.may_wait("wait_only");
     }
 
     /// Makes the step wait until `at`, then completes it without a result.
@@ -365,7 +373,7 @@ impl AsyncSteps {
     /// Other than [`wait_external`](Self::wait_external) it does not make the step wait: a
     /// timeout or a cancel handler does that too.
     pub fn completion(&mut self) -> Completion {
-        match self.wait_key() {
+        match self.wait_key(1) {
             (key, true) => Completion::counted(self.inbox(), key),
             (key, false) => Completion::new(self.inbox(), key),
         }
@@ -495,14 +503,14 @@ impl AsyncSteps {
         false
     }
 
-    /// How external events name the running step, and whether that is a new name, which counts
-    /// one handle.
-    fn wait_key(&mut self) -> (WaitKey, bool) {
+    /// How external events name the running step, and whether that is a new name, which counts so
+    /// many handles.
+    fn wait_key(&mut self, handles: u32) -> (WaitKey, bool) {
         if let Some(key) = self.strand.top.wait {
             return (key, false);
         }
         let strand = self.active();
-        let key = self.inbox().open(strand);
+        let key = self.inbox().open(strand, handles);
         self.strand.top.wait = Some(key);
         (key, true)
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::AsyncSteps;
 use super::drive::Next;
 use super::level::{SlotId, index};
+use super::{AsyncSteps, Outcome};
 use crate::args::Args;
-use crate::codes;
 use crate::error::{Error, Fault};
+use crate::place::Place;
 use crate::time::Time;
 
 /// The armed timers of a flow, in a binary heap: the next one to expire comes first.
@@ -26,6 +26,7 @@ pub(super) struct Timers {
 #[derive(Clone, Copy)]
 struct Timer {
     at: Time,
+    armed: Time,
     strand: u32,
     depth: u32,
     purpose: Purpose,
@@ -56,6 +57,11 @@ impl StepTimers {
 }
 
 impl Timer {
+    /// A timer of the step at this strand and depth, not armed yet.
+    fn new(at: Time, armed: Time, (strand, depth): (u32, u32), purpose: Purpose) -> Self {
+        Self { at, armed, strand, depth, purpose, id: SlotId::new(0) }
+    }
+
     /// Of those that expire together the innermost comes first.
     fn order(&self) -> (Time, Reverse<u32>, Purpose) {
         (self.at, Reverse(self.depth), self.purpose)
@@ -84,12 +90,13 @@ impl Timers {
         self.heap.get(*at as usize).map(|timer| timer.at)
     }
 
-    fn insert(&mut self, at: Time, strand: u32, depth: u32, purpose: Purpose) -> SlotId {
+    /// Arms a timer, whose name is not chosen yet.
+    fn insert(&mut self, timer: Timer) -> SlotId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.positions.push(0);
             SlotId::new(self.positions.len() - 1)
         });
-        self.heap.push(Timer { at, strand, depth, purpose, id });
+        self.heap.push(Timer { id, ..timer });
         self.rise(self.heap.len() - 1);
         id
     }
@@ -98,9 +105,9 @@ impl Timers {
         self.take(self.positions[id.slot()] as usize);
     }
 
-    fn pop_expired(&mut self, now: Time) -> Option<Timer> {
-        let expired = self.earliest()? <= now;
-        expired.then(|| self.take(0))
+    /// The next timer that has expired.
+    fn expired(&self, now: Time) -> Option<Timer> {
+        self.heap.first().filter(|timer| timer.at <= now).copied()
     }
 
     fn take(&mut self, at: usize) -> Timer {
@@ -165,13 +172,13 @@ impl AsyncSteps {
     }
 
     fn arm_timer(&mut self, at: Time, purpose: Purpose) {
-        let (strand, depth) = (self.active(), self.strand.depth());
+        let (strand, depth, armed) = (self.active(), self.strand.depth(), self.now);
         let before = self.strand.top.rare().timers.of(purpose).take();
         let timers = &mut self.more().timers;
         if let Some(before) = before {
             timers.remove(before);
         }
-        let id = timers.insert(at, strand, depth, purpose);
+        let id = timers.insert(Timer::new(at, armed, (strand, depth), purpose));
         *self.strand.top.rare().timers.of(purpose) = Some(id);
     }
 
@@ -185,35 +192,57 @@ impl AsyncSteps {
         }
     }
 
-    /// Wakes up or fails the step of each timer that expired; gives the error that ended the flow
-    /// if one did.
-    pub(super) fn expire_timers(&mut self) -> Option<Error> {
-        while let Some(more) = &mut self.more
-            && let Some(timer) = more.timers.pop_expired(self.now)
+    /// Wakes up or fails the step of each timer that expired; gives the end of the flow if that ended
+    /// it. What was sent to a step before counts.
+    pub(super) fn expire_timers(&mut self) -> Option<Outcome> {
+        while !self.is_cancelled()
+            && let Some(more) = &mut self.more
+            && let Some(timer) = more.timers.expired(self.now)
         {
             if !self.activate(timer.strand) {
+                self.remove_timer(timer.id);
                 continue;
             }
-            let frames = &mut self.strand.frames;
-            let step = frames.get_mut(timer.depth as usize).unwrap_or(&mut self.strand.top);
-            *step.rare().timers.of(timer.purpose) = None;
             let next = match timer.purpose {
-                Purpose::Limit => self.unwind(Fault::Error(Error::new(codes::TIMEOUT))),
-                Purpose::WakeUp => self.wake_up(timer.depth),
+                Purpose::WakeUp if !self.is_innermost(timer.depth) => {
+                    self.take_timer(timer);
+                    Next::Wait
+                }
+                Purpose::WakeUp => self.receive_last().unwrap_or_else(|| {
+                    self.take_timer(timer);
+                    self.complete_waiting(Args::none())
+                }),
+                Purpose::Limit => self.receive_last().unwrap_or_else(|| {
+                    let place = self.take_timer(timer);
+                    let limit = timer.at.saturating_since(timer.armed);
+                    self.unwind(Fault::Error(Error::timeout(limit, place)))
+                }),
             };
             if let Next::Failed(error) = next {
-                return Some(error);
+                return Some(Outcome::Error(error));
             }
         }
         None
     }
 
-    /// Completes the step at this depth, unless it waits for sub-steps: then they complete it.
-    fn wake_up(&mut self, depth: u32) -> Next {
-        if self.strand.depth() == depth && self.strand.top_waits() {
-            return self.complete_waiting(Args::none());
+    /// Disarms a timer that expired; gives the place of its step.
+    fn take_timer(&mut self, timer: Timer) -> Place {
+        self.remove_timer(timer.id);
+        let frames = &mut self.strand.frames;
+        let step = frames.get_mut(timer.depth as usize).unwrap_or(&mut self.strand.top);
+        *step.rare().timers.of(timer.purpose) = None;
+        step.place
+    }
+
+    fn remove_timer(&mut self, id: SlotId) {
+        if let Some(more) = &mut self.more {
+            more.timers.remove(id);
         }
-        Next::Wait
+    }
+
+    /// Whether the step at this depth waits without sub-steps: otherwise they complete it.
+    fn is_innermost(&self, depth: u32) -> bool {
+        self.strand.depth() == depth && self.strand.top_waits()
     }
 }
 
@@ -225,6 +254,16 @@ mod tests {
         Time::from_epoch(Duration::from_millis(ms))
     }
 
+    fn timer(ms: u64, depth: u32, purpose: Purpose) -> Timer {
+        Timer::new(at(ms), at(0), (0, depth), purpose)
+    }
+
+    fn pop_expired(timers: &mut Timers, ms: u64) -> Option<Timer> {
+        let expired = timers.expired(at(ms))?;
+        timers.remove(expired.id);
+        Some(expired)
+    }
+
     #[test]
     fn timers_expire_in_order_whatever_was_removed_between() {
         let mut timers = Timers::default();
@@ -232,7 +271,7 @@ mod tests {
         // a walk through the numbers up to 997 that looks like chance
         for n in 1..500u64 {
             let ms = n * 37 % 997;
-            armed.push((ms, timers.insert(at(ms), 0, 0, Purpose::Limit)));
+            armed.push((ms, timers.insert(timer(ms, 0, Purpose::Limit))));
             if n % 3 == 0 {
                 let (_, id) = armed.swap_remove(usize::try_from(ms).unwrap() % armed.len());
                 timers.remove(id);
@@ -241,8 +280,8 @@ mod tests {
         let mut expected: Vec<u64> = armed.iter().map(|(ms, _)| *ms).collect();
         expected.sort_unstable();
         assert_eq!(timers.earliest(), expected.first().map(|ms| at(*ms)));
-        assert!(timers.pop_expired(at(0)).is_none());
-        let popped = std::iter::from_fn(|| timers.pop_expired(at(1000)).map(|timer| timer.at));
+        assert!(timers.expired(at(0)).is_none());
+        let popped = std::iter::from_fn(|| pop_expired(&mut timers, 1000).map(|timer| timer.at));
         assert_eq!(popped.collect::<Vec<_>>(), expected.into_iter().map(at).collect::<Vec<_>>());
         assert_eq!(timers.earliest(), None);
     }
@@ -251,9 +290,9 @@ mod tests {
     fn of_those_that_expire_together_the_innermost_comes_first_and_wakes_up_first() {
         let mut timers = Timers::default();
         for (depth, purpose) in [(0, Purpose::WakeUp), (1, Purpose::Limit), (1, Purpose::WakeUp)] {
-            timers.insert(at(5), 0, depth, purpose);
+            timers.insert(timer(5, depth, purpose));
         }
-        let popped = std::iter::from_fn(|| timers.pop_expired(at(5)));
+        let popped = std::iter::from_fn(|| pop_expired(&mut timers, 5));
         let popped: Vec<_> = popped.map(|timer| (timer.depth, timer.purpose as usize)).collect();
         assert_eq!(popped, [(1, 0), (1, 1), (0, 0)]);
     }

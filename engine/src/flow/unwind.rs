@@ -33,6 +33,10 @@ impl AsyncSteps {
         loop {
             if self.strand.top.flags.open {
                 self.abort_top();
+                if self.is_cancelled() {
+                    // by a handler: no error handler runs any more
+                    return Next::Yield;
+                }
                 match self.handle(&error) {
                     Handled::Silent => {}
                     Handled::Replaced(with) => error = self.replace_error(with),
@@ -134,7 +138,7 @@ impl AsyncSteps {
     /// [`abort_top`](Self::abort_top) for a step without branches.
     pub(super) fn abort_alone(&mut self) {
         self.disarm_timers();
-        self.close_wait();
+        drop(self.close_wait());
         if !matches!(self.strand.top.kind, Kind::Holding(_)) {
             drop(mem::replace(&mut self.strand.top.kind, Kind::Step));
         }
@@ -143,14 +147,14 @@ impl AsyncSteps {
         if let Some(cancel) = cancel {
             let result = self.guarded(Callback::CancelHandler, cancel);
             if !matches!(result, Ok(Ok(()))) || self.raised.is_some() {
-                self.report_failed_cancel(result);
+                self.cancel_handler_failed(result);
             }
         }
         self.strand.pending.truncate(base);
     }
 
     #[cold]
-    fn report_failed_cancel(&mut self, result: Caught) {
+    fn cancel_handler_failed(&mut self, result: Caught) {
         let error = match self.fault_of(result) {
             Fault::Error(error) => error,
             Fault::Loop(_) => {
@@ -158,10 +162,18 @@ impl AsyncSteps {
             }
         };
         self.report(|observer, step| observer.cancel_failed(step, &error));
+        if error.panic_message().is_none() {
+            self.more().unseen.push(error);
+        }
     }
 
-    /// Cancels the whole flow: cancel handlers innermost to outermost, no error handlers.
+    /// Cancels the whole flow: cancel handlers innermost to outermost, no error handlers. Steps that
+    /// were completed before are complete.
     pub(super) fn cancel_all(&mut self) {
+        if let Some(inbox) = &self.inbox {
+            let arrivals = inbox.close();
+            drop(self.take_results(arrivals));
+        }
         self.activate(0);
         loop {
             if self.strand.top.flags.open {

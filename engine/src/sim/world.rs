@@ -234,7 +234,9 @@ impl World {
             self.log(format_args!("flow {number} launches flow {launched}"));
             self.wake(launched);
         }
-        if let Some(panic) = execution.take_panic().filter(|_| !self.options.allow_panics) {
+        let unseen = execution.take_unseen();
+        let panic = unseen.iter().find(|error| error.panic_message().is_some());
+        if let Some(panic) = panic.filter(|_| !self.options.allow_panics) {
             panic!("{}", panic.info().unwrap_or_default());
         }
         match progress {

@@ -110,10 +110,64 @@ fn losing_the_last_handle_fails_the_step() {
 }
 
 #[test]
-fn a_handle_dropped_in_the_body_means_to_wait_for_a_timeout_or_cancel() {
+fn a_handle_lost_while_the_body_runs_fails_the_step() {
+    let lose: [fn(Completion); 3] = [
+        drop,
+        |handle| std::thread::spawn(move || drop(handle)).join().expect("no panic"),
+        |handle| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            drop(receiver);
+            // the error gives the handle back, and it is dropped with it
+            let _ = sender.send(handle);
+        },
+    ];
+    for lose in lose {
+        let mut flow = Flow::new();
+        flow.add(move |asi, ()| {
+            lose(asi.wait_external());
+            asi.set_timeout(Duration::from_millis(5));
+        })
+        .named("lost");
+        let error = end::<()>(&mut flow.execute(), 0).expect_err("it cannot be completed");
+        assert!(error.info().is_some_and(|info| info.starts_with("abandoned: ")), "{error}");
+        assert_eq!(error.place().and_then(|place| place.name()), Some("lost"));
+    }
+}
+
+#[test]
+fn a_handle_that_a_step_does_not_need_may_be_lost() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         drop(asi.wait_external());
+        asi.success(1)
+    });
+    flow.add(|asi, one: i32| {
+        drop(asi.wait_external());
+        asi.add(move |asi, ()| asi.success(one + 1));
+    });
+    assert_eq!(end::<i32>(&mut flow.execute(), 0).expect("nothing waits"), 2);
+}
+
+#[test]
+fn a_handle_may_be_taken_after_it_was_said_that_the_step_waits() {
+    let slot = Slot::default();
+    let given = Rc::clone(&slot);
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        asi.wait_only();
+        given.replace(Some(asi.completion()));
+    });
+    let mut execution = flow.execute();
+    wait(&mut execution, 0);
+    assert_eq!(take(&slot).success(7), Ok(()));
+    assert_eq!(end::<i32>(&mut execution, 0).expect("completed"), 7);
+}
+
+#[test]
+fn a_step_can_wait_for_its_time_limit_only() {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.wait_only();
         asi.set_timeout(Duration::from_millis(5));
     });
     let mut execution = flow.execute();
@@ -146,7 +200,7 @@ fn completing_a_step_with_sub_steps_breaks_a_rule() {
     flow.add(move |asi, ()| {
         given.replace(Some(asi.completion()));
         asi.parallel(|p| {
-            p.add(|asi, ()| drop(asi.wait_external())).named("culprit");
+            p.add(|asi, ()| asi.wait_only()).named("culprit");
         });
     });
     let mut execution = flow.execute();

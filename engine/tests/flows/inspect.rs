@@ -1,6 +1,8 @@
 //! A flow can say where each of its branches is and why it waits.
 
+use std::cell::RefCell;
 use std::future::pending;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ fn reasons(execution: &Execution) -> Vec<(u32, Option<&'static str>, String)> {
 #[test]
 fn every_branch_says_what_it_waits_for() {
     let mut flow = Flow::new();
+    let handles = Rc::new(RefCell::new(Vec::new()));
+    let (external, object) = (Rc::clone(&handles), Rc::clone(&handles));
     flow.parallel(|p| {
         p.add(|asi, ()| asi.set_timeout(Duration::from_millis(70))).named("limit");
         p.add(|asi, ()| {
@@ -38,8 +42,10 @@ fn every_branch_says_what_it_waits_for() {
         p.add(|asi, ()| {
             asi.await_(pending::<Result<(), Error>>()).named("future");
         });
-        p.add(|asi, ()| drop(asi.wait_external())).named("external");
-        p.add(|asi, ()| drop(asi.wait_external_for(Arc::new(Door)))).named("object");
+        p.add(move |asi, ()| external.borrow_mut().push(asi.wait_external())).named("external");
+        p.add(move |asi, ()| object.borrow_mut().push(asi.wait_external_for(Arc::new(Door))))
+            .named("object");
+        p.add(|asi, ()| asi.wait_only()).named("only");
         p.add(|_, ()| {}).named("gone");
     })
     .named("around");
@@ -56,6 +62,7 @@ fn every_branch_says_what_it_waits_for() {
             (3, Some("future"), "a future"),
             (4, Some("external"), "a completion from outside"),
             (5, Some("object"), "a door, for branch 5"),
+            (6, Some("only"), "a time limit or a cancel"),
         ]
     );
     let waits = execution.waits();

@@ -12,6 +12,8 @@ mod lineage;
 mod loops;
 /// Panics fail a step and go no further.
 mod panics;
+/// What was sent to a step counts, and a cancel is heard before the next step.
+mod races;
 /// Large and deep flows take neither the stack nor quadratic time.
 mod scale;
 /// Values that live as long as their step.

@@ -146,6 +146,11 @@ fn a_cancel_handler_that_fails_is_told_and_does_not_stop_the_cancelling() {
     let mut execution = flow.execute();
     wait(&mut execution, 0);
     execution.cancel();
+    let unseen = execution.take_unseen();
+    let unseen: Vec<_> =
+        unseen.iter().map(|error| error.panic_message().or(error.info()).unwrap_or("")).collect();
+    assert_eq!(unseen.len(), 5, "{unseen:?}");
+    assert_eq!(unseen[..2], ["no", "why"]);
     assert_eq!(
         log.take(),
         "innermost InternalError(panic) Mine(why) InternalError(success in a cancel handler,) \

@@ -126,7 +126,7 @@ fn values_are_dropped_when_the_flow_is() {
         asi.parallel(move |p| {
             p.add(move |asi, ()| {
                 let _ = asi.stack(Dropped(body, "inner"));
-                drop(asi.wait_external());
+                asi.wait_only();
             });
         });
     });

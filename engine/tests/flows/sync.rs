@@ -144,7 +144,7 @@ fn ways_out() -> [(&'static str, Body); 5] {
         ("error", |asi| drop(asi.error("MyError", ()))),
         ("panic", |_| panic!("in the section")),
         ("timeout", |asi| asi.set_timeout(ms(10))),
-        ("cancel", |asi| drop(asi.wait_external())),
+        ("cancel", |asi| asi.wait_only()),
     ]
 }
 

@@ -67,7 +67,7 @@ fn limits_expire_by_time_and_are_raised_in_the_innermost_step() {
             asi.set_timeout(ms(outer));
             asi.add(move |asi, ()| {
                 asi.set_timeout(ms(inner));
-                drop(asi.wait_external());
+                asi.wait_only();
             })
             .on_error(move |_, error| a.add(format_args!("inner:{}", error.code())));
         })
@@ -93,7 +93,7 @@ fn an_inner_handler_may_recover_from_an_outer_limit_which_is_used_up() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         asi.set_timeout(ms(10));
-        asi.add(|asi, ()| drop(asi.wait_external())).on_error(|asi, _| {
+        asi.add(|asi, ()| asi.wait_only()).on_error(|asi, _| {
             assert_eq!(asi.error_info(), None, "a timeout has none");
             asi.success(())
         });
@@ -110,7 +110,7 @@ fn an_inner_handler_may_recover_from_an_outer_limit_which_is_used_up() {
 fn the_steps_that_replace_a_timed_one_have_no_limit() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| asi.set_timeout(ms(10))).on_error(|asi, _| {
-        asi.add(|asi, ()| drop(asi.wait_external()));
+        asi.add(|asi, ()| asi.wait_only());
     });
     let mut execution = flow.execute();
     wait(&mut execution, 0);
