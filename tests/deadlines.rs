@@ -173,6 +173,7 @@ async fn a_request_made_by_a_request_has_no_more_time_than_that() {
     };
     let outer = Executor::builder().request_timeout(LIMIT);
     let outer = outer.interface(jobs::definition(), |functions| {
+        functions.others_not_implemented();
         functions.add("wait", &calls);
     });
     let outer = outer.build().expect("a right configuration");

@@ -51,6 +51,7 @@ fn executor() -> (Jobs, ExecutorHandle) {
     let (jobs, builder) = Jobs::add(Executor::builder());
     let executor = builder
         .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
             functions.add("echo", &echo).add("answer", &answer).add("zero", &wait);
         })
         .interface(burst, builtin::burst)
@@ -143,6 +144,7 @@ async fn a_handler_that_blocks_runs_on_another_thread() {
     let seen = Arc::clone(&thread);
     let executor = Executor::builder()
         .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
             functions
                 .add_blocking("answer", move |_: BlockingRequest| -> Result<i64, Error> {
                     *seen.lock().unwrap() = Some(std::thread::current().id());

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 fn main_with(builder: Builder, function: &str, template: &Template) -> ExecutorHandle {
     builder
         .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
             functions.add(function, template);
         })
         .build()
@@ -195,9 +196,12 @@ async fn a_listing_has_what_is_hosted() {
     let template = Template::build(|_| {});
     let executor = Executor::builder()
         .interface(conform::definition("conform.derived:1.1"), |functions| {
+            functions.others_not_implemented();
             functions.add("bye", &template);
         })
-        .interface(conform::definition("conform.main:1.2"), |_| {})
+        .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
+        })
         .build()
         .unwrap();
     let listing = executor.listing();

@@ -233,6 +233,7 @@ async fn a_message_that_turns_out_to_be_large_is_refused_after_its_credentials_w
         asi.add(|asi, ()| asi.reply(json!({ "got": {} })));
     });
     let builder = builder.interface(conform::definition("conform.main:1.2"), |functions| {
+        functions.others_not_implemented();
         functions.add("types", &types);
     });
     let executor = builder.security(Doorkeeper(Arc::clone(&open))).build().unwrap();
@@ -298,7 +299,9 @@ fn a_limiter_that_is_not_defined_is_a_mistake() {
     let limits = ClientLimits::new().others("nobody");
     let error = Executor::builder()
         .client_limits(limits)
-        .interface(conform::definition("conform.main:1.2"), |_| {})
+        .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
+        })
         .build()
         .expect_err("there is no such limiter");
     assert!(matches!(error, ConfigError::NoSuchLimiter { name } if name == "nobody"));

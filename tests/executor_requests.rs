@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{StepResult, Template, codes};
+use asyncsteps::{Error, ErrorExt, StepResult, Template, codes};
 use asyncsteps_actors::channel::Channel;
 use asyncsteps_actors::executor::{Builder, ConfigError, Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_actors::message::Request;
@@ -48,6 +48,7 @@ fn check(function: &str, params: Value, template: &Template, expected: Expect) {
     let answer = actix_rt::System::new().block_on(async {
         let executor = Executor::builder()
             .interface(conform::definition("conform.main:1.2"), |functions| {
+                functions.others_not_implemented();
                 functions.add(function, &template);
             })
             .build()
@@ -67,6 +68,7 @@ fn a_panic_ends_one_request_and_nothing_else() {
         asi.add(|_, ()| -> StepResult { panic!("a secret of the handler") });
     });
     let builder = builder.interface(conform::definition("conform.main:1.2"), |functions| {
+        functions.others_not_implemented();
         functions.add("crash", &crash);
     });
     let executor = builder.build().unwrap();
@@ -149,9 +151,41 @@ fn a_declared_error_passes() {
 #[test]
 fn a_standard_error_passes() {
     let template = Template::build(|asi| {
-        asi.add(|asi, ()| asi.error(codes::COMM_ERROR, ()));
+        asi.add(|asi, ()| asi.error(codes::UNAUTHORIZED, ()));
     });
-    check("answer", json!({}), &template, expect![[r#"{"e":"CommError"}"#]]);
+    check("answer", json!({}), &template, expect![[r#"{"e":"Unauthorized"}"#]]);
+}
+
+#[test]
+fn an_error_of_the_calling_side_does_not_pass() {
+    let sides = [codes::TIMEOUT, codes::CONNECT_ERROR, codes::COMM_ERROR, codes::INVOKER_ERROR];
+    for code in sides {
+        let template = Template::build(|asi| {
+            asi.add(move |asi, ()| asi.error(code, "of what the function called itself"));
+        });
+        let expected = expect![[r#"{"e":"InternalError","edesc":"Not expected error"}"#]];
+        check("answer", json!({}), &template, expected);
+    }
+}
+
+#[test]
+fn the_text_of_a_foreign_error_stays_inside() {
+    let refused = || std::io::Error::other("postgres://svc:secret@db refused");
+    let by_code = Template::build(|asi| {
+        asi.add(move |_, ()| Err::<(), _>(refused()).code("MyError"));
+    });
+    check("fail", json!({ "code": "x" }), &by_code, expect![[r#"{"e":"MyError"}"#]]);
+    let by_cause = Template::build(|asi| {
+        asi.add(move |_, ()| -> StepResult { Err(Error::caused_by("MyError", refused()))? });
+    });
+    check("fail", json!({ "code": "x" }), &by_cause, expect![[r#"{"e":"MyError"}"#]]);
+    let with_text = Template::build(|asi| {
+        asi.add(move |_, ()| -> StepResult {
+            Err(Error::with_info("MyError", "try again").with_cause(refused()))?
+        });
+    });
+    let expected = expect![[r#"{"e":"MyError","edesc":"try again"}"#]];
+    check("fail", json!({ "code": "x" }), &with_text, expected);
 }
 
 #[test]
@@ -210,7 +244,9 @@ fn a_result_is_checked_before_it_is_sent() {
 #[test]
 fn a_function_without_a_template_is_not_implemented() {
     let (_jobs, executor) =
-        jobs(Executor::builder().interface(conform::definition("conform.main:1.2"), |_| {}));
+        jobs(Executor::builder().interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
+        }));
     let answer = actix_rt::System::new()
         .block_on(dispatch(executor, r#"{"f":"conform.main:1.2:answer","rid":"C1"}"#.to_owned()));
     expect![[r#"{"e":"NotImplemented","edesc":"Missing function implementation","rid":"C1"}"#]]
@@ -350,7 +386,12 @@ fn a_wrong_registration_is_an_error_that_names_it() {
     let twice = error(define(&["wait", "wait"]));
     assert!(matches!(twice, ConfigError::Twice { .. }));
     expect!["test.jobs:1.0 got two templates for wait"].assert_eq(&twice.to_string());
-    let again = error(define(&["wait"]).interface(jobs::definition(), |_| {}));
+    let missing = error(define(&[]));
+    assert!(matches!(missing, ConfigError::Missing { .. }));
+    expect!["test.jobs:1.0 got no template for wait"].assert_eq(&missing.to_string());
+    let again = error(define(&["wait"]).interface(jobs::definition(), |functions| {
+        functions.not_implemented("wait");
+    }));
     assert!(matches!(again, ConfigError::Registered { .. }));
     expect!["test.jobs:1.0 is registered already"].assert_eq(&again.to_string());
 }

@@ -59,12 +59,15 @@ fn executor(security: impl SecurityProvider + 'static) -> ExecutorHandle {
     Executor::builder()
         .security(security)
         .interface(conform::definition("conform.secret:1.0"), |functions| {
+            functions.others_not_implemented();
             functions.add("whoami", &whoami).add("priv", &ok);
         })
         .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
             functions.add("priv", &ok);
         })
         .interface(conform::definition("conform.signed:1.0"), |functions| {
+            functions.others_not_implemented();
             functions.add_blocking("sum", sum);
         })
         .build()

@@ -114,6 +114,7 @@ fn caller(aborted: mpsc::Sender<u32>) -> ExecutorHandle {
     });
     let caller = load("test.caller:1.0");
     let builder = Executor::builder().interface(caller, |functions| {
+        functions.others_not_implemented();
         functions.add("callBack", &call_back).add("tell", &tell).add("watch", &watch);
         functions.add("count", &count).add("raw", &raw);
     });

@@ -244,6 +244,7 @@ fn a_status_without_a_body_has_none() {
         let id = "futoin.anonping:1.0".parse().expect("a name");
         let definition = loader.load(&id).expect("it is built in");
         let builder = Executor::builder().interface(definition, |functions| {
+            functions.others_not_implemented();
             functions.add("ping", &template);
         });
         builder.build().expect("it can be built")

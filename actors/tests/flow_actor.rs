@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use actix::Arbiter;
 use asyncsteps::{Completion, Flow, Template, codes};
-use asyncsteps_actors::flow::{Cancel, FlowHandle, Inspect, spawn_flow, start_flow};
+use asyncsteps_actors::flow::{
+    Cancel, DeadlineSteps, FlowHandle, Inspect, IntoFlow, spawn_flow, start_flow,
+};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -132,6 +134,65 @@ async fn cancel_runs_cancel_handlers_and_no_error_handlers() {
     assert!(log.borrow().is_empty(), "it cancels on its event loop");
     assert!(handle.await.is_err());
     assert_eq!(*log.borrow(), ["inner", "outer"]);
+}
+
+#[actix::test]
+async fn a_step_can_cancel_its_own_flow() {
+    for by_canceller in [true, false] {
+        let own: Rc<RefCell<Option<FlowHandle>>> = Rc::default();
+        let (inside, steps) = (Rc::clone(&own), Rc::new(Cell::new(0)));
+        let (first, second) = (Rc::clone(&steps), Rc::clone(&steps));
+        let mut flow = Flow::new();
+        flow.add(move |_, ()| {
+            first.set(1);
+            let own = inside.borrow();
+            let handle = own.as_ref().expect("it was spawned before");
+            if by_canceller { handle.canceller().cancel() } else { handle.cancel() }
+        });
+        flow.add(move |_, ()| second.set(2));
+        own.replace(Some(spawn_flow(flow)));
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        let handle = own.take().expect("it is here");
+        assert!(handle.await.is_err(), "it was cancelled");
+        assert_eq!(steps.get(), 1, "no further step runs");
+    }
+}
+
+/// How to end a flow that waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Cancel,
+    Drop,
+    Deadline,
+}
+
+#[actix::test]
+async fn what_a_cancel_handler_launches_runs_without_the_deadline_that_passed() {
+    for by in [By::Cancel, By::Drop, By::Deadline] {
+        tokio::time::pause();
+        let (told, tells) = oneshot::channel();
+        let mut flow = Flow::new();
+        flow.add(move |asi, ()| {
+            asi.set_cancel(move |asi| {
+                let mut refund = asi.new_instance();
+                refund.steps().sleep(Duration::from_secs(60));
+                refund.add(move |asi, ()| {
+                    assert_eq!(asi.remaining(), None);
+                    told.send(()).expect("the test waits");
+                });
+                asi.launch(refund);
+            });
+        });
+        let handle: FlowHandle = start_flow(flow.within(Duration::from_secs(1)));
+        match by {
+            By::Cancel => handle.cancel(),
+            By::Drop => drop(handle),
+            By::Deadline => drop(handle.await.expect_err("it takes too long")),
+        }
+        tells.await.unwrap_or_else(|_| panic!("the refund was lost by {by:?}"));
+        tokio::time::resume();
+    }
 }
 
 #[actix::test]

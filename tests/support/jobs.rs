@@ -62,6 +62,7 @@ impl Jobs {
         let (cancels, cancelled) = unbounded_channel();
         let wait = wait(starts, cancels);
         let builder = builder.interface(definition(), |functions| {
+            functions.others_not_implemented();
             functions.add("wait", &wait).add("waitHeavy", &wait);
         });
         (Self { started, cancelled }, builder)

@@ -64,8 +64,9 @@ impl Builder {
 
     /// Hosts an interface; `define` gives the templates of its functions.
     ///
-    /// A declared function without a template is answered with NotImplemented. The functions can
-    /// also be called under the names of the interfaces that this one inherits from.
+    /// Every declared function needs a template, or [`Functions::not_implemented`], so that a
+    /// forgotten one is found here and not by its first caller. The functions can also be called
+    /// under the names of the interfaces that this one inherits from.
     pub fn interface(
         mut self,
         definition: Arc<Definition>,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use asyncsteps::sync::ZeroLimit;
 use asyncsteps::{Error, Template, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{RequestInfo, RequestSteps};
 use crate::channel::Channel;
 use crate::flow::blocking;
-use crate::iface::{Definition, FunctionName, IfaceVer};
+use crate::iface::{Definition, Function, FunctionName, IfaceVer};
 use crate::security::User;
 
 /// Why an executor cannot be built as asked.
@@ -34,6 +35,23 @@ pub enum ConfigError {
         /// The function.
         function: String,
     },
+    /// Declared functions got neither a template nor
+    /// [`not_implemented`](Functions::not_implemented).
+    #[error("{iface} got no template for {functions}")]
+    Missing {
+        /// The interface.
+        iface: IfaceVer,
+        /// The functions, separated by commas.
+        functions: String,
+    },
+    /// A limiter of clients would let no client in.
+    #[error("the limiter {name} cannot be used: {zero}")]
+    ZeroLimit {
+        /// The name of the limiter.
+        name: String,
+        /// Which of its limits is 0.
+        zero: ZeroLimit,
+    },
     /// Clients are to have a limiter that is not defined.
     #[error("there is no limiter {name}")]
     NoSuchLimiter {
@@ -48,21 +66,46 @@ pub enum ConfigError {
     },
 }
 
+/// What it means that a declared function has no template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    Forgotten,
+    NotImplemented,
+}
+
 /// Takes the templates of an interface's functions.
 #[derive(Debug)]
 pub struct Functions {
     definition: Arc<Definition>,
-    templates: HashMap<Box<str>, Template>,
+    /// `None` for what is not implemented on purpose.
+    templates: HashMap<Box<str>, Option<Template>>,
+    others: Others,
     error: Option<ConfigError>,
 }
 
 impl Functions {
     pub(super) fn new(definition: Arc<Definition>) -> Self {
-        Self { definition, templates: HashMap::new(), error: None }
+        Self { definition, templates: HashMap::new(), others: Others::Forgotten, error: None }
     }
 
     /// The function's business logic: a flow of it runs for each request.
     pub fn add(&mut self, function: &str, template: &Template) -> &mut Self {
+        self.set(function, Some(template.clone()))
+    }
+
+    /// Leaves a declared function out on purpose: its callers get NotImplemented. A function that is
+    /// merely forgotten is an error when the executor is built.
+    pub fn not_implemented(&mut self, function: &str) -> &mut Self {
+        self.set(function, None)
+    }
+
+    /// Leaves all functions out that get no template, on purpose.
+    pub fn others_not_implemented(&mut self) -> &mut Self {
+        self.others = Others::NotImplemented;
+        self
+    }
+
+    fn set(&mut self, function: &str, template: Option<Template>) -> &mut Self {
         let iface = || self.definition.id().clone();
         let function = function.to_owned();
         if self.definition.function(&function).is_none() {
@@ -72,7 +115,7 @@ impl Functions {
             let error = ConfigError::Twice { iface: iface(), function };
             self.error.get_or_insert(error);
         } else {
-            self.templates.insert(function.into(), template.clone());
+            self.templates.insert(function.into(), template);
         }
         self
     }
@@ -104,11 +147,17 @@ impl Functions {
         self.add(function, &template)
     }
 
-    pub(super) fn finish(self) -> Result<HashMap<Box<str>, Template>, ConfigError> {
-        match self.error {
-            Some(error) => Err(error),
-            None => Ok(self.templates),
+    pub(super) fn finish(self) -> Result<HashMap<Box<str>, Option<Template>>, ConfigError> {
+        let Self { definition, templates, others, error } = self;
+        if let Some(error) = error {
+            return Err(error);
         }
+        let names = definition.functions().map(Function::name);
+        let missing: Vec<&str> = names.filter(|name| !templates.contains_key(*name)).collect();
+        if missing.is_empty() || others == Others::NotImplemented {
+            return Ok(templates);
+        }
+        Err(ConfigError::Missing { iface: definition.id().clone(), functions: missing.join(", ") })
     }
 }
 

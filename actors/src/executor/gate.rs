@@ -130,6 +130,10 @@ enum Who {
 impl Gate {
     pub(super) fn new(config: ClientLimits) -> Result<Self, ConfigError> {
         let ClientLimits { limiters, ranges, others, users, scope, clients } = config;
+        for (name, options) in &limiters {
+            let name = || String::from(&**name);
+            options.check().map_err(|zero| ConfigError::ZeroLimit { name: name(), zero })?;
+        }
         let names: HashMap<&str, usize> =
             limiters.iter().enumerate().map(|(at, (name, _))| (&**name, at)).collect();
         let find = |name: Box<str>| {

@@ -74,7 +74,7 @@ impl Registry {
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
             let target = Target {
                 definition: Arc::clone(&definition),
-                template: templates.remove(&name),
+                template: templates.remove(&name).flatten(),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 function: Arc::clone(function),
                 conditions,

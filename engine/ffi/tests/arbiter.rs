@@ -265,6 +265,7 @@ async fn request(logic: Template) -> Result<Value, String> {
     let definition = Loader::new([source]).load(&id).expect("a definition");
     let executor = Executor::builder()
         .interface(definition, |functions| {
+            functions.others_not_implemented();
             functions.add("run", &logic);
         })
         .build()

@@ -38,7 +38,11 @@ impl Default for Queue<Completion> {
 
 impl Mutex {
     /// A mutex with these limits.
+    ///
+    /// # Panics
+    /// If one of them is 0 that must not be, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn new(options: Options) -> Self {
         Self(Rc::new(RefCell::new(Queue::new(options))))
     }

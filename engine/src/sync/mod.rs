@@ -8,6 +8,7 @@ mod line;
 mod local;
 pub mod mutex;
 pub mod throttle;
+mod zero;
 
 use std::fmt;
 use std::panic::Location;
@@ -19,6 +20,7 @@ use crate::flow::level::{Entry, Handler};
 use crate::place::Place;
 
 pub use local::{Limiter, Mutex, Throttle};
+pub use zero::ZeroLimit;
 
 /// An object that steps can synchronise against (FTN12 §1.11.3, `ISync` of §2.1).
 ///

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use smallvec::SmallVec;
 
 use super::line::Line;
+use super::zero;
 use crate::flow::Identity;
 
 pub use super::line::Ticket;
@@ -111,10 +112,14 @@ pub enum Lock {
 }
 
 impl<W, I: Copy + Eq + Hash> Queue<W, I> {
-    /// An empty mutex; a `max` of 0 counts as 1.
+    /// An empty mutex.
+    ///
+    /// # Panics
+    /// If `max` is 0, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn new(options: Options) -> Self {
-        let options = Options { max: options.max.max(1), ..options };
+        zero::refuse(options.check());
         Self { options, inside: Inside::new(options.max), waiting: Line::new(options.max_queue) }
     }
 

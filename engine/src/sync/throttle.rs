@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::line::Line;
 use super::mutex::{Lock, Ticket};
+use super::zero;
 use crate::time::Time;
 
 /// Limits of a throttle.
@@ -44,14 +45,14 @@ pub struct Queue<W> {
 }
 
 impl<W> Queue<W> {
-    /// An idle throttle; a `max` of 0 counts as 1, a `period` of zero as a nanosecond.
+    /// An idle throttle.
+    ///
+    /// # Panics
+    /// If `max` is 0 or `period` is zero, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn new(options: Options) -> Self {
-        let options = Options {
-            max: options.max.max(1),
-            period: options.period.max(Duration::from_nanos(1)),
-            ..options
-        };
+        zero::refuse(options.check());
         Self { options, end: None, entered: 0, waiting: Line::new(options.max_queue) }
     }
 
@@ -222,14 +223,5 @@ mod tests {
         assert_eq!(throttle.deadline(), None, "no timer is kept while nobody waits");
         assert!(matches!(throttle.lock(at(0), || 'b'), Lock::Queued(_)));
         assert_eq!(throttle.first().map(|(_, name)| *name), Some('b'));
-    }
-
-    #[test]
-    fn zero_limits_count_as_the_smallest_ones() {
-        let mut throttle =
-            Queue::<()>::new(Options { max: 0, period: Duration::ZERO, max_queue: None });
-        assert!(throttle.enter(at(0)));
-        assert!(!throttle.enter(at(0)));
-        assert!(throttle.enter(at(1)));
     }
 }

@@ -147,8 +147,10 @@ fn a_cancel_handler_that_fails_is_told_and_does_not_stop_the_cancelling() {
     wait(&mut execution, 0);
     execution.cancel();
     let unseen = execution.take_unseen();
-    let unseen: Vec<_> =
-        unseen.iter().map(|error| error.panic_message().or(error.info()).unwrap_or("")).collect();
+    let unseen: Vec<_> = unseen
+        .iter()
+        .map(|error| error.panic_message().or_else(|| error.info()).unwrap_or(""))
+        .collect();
     assert_eq!(unseen.len(), 5, "{unseen:?}");
     assert_eq!(unseen[..2], ["no", "why"]);
     assert_eq!(

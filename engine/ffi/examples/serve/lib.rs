@@ -58,6 +58,7 @@ impl Serve {
         let port = listener.local_addr()?.port();
         let executor = Executor::builder()
             .interface(definition, |functions| {
+                functions.others_not_implemented();
                 for (name, logic) in &self.functions {
                     functions.add(name, logic);
                 }

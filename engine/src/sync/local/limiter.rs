@@ -29,7 +29,11 @@ pub struct Limiter {
 
 impl Limiter {
     /// A limiter with these limits.
+    ///
+    /// # Panics
+    /// If one of them is 0 that must not be, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn new(options: Options) -> Self {
         Self { mutex: Mutex::new(options.mutex()), throttle: Throttle::new(options.throttle()) }
     }

@@ -31,7 +31,11 @@ pub struct Throttle(Rc<RefCell<Queue<Completion>>>);
 
 impl Throttle {
     /// A throttle with these limits.
+    ///
+    /// # Panics
+    /// If one of them is 0 that must not be, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn new(options: Options) -> Self {
         Self(Rc::new(RefCell::new(Queue::new(options))))
     }
