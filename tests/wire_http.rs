@@ -113,11 +113,23 @@ fn media_types_are_answered_in_kind_or_refused() {
         application/json: 200 application/futoin+json "{\"r\":42}"
         application/json; charset=utf-8: 200 application/futoin+json "{\"r\":42}"
         APPLICATION/FUTOIN+JSON: 200 application/futoin+json "{\"r\":42}"
-        text/plain: 415 none ""
-        application/xml: 415 none ""
-        multipart/form-data; boundary=x: 415 none ""
+        text/plain: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
+        application/xml: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
+        multipart/form-data; boundary=x: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
     "#]]
     .assert_eq(&out);
+}
+
+#[test]
+fn the_registered_media_type_can_be_asked_for() {
+    let host = host();
+    let accept = "Accept: application/vnd.futoin+json\r\n";
+    let function =
+        format!("GET /ftn/conform.main/1.2/answer HTTP/1.1\r\nHost: test\r\n{accept}\r\n");
+    for request in [post_with("/ftn/", accept, ANSWER), function.into_bytes()] {
+        let answer = Connection::open(host.address).send(&request).receive();
+        assert_eq!(answer.header("content-type"), Some("application/vnd.futoin+json"));
+    }
 }
 
 #[test]

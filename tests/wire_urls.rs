@@ -386,10 +386,10 @@ fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
     let friend = "https://friend.example";
     let headers = format!("Origin: {friend}\r\n");
     for (cors, list, status, origin) in [
-        (vec![], false, 405, None),
+        (vec![], false, 403, None),
         (vec![friend], false, 405, Some(friend)),
         (vec!["*"], true, 200, Some(friend)),
-        (vec!["https://other.example"], true, 200, None),
+        (vec!["https://other.example"], true, 403, None),
     ] {
         let cors = cors.into_iter().map(str::to_owned).collect();
         let config = Config { conform: true, cors, list, ..shop::config(&data) };

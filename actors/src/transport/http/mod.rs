@@ -10,6 +10,7 @@
 mod body;
 mod cors;
 mod listing;
+mod origin;
 mod reply;
 
 use std::fmt;
@@ -26,11 +27,12 @@ use actix_web::http::header::{
 use actix_web::http::{Method, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
+use asyncsteps::codes;
 
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
 use crate::executor::{ExecutorHandle, Headers, Incoming, Reply, Way};
-use crate::iface::Function;
+use crate::iface::{Function, FunctionName};
 use crate::message::{Coding, MediaType, Refusal, Request};
 use crate::net::TrustedProxies;
 use crate::raw::RawInput;
@@ -40,6 +42,7 @@ use crate::url::FunctionUrl;
 pub use cors::Cors;
 
 use body::{Body, Rest};
+use origin::Sites;
 
 /// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
 ///
@@ -73,11 +76,15 @@ pub struct FutoIn {
 struct EndPoint {
     executor: ExecutorHandle,
     web_socket: WebSocketLimits,
-    cors: Option<Arc<Cors>>,
+    sites: Sites,
+    get_calls: Option<GetCalls>,
     proxies: Arc<TrustedProxies>,
     secure: bool,
     listing: bool,
 }
+
+/// Which functions can be called with GET.
+type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
 
 impl FutoIn {
     /// Serves an executor under a path such as `/ftn/`.
@@ -86,7 +93,8 @@ impl FutoIn {
         let end_point = EndPoint {
             executor,
             web_socket: WebSocketLimits::default(),
-            cors: None,
+            sites: Sites::default(),
+            get_calls: None,
             proxies: Arc::default(),
             secure: false,
             listing: false,
@@ -101,11 +109,45 @@ impl FutoIn {
         self
     }
 
-    /// Lets pages of other sites call over HTTP; none may unless this is set. The same-origin policy
-    /// does not cover WebSockets.
+    /// Lets pages of other sites call, over HTTP and WebSocket. Unless this is set only pages of the
+    /// own site may: those whose `Origin` has the host and port of the request's `Host`. Other calls
+    /// by pages are refused with 403 before anything runs, because a browser adds what it has to
+    /// them: the network it is in, cookies, passwords. A proxy in front must pass `Host` on. Clients
+    /// that are no browsers send no `Origin`, and are not concerned.
     #[must_use]
     pub fn cors(mut self, cors: Cors) -> Self {
-        self.end_point.cors = Some(Arc::new(cors));
+        self.end_point.sites.cors = Some(Arc::new(cors));
+        self
+    }
+
+    /// Serves requests for these host names only, such as `api.example.com` or `[::1]`, with any
+    /// port; others are refused with 403. All unless set, because only the operator knows the names.
+    ///
+    /// It keeps out pages that let a name of their own lead to this machine (DNS rebinding): set it
+    /// where the network alone decides who may call, such as on a developer's machine.
+    #[must_use]
+    pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.end_point.sites.hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Which functions can be called with GET; all unless set, as FTN5 §2 has it. Others are answered
+    /// with 405. Links, images and reloads make GET requests, so a function that changes something
+    /// is better not among them.
+    ///
+    /// ```
+    /// # use asyncsteps_actors::{executor::Executor, transport::http::FutoIn};
+    /// # let executor = Executor::builder().build()?;
+    /// let service = FutoIn::new("/ftn/", executor)
+    ///     .get_calls(|function| matches!(function.func(), "get" | "list" | "stock"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn get_calls(
+        mut self,
+        allowed: impl Fn(&FunctionName) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.end_point.get_calls = Some(Arc::new(allowed));
         self
     }
 
@@ -168,23 +210,25 @@ impl HttpServiceFactory for FutoIn {
 impl EndPoint {
     /// A request to the path itself.
     async fn serve(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
-        if *http.method() == Method::GET && http.headers().contains_key(UPGRADE) {
+        let checked = self.sites.check(http);
+        let is_upgrade = *http.method() == Method::GET && http.headers().contains_key(UPGRADE);
+        if is_upgrade && checked.is_ok() {
             let channel = self.channel(http, ChannelKind::WebSocket);
             let (executor, limits) = (self.executor.clone(), self.web_socket);
             return websocket::upgrade(http, payload, executor, channel, limits);
         }
         let body = Body::new(http, payload);
         let rest = body.rest();
-        let response = match *http.method() {
-            Method::POST => self.message(http, body).await,
-            Method::GET if self.listing => {
+        let response = match (checked, http.method()) {
+            (Err(why), _) => forbidden(why),
+            (Ok(()), &Method::POST) => self.message(http, body).await,
+            (Ok(()), &Method::GET) if self.listing => {
                 listing::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
             }
-            Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
-            _ => {
-                let allowed = if self.listing { "GET, POST" } else { "POST" };
-                HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
+            (Ok(()), &Method::OPTIONS) if self.sites.cors.is_some() => {
+                HttpResponse::NoContent().finish()
             }
+            (Ok(()), _) => method_not_allowed(if self.listing { "GET, POST" } else { "POST" }),
         };
         self.finished(http, response, rest)
     }
@@ -193,10 +237,13 @@ impl EndPoint {
     async fn serve_function(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
         let body = Body::new(http, payload);
         let rest = body.rest();
-        let response = match *http.method() {
-            Method::GET | Method::POST => self.function(http, body).await,
-            Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
-            _ => HttpResponse::MethodNotAllowed().insert_header((ALLOW, "GET, POST")).finish(),
+        let response = match (self.sites.check(http), http.method()) {
+            (Err(why), _) => forbidden(why),
+            (Ok(()), &Method::GET | &Method::POST) => self.function(http, body).await,
+            (Ok(()), &Method::OPTIONS) if self.sites.cors.is_some() => {
+                HttpResponse::NoContent().finish()
+            }
+            (Ok(()), _) => method_not_allowed("GET, POST"),
         };
         self.finished(http, response, rest)
     }
@@ -204,8 +251,11 @@ impl EndPoint {
     /// A message call (FTN5 §2, use case 1).
     async fn message(&self, http: &HttpRequest, body: Body) -> HttpResponse {
         let Some(media) = MediaType::parse(header(http, &CONTENT_TYPE)) else {
-            return HttpResponse::UnsupportedMediaType().finish();
+            let text = "Unsupported media type";
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return reply::refusal(status, codes::INVALID_REQUEST, text);
         };
+        let media = media.accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
         let pass = match self.executor.admit(&channel).await {
             Ok(pass) => pass,
@@ -235,15 +285,17 @@ impl EndPoint {
         let Some(url) = FunctionUrl::parse(below(http), http.query_string()) else {
             return HttpResponse::NotFound().finish();
         };
+        if let (&Method::GET, Some(allowed), Ok(url)) = (http.method(), &self.get_calls, &url)
+            && !allowed(url.function())
+        {
+            return method_not_allowed("POST");
+        }
+        let media = MediaType::default().accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
         let pass = match self.executor.admit(&channel).await {
             Ok(pass) => pass,
             Err(rejected) => {
-                return self.reply(
-                    rejected.into_reply(None, Coding::Json),
-                    MediaType::default(),
-                    &channel,
-                );
+                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
             }
         };
         let reply = match url.and_then(|url| self.request(url)) {
@@ -255,7 +307,7 @@ impl EndPoint {
             }
             Err(refusal) => refusal.into(),
         };
-        self.reply(reply, MediaType::default(), &channel)
+        self.reply(reply, media, &channel)
     }
 
     /// The request in a URL, and whether its function takes raw data.
@@ -300,7 +352,7 @@ impl EndPoint {
         mut response: HttpResponse,
         rest: Option<Rest>,
     ) -> HttpResponse {
-        if let Some(cors) = &self.cors {
+        if let Some(cors) = &self.sites.cors {
             cors.mark(http, &mut response);
         }
         // such a client knows no chunks: the end of the connection tells the end of the body
@@ -364,6 +416,16 @@ fn input(http: &HttpRequest, body: Body) -> RawInput {
 
 fn length(http: &HttpRequest) -> Option<u64> {
     header(http, &CONTENT_LENGTH).and_then(|length| length.parse().ok())
+}
+
+/// The answer to a call that the page it comes from may not make.
+fn forbidden(why: &str) -> HttpResponse {
+    tracing::debug!(why, "a request is refused");
+    reply::refusal(StatusCode::FORBIDDEN, codes::SECURITY_ERROR, why)
+}
+
+fn method_not_allowed(allowed: &'static str) -> HttpResponse {
+    HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
 }
 
 /// An answer that also ends the connection, because the rest of the body is not read.

@@ -7,7 +7,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use crate::executor::{Reply, ReplyBody};
-use crate::message::MediaType;
+use crate::message::{Coding, MediaType, Response};
 use crate::raw::Head;
 
 /// The media type of raw results that have none.
@@ -41,6 +41,14 @@ pub(super) fn response(reply: Reply, media: MediaType, note: impl FnOnce(&[u8]))
             response.body(BodyStream::new(body))
         }
     }
+}
+
+/// A refusal by the transport, as a message that also old clients can read (FTN3 §1.13).
+pub(super) fn refusal(status: StatusCode, code: &str, text: &str) -> HttpResponse {
+    let mut body = Vec::new();
+    Response::error(code, Some(text)).write(Coding::Json, None, &mut body);
+    let media = MediaType::default().of_answer(Coding::Json);
+    HttpResponse::build(status).insert_header((CONTENT_TYPE, media)).body(body)
 }
 
 /// Adds what a handler set.
