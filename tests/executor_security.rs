@@ -158,7 +158,7 @@ async fn only_the_service_itself_acts_for_others() {
     expect![[r#"{"e":"InvalidRequest","edesc":"Invalid message: obf"}"#]]
         .assert_eq(&answer(&executor, Channel::local(), &malformed).await);
 
-    let whoami: Value = executor.call(f, ()).await.unwrap();
+    let whoami: Value = executor.call_as_system(f, ()).await.unwrap();
     assert_eq!(whoami, json!({ "lid": "-internal", "gid": null, "seclvl": "System" }));
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let denied = executor.call_for::<Value>(&ann, "conform.secret:1.0:priv", ()).await;

@@ -1,5 +1,6 @@
 //! Who calls: from the credentials of a request to a user and a level (FTN6 §1.2, §1.4, FTN8).
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 
@@ -15,9 +16,12 @@ use crate::security::{
 };
 use crate::wheel;
 
-/// Who calls.
+/// Who a call is made for: a user with a level, or somebody anonymous (FTN3 §1.11).
+///
+/// [`RequestInfo::caller`](super::RequestInfo::caller) has that of a request. It can be sent to other
+/// threads, so that what a request starts there can act for the same user.
 #[derive(Clone, Default)]
-pub(super) struct Caller {
+pub struct Caller {
     user: Option<Arc<User>>,
     /// The message had a signature, or never left the process.
     signed: bool,
@@ -29,6 +33,12 @@ static INTERNAL: LazyLock<Arc<User>> =
     LazyLock::new(|| Arc::new(User::new("-internal", SecurityLevel::System)));
 
 impl Caller {
+    /// Somebody of whom nothing is known.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self::default().within()
+    }
+
     pub(super) fn is_anonymous(&self) -> bool {
         self.user.is_none()
     }
@@ -54,13 +64,14 @@ impl Caller {
         Self { signer: None, ..self.clone() }
     }
 
-    /// This process for one of its users.
-    pub(super) fn internal_for(user: &User) -> Self {
-        Self { user: Some(Arc::new(user.clone())), ..Self::internal() }
+    /// The same for calls that the request makes: they do not leave the process, so nobody can change
+    /// them, and their answers are not signed.
+    pub(super) fn within(&self) -> Self {
+        Self { user: self.user.clone(), signed: true, signer: None }
     }
 
     /// This process itself.
-    pub(super) fn internal() -> Self {
+    pub(super) fn system() -> Self {
         Self { user: Some(Arc::clone(&INTERNAL)), signed: true, signer: None }
     }
 
@@ -83,6 +94,18 @@ impl Caller {
     }
 }
 
+impl From<&User> for Caller {
+    fn from(user: &User) -> Self {
+        Self { user: Some(Arc::new(user.clone())), signed: true, signer: None }
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
 impl Shared {
     /// Finds out who calls, within the time of the request.
     pub(super) async fn authenticate(
@@ -99,7 +122,7 @@ impl Shared {
         let caller = match credentials {
             None => known,
             Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
-                Caller::internal()
+                Caller::system()
             }
             Some(Credentials::Internal) => return Err(Denied::not_internal().into()),
             // in a box, because most requests have none and need no room for it

@@ -43,6 +43,7 @@ use crate::security::{Denied, SecurityProvider};
 
 pub use builder::Builder;
 pub use call::CallSteps;
+pub use caller::Caller;
 pub use close::Closed;
 pub use functions::{BlockingRequest, ConfigError, Functions};
 pub use gate::{ClientLimits, Pass, Rejected};
@@ -54,7 +55,6 @@ pub use request::{RequestInfo, RequestSteps};
 
 use admission::{Flight, Flights};
 use answer::Answer;
-use caller::Caller;
 use exchange::{Asker, Exchange, Live, Origin, Places};
 use gate::Gate;
 use registry::{Registry, Target};

@@ -109,6 +109,13 @@ impl RequestInfo {
         self.caller.user()
     }
 
+    /// Who calls, to act for them: with [`ExecutorHandle::call_for`] in flows and tasks that the request
+    /// starts. Steps of the request itself use [`CallSteps::call`](super::CallSteps::call).
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        self.caller.within()
+    }
+
     /// How well the caller is known (FTN8 §2.12).
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
