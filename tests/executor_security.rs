@@ -107,7 +107,7 @@ async fn credentials_decide_what_a_caller_may_do() {
         {"e":"PleaseReauth","edesc":"PrivilegedOps"}
         {"e":"PleaseReauth","edesc":"PrivilegedOps"}
         {"e":"SecurityError","edesc":"Message Signature is required"}
-        {"e":"UnknownInterface","edesc":"Unknown interface: conform.secret"}
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
         {"e":"NotSupportedVersion","edesc":"Different major version: conform.secret:2"}
         {"e":"NotSupportedVersion","edesc":"Different major version: conform.main:2"}
     "#]]

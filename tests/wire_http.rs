@@ -580,7 +580,7 @@ fn what_a_caller_may_not_do_is_refused() {
             {"f":"conform.secret:1.0:priv"}
                 {"e":"SecurityError","edesc":"Anonymous not allowed"}
             {"f":"conform.secret:2.0:whoami"}
-                {"e":"UnknownInterface","edesc":"Unknown interface: conform.secret"}
+                {"e":"SecurityError","edesc":"Anonymous not allowed"}
             {"f":"conform.main:1.2:priv"}
                 {"e":"PleaseReauth","edesc":"PrivilegedOps"}
             {"f":"conform.main:1.2:answer","sec":"user:password"}
@@ -588,7 +588,7 @@ fn what_a_caller_may_not_do_is_refused() {
             {"f":"conform.secure:1.0:hello"}
                 {"e":"SecurityError","edesc":"Insecure channel"}
             {"f":"conform.signed:1.0:sum","p":{"a":1,"b":2}}
-                {"e":"SecurityError","edesc":"Message Signature is required"}
+                {"e":"SecurityError","edesc":"Anonymous not allowed"}
             {"f":"conform.bidi:1.0:acks"}
                 {"e":"InvalidRequest","edesc":"Bi-Direct Channel is required"}
         "#]],

@@ -65,7 +65,8 @@ impl Builder {
     /// Hosts an interface; `define` gives the templates of its functions.
     ///
     /// A declared function without a template is answered with NotImplemented. The functions can
-    /// also be called under the names of the interfaces that this one inherits from.
+    /// also be called under the names of the interfaces that this one inherits from: by anonymous
+    /// callers only where that interface itself has AllowAnonymous (FTN3 §2.3, §2.4).
     pub fn interface(
         mut self,
         definition: Arc<Definition>,

@@ -140,7 +140,7 @@ impl ExecutorHandle {
     ///
     /// # Errors
     /// [`ConfigError`] if a template is given for a function that the definition does not have, or
-    /// the interface is registered already.
+    /// the interface, or one that it inherits from, is registered already.
     pub fn register(
         &self,
         definition: Arc<Definition>,
