@@ -59,6 +59,11 @@ fn parameters_come_in_the_query() {
             "/ftn/no.such/1.0/f",
             "/ftn/conform.main/1.2/noSuch",
             "/ftn/conform.main/1/answer",
+            "/ftn/conform.main",
+            "/ftn/conform.main/?msg=hi",
+            "/ftn/conform.main/1.2",
+            "/ftn/conform.main/1.2/",
+            "/ftn/no.such",
         ],
         expect![[r#"
             /ftn/conform.main/1.2/answer
@@ -95,6 +100,16 @@ fn parameters_come_in_the_query() {
                 200 {"e":"InvalidRequest","edesc":"Unknown interface function: noSuch"}
             /ftn/conform.main/1/answer
                 200 {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
+            /ftn/conform.main
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/conform.main/?msg=hi
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/conform.main/1.2
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/conform.main/1.2/
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/no.such
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
         "#]],
     );
 }
@@ -103,8 +118,10 @@ fn parameters_come_in_the_query() {
 fn other_paths_belong_to_the_application() {
     let host = host();
     for path in [
-        "/ftn/conform.main",
-        "/ftn/conform.main/1.2",
+        "/ftn/health",
+        "/ftn/health/1.2",
+        "/ftn/Conform.main/",
+        "/ftn/conform./1.2",
         "/ftn/conform.main/1.2/answer/sec/more",
         "/ftn//1.2/answer",
         "/ftn/../1.2/answer",

@@ -49,6 +49,24 @@ fn each_message_is_answered_in_its_own_coding() {
 }
 
 #[test]
+fn text_is_no_data_in_a_binary_coding() {
+    // {"f": "conform.bin:1.0:reverse", "p": {"blob": "AQID"}, "rid": "C1"}, where bytes belong
+    let f = b"conform.bin:1.0:reverse";
+    let msgpack =
+        [b"MPCK\x83\xa1f\xb7", &f[..], b"\xa1p\x81\xa4blob\xa4AQID\xa3rid\xa2C1"].concat();
+    let cbor = [b"CBOR\xa3\x61f\x77", &f[..], b"\x61p\xa1\x64blob\x64AQID\x63rid\x62C1"].concat();
+    let why = b"Type mismatch for parameter: conform.bin:1.0:reverse(blob) = \"AQID\"";
+    let refused = |answer: &[u8]| answer.windows(why.len()).any(|part| part == why);
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    let mut client = Connection::open(host.address);
+    for message in [msgpack, cbor] {
+        assert!(refused(&socket.send(&message).receive_bytes()));
+        assert!(refused(&client.post(&message).body));
+    }
+}
+
+#[test]
 fn the_path_is_served_with_and_without_the_trailing_slash() {
     let host = host();
     for path in ["/ftn/", "/ftn"] {

@@ -200,7 +200,8 @@ pub enum NameError {
     Version,
 }
 
-fn is_iface(text: &str) -> bool {
+/// `some.iface` (FTN3 §2.2.1).
+pub(crate) fn is_iface(text: &str) -> bool {
     text.contains('.') && text.split('.').all(|part| is_word(part, is_lower_or_digit))
 }
 

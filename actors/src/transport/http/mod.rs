@@ -194,16 +194,18 @@ impl HttpServiceFactory for FutoIn {
                 })
                 .register(config);
         }
+        // an incomplete name is answered as one, if the application cannot have meant another path
+        let iface = format!("{path}/{{iface:[a-z][a-z0-9]*(\\.[a-z][a-z0-9]*)+}}");
+        let with_version = format!("{iface}/{{version}}");
         let function = format!("{path}/{{iface}}/{{version}}/{{function}}");
         let with_sec = format!("{function}/{{sec}}");
-        Resource::new(
-            [&function, &with_sec].map(|path| [path.clone(), format!("{path}/")]).concat(),
-        )
-        .to(move |http: HttpRequest, payload: Payload| {
-            let end_point = end_point.clone();
-            async move { end_point.serve_function(&http, payload).await }
-        })
-        .register(config);
+        let paths = [function, with_sec, iface, with_version];
+        Resource::new(paths.map(|path| [path.clone(), format!("{path}/")]).concat())
+            .to(move |http: HttpRequest, payload: Payload| {
+                let end_point = end_point.clone();
+                async move { end_point.serve_function(&http, payload).await }
+            })
+            .register(config);
     }
 }
 
@@ -390,10 +392,13 @@ fn header<'a>(http: &'a HttpRequest, name: &HeaderName) -> Option<&'a str> {
     http.headers().get(name).and_then(|value| value.to_str().ok())
 }
 
-/// The part of the path that names a function, as the client sent it: its last three or four parts.
+/// The part of the path that names a function, as the client sent it: its last parts, as many as
+/// were matched.
 fn below(http: &HttpRequest) -> &str {
     let path = http.uri().path();
-    let parts = if http.match_info().get("sec").is_some() { 4 } else { 3 };
+    let is_matched = |name: &&str| http.match_info().get(name).is_some();
+    let parts =
+        ["iface", "version", "function", "sec"].iter().filter(|name| is_matched(name)).count();
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     let slashes = trimmed.rmatch_indices('/');
     slashes.take(parts).last().map_or(path, |(at, _)| &path[at..])
