@@ -175,8 +175,9 @@ fn errors_are_those_of_http() {
 }
 
 #[test]
-fn a_frame_that_is_no_message_is_ignored() {
+fn a_frame_that_is_no_message_is_ignored_and_counted() {
     let host = host();
+    let mut ignored = 0;
     let mut socket = Socket::open(host.address);
     let deep = "[".repeat(10_000);
     for garbage in [
@@ -210,6 +211,11 @@ fn a_frame_that_is_no_message_is_ignored() {
             socket.send_bytes(&frame(opcode::TEXT, garbage));
         }
         expect_quiet(&mut socket);
+        let is_answer = garbage.starts_with(br#"{"r""#) || garbage.starts_with(br#"{"e""#);
+        if !is_answer {
+            ignored += 1 + u64::from(str::from_utf8(garbage).is_ok());
+        }
+        assert_eq!(host.executor.unanswerable(), ignored);
     }
 }
 

@@ -12,7 +12,8 @@ use super::{Asked, Incoming, Refused, Shared, admission};
 use crate::budget::{Budget, Limits, Permit};
 use crate::channel::ChannelKind;
 use crate::security::{
-    Attempt, Client, Credentials, Denied, Grant, SecurityLevel, Signer, User, Verdict,
+    Attempt, Client, Credentials, Denied, Grant, RequestContext, SecurityLevel, Signer, User,
+    Verdict,
 };
 use crate::wheel;
 
@@ -118,9 +119,11 @@ impl Shared {
             (None, Some(credentials)) => Some(credentials?),
             (None, None) => None,
         };
-        let known = incoming.caller.take().unwrap_or_default();
         let caller = match credentials {
-            None => known,
+            None => match incoming.caller.take() {
+                Some(known) => known,
+                None => self.identify(incoming, asked).await?,
+            },
             Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
                 Caller::system()
             }
@@ -134,20 +137,47 @@ impl Shared {
         }
     }
 
-    /// Who shows these credentials, let in by the limits of users.
+    /// Who calls without credentials, by what came beside the message.
+    async fn identify(&self, incoming: &mut Incoming, asked: Asked<'_>) -> Result<Caller, Refused> {
+        let Some(provider) = &self.config.security else { return Ok(Caller::default()) };
+        let client = client(incoming);
+        match provider.identify(&context(incoming, &client)) {
+            None => Ok(Caller::default()),
+            // in a box, because most callers are anonymous and need no room for it
+            Some(verdict) => Box::pin(self.granted(incoming, verdict, asked)).await,
+        }
+    }
+
+    /// Who shows these credentials.
     async fn verified(
         &self,
         incoming: &mut Incoming,
         credentials: Credentials,
         asked: Asked<'_>,
     ) -> Result<Caller, Refused> {
-        let grant = self.verify(incoming, &credentials, asked).await?;
+        let Some(provider) = &self.config.security else {
+            return Err(Denied::credentials().into());
+        };
+        let verdict = {
+            let (signed, client) = (incoming.request.signed_fields(), client(incoming));
+            let context = context(incoming, &client);
+            provider.check(&Attempt::new(&credentials, &signed, &client).with_context(context))
+        };
+        let caller = self.granted(incoming, verdict, asked).await?;
+        Ok(Caller { signed: credentials.is_signature(), ..caller })
+    }
+
+    /// Whom the provider lets in, let in by the limits of users too.
+    async fn granted(
+        &self,
+        incoming: &mut Incoming,
+        verdict: Verdict,
+        asked: Asked<'_>,
+    ) -> Result<Caller, Refused> {
+        let grant = self.judge(incoming, verdict, asked).await?;
         self.admit_user(grant.user(), incoming, asked.deadline).await?;
-        Ok(Caller {
-            user: Some(Arc::new(grant.user().clone())),
-            signed: credentials.is_signature(),
-            signer: grant.signer().cloned(),
-        })
+        let user = Some(Arc::new(grant.user().clone()));
+        Ok(Caller { user, signed: false, signer: grant.signer().cloned() })
     }
 
     /// Gives a request the limits of its user in place of those of its address, over whatever it
@@ -165,19 +195,13 @@ impl Shared {
         entered.map_err(admission::rejected)
     }
 
-    async fn verify(
+    /// Waits for a verdict that is not known yet.
+    async fn judge(
         &self,
         incoming: &mut Incoming,
-        credentials: &Credentials,
+        verdict: Verdict,
         asked: Asked<'_>,
     ) -> Result<Grant, Refused> {
-        let Some(provider) = &self.config.security else {
-            return Err(Denied::credentials().into());
-        };
-        let verdict = {
-            let (signed, client) = (incoming.request.signed_fields(), client(incoming));
-            provider.check(&Attempt::new(credentials, &signed, &client))
-        };
         let Asked { flight, client, deadline } = asked;
         if !matches!(verdict, Verdict::Known(_)) {
             // while it waits it is in memory, so it has its place from now on
@@ -230,6 +254,11 @@ async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, R
         done = work => Ok(done),
         () = wheel::sleep_until(deadline) => Err(Refused::bare(codes::INTERNAL_ERROR)),
     }
+}
+
+/// What came with a request beside its message.
+fn context<'a>(incoming: &'a Incoming, client: &'a Client) -> RequestContext<'a> {
+    RequestContext::new(client).with_headers(incoming.headers.as_deref())
 }
 
 /// What is known of the other end without its credentials.

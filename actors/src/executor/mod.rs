@@ -19,6 +19,7 @@ mod listing;
 mod registry;
 mod reply;
 mod request;
+mod unanswerable;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -48,7 +49,7 @@ pub use close::Closed;
 pub use functions::{BlockingRequest, ConfigError, Functions};
 pub use gate::{ClientLimits, Pass, Rejected};
 pub use hooks::{Hooks, Way};
-pub use incoming::{Headers, Incoming};
+pub use incoming::Incoming;
 pub use listing::{ListedFunction, ListedInterface, ListedParameter, Listing};
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{RequestInfo, RequestSteps};
@@ -58,6 +59,7 @@ use answer::Answer;
 use exchange::{Asker, Exchange, Live, Origin, Places};
 use gate::Gate;
 use registry::{Registry, Target};
+use unanswerable::Unanswerable;
 
 /// A cheap handle to an executor: use it from any arbiter.
 ///
@@ -92,6 +94,7 @@ struct Shared {
     actors: Mutex<Vec<Addr<Executor>>>,
     /// Apart from the budget, for work that takes a processor.
     hashing: Budget,
+    unanswerable: Unanswerable,
 }
 
 /// A request that passed the checks.
@@ -132,6 +135,7 @@ impl ExecutorHandle {
                 flights: Arc::default(),
                 actors: Mutex::new(Vec::new()),
                 hashing: caller::places_for_hashing(),
+                unanswerable: Unanswerable::new(),
             }),
         }
     }
@@ -234,6 +238,19 @@ impl ExecutorHandle {
         if let Some(hooks) = &self.shared.config.hooks {
             hooks.message(message, way, channel);
         }
+    }
+
+    /// Counts and logs a message that cannot be answered, because it is none or has no id; for
+    /// transports where the id tells what an answer is to. In the log there is at most one line in ten
+    /// seconds.
+    pub fn note_unanswerable(&self, channel: &Channel) {
+        self.shared.unanswerable.note(channel);
+    }
+
+    /// How many messages could not be answered so far.
+    #[must_use]
+    pub fn unanswerable(&self) -> u64 {
+        self.shared.unanswerable.count()
     }
 
     /// Asks for a place inside of the limits of a client, before a transport reads its request. It

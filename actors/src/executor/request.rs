@@ -12,12 +12,11 @@ use serde_json::{Map, Value};
 use super::ExecutorHandle;
 use super::caller::Caller;
 use super::exchange::Exchange;
-use super::incoming::Headers;
 use super::reply::{Reply, ReplyBody};
 use crate::channel::{Channel, ChannelKind};
 use crate::clock;
 use crate::iface::FunctionName;
-use crate::message::Rid;
+use crate::message::{Headers, Rid};
 use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
 use crate::security::{SecurityLevel, User};
 
@@ -27,7 +26,7 @@ pub struct RequestInfo {
     pub(super) function: FunctionName,
     pub(super) params: Map<String, Value>,
     pub(super) caller: Caller,
-    pub(super) headers: Option<Box<dyn Headers>>,
+    pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
     pub(super) head: Option<Box<Head>>,
     pub(super) given: Given,
@@ -122,10 +121,17 @@ impl RequestInfo {
         self.caller.level()
     }
 
-    /// The first header of this name of an HTTP request; `name` is in lower case.
+    /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
+    /// that of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.as_ref()?.header(name)
+    }
+
+    /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6
+    /// `getRequestHeaders`).
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().flat_map(|headers| headers.headers())
     }
 
     /// The cookie of this name of an HTTP request.

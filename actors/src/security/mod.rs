@@ -4,6 +4,9 @@
 //! asks its [`SecurityProvider`], which tells at once, or gives work for another thread, or a
 //! future. The [`Grant`] has the [`User`] and, for a signed request, what signs the answer.
 //!
+//! A provider also knows callers by other things that came with a request, such as a bearer token or
+//! the certificate of a connection: see [`SecurityProvider::identify`].
+//!
 //! What is secret is in no `Debug` output. Comparisons take the same time wherever they fail, and
 //! an unknown user costs what a wrong password does.
 //!
@@ -40,6 +43,6 @@ pub use self::{
     level::{SecurityLevel, UnknownLevel},
     mac::{MacAlgorithm, MacKey},
     password::{PasswordHash, PasswordHashError},
-    provider::{Attempt, Client, Grant, SecurityProvider, Signer, User, Verdict},
+    provider::{Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict},
     users::StaticUsers,
 };

@@ -9,20 +9,21 @@
 
 mod body;
 mod cors;
+mod facts;
 mod listing;
 mod origin;
 mod reply;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_http::ConnectionType;
 use actix_web::body::{BodySize, MessageBody};
 use actix_web::dev::{AppService, HttpServiceFactory};
 use actix_web::http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING,
-    UPGRADE,
+    ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING, UPGRADE,
 };
 use actix_web::http::{Method, StatusCode, Version};
 use actix_web::web::Payload;
@@ -31,18 +32,19 @@ use asyncsteps::codes;
 
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
-use crate::executor::{ExecutorHandle, Headers, Incoming, Reply, Way};
+use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
 use crate::iface::{Function, FunctionName};
 use crate::message::{Coding, MediaType, Refusal, Request};
 use crate::net::TrustedProxies;
 use crate::raw::RawInput;
-use crate::security::Credentials;
 use crate::url::FunctionUrl;
 
 pub use cors::Cors;
 
 use body::{Body, Rest};
 use origin::Sites;
+
+pub(super) use facts::Facts;
 
 /// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
 ///
@@ -375,17 +377,9 @@ impl EndPoint {
 
 /// A request with what its HTTP request says beside it.
 fn incoming(http: &HttpRequest, request: Request, channel: Channel) -> Incoming {
-    let credentials = header(http, &AUTHORIZATION).and_then(Credentials::from_header);
-    Incoming::new(request, channel).with_credentials(credentials).with_headers(Facts(http.clone()))
-}
-
-/// The headers of a request, for its handler.
-struct Facts(HttpRequest);
-
-impl Headers for Facts {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.0.headers().get(name).and_then(|value| value.to_str().ok())
-    }
+    let facts = Facts::new(http);
+    let credentials = facts.credentials();
+    Incoming::new(request, channel).with_credentials(credentials).with_headers(Rc::new(facts))
 }
 
 fn header<'a>(http: &'a HttpRequest, name: &HeaderName) -> Option<&'a str> {
