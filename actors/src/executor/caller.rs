@@ -2,14 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
-use std::thread::available_parallelism;
 
 use asyncsteps::{Time, codes};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::{Asked, Incoming, Refused, Shared, admission};
-use crate::budget::{Budget, Limits, Permit};
+use super::{Asked, Incoming, Refused, Shared, admission, hashing};
 use crate::channel::ChannelKind;
 use crate::security::{
     Attempt, Client, Credentials, Denied, Grant, RequestContext, SecurityLevel, Signer, User,
@@ -144,7 +142,7 @@ impl Shared {
         match provider.identify(&context(incoming, &client)) {
             None => Ok(Caller::default()),
             // in a box, because most callers are anonymous and need no room for it
-            Some(verdict) => Box::pin(self.granted(incoming, verdict, asked)).await,
+            Some(verdict) => Box::pin(self.granted(incoming, verdict, None, asked)).await,
         }
     }
 
@@ -163,7 +161,7 @@ impl Shared {
             let context = context(incoming, &client);
             provider.check(&Attempt::new(&credentials, &signed, &client).with_context(context))
         };
-        let caller = self.granted(incoming, verdict, asked).await?;
+        let caller = self.granted(incoming, verdict, credentials.user(), asked).await?;
         Ok(Caller { signed: credentials.is_signature(), ..caller })
     }
 
@@ -172,9 +170,10 @@ impl Shared {
         &self,
         incoming: &mut Incoming,
         verdict: Verdict,
+        user: Option<&str>,
         asked: Asked<'_>,
     ) -> Result<Caller, Refused> {
-        let grant = self.judge(incoming, verdict, asked).await?;
+        let grant = self.judge(incoming, verdict, user, asked).await?;
         self.admit_user(grant.user(), incoming, asked.deadline).await?;
         let user = Some(Arc::new(grant.user().clone()));
         Ok(Caller { user, signed: false, signer: grant.signer().cloned() })
@@ -195,11 +194,12 @@ impl Shared {
         entered.map_err(admission::rejected)
     }
 
-    /// Waits for a verdict that is not known yet.
+    /// Waits for a verdict that is not known yet; `user` is whom the request claims to come from.
     async fn judge(
         &self,
         incoming: &mut Incoming,
         verdict: Verdict,
+        user: Option<&str>,
         asked: Asked<'_>,
     ) -> Result<Grant, Refused> {
         let Asked { flight, client, deadline } = asked;
@@ -212,8 +212,7 @@ impl Shared {
         let result = match verdict {
             Verdict::Known(result) => result,
             Verdict::Compute(work) => {
-                // flooded with wrong passwords it is the flood that waits
-                let place = flight.wait(self.hashing.admit(client, 0), deadline).await?;
+                let place = self.hashing.enter(flight, client, user, deadline).await?;
                 within(deadline, compute(work, place)).await??
             }
             Verdict::Wait(verdict) => within(deadline, verdict).await?,
@@ -226,7 +225,7 @@ impl Shared {
 /// request for it or not.
 async fn compute(
     work: Box<dyn FnOnce() -> Result<Grant, Denied> + Send>,
-    place: Permit,
+    place: hashing::Place,
 ) -> Result<Result<Grant, Denied>, Refused> {
     let work = move || {
         let _place = place;
@@ -236,14 +235,6 @@ async fn compute(
         tracing::error!(%error, "the security provider failed");
         Refused::bare(codes::INTERNAL_ERROR)
     })
-}
-
-/// Who may compute hashes of passwords: as many at once as there are processors, because they take
-/// memory too, and of those that wait each client in its turn.
-pub(super) fn places_for_hashing() -> Budget {
-    const WAITING: usize = 1_000;
-    let concurrent = available_parallelism().map_or(1, usize::from);
-    Budget::new(Limits { concurrent, queued: WAITING, memory: usize::MAX })
 }
 
 /// What happens within the time of the request; after it the request is answered as one whose flow

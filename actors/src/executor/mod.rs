@@ -13,6 +13,7 @@ mod close;
 mod exchange;
 mod functions;
 mod gate;
+mod hashing;
 mod hooks;
 mod incoming;
 mod listing;
@@ -58,6 +59,7 @@ use admission::{Flight, Flights};
 use answer::Answer;
 use exchange::{Asker, Exchange, Live, Origin, Places};
 use gate::Gate;
+use hashing::Hashing;
 use registry::{Registry, Target};
 use unanswerable::Unanswerable;
 
@@ -93,7 +95,7 @@ struct Shared {
     flights: Arc<Flights>,
     actors: Mutex<Vec<Addr<Executor>>>,
     /// Apart from the budget, for work that takes a processor.
-    hashing: Budget,
+    hashing: Hashing,
     unanswerable: Unanswerable,
 }
 
@@ -134,7 +136,7 @@ impl ExecutorHandle {
                 registry,
                 flights: Arc::default(),
                 actors: Mutex::new(Vec::new()),
-                hashing: caller::places_for_hashing(),
+                hashing: Hashing::new(),
                 unanswerable: Unanswerable::new(),
             }),
         }

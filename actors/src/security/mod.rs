@@ -33,6 +33,7 @@ mod credentials;
 mod denied;
 mod level;
 mod mac;
+mod memory;
 mod password;
 mod provider;
 mod users;
@@ -42,6 +43,7 @@ pub use self::{
     denied::{Denied, PLEASE_REAUTH, SECURITY_ERROR},
     level::{SecurityLevel, UnknownLevel},
     mac::{MacAlgorithm, MacKey},
+    memory::{MemoryOptions, PasswordMemory},
     password::{PasswordHash, PasswordHashError},
     provider::{Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict},
     users::StaticUsers,
