@@ -88,6 +88,26 @@ async fn a_private_parent_stays_private_under_its_name() {
 }
 
 #[actix::test]
+async fn a_level_that_is_not_known_counts_as_the_highest_and_is_named() {
+    let file = json!({ "iface": "test.level", "version": "1.0", "ftn3rev": "1.9",
+        "funcs": { "f": { "seclvl": "BiometricOps", "result": "string" } },
+        "requires": ["AllowAnonymous"] });
+    let source = Source::texts([("test.level-1.0-iface.json", file.to_string())]);
+    let definition = Loader::new([source]).load(&"test.level:1.0".parse().unwrap()).unwrap();
+    let executor = Executor::builder()
+        .interface(definition, |functions| {
+            functions.add("f", &hello());
+        })
+        .build()
+        .unwrap();
+    expect![[r#"
+        {"e":"PleaseReauth","edesc":"BiometricOps"}
+    "#]]
+    .assert_eq(&answers(&executor, &["test.level:1.0:f"]).await);
+    assert!(executor.call_as_system::<Value>("test.level:1.0:f", ()).await.is_ok());
+}
+
+#[actix::test]
 async fn a_name_leads_to_one_interface() {
     let builder = |ids: &[&str]| {
         ids.iter().fold(Executor::builder(), |builder, id| builder.interface(load(id), |_| {}))

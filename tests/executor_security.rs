@@ -154,9 +154,17 @@ async fn only_the_service_itself_acts_for_others() {
     let outside = json!({ "f": f, "sec": "user:pass", "obf": obf });
     expect![[r#"{"e":"SecurityError","edesc":"On-behalf-of is not allowed"}"#]]
         .assert_eq(&answer(&executor, http(), &outside).await);
-    let malformed = json!({ "f": f, "sec": "-internal", "obf": { "slvl": "Info" } });
-    expect![[r#"{"e":"InvalidRequest","edesc":"Invalid message: obf"}"#]]
-        .assert_eq(&answer(&executor, Channel::local(), &malformed).await);
+    for obf in [
+        json!({ "slvl": "Info" }),
+        json!({ "lid": "ann", "slvl": "Unknown" }),
+        json!({ "lid": "ann", "gid": 5 }),
+        json!({ "lid": "ann", "more": "x" }),
+        json!("ann"),
+    ] {
+        let malformed = json!({ "f": f, "sec": "-internal", "obf": obf });
+        expect![[r#"{"e":"InvalidRequest","edesc":"Invalid message: obf"}"#]]
+            .assert_eq(&answer(&executor, Channel::local(), &malformed).await);
+    }
 
     let whoami: Value = executor.call_as_system(f, ()).await.unwrap();
     assert_eq!(whoami, json!({ "lid": "-internal", "gid": null, "seclvl": "System" }));

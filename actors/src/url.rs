@@ -232,7 +232,7 @@ mod tests {
             "/a.b/1.0/f/.." ""
                 not ours
             "/%2e%2e/1.0/f" ""
-                f:%2e%2e:1.0:f;p:; None
+                InvalidRequest: Invalid req.f
             "/a.b%2F1.0/f/g" ""
                 InvalidRequest: Invalid req.f (version)
             "/a.b:1.0:f/1.0/f" ""

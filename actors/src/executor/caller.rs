@@ -27,6 +27,9 @@ pub struct Caller {
     signer: Option<Arc<dyn Signer>>,
 }
 
+/// The fields of `obf` (FTN3 §1.6).
+const OBF: [&str; 3] = ["lid", "gid", "slvl"];
+
 /// The user that stands for this process itself (FTN6 §1.4).
 static INTERNAL: LazyLock<Arc<User>> =
     LazyLock::new(|| Arc::new(User::new("-internal", SecurityLevel::System)));
@@ -79,10 +82,15 @@ impl Caller {
         if self.level() < SecurityLevel::System {
             return Err(Refused::new(codes::SECURITY_ERROR, "On-behalf-of is not allowed"));
         }
-        let field = |name: &str| obf.get(name).and_then(Value::as_str);
+        let invalid = || Refused::new(codes::INVALID_REQUEST, "Invalid message: obf");
+        let fields = obf.as_object().ok_or_else(invalid)?;
+        if fields.iter().any(|(name, value)| !OBF.contains(&&**name) || !value.is_string()) {
+            return Err(invalid());
+        }
+        let field = |name: &str| fields.get(name).and_then(Value::as_str);
         let level = field("slvl").map(str::parse).transpose();
         let (Some(local), Ok(level)) = (field("lid"), level) else {
-            return Err(Refused::new(codes::INVALID_REQUEST, "Invalid message: obf"));
+            return Err(invalid());
         };
         let user = User::new(local, level.unwrap_or_default());
         self.user = Some(Arc::new(match field("gid") {

@@ -76,7 +76,7 @@ impl Registry {
         let conditions = Conditions::of(&definition);
         let target = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
-            // nobody has a level that nobody knows, so it is the highest
+            // an unknown level counts as the highest (FTN3 §1.12)
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
             let target = Target {
                 definition: Arc::clone(&definition),
@@ -233,6 +233,10 @@ impl Target {
             let text = "Bi-Direct Channel is required";
             return Err(Refused::new(codes::INVALID_REQUEST, text));
         }
-        Ok(caller.level().check(self.level)?)
+        caller.level().check(self.level).map_err(|denied| match self.function.seclvl() {
+            // as it is declared, also if it is unknown
+            Some(required) => Refused::new(denied.code(), required.to_owned()),
+            None => denied.into(),
+        })
     }
 }
