@@ -121,18 +121,6 @@ fn media_types_are_answered_in_kind_or_refused() {
 }
 
 #[test]
-fn the_registered_media_type_can_be_asked_for() {
-    let host = host();
-    let accept = "Accept: application/vnd.futoin+json\r\n";
-    let function =
-        format!("GET /ftn/conform.main/1.2/answer HTTP/1.1\r\nHost: test\r\n{accept}\r\n");
-    for request in [post_with("/ftn/", accept, ANSWER), function.into_bytes()] {
-        let answer = Connection::open(host.address).send(&request).receive();
-        assert_eq!(answer.header("content-type"), Some("application/vnd.futoin+json"));
-    }
-}
-
-#[test]
 fn another_method_is_refused_with_an_empty_body() {
     let methods = ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"];
     let request = |method| format!("{method} /ftn/ HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes();

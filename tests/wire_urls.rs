@@ -164,6 +164,18 @@ fn credentials_come_in_the_path_or_in_a_header() {
 }
 
 #[test]
+fn the_registered_media_type_can_be_asked_for() {
+    let host = host();
+    let accept = "Accept: application/vnd.futoin+json\r\n";
+    let message = post_with("/ftn/", accept, br#"{"f":"conform.main:1.2:answer"}"#);
+    let function = request("GET", "/ftn/conform.main/1.2/answer", accept, b"");
+    for request in [message, function] {
+        let answer = Connection::open(host.address).send(&request).receive();
+        assert_eq!(answer.header("content-type"), Some("application/vnd.futoin+json"));
+    }
+}
+
+#[test]
 fn another_method_is_refused() {
     let host = host();
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS"] {
@@ -316,7 +328,56 @@ fn handlers_see_and_set_headers_and_cookies() {
     let answer = Connection::open(host.address).send(&request).receive();
     assert_eq!(answer.json(), json!({ "r": { "header": "seen", "cookie": "c0" } }));
     assert_eq!(answer.header("x-conform-reply"), Some("yes"));
-    assert!(answer.header("set-cookie").is_some_and(|cookie| cookie.starts_with("conform=c1")));
+    assert_eq!(answer.header("set-cookie"), Some("conform=c1; Secure; HttpOnly"));
+}
+
+#[test]
+fn a_header_can_have_several_values() {
+    let executor = || {
+        let template = Template::build(|asi| {
+            asi.add(|asi, ()| {
+                let head = asi.head_mut()?;
+                head.set_header("link", "<a>")?.add_header("Link", "<b>")?;
+                head.set_header("x-one", "old")?.set_header("X-One", "new")?;
+                asi.reply(json!({ "echo": 1 }))
+            });
+        });
+        let id = "futoin.anonping:1.0".parse().expect("a name");
+        let definition = Loader::new([Source::builtin()]).load(&id).expect("it is built in");
+        let builder = Executor::builder().interface(definition, |functions| {
+            functions.add("ping", &template);
+        });
+        builder.build().expect("it can be built")
+    };
+    let host = Host::start(1, executor);
+    let request = request("GET", "/ftn/futoin.anonping/1.0/ping?echo=1", "", b"");
+    let answer = Connection::open(host.address).send(&request).receive();
+    let values = |name: &str| -> Vec<String> {
+        let headers = answer.headers.iter().filter(|(other, _)| other == name);
+        headers.map(|(_, value)| value.clone()).collect()
+    };
+    assert_eq!(
+        (values("link"), values("x-one")),
+        (vec!["<a>".into(), "<b>".into()], vec!["new".into()])
+    );
+}
+
+#[test]
+fn errors_have_a_status_of_their_own_if_that_is_wanted() {
+    let status_of = |code: &str| match code {
+        "MyError" => Some(422),
+        "OTHER_ERROR" => Some(204),
+        _ => None,
+    };
+    let host = Host::start_as(1, conform::executor, move |service| service.error_status(status_of));
+    for (code, status) in [("MyError", 422), ("OTHER_ERROR", 200), ("NotDeclared", 200)] {
+        let path = format!("/ftn/conform.main/1.2/fail?code={code}");
+        let answer = Connection::open(host.address).send(&request("GET", &path, "", b"")).receive();
+        assert_eq!(answer.status(), status, "{code}");
+        assert_eq!(answer.header("content-type"), Some("application/futoin+json"));
+        assert!(answer.json()["e"].is_string());
+    }
+    ping(host.address);
 }
 
 #[test]

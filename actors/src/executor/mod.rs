@@ -120,6 +120,7 @@ struct Asked<'a> {
 struct Admitted {
     checked: Checked,
     places: Places,
+    begun: Time,
     deadline: Time,
     /// How long it may take in all, and how long raw data may stand still.
     patience: Duration,
@@ -146,7 +147,7 @@ impl ExecutorHandle {
     ///
     /// # Errors
     /// [`ConfigError`] if a template is given for a function that the definition does not have, or
-    /// the interface, or one that it inherits from, is registered already.
+    /// the interface, or another one with the same parent, is registered already.
     pub fn register(
         &self,
         definition: Arc<Definition>,
@@ -204,7 +205,7 @@ impl ExecutorHandle {
 
     /// Starts the flow of a request. Its first turn runs here and now.
     fn start(&self, origin: Origin, incoming: Incoming, admitted: Admitted) -> Asker {
-        let Admitted { checked, places, deadline, patience } = admitted;
+        let Admitted { checked, places, begun, deadline, patience } = admitted;
         let Checked { target, template, function, params, caller } = checked;
         let span = observe::request_span(&function, origin.rid.as_ref());
         let live = self.live();
@@ -218,6 +219,7 @@ impl ExecutorHandle {
             function,
             params,
             caller,
+            begun,
             headers: incoming.headers,
             input: incoming.input,
             head: None,
@@ -376,7 +378,7 @@ impl Shared {
         };
         let pass = std::mem::take(&mut incoming.pass);
         let places = Places { flight, permit, pass };
-        Ok(Admitted { checked, places, deadline, patience })
+        Ok(Admitted { checked, places, begun, deadline, patience })
     }
 
     fn actors(&self) -> std::sync::MutexGuard<'_, Vec<Addr<Executor>>> {

@@ -80,10 +80,14 @@ struct EndPoint {
     web_socket: WebSocketLimits,
     sites: Sites,
     get_calls: Option<GetCalls>,
+    status_of: Option<StatusOf>,
     proxies: Arc<TrustedProxies>,
     secure: bool,
     listing: bool,
 }
+
+/// The HTTP status of an error code.
+type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Sync>;
 
 /// Which functions can be called with GET.
 type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
@@ -97,6 +101,7 @@ impl FutoIn {
             web_socket: WebSocketLimits::default(),
             sites: Sites::default(),
             get_calls: None,
+            status_of: None,
             proxies: Arc::default(),
             secure: false,
             listing: false,
@@ -150,6 +155,29 @@ impl FutoIn {
         allowed: impl Fn(&FunctionName) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.end_point.get_calls = Some(Arc::new(allowed));
+        self
+    }
+
+    /// The HTTP status of answers with an error, by its code, 400 to 599; `None` or another leaves 200,
+    /// which all have unless this is set, because FutoIn clients expect it. With it load balancers and
+    /// dashboards that look at the status see errors too.
+    ///
+    /// ```
+    /// # use asyncsteps_actors::{executor::Executor, transport::http::FutoIn};
+    /// # let executor = Executor::builder().build()?;
+    /// let service = FutoIn::new("/ftn/", executor).error_status(|code| match code {
+    ///     "InternalError" => Some(500),
+    ///     "DefenseRejected" => Some(503),
+    ///     _ => None,
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn error_status(
+        mut self,
+        status_of: impl Fn(&str) -> Option<u16> + Send + Sync + 'static,
+    ) -> Self {
+        self.end_point.status_of = Some(Arc::new(status_of));
         self
     }
 
@@ -324,7 +352,13 @@ impl EndPoint {
     }
 
     fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> HttpResponse {
-        reply::response(reply, media, |message| self.executor.note(message, Way::Out, channel))
+        let status = |code: &str| {
+            let status = StatusCode::from_u16(self.status_of.as_ref()?(code)?).ok()?;
+            (status.is_client_error() || status.is_server_error()).then_some(status)
+        };
+        reply::response(reply, media, status, |message| {
+            self.executor.note(message, Way::Out, channel);
+        })
     }
 
     /// The way this request came.
