@@ -79,7 +79,7 @@ fn main() {
         arbiter.block_on(async {
             for _ in 0..calls {
                 let params = Echo { msg: "hi".to_owned(), n: 1, opt: None };
-                let answer = executor.call::<Echo>("conform.main:1.2:echo", params).await;
+                let answer = executor.call_as_system::<Echo>("conform.main:1.2:echo", params).await;
                 black_box(answer.is_ok());
             }
         });

@@ -63,7 +63,8 @@ fn executor() -> (Jobs, ExecutorHandle) {
 #[actix::test]
 async fn a_call_gives_a_typed_result() {
     let (_jobs, executor) = executor();
-    let echo: Echo = executor.call("conform.main:1.2:echo", json!({ "msg": "hi" })).await.unwrap();
+    let echo: Echo =
+        executor.call_as_system("conform.main:1.2:echo", json!({ "msg": "hi" })).await.unwrap();
     assert_eq!(echo, Echo { msg: "hi".into(), n: 1 });
     let mut out = String::new();
     for (function, params) in [
@@ -73,7 +74,7 @@ async fn a_call_gives_a_typed_result() {
         ("conform.main:1.2:missingImpl", json!({})),
         ("no.such:1.0:f", json!({})),
     ] {
-        let error = executor.call::<Echo>(function, params).await.unwrap_err();
+        let error = executor.call_as_system::<Echo>(function, params).await.unwrap_err();
         out += &format!("{error}\n");
     }
     expect![[r#"
@@ -84,14 +85,15 @@ async fn a_call_gives_a_typed_result() {
         UnknownInterface: Unknown interface: no.such
     "#]]
     .assert_eq(&out);
-    let wrong = executor.call::<u8>("conform.main:1.2:echo", json!({ "msg": "hi" })).await;
+    let wrong =
+        executor.call_as_system::<u8>("conform.main:1.2:echo", json!({ "msg": "hi" })).await;
     assert_eq!(wrong.unwrap_err().code(), codes::INVOKER_ERROR);
 }
 
 #[actix::test]
 async fn a_step_calls_another_function() {
     let (_jobs, executor) = executor();
-    assert_eq!(executor.call::<i64>("conform.main:1.2:answer", ()).await.unwrap(), 42);
+    assert_eq!(executor.call_as_system::<i64>("conform.main:1.2:answer", ()).await.unwrap(), 42);
 }
 
 #[actix::test]
@@ -100,7 +102,7 @@ async fn a_call_ends_no_later_than_its_caller() {
     let (mut jobs, executor) = executor();
     let begin = Instant::now();
     // the inner function may take a minute, the outer one five seconds
-    let calling = actix_rt::spawn(executor.call::<i64>("conform.main:1.2:zero", ()));
+    let calling = actix_rt::spawn(executor.call_as_system::<i64>("conform.main:1.2:zero", ()));
     let job = jobs.started().await;
     let error: Error = calling.await.unwrap().unwrap_err();
     assert_eq!(error.code(), codes::INTERNAL_ERROR);
@@ -160,13 +162,14 @@ async fn a_handler_that_blocks_runs_on_another_thread() {
         })
         .build()
         .unwrap();
-    assert_eq!(executor.call::<i64>("conform.main:1.2:answer", ()).await.unwrap(), 42);
+    assert_eq!(executor.call_as_system::<i64>("conform.main:1.2:answer", ()).await.unwrap(), 42);
     let thread = thread.lock().unwrap().expect("it ran");
     assert_ne!(thread, std::thread::current().id());
-    let fail =
-        |code: &str| executor.call::<Value>("conform.main:1.2:fail", json!({ "code": code }));
+    let fail = |code: &str| {
+        executor.call_as_system::<Value>("conform.main:1.2:fail", json!({ "code": code }))
+    };
     assert_eq!(fail("MyError").await.unwrap_err().to_string(), "MyError: blocked");
     assert_eq!(fail("Secret").await.unwrap_err().to_string(), "InternalError: Not expected error");
-    let crash = executor.call::<Value>("conform.main:1.2:crash", ()).await.unwrap_err();
+    let crash = executor.call_as_system::<Value>("conform.main:1.2:crash", ()).await.unwrap_err();
     assert_eq!(crash.to_string(), "InternalError: Not expected error");
 }

@@ -57,12 +57,16 @@ async fn results_are_merged_in_their_order() {
     };
     let returned = json!({ "msg": "returned", "n": 2 });
     let replaced = json!({ "msg": "replaced", "n": 3, "opt": null });
+    let part = json!({ "opt": "part" });
     let mut out = String::new();
     for (returned, replaced) in [
         (None, None),
         (Some(&returned), None),
         (None, Some(&replaced)),
         (Some(&returned), Some(&replaced)),
+        // what one says of a variable goes with what the others say of others
+        (Some(&returned), Some(&part)),
+        (Some(&part), None),
     ] {
         let template = steps(returned.cloned(), replaced.cloned());
         let executor = main_with(Executor::builder(), "echo", &template);
@@ -74,6 +78,8 @@ async fn results_are_merged_in_their_order() {
         {"r":{"msg":"returned","n":2,"opt":"map"}}
         {"r":{"msg":"replaced","n":3,"opt":null}}
         {"r":{"msg":"replaced","n":3,"opt":null}}
+        {"r":{"msg":"returned","n":2,"opt":"part"}}
+        {"r":{"msg":"map","n":1,"opt":"part"}}
     "#]]
     .assert_eq(&out);
 }

@@ -110,7 +110,7 @@ async fn credentials_decide_what_a_caller_may_do() {
         {"e":"PleaseReauth","edesc":"PrivilegedOps"}
         {"e":"PleaseReauth","edesc":"PrivilegedOps"}
         {"e":"SecurityError","edesc":"Message Signature is required"}
-        {"e":"UnknownInterface","edesc":"Unknown interface: conform.secret"}
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
         {"e":"NotSupportedVersion","edesc":"Different major version: conform.secret:2"}
         {"e":"NotSupportedVersion","edesc":"Different major version: conform.main:2"}
     "#]]
@@ -157,11 +157,19 @@ async fn only_the_service_itself_acts_for_others() {
     let outside = json!({ "f": f, "sec": "user:pass", "obf": obf });
     expect![[r#"{"e":"SecurityError","edesc":"On-behalf-of is not allowed"}"#]]
         .assert_eq(&answer(&executor, http(), &outside).await);
-    let malformed = json!({ "f": f, "sec": "-internal", "obf": { "slvl": "Info" } });
-    expect![[r#"{"e":"InvalidRequest","edesc":"Invalid message: obf"}"#]]
-        .assert_eq(&answer(&executor, Channel::local(), &malformed).await);
+    for obf in [
+        json!({ "slvl": "Info" }),
+        json!({ "lid": "ann", "slvl": "Unknown" }),
+        json!({ "lid": "ann", "gid": 5 }),
+        json!({ "lid": "ann", "more": "x" }),
+        json!("ann"),
+    ] {
+        let malformed = json!({ "f": f, "sec": "-internal", "obf": obf });
+        expect![[r#"{"e":"InvalidRequest","edesc":"Invalid message: obf"}"#]]
+            .assert_eq(&answer(&executor, Channel::local(), &malformed).await);
+    }
 
-    let whoami: Value = executor.call(f, ()).await.unwrap();
+    let whoami: Value = executor.call_as_system(f, ()).await.unwrap();
     assert_eq!(whoami, json!({ "lid": "-internal", "gid": null, "seclvl": "System" }));
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let denied = executor.call_for::<Value>(&ann, "conform.secret:1.0:priv", ()).await;

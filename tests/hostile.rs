@@ -277,7 +277,7 @@ fn fields_that_nobody_knows_and_values_of_wrong_types_are_refused() {
             {"f":"futoin.anonping:1.0:ping","p":{"echo":null}}
                 200 {"e":"InvalidRequest","edesc":"Type mismatch for parameter: futoin.anonping:1.0:ping(echo) = \"null\""}
             {"f":"../../etc/passwd:1.0:ping","p":{}}
-                200 {"e":"UnknownInterface","edesc":"Unknown interface: ../../etc/passwd"}
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
             {"f":"futoin.anonping:99999999999999999999.0:ping","p":{}}
                 200 {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
             {"f":"futoin.anonping:-1.0:ping","p":{}}

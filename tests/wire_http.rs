@@ -113,9 +113,9 @@ fn media_types_are_answered_in_kind_or_refused() {
         application/json: 200 application/futoin+json "{\"r\":42}"
         application/json; charset=utf-8: 200 application/futoin+json "{\"r\":42}"
         APPLICATION/FUTOIN+JSON: 200 application/futoin+json "{\"r\":42}"
-        text/plain: 415 none ""
-        application/xml: 415 none ""
-        multipart/form-data; boundary=x: 415 none ""
+        text/plain: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
+        application/xml: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
+        multipart/form-data; boundary=x: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
     "#]]
     .assert_eq(&out);
 }
@@ -568,7 +568,7 @@ fn what_a_caller_may_not_do_is_refused() {
             {"f":"conform.secret:1.0:priv"}
                 {"e":"SecurityError","edesc":"Anonymous not allowed"}
             {"f":"conform.secret:2.0:whoami"}
-                {"e":"UnknownInterface","edesc":"Unknown interface: conform.secret"}
+                {"e":"SecurityError","edesc":"Anonymous not allowed"}
             {"f":"conform.main:1.2:priv"}
                 {"e":"PleaseReauth","edesc":"PrivilegedOps"}
             {"f":"conform.main:1.2:answer","sec":"user:password"}
@@ -576,7 +576,7 @@ fn what_a_caller_may_not_do_is_refused() {
             {"f":"conform.secure:1.0:hello"}
                 {"e":"SecurityError","edesc":"Insecure channel"}
             {"f":"conform.signed:1.0:sum","p":{"a":1,"b":2}}
-                {"e":"SecurityError","edesc":"Message Signature is required"}
+                {"e":"SecurityError","edesc":"Anonymous not allowed"}
             {"f":"conform.bidi:1.0:acks"}
                 {"e":"InvalidRequest","edesc":"Bi-Direct Channel is required"}
         "#]],

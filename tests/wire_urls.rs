@@ -59,6 +59,11 @@ fn parameters_come_in_the_query() {
             "/ftn/no.such/1.0/f",
             "/ftn/conform.main/1.2/noSuch",
             "/ftn/conform.main/1/answer",
+            "/ftn/conform.main",
+            "/ftn/conform.main/?msg=hi",
+            "/ftn/conform.main/1.2",
+            "/ftn/conform.main/1.2/",
+            "/ftn/no.such",
         ],
         expect![[r#"
             /ftn/conform.main/1.2/answer
@@ -95,6 +100,16 @@ fn parameters_come_in_the_query() {
                 200 {"e":"InvalidRequest","edesc":"Unknown interface function: noSuch"}
             /ftn/conform.main/1/answer
                 200 {"e":"InvalidRequest","edesc":"Invalid req.f (version)"}
+            /ftn/conform.main
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/conform.main/?msg=hi
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/conform.main/1.2
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/conform.main/1.2/
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
+            /ftn/no.such
+                200 {"e":"InvalidRequest","edesc":"Invalid req.f"}
         "#]],
     );
 }
@@ -103,8 +118,10 @@ fn parameters_come_in_the_query() {
 fn other_paths_belong_to_the_application() {
     let host = host();
     for path in [
-        "/ftn/conform.main",
-        "/ftn/conform.main/1.2",
+        "/ftn/health",
+        "/ftn/health/1.2",
+        "/ftn/Conform.main/",
+        "/ftn/conform./1.2",
         "/ftn/conform.main/1.2/answer/sec/more",
         "/ftn//1.2/answer",
         "/ftn/../1.2/answer",
@@ -144,6 +161,18 @@ fn credentials_come_in_the_path_or_in_a_header() {
     let message = br#"{"f":"conform.secret:1.0:whoami","p":{}}"#;
     let basic = post_with("/ftn/", "Authorization: Basic dXNlcjpwYXNz\r\n", message);
     assert_eq!(Connection::open(host.address).send(&basic).receive().json(), whoami);
+}
+
+#[test]
+fn the_registered_media_type_can_be_asked_for() {
+    let host = host();
+    let accept = "Accept: application/vnd.futoin+json\r\n";
+    let message = post_with("/ftn/", accept, br#"{"f":"conform.main:1.2:answer"}"#);
+    let function = request("GET", "/ftn/conform.main/1.2/answer", accept, b"");
+    for request in [message, function] {
+        let answer = Connection::open(host.address).send(&request).receive();
+        assert_eq!(answer.header("content-type"), Some("application/vnd.futoin+json"));
+    }
 }
 
 #[test]
@@ -300,7 +329,56 @@ fn handlers_see_and_set_headers_and_cookies() {
     let answer = Connection::open(host.address).send(&request).receive();
     assert_eq!(answer.json(), json!({ "r": { "header": "seen", "cookie": "c0" } }));
     assert_eq!(answer.header("x-conform-reply"), Some("yes"));
-    assert!(answer.header("set-cookie").is_some_and(|cookie| cookie.starts_with("conform=c1")));
+    assert_eq!(answer.header("set-cookie"), Some("conform=c1; Secure; HttpOnly"));
+}
+
+#[test]
+fn a_header_can_have_several_values() {
+    let executor = || {
+        let template = Template::build(|asi| {
+            asi.add(|asi, ()| {
+                let head = asi.head_mut()?;
+                head.set_header("link", "<a>")?.add_header("Link", "<b>")?;
+                head.set_header("x-one", "old")?.set_header("X-One", "new")?;
+                asi.reply(json!({ "echo": 1 }))
+            });
+        });
+        let id = "futoin.anonping:1.0".parse().expect("a name");
+        let definition = Loader::new([Source::builtin()]).load(&id).expect("it is built in");
+        let builder = Executor::builder().interface(definition, |functions| {
+            functions.add("ping", &template);
+        });
+        builder.build().expect("it can be built")
+    };
+    let host = Host::start(1, executor);
+    let request = request("GET", "/ftn/futoin.anonping/1.0/ping?echo=1", "", b"");
+    let answer = Connection::open(host.address).send(&request).receive();
+    let values = |name: &str| -> Vec<String> {
+        let headers = answer.headers.iter().filter(|(other, _)| other == name);
+        headers.map(|(_, value)| value.clone()).collect()
+    };
+    assert_eq!(
+        (values("link"), values("x-one")),
+        (vec!["<a>".into(), "<b>".into()], vec!["new".into()])
+    );
+}
+
+#[test]
+fn errors_have_a_status_of_their_own_if_that_is_wanted() {
+    let status_of = |code: &str| match code {
+        "MyError" => Some(422),
+        "OTHER_ERROR" => Some(204),
+        _ => None,
+    };
+    let host = Host::start_as(1, conform::executor, move |service| service.error_status(status_of));
+    for (code, status) in [("MyError", 422), ("OTHER_ERROR", 200), ("NotDeclared", 200)] {
+        let path = format!("/ftn/conform.main/1.2/fail?code={code}");
+        let answer = Connection::open(host.address).send(&request("GET", &path, "", b"")).receive();
+        assert_eq!(answer.status(), status, "{code}");
+        assert_eq!(answer.header("content-type"), Some("application/futoin+json"));
+        assert!(answer.json()["e"].is_string());
+    }
+    ping(host.address);
 }
 
 #[test]
@@ -387,10 +465,10 @@ fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
     let friend = "https://friend.example";
     let headers = format!("Origin: {friend}\r\n");
     for (cors, list, status, origin) in [
-        (vec![], false, 405, None),
+        (vec![], false, 403, None),
         (vec![friend], false, 405, Some(friend)),
         (vec!["*"], true, 200, Some(friend)),
-        (vec!["https://other.example"], true, 200, None),
+        (vec!["https://other.example"], true, 403, None),
     ] {
         let cors = cors.into_iter().map(str::to_owned).collect();
         let config = Config { conform: true, cors, list, ..shop::config(&data) };

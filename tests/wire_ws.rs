@@ -49,6 +49,24 @@ fn each_message_is_answered_in_its_own_coding() {
 }
 
 #[test]
+fn text_is_no_data_in_a_binary_coding() {
+    // {"f": "conform.bin:1.0:reverse", "p": {"blob": "AQID"}, "rid": "C1"}, where bytes belong
+    let f = b"conform.bin:1.0:reverse";
+    let msgpack =
+        [b"MPCK\x83\xa1f\xb7", &f[..], b"\xa1p\x81\xa4blob\xa4AQID\xa3rid\xa2C1"].concat();
+    let cbor = [b"CBOR\xa3\x61f\x77", &f[..], b"\x61p\xa1\x64blob\x64AQID\x63rid\x62C1"].concat();
+    let why = b"Type mismatch for parameter: conform.bin:1.0:reverse(blob) = \"AQID\"";
+    let refused = |answer: &[u8]| answer.windows(why.len()).any(|part| part == why);
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    let mut client = Connection::open(host.address);
+    for message in [msgpack, cbor] {
+        assert!(refused(&socket.send(&message).receive_bytes()));
+        assert!(refused(&client.post(&message).body));
+    }
+}
+
+#[test]
 fn the_path_is_served_with_and_without_the_trailing_slash() {
     let host = host();
     for path in ["/ftn/", "/ftn"] {
@@ -157,8 +175,9 @@ fn errors_are_those_of_http() {
 }
 
 #[test]
-fn a_frame_that_is_no_message_is_ignored() {
+fn a_frame_that_is_no_message_is_ignored_and_counted() {
     let host = host();
+    let mut ignored = 0;
     let mut socket = Socket::open(host.address);
     let deep = "[".repeat(10_000);
     for garbage in [
@@ -192,6 +211,11 @@ fn a_frame_that_is_no_message_is_ignored() {
             socket.send_bytes(&frame(opcode::TEXT, garbage));
         }
         expect_quiet(&mut socket);
+        let is_answer = garbage.starts_with(br#"{"r""#) || garbage.starts_with(br#"{"e""#);
+        if !is_answer {
+            ignored += 1 + u64::from(str::from_utf8(garbage).is_ok());
+        }
+        assert_eq!(host.executor.unanswerable(), ignored);
     }
 }
 

@@ -72,6 +72,11 @@ impl Clock {
 
     /// The time since the clock began.
     pub(crate) fn now(self) -> Time {
-        Time::from_epoch(Instant::now().saturating_duration_since(self.0))
+        Time::from_epoch(self.elapsed())
+    }
+
+    /// The same for code that knows no flows.
+    pub(crate) fn elapsed(self) -> std::time::Duration {
+        Instant::now().saturating_duration_since(self.0)
     }
 }

@@ -267,6 +267,15 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         }
     }
 
+    /// The value of `key`, if it is not forgotten. To look does not count as use.
+    #[must_use]
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
     /// Forgets a key; gives its value.
     pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where

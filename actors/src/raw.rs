@@ -3,6 +3,8 @@
 //! Both are streams with back-pressure. A transport reads no more of an upload than its handler
 //! takes, and a handler writes no more of a result than its client takes.
 
+mod cookie;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
@@ -14,6 +16,8 @@ use asyncsteps::{Arg, Error, codes};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use tokio::sync::mpsc;
+
+pub use cookie::Cookie;
 
 /// How many chunks of a raw result may wait for the client: one that it takes, one that is made
 /// meanwhile.
@@ -159,15 +163,24 @@ impl Head {
         value: impl Into<String>,
     ) -> Result<&mut Self, Error> {
         let (name, value) = (name.into(), value.into());
-        if !is_token(&name) || value.chars().any(char::is_control) {
-            return Err(wrong(format!("{name:?} cannot be a header")));
-        }
-        if FRAMING.iter().any(|framing| framing.eq_ignore_ascii_case(&name)) {
-            return Err(wrong(format!("{name} belongs to the transport")));
-        }
+        check_header(&name, &value)?;
         if !name.eq_ignore_ascii_case(SET_COOKIE) {
             self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
         }
+        self.add_header(name, value)
+    }
+
+    /// The same beside others of the same name (FTN5 §3.6, `override=false`).
+    ///
+    /// # Errors
+    /// As for [`set_header`](Self::set_header).
+    pub fn add_header(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<String>,
+    ) -> Result<&mut Self, Error> {
+        let (name, value) = (name.into(), value.into());
+        check_header(&name, &value)?;
         if self.headers.len() == MAX_HEADERS {
             return Err(wrong(format!("more than {MAX_HEADERS} headers")));
         }
@@ -175,22 +188,13 @@ impl Head {
         Ok(self)
     }
 
-    /// Adds a cookie; `attributes` are such as `Path=/; HttpOnly`, or empty (RFC 6265 §4.1).
+    /// Adds a cookie.
     ///
     /// # Errors
-    /// InternalError if name or value cannot be those of a cookie, or there are too many.
-    pub fn set_cookie(
-        &mut self,
-        name: &str,
-        value: &str,
-        attributes: &str,
-    ) -> Result<&mut Self, Error> {
-        let is_value = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
-        if !is_token(name) || !value.chars().all(is_value) {
-            return Err(wrong(format!("{name:?} cannot be a cookie")));
-        }
-        let separator = if attributes.is_empty() { "" } else { "; " };
-        self.set_header(SET_COOKIE, format!("{name}={value}{separator}{attributes}"))
+    /// InternalError if name, value or an attribute cannot be those of a cookie, or there are too many
+    /// headers.
+    pub fn set_cookie(&mut self, cookie: Cookie) -> Result<&mut Self, Error> {
+        self.add_header(SET_COOKIE, cookie.into_header()?)
     }
 
     /// The status, if it was set.
@@ -215,6 +219,16 @@ const SET_COOKIE: &str = "set-cookie";
 /// Headers that say where a body ends or what becomes of the connection.
 const FRAMING: [&str; 5] =
     ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
+
+fn check_header(name: &str, value: &str) -> Result<(), Error> {
+    if !is_token(name) || value.chars().any(char::is_control) {
+        return Err(wrong(format!("{name:?} cannot be a header")));
+    }
+    if FRAMING.iter().any(|framing| framing.eq_ignore_ascii_case(name)) {
+        return Err(wrong(format!("{name} belongs to the transport")));
+    }
+    Ok(())
+}
 
 /// RFC 9110 §5.6.2.
 fn is_token(text: &str) -> bool {

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use serde_json::{Map, Value};
 
 use crate::{
-    iface::{Function, FunctionName, clipped},
+    iface::{Function, FunctionName, clipped, is_iface},
     message::{Refusal, Request, is_too_deep, name_refused},
 };
 
@@ -33,18 +33,22 @@ pub struct FunctionUrl {
 impl FunctionUrl {
     /// Reads a path below the end point and a query, both percent-encoded as the client sent them.
     ///
-    /// A path of three or four parts is a call, with or without a slash at its end. `None` for any
-    /// other, which is somebody else's.
+    /// A path of three or four parts is a call, with or without a slash at its end, and so is one that
+    /// begins with the name of an interface and lacks the rest. `None` for any other, which belongs to
+    /// the application.
     ///
     /// # Errors
-    /// "Invalid req.f", "Invalid req.f (version)", "Invalid URL: ..." for what is not
+    /// "Invalid req.f", also if a part is missing; "Invalid req.f (version)", "Invalid URL: ..." for what is not
     /// percent-encoded UTF-8, "Duplicate parameter: ..." (FTN5 §3.4).
     #[must_use]
     pub fn parse(path: &str, query: &str) -> Option<Result<Self, Refusal>> {
         let path = path.strip_prefix('/').unwrap_or(path);
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut parts = path.split('/');
-        let (iface, version, func) = (parts.next()?, parts.next()?, parts.next()?);
+        let (iface, version, func) = match (parts.next()?, parts.next(), parts.next()) {
+            (iface, Some(version), Some(func)) => (iface, version, func),
+            (iface, ..) => return is_iface(iface).then(|| Err(Refusal::new("Invalid req.f"))),
+        };
         let sec = parts.next();
         let is_part = |part: &str| !matches!(part, "" | "." | "..");
         let all = [iface, version, func].into_iter().chain(sec);
@@ -204,7 +208,15 @@ mod tests {
             "/a.b/1.0/f/sec/more" ""
                 not ours
             "/a.b/1.0" ""
+                InvalidRequest: Invalid req.f
+            "/a.b" ""
+                InvalidRequest: Invalid req.f
+            "/a.b/" ""
+                InvalidRequest: Invalid req.f
+            "/health" ""
                 not ours
+            "/favicon.ico/" ""
+                InvalidRequest: Invalid req.f
             "/" ""
                 not ours
             "" ""
@@ -220,7 +232,7 @@ mod tests {
             "/a.b/1.0/f/.." ""
                 not ours
             "/%2e%2e/1.0/f" ""
-                f:%2e%2e:1.0:f;p:; None
+                InvalidRequest: Invalid req.f
             "/a.b%2F1.0/f/g" ""
                 InvalidRequest: Invalid req.f (version)
             "/a.b:1.0:f/1.0/f" ""
@@ -247,6 +259,10 @@ mod tests {
             ("/a.b/1.0/f/a+b", ""),
             ("/a.b/1.0/f/sec/more", ""),
             ("/a.b/1.0", ""),
+            ("/a.b", ""),
+            ("/a.b/", ""),
+            ("/health", ""),
+            ("/favicon.ico/", ""),
             ("/", ""),
             ("", ""),
             ("/a.b//f", ""),

@@ -29,7 +29,7 @@ fn announce(config: &Config, address: std::net::SocketAddr) {
     let _ = writeln!(
         std::io::stdout(),
         "executor-demo listens on {scheme}://{address}/ftn/, {data}\n\
-         try: curl -s -d '{PING}' {scheme}://{address}/ftn/"
+         try: curl -s --json '{PING}' {scheme}://{address}/ftn/"
     );
 }
 

@@ -66,7 +66,8 @@ impl Builder {
     ///
     /// Every declared function needs a template, or [`Functions::not_implemented`], so that a
     /// forgotten one is found here and not by its first caller. The functions can also be called
-    /// under the names of the interfaces that this one inherits from.
+    /// under the names of the interfaces that this one inherits from: by anonymous callers only where
+    /// that interface itself has AllowAnonymous (FTN3 §2.3, §2.4).
     pub fn interface(
         mut self,
         definition: Arc<Definition>,

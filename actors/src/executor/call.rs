@@ -10,13 +10,15 @@ use super::reply::ReplyBody;
 use super::{ExecutorHandle, Incoming, RequestSteps};
 use crate::channel::Channel;
 use crate::message::Request;
-use crate::security::User;
 
 impl ExecutorHandle {
-    /// Calls a function of this executor as the service itself, with the level System; gives its
-    /// result, which for a function without one is read from null.
+    /// Calls a function of this executor as the service itself, with the level System, which may call
+    /// everything; gives its result, which for a function without one is read from null.
     ///
-    /// All checks apply. Made by a step, the call ends no later than the flow and is in its trace.
+    /// It is for work of the application itself. Work for a request acts for its user instead, or the
+    /// user reaches functions that are closed to them: see [`CallSteps::call`] and
+    /// [`call_for`](Self::call_for). Parameters are checked all the same. Made by a step, the call ends
+    /// no later than the flow and is in its trace.
     ///
     /// ```
     /// # use asyncsteps_actors::executor::{Executor, builtin};
@@ -29,7 +31,7 @@ impl ExecutorHandle {
     ///         functions.add("ping", &builtin::ping());
     ///     })
     ///     .build()?;
-    /// let answer: Value = executor.call("futoin.ping:1.0:ping", json!({ "echo": 7 })).await?;
+    /// let answer: Value = executor.call_as_system("futoin.ping:1.0:ping", json!({ "echo": 7 })).await?;
     /// assert_eq!(answer, json!({ "echo": 7 }));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
@@ -43,18 +45,20 @@ impl ExecutorHandle {
     ///
     /// # Panics
     /// Outside of an actix arbiter, when it is polled.
-    pub fn call<T: DeserializeOwned>(
+    pub fn call_as_system<T: DeserializeOwned>(
         &self,
         function: &str,
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        self.call_as(Caller::internal(), function, params)
+        self.call_as(Caller::system(), function, params)
     }
 
-    /// The same on behalf of a user, with no more than the user may (FTN3 §1.11).
+    /// The same on behalf of a user, or of an anonymous caller, with no more than they may (FTN3
+    /// §1.11).
     ///
     /// # Errors
-    /// As for [`call`](Self::call).
+    /// As for [`call_as_system`](Self::call_as_system), and SecurityError or PleaseReauth if the caller
+    /// may not call the function.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
@@ -63,11 +67,11 @@ impl ExecutorHandle {
     /// Outside of an actix arbiter, when it is polled.
     pub fn call_for<T: DeserializeOwned>(
         &self,
-        user: &User,
+        caller: impl Into<Caller>,
         function: &str,
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        self.call_as(Caller::internal_for(user), function, params)
+        self.call_as(caller.into(), function, params)
     }
 
     fn call_as<T: DeserializeOwned>(
@@ -94,13 +98,47 @@ impl ExecutorHandle {
 }
 
 /// Calling other functions from a step that serves a request.
+///
+/// ```
+/// # use asyncsteps::Template;
+/// # use asyncsteps_actors::executor::{CallSteps, RequestSteps};
+/// use serde_json::{Value, json};
+///
+/// let order = Template::build(|asi| {
+///     asi.add(|asi, ()| {
+///         // refused if the user may not see prices
+///         asi.call::<Value>("shop.prices:1.0:get", json!({ "sku": "apple" }))?;
+///         asi.add(|asi, (price,): (Value,)| {
+///             // no user may write the journal, but each order is in it
+///             asi.call_as_system::<Value>("shop.journal:1.0:add", json!({ "price": price }))?;
+///             Ok(())
+///         });
+///         Ok(())
+///     });
+/// });
+/// ```
 pub trait CallSteps {
-    /// Adds a step that [calls](ExecutorHandle::call) a function of the executor that serves this
-    /// request, as the service itself; its result `(T,)` goes to the next step.
+    /// Adds a step that calls a function of the executor that serves this request, for the caller of
+    /// the request: with its user and level, or anonymously (FTN3 §1.11). The result `(T,)` goes to
+    /// the next step. All checks apply, and calls that the function makes are for the same caller.
+    ///
+    /// A flow that the request launches serves no request: it calls with
+    /// [`ExecutorHandle::call_for`] and the request's [`caller`](super::RequestInfo::caller).
     ///
     /// # Errors
     /// InternalError if the flow serves no request.
     fn call<T: DeserializeOwned + 'static>(
+        &mut self,
+        function: &str,
+        params: impl Serialize,
+    ) -> Result<Added<'_>, Error>;
+
+    /// The same as the service itself, with the level System, whoever calls: for what users may not do
+    /// on their own. See [`ExecutorHandle::call_as_system`].
+    ///
+    /// # Errors
+    /// InternalError if the flow serves no request.
+    fn call_as_system<T: DeserializeOwned + 'static>(
         &mut self,
         function: &str,
         params: impl Serialize,
@@ -114,7 +152,18 @@ impl CallSteps for AsyncSteps {
         function: &str,
         params: impl Serialize,
     ) -> Result<Added<'_>, Error> {
-        let call = self.request()?.executor().call::<T>(function, params);
+        let info = self.request()?;
+        let call = info.executor().call_for::<T>(info.caller(), function, params);
+        Ok(self.await_(async { call.await.map(|result| (result,)) }))
+    }
+
+    #[track_caller]
+    fn call_as_system<T: DeserializeOwned + 'static>(
+        &mut self,
+        function: &str,
+        params: impl Serialize,
+    ) -> Result<Added<'_>, Error> {
+        let call = self.request()?.executor().call_as_system::<T>(function, params);
         Ok(self.await_(async { call.await.map(|result| (result,)) }))
     }
 }

@@ -1,34 +1,46 @@
 //! Who calls: from the credentials of a request to a user and a level (FTN6 §1.2, §1.4, FTN8).
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
-use std::thread::available_parallelism;
 
 use asyncsteps::{Time, codes};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::{Asked, Incoming, Refused, Shared, admission};
-use crate::budget::{Budget, Limits, Permit};
+use super::{Asked, Incoming, Refused, Shared, admission, hashing};
 use crate::channel::ChannelKind;
 use crate::security::{
-    Attempt, Client, Credentials, Denied, Grant, SecurityLevel, Signer, User, Verdict,
+    Attempt, Client, Credentials, Denied, Grant, RequestContext, SecurityLevel, Signer, User,
+    Verdict,
 };
 use crate::wheel;
 
-/// Who calls.
+/// Who a call is made for: a user with a level, or somebody anonymous (FTN3 §1.11).
+///
+/// [`RequestInfo::caller`](super::RequestInfo::caller) has that of a request. It can be sent to other
+/// threads, so that what a request starts there can act for the same user.
 #[derive(Clone, Default)]
-pub(super) struct Caller {
+pub struct Caller {
     user: Option<Arc<User>>,
     /// The message had a signature, or never left the process.
     signed: bool,
     signer: Option<Arc<dyn Signer>>,
 }
 
+/// The fields of `obf` (FTN3 §1.6).
+const OBF: [&str; 3] = ["lid", "gid", "slvl"];
+
 /// The user that stands for this process itself (FTN6 §1.4).
 static INTERNAL: LazyLock<Arc<User>> =
     LazyLock::new(|| Arc::new(User::new("-internal", SecurityLevel::System)));
 
 impl Caller {
+    /// Somebody of whom nothing is known.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self::default().within()
+    }
+
     pub(super) fn is_anonymous(&self) -> bool {
         self.user.is_none()
     }
@@ -54,13 +66,14 @@ impl Caller {
         Self { signer: None, ..self.clone() }
     }
 
-    /// This process for one of its users.
-    pub(super) fn internal_for(user: &User) -> Self {
-        Self { user: Some(Arc::new(user.clone())), ..Self::internal() }
+    /// The same for calls that the request makes: they do not leave the process, so nobody can change
+    /// them, and their answers are not signed.
+    pub(super) fn within(&self) -> Self {
+        Self { user: self.user.clone(), signed: true, signer: None }
     }
 
     /// This process itself.
-    pub(super) fn internal() -> Self {
+    pub(super) fn system() -> Self {
         Self { user: Some(Arc::clone(&INTERNAL)), signed: true, signer: None }
     }
 
@@ -69,10 +82,15 @@ impl Caller {
         if self.level() < SecurityLevel::System {
             return Err(Refused::new(codes::SECURITY_ERROR, "On-behalf-of is not allowed"));
         }
-        let field = |name: &str| obf.get(name).and_then(Value::as_str);
+        let invalid = || Refused::new(codes::INVALID_REQUEST, "Invalid message: obf");
+        let fields = obf.as_object().ok_or_else(invalid)?;
+        if fields.iter().any(|(name, value)| !OBF.contains(&&**name) || !value.is_string()) {
+            return Err(invalid());
+        }
+        let field = |name: &str| fields.get(name).and_then(Value::as_str);
         let level = field("slvl").map(str::parse).transpose();
         let (Some(local), Ok(level)) = (field("lid"), level) else {
-            return Err(Refused::new(codes::INVALID_REQUEST, "Invalid message: obf"));
+            return Err(invalid());
         };
         let user = User::new(local, level.unwrap_or_default());
         self.user = Some(Arc::new(match field("gid") {
@@ -80,6 +98,18 @@ impl Caller {
             None => user,
         }));
         Ok(self)
+    }
+}
+
+impl From<&User> for Caller {
+    fn from(user: &User) -> Self {
+        Self { user: Some(Arc::new(user.clone())), signed: true, signer: None }
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -95,11 +125,13 @@ impl Shared {
             (None, Some(credentials)) => Some(credentials?),
             (None, None) => None,
         };
-        let known = incoming.caller.take().unwrap_or_default();
         let caller = match credentials {
-            None => known,
+            None => match incoming.caller.take() {
+                Some(known) => known,
+                None => self.identify(incoming, asked).await?,
+            },
             Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
-                Caller::internal()
+                Caller::system()
             }
             Some(Credentials::Internal) => return Err(Denied::not_internal().into()),
             // in a box, because most requests have none and need no room for it
@@ -111,20 +143,48 @@ impl Shared {
         }
     }
 
-    /// Who shows these credentials, let in by the limits of users.
+    /// Who calls without credentials, by what came beside the message.
+    async fn identify(&self, incoming: &mut Incoming, asked: Asked<'_>) -> Result<Caller, Refused> {
+        let Some(provider) = &self.config.security else { return Ok(Caller::default()) };
+        let client = client(incoming);
+        match provider.identify(&context(incoming, &client)) {
+            None => Ok(Caller::default()),
+            // in a box, because most callers are anonymous and need no room for it
+            Some(verdict) => Box::pin(self.granted(incoming, verdict, None, asked)).await,
+        }
+    }
+
+    /// Who shows these credentials.
     async fn verified(
         &self,
         incoming: &mut Incoming,
         credentials: Credentials,
         asked: Asked<'_>,
     ) -> Result<Caller, Refused> {
-        let grant = self.verify(incoming, &credentials, asked).await?;
+        let Some(provider) = &self.config.security else {
+            return Err(Denied::credentials().into());
+        };
+        let verdict = {
+            let (signed, client) = (incoming.request.signed_fields(), client(incoming));
+            let context = context(incoming, &client);
+            provider.check(&Attempt::new(&credentials, &signed, &client).with_context(context))
+        };
+        let caller = self.granted(incoming, verdict, credentials.user(), asked).await?;
+        Ok(Caller { signed: credentials.is_signature(), ..caller })
+    }
+
+    /// Whom the provider lets in, let in by the limits of users too.
+    async fn granted(
+        &self,
+        incoming: &mut Incoming,
+        verdict: Verdict,
+        user: Option<&str>,
+        asked: Asked<'_>,
+    ) -> Result<Caller, Refused> {
+        let grant = self.judge(incoming, verdict, user, asked).await?;
         self.admit_user(grant.user(), incoming, asked.deadline).await?;
-        Ok(Caller {
-            user: Some(Arc::new(grant.user().clone())),
-            signed: credentials.is_signature(),
-            signer: grant.signer().cloned(),
-        })
+        let user = Some(Arc::new(grant.user().clone()));
+        Ok(Caller { user, signed: false, signer: grant.signer().cloned() })
     }
 
     /// Gives a request the limits of its user in place of those of its address, over whatever it
@@ -142,19 +202,14 @@ impl Shared {
         entered.map_err(admission::rejected)
     }
 
-    async fn verify(
+    /// Waits for a verdict that is not known yet; `user` is whom the request claims to come from.
+    async fn judge(
         &self,
         incoming: &mut Incoming,
-        credentials: &Credentials,
+        verdict: Verdict,
+        user: Option<&str>,
         asked: Asked<'_>,
     ) -> Result<Grant, Refused> {
-        let Some(provider) = &self.config.security else {
-            return Err(Denied::credentials().into());
-        };
-        let verdict = {
-            let (signed, client) = (incoming.request.signed_fields(), client(incoming));
-            provider.check(&Attempt::new(credentials, &signed, &client))
-        };
         let Asked { flight, client, deadline } = asked;
         if !matches!(verdict, Verdict::Known(_)) {
             // while it waits it is in memory, so it has its place from now on
@@ -165,8 +220,7 @@ impl Shared {
         let result = match verdict {
             Verdict::Known(result) => result,
             Verdict::Compute(work) => {
-                // flooded with wrong passwords it is the flood that waits
-                let place = flight.wait(self.hashing.admit(client, 0), deadline).await?;
+                let place = self.hashing.enter(flight, client, user, deadline).await?;
                 within(deadline, compute(work, place)).await??
             }
             Verdict::Wait(verdict) => within(deadline, verdict).await?,
@@ -179,7 +233,7 @@ impl Shared {
 /// request for it or not.
 async fn compute(
     work: Box<dyn FnOnce() -> Result<Grant, Denied> + Send>,
-    place: Permit,
+    place: hashing::Place,
 ) -> Result<Result<Grant, Denied>, Refused> {
     let work = move || {
         let _place = place;
@@ -191,14 +245,6 @@ async fn compute(
     })
 }
 
-/// Who may compute hashes of passwords: as many at once as there are processors, because they take
-/// memory too, and of those that wait each client in its turn.
-pub(super) fn places_for_hashing() -> Budget {
-    const WAITING: usize = 1_000;
-    let concurrent = available_parallelism().map_or(1, usize::from);
-    Budget::new(Limits { concurrent, queued: WAITING, memory: usize::MAX })
-}
-
 /// What happens within the time of the request; after it the request is answered as one whose flow
 /// took too long.
 async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, Refused> {
@@ -207,6 +253,11 @@ async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, R
         done = work => Ok(done),
         () = wheel::sleep_until(deadline) => Err(Refused::bare(codes::INTERNAL_ERROR)),
     }
+}
+
+/// What came with a request beside its message.
+fn context<'a>(incoming: &'a Incoming, client: &'a Client) -> RequestContext<'a> {
+    RequestContext::new(client).with_headers(incoming.headers.as_deref())
 }
 
 /// What is known of the other end without its credentials.

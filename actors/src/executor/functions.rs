@@ -64,6 +64,15 @@ pub enum ConfigError {
         /// The interface.
         iface: IfaceVer,
     },
+    /// A hosted interface inherits from the same one: a call under the parent's name could be meant for
+    /// either (FTN3 §2.3).
+    #[error("{iface} inherits from {parent}, as another hosted interface does")]
+    ParentShared {
+        /// The interface.
+        iface: IfaceVer,
+        /// The one that both inherit from.
+        parent: IfaceVer,
+    },
 }
 
 /// What it means that a declared function has no template.

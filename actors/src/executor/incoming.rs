@@ -1,12 +1,13 @@
 //! What a transport gives to the executor.
 
 use std::fmt;
+use std::rc::Rc;
 
 use super::caller::Caller;
 use super::gate::Pass;
 use crate::budget::Permit;
 use crate::channel::Channel;
-use crate::message::Request;
+use crate::message::{Headers, Request};
 use crate::raw::RawInput;
 use crate::security::{Credentials, Denied};
 
@@ -18,17 +19,11 @@ pub struct Incoming {
     /// Who calls unless there are credentials.
     pub(super) caller: Option<Caller>,
     pub(super) credentials: Option<Result<Credentials, Denied>>,
-    pub(super) headers: Option<Box<dyn Headers>>,
+    pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
     pub(super) pass: Pass,
     /// Its place in the budget, if it needed one before its parameters were known.
     pub(super) permit: Option<Permit>,
-}
-
-/// The headers of an HTTP request, as its transport has them.
-pub trait Headers {
-    /// The first header of this name, if it is text. `name` is in lower case.
-    fn header(&self, name: &str) -> Option<&str>;
 }
 
 impl Incoming {
@@ -69,10 +64,10 @@ impl Incoming {
         Self { caller: Some(caller), ..self }
     }
 
-    /// The same with the headers of its HTTP request.
+    /// The same with the headers of its HTTP request, or of the one that its connection began with.
     #[must_use]
-    pub fn with_headers(self, headers: impl Headers + 'static) -> Self {
-        Self { headers: Some(Box::new(headers)), ..self }
+    pub fn with_headers(self, headers: Rc<dyn Headers>) -> Self {
+        Self { headers: Some(headers), ..self }
     }
 
     /// The same with raw data, for a function that is declared with `rawupload`.

@@ -13,12 +13,14 @@ mod close;
 mod exchange;
 mod functions;
 mod gate;
+mod hashing;
 mod hooks;
 mod incoming;
 mod listing;
 mod registry;
 mod reply;
 mod request;
+mod unanswerable;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -43,21 +45,23 @@ use crate::security::{Denied, SecurityProvider};
 
 pub use builder::Builder;
 pub use call::CallSteps;
+pub use caller::Caller;
 pub use close::Closed;
 pub use functions::{BlockingRequest, ConfigError, Functions};
 pub use gate::{ClientLimits, Pass, Rejected};
 pub use hooks::{Hooks, Way};
-pub use incoming::{Headers, Incoming};
+pub use incoming::Incoming;
 pub use listing::{ListedFunction, ListedInterface, ListedParameter, Listing};
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{RequestInfo, RequestSteps};
 
 use admission::{Flight, Flights};
 use answer::Answer;
-use caller::Caller;
 use exchange::{Asker, Exchange, Live, Origin, Places};
 use gate::Gate;
+use hashing::Hashing;
 use registry::{Registry, Target};
+use unanswerable::Unanswerable;
 
 /// A cheap handle to an executor: use it from any arbiter.
 ///
@@ -91,7 +95,8 @@ struct Shared {
     flights: Arc<Flights>,
     actors: Mutex<Vec<Addr<Executor>>>,
     /// Apart from the budget, for work that takes a processor.
-    hashing: Budget,
+    hashing: Hashing,
+    unanswerable: Unanswerable,
 }
 
 /// A request that passed the checks.
@@ -115,6 +120,7 @@ struct Asked<'a> {
 struct Admitted {
     checked: Checked,
     places: Places,
+    begun: Time,
     deadline: Time,
     /// How long it may take in all, and how long raw data may stand still.
     patience: Duration,
@@ -131,7 +137,8 @@ impl ExecutorHandle {
                 registry,
                 flights: Arc::default(),
                 actors: Mutex::new(Vec::new()),
-                hashing: caller::places_for_hashing(),
+                hashing: Hashing::new(),
+                unanswerable: Unanswerable::new(),
             }),
         }
     }
@@ -140,7 +147,7 @@ impl ExecutorHandle {
     ///
     /// # Errors
     /// [`ConfigError`] if a template is given for a function that the definition does not have, or
-    /// the interface is registered already.
+    /// the interface, or another one with the same parent, is registered already.
     pub fn register(
         &self,
         definition: Arc<Definition>,
@@ -198,7 +205,7 @@ impl ExecutorHandle {
 
     /// Starts the flow of a request. Its first turn runs here and now.
     fn start(&self, origin: Origin, incoming: Incoming, admitted: Admitted) -> Asker {
-        let Admitted { checked, places, deadline, patience } = admitted;
+        let Admitted { checked, places, begun, deadline, patience } = admitted;
         let Checked { target, template, function, params, caller } = checked;
         let span = observe::request_span(&function, origin.rid.as_ref());
         let live = self.live();
@@ -212,6 +219,7 @@ impl ExecutorHandle {
             function,
             params,
             caller,
+            begun,
             headers: incoming.headers,
             input: incoming.input,
             head: None,
@@ -234,6 +242,19 @@ impl ExecutorHandle {
         if let Some(hooks) = &self.shared.config.hooks {
             hooks.message(message, way, channel);
         }
+    }
+
+    /// Counts and logs a message that cannot be answered, because it is none or has no id; for
+    /// transports where the id tells what an answer is to. In the log there is at most one line in ten
+    /// seconds.
+    pub fn note_unanswerable(&self, channel: &Channel) {
+        self.shared.unanswerable.note(channel);
+    }
+
+    /// How many messages could not be answered so far.
+    #[must_use]
+    pub fn unanswerable(&self) -> u64 {
+        self.shared.unanswerable.count()
     }
 
     /// Asks for a place inside of the limits of a client, before a transport reads its request. It
@@ -357,7 +378,7 @@ impl Shared {
         };
         let pass = std::mem::take(&mut incoming.pass);
         let places = Places { flight, permit, pass };
-        Ok(Admitted { checked, places, deadline, patience })
+        Ok(Admitted { checked, places, begun, deadline, patience })
     }
 
     fn actors(&self) -> std::sync::MutexGuard<'_, Vec<Addr<Executor>>> {

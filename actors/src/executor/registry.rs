@@ -1,8 +1,8 @@
 //! Which interfaces are hosted, and the template of each function (FTN6 §2.8 `register`).
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use asyncsteps::{Template, codes};
 use dashmap::DashMap;
@@ -19,6 +19,9 @@ use crate::security::SecurityLevel;
 pub(super) struct Registry {
     /// Each major version of an interface once.
     interfaces: DashMap<Box<str>, Vec<Hosted>>,
+    /// Names and major versions that a hosted interface inherits from: each is the parent of one only
+    /// (FTN3 §2.3). One interface is registered at a time.
+    parents: Mutex<HashSet<(Box<str>, u32)>>,
     max_request_size: AtomicUsize,
 }
 
@@ -26,6 +29,11 @@ pub(super) struct Registry {
 struct Hosted {
     /// What callers of this name see: the interface itself, or one that it inherits from.
     called: Arc<Definition>,
+    /// Whether the functions are those of the interface itself.
+    by_itself: bool,
+    /// Whether it may be called anonymously under this name: a parent is no more open because an
+    /// interface that inherits from it is.
+    anonymous: bool,
     functions: Arc<HashMap<Box<str>, Arc<Target>>>,
 }
 
@@ -38,10 +46,9 @@ pub(super) struct Target {
     level: SecurityLevel,
 }
 
-/// What an interface `requires` (FTN3 §2.4).
+/// What an interface `requires` of a call under any of its names (FTN3 §2.4).
 #[derive(Clone, Copy)]
 struct Conditions {
-    anonymous: bool,
     secure: bool,
     signed: bool,
     bidirectional: bool,
@@ -50,7 +57,6 @@ struct Conditions {
 impl Conditions {
     fn of(definition: &Definition) -> Self {
         Self {
-            anonymous: definition.requires("AllowAnonymous"),
             secure: definition.requires("SecureChannel"),
             signed: definition.requires("MessageSignature"),
             bidirectional: definition.requires("BiDirectChannel"),
@@ -70,7 +76,7 @@ impl Registry {
         let conditions = Conditions::of(&definition);
         let target = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
-            // nobody has a level that nobody knows, so it is the highest
+            // an unknown level counts as the highest (FTN3 §1.12)
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
             let target = Target {
                 definition: Arc::clone(&definition),
@@ -83,47 +89,70 @@ impl Registry {
         };
         let targets = Arc::new(definition.shared_functions().map(target).collect());
         let size = definition.functions().map(Function::max_request_size).max();
-        self.host(&definition, &targets)?;
+        let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
+        if let Some(parent) = definition.inherits().iter().find(|it| parents.contains(&key(it))) {
+            let (iface, parent) = (definition.id().clone(), parent.id().clone());
+            return Err(ConfigError::ParentShared { iface, parent });
+        }
+        self.host(&definition, &definition, &targets)?;
         for parent in definition.inherits() {
-            // a parent may be hosted on its own
-            let _ = self.host(parent, &targets);
+            // a parent that is hosted by itself keeps its name
+            let _ = self.host(parent, &definition, &targets);
+            parents.insert(key(parent));
         }
         self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
         Ok(())
     }
 
+    /// Has the functions of `definition` called under the name of `called`.
     fn host(
         &self,
         called: &Arc<Definition>,
+        definition: &Arc<Definition>,
         functions: &Arc<HashMap<Box<str>, Arc<Target>>>,
     ) -> Result<(), ConfigError> {
         let mut versions = self.interfaces.entry(called.iface().into()).or_default();
+        let by_itself = Arc::ptr_eq(called, definition);
         let major = called.version().major;
-        if versions.iter().any(|hosted| hosted.called.version().major == major) {
-            return Err(ConfigError::Registered { iface: called.id().clone() });
+        let known = versions.iter().position(|hosted| hosted.called.version().major == major);
+        match known {
+            // what an interface has by itself goes before what it has from one that inherits from it
+            Some(at) if by_itself && !versions[at].by_itself => drop(versions.remove(at)),
+            Some(_) => return Err(ConfigError::Registered { iface: called.id().clone() }),
+            None => {}
         }
-        versions.push(Hosted { called: Arc::clone(called), functions: Arc::clone(functions) });
+        versions.push(Hosted {
+            called: Arc::clone(called),
+            by_itself,
+            anonymous: called.requires("AllowAnonymous"),
+            functions: Arc::clone(functions),
+        });
         Ok(())
     }
 
-    /// Finds the function of a request: interface, version, function, in this order.
+    /// Finds the function of a request: interface, anonymous access, version, function, in this order.
+    /// So an anonymous caller learns nothing of a private interface but that there is one.
     pub(super) fn resolve(
         &self,
         name: &FunctionName,
         caller: &Caller,
     ) -> Result<Arc<Target>, Refused> {
         let iface = name.iface();
-        let unknown =
-            || Refused::new(codes::UNKNOWN_INTERFACE, format!("Unknown interface: {iface}"));
-        let versions = self.interfaces.get(iface).ok_or_else(unknown)?;
+        let versions = self.interfaces.get(iface).ok_or_else(|| {
+            Refused::new(codes::UNKNOWN_INTERFACE, format!("Unknown interface: {iface}"))
+        })?;
         let wanted = name.version();
         let served = |hosted: &&Hosted| hosted.called.version().major == wanted.major;
-        let Some(hosted) = versions.iter().find(served) else {
-            // an anonymous caller is not told about private interfaces
-            let public = versions.iter().any(|hosted| hosted.called.requires("AllowAnonymous"));
-            if caller.is_anonymous() && !public {
-                return Err(unknown());
-            }
+        let hosted = versions.iter().find(served);
+        let is_public = match hosted {
+            Some(hosted) => hosted.anonymous,
+            None => versions.iter().any(|hosted| hosted.anonymous),
+        };
+        if caller.is_anonymous() && !is_public {
+            return Err(Refused::new(codes::SECURITY_ERROR, "Anonymous not allowed"));
+        }
+        let Some(hosted) = hosted else {
             let text = format!("Different major version: {iface}:{}", wanted.major);
             return Err(Refused::new(codes::NOT_SUPPORTED_VERSION, text));
         };
@@ -154,14 +183,11 @@ impl Registry {
     /// functions are implemented.
     pub(super) fn each(&self, mut visit: impl FnMut(&Definition, &dyn Fn(&str) -> bool)) {
         for versions in &self.interfaces {
-            for Hosted { called, functions } in versions.value() {
-                let is_own = |target: &Arc<Target>| Arc::ptr_eq(&target.definition, called);
-                if functions.values().next().is_none_or(is_own) {
-                    let implemented = |name: &str| {
-                        functions.get(name).is_some_and(|target| target.template.is_some())
-                    };
-                    visit(called, &implemented);
-                }
+            for Hosted { called, functions, .. } in versions.iter().filter(|it| it.by_itself) {
+                let implemented = |name: &str| {
+                    functions.get(name).is_some_and(|target| target.template.is_some())
+                };
+                visit(called, &implemented);
             }
         }
     }
@@ -203,13 +229,14 @@ impl Target {
         if conditions.signed && !caller.is_signed() {
             return refuse("Message Signature is required");
         }
-        if !conditions.anonymous && caller.is_anonymous() {
-            return refuse("Anonymous not allowed");
-        }
         if conditions.bidirectional && !channel.is_bidirectional() {
             let text = "Bi-Direct Channel is required";
             return Err(Refused::new(codes::INVALID_REQUEST, text));
         }
-        Ok(caller.level().check(self.level)?)
+        caller.level().check(self.level).map_err(|denied| match self.function.seclvl() {
+            // as it is declared, also if it is unknown
+            Some(required) => Refused::new(denied.code(), required.to_owned()),
+            None => denied.into(),
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Error, StepResult, codes};
+use asyncsteps::{AsyncSteps, Error, StepResult, Time, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -12,12 +12,11 @@ use serde_json::{Map, Value};
 use super::ExecutorHandle;
 use super::caller::Caller;
 use super::exchange::Exchange;
-use super::incoming::Headers;
 use super::reply::{Reply, ReplyBody};
 use crate::channel::{Channel, ChannelKind};
 use crate::clock;
 use crate::iface::FunctionName;
-use crate::message::Rid;
+use crate::message::{Headers, Rid};
 use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
 use crate::security::{SecurityLevel, User};
 
@@ -27,7 +26,8 @@ pub struct RequestInfo {
     pub(super) function: FunctionName,
     pub(super) params: Map<String, Value>,
     pub(super) caller: Caller,
-    pub(super) headers: Option<Box<dyn Headers>>,
+    pub(super) begun: Time,
+    pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
     pub(super) head: Option<Box<Head>>,
     pub(super) given: Given,
@@ -41,21 +41,21 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// The result, with what the last step returned: variables, then what was returned, then what
-    /// replaces all (FTN6 §2.9).
+    /// The result: variables, then what the last step returned, then what [`RequestSteps::reply`] set.
+    /// Maps are merged, and the later one counts; any other value takes the place of all before it
+    /// (FTN6 §2.9).
     pub(super) fn merge(self, returned: Option<Value>) -> Value {
-        let Self { mut variables, replaced } = self;
-        if let Some(result) = replaced {
-            return result;
-        }
-        match returned {
-            None => Value::Object(variables),
-            Some(Value::Object(returned)) if !variables.is_empty() => {
-                variables.extend(returned);
-                Value::Object(variables)
-            }
-            Some(returned) => returned,
-        }
+        let Self { variables, replaced } = self;
+        [returned, replaced].into_iter().flatten().fold(
+            Value::Object(variables),
+            |all, next| match (all, next) {
+                (Value::Object(mut all), Value::Object(next)) => {
+                    all.extend(next);
+                    Value::Object(all)
+                }
+                (_, next) => next,
+            },
+        )
     }
 }
 
@@ -78,11 +78,27 @@ impl RequestInfo {
         std::mem::take(&mut self.params)
     }
 
-    /// The result variables as far as they are set; what the last step returns is added to them,
-    /// and [`reply`](RequestSteps::reply) takes the place of all (FTN6 §2.9).
+    /// The result variables as far as they are set; what the last step returns is added to them, and
+    /// then what [`reply`](RequestSteps::reply) gets (FTN6 §2.9).
     #[must_use]
     pub fn result_mut(&mut self) -> &mut Map<String, Value> {
         &mut self.given.variables
+    }
+
+    /// When the request began to be served, on the clock of [`AsyncSteps::now`] (FTN6 §2.2
+    /// `REQUEST_TIME_FLOAT`).
+    #[must_use]
+    pub fn begun(&self) -> Time {
+        self.begun
+    }
+
+    /// The request in the terms of its transport, if that is of this type: an
+    /// `actix_web::HttpRequest` over HTTP, or that of the upgrade over WebSocket. It has what the
+    /// server knows of the connection, such as the client's certificate (FTN6 §2.2 `X509_CN`); see
+    /// [`RequestContext::transport`](crate::security::RequestContext::transport).
+    #[must_use]
+    pub fn transport<T: 'static>(&self) -> Option<&T> {
+        self.headers.as_ref()?.transport()?.downcast_ref()
     }
 
     /// The caller's number of the request.
@@ -109,16 +125,30 @@ impl RequestInfo {
         self.caller.user()
     }
 
+    /// Who calls, to act for them: with [`ExecutorHandle::call_for`] in flows and tasks that the request
+    /// starts. Steps of the request itself use [`CallSteps::call`](super::CallSteps::call).
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        self.caller.within()
+    }
+
     /// How well the caller is known (FTN8 §2.12).
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
         self.caller.level()
     }
 
-    /// The first header of this name of an HTTP request; `name` is in lower case.
+    /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
+    /// that of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.as_ref()?.header(name)
+    }
+
+    /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6
+    /// `getRequestHeaders`).
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().flat_map(|headers| headers.headers())
     }
 
     /// The cookie of this name of an HTTP request.
@@ -196,7 +226,9 @@ pub trait RequestSteps {
     /// InternalError if it is not declared, or the type does not fit what the interface declares.
     fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error>;
 
-    /// Sets the result of the request; a later one replaces it. The step goes on.
+    /// Sets the result of the request; a later one replaces it. The step goes on. A map is merged with
+    /// the result variables and with a map that the last step returns, and counts most; any other
+    /// value is the result alone (FTN6 §2.9).
     ///
     /// # Errors
     /// InternalError if `result` cannot be written as JSON.

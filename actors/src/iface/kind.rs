@@ -22,6 +22,16 @@ impl<'a> Kind<'a> {
         matches!(self.0, Check::Any)
     }
 
+    /// Whether a list can be of this type.
+    pub(crate) fn has_lists(self) -> bool {
+        matches!(self.0, Check::Any | Check::List { .. } | Check::Set(_) | Check::Enum(_))
+    }
+
+    /// Whether a map can be of this type.
+    pub(crate) fn has_maps(self) -> bool {
+        matches!(self.0, Check::Any | Check::Map { .. } | Check::Enum(_))
+    }
+
     /// The type of a list's items, if it is known.
     pub(crate) fn element(self) -> Option<Self> {
         let Check::List { element, .. } = self.0 else {

@@ -115,7 +115,8 @@ impl Merged {
     }
 }
 
-/// Whether `derived` only adds to `base` (FTN3 §2.3), so that callers of `base` may call it.
+/// Whether `derived` only adds to `base` (FTN3 §2.3), so that callers of `base` may call it. A function
+/// without a result gains none: its callers expect no answer.
 fn extends(derived: &FuncDecl, base: &FuncDecl) -> Result<(), Difference> {
     extends_params(&derived.params, &base.params)?;
     extends_result(&derived.result, &base.result)?;
@@ -163,8 +164,6 @@ fn extends_result(derived: &ResultDecl, base: &ResultDecl) -> Result<(), Differe
                 None => Ok(()),
             }
         }
-        // A function without a result may gain one: its callers expect no answer anyway.
-        (ResultDecl::Variables(_), ResultDecl::Nothing) => Ok(()),
         (ResultDecl::Nothing | ResultDecl::Whole(_) | ResultDecl::Variables(_), _) => {
             Err(Difference::ResultForm)
         }
@@ -240,6 +239,7 @@ mod tests {
             ("bye", json!({"result": "string"})),
             ("bye", json!({"result": "string", "seclvl": "Info", "rawupload": true})),
             ("put", json!({"rawupload": true, "rawresult": true})),
+            ("put", json!({"rawupload": true, "result": {"n": "integer"}})),
         ] {
             out += &error(&[derived(func, decl), base()]);
         }
@@ -257,6 +257,7 @@ mod tests {
             t.derived-1.0-iface.json: /funcs/bye: differs from t.base:1.0: the flag seclvl was changed
             t.derived-1.0-iface.json: /funcs/bye: differs from t.base:1.0: the flag rawupload was changed
             t.derived-1.0-iface.json: /funcs/put: differs from t.base:1.0: the flag rawresult was changed
+            t.derived-1.0-iface.json: /funcs/put: differs from t.base:1.0: the result has another form
         "#]].assert_eq(&out);
     }
 

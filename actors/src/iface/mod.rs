@@ -57,4 +57,4 @@ pub use self::{
     source::Source,
     violation::{INTERNAL_ERROR, INVALID_REQUEST, Violation},
 };
-pub(crate) use self::{kind::Kind, violation::clipped};
+pub(crate) use self::{kind::Kind, name::is_iface, violation::clipped};

@@ -162,20 +162,25 @@ impl FromStr for FunctionName {
     type Err = NameError;
 
     /// # Errors
-    /// [`NameError::Parts`] unless there are three parts, none empty, 256 bytes in all at most;
-    /// [`NameError::Version`] if the middle one is not a version.
+    /// [`NameError::Parts`] unless there are three parts, 256 bytes in all at most;
+    /// [`NameError::Version`] if the middle one is not a version; [`NameError::Iface`] or
+    /// [`NameError::Function`] if one of the others cannot be such a name (FTN3 §1.6).
     fn from_str(text: &str) -> Result<Self, NameError> {
         let (iface, rest) = text.split_once(':').ok_or(NameError::Parts)?;
         let (version, func) = rest.split_once(':').ok_or(NameError::Parts)?;
-        if iface.is_empty() || func.is_empty() || func.contains(':') || text.len() > MAX_NAME {
+        if func.contains(':') || text.len() > MAX_NAME {
             return Err(NameError::Parts);
         }
-        Ok(Self {
-            iface_len: iface.len(),
-            func_start: text.len() - func.len(),
-            version: version.parse()?,
-            text: text.into(),
-        })
+        let version = version.parse()?;
+        // other than in a definition one word is enough
+        if !iface.split('.').all(|part| is_word(part, is_lower_or_digit)) {
+            return Err(NameError::Iface);
+        }
+        if !is_function(func) {
+            return Err(NameError::Function);
+        }
+        let (iface_len, func_start) = (iface.len(), text.len() - func.len());
+        Ok(Self { iface_len, func_start, version, text: text.into() })
     }
 }
 
@@ -195,12 +200,16 @@ pub enum NameError {
     /// Not an interface name (FTN3 §2.2.1).
     #[error("not an interface name")]
     Iface,
+    /// Not a function name (FTN3 §2.2.2).
+    #[error("not a function name")]
+    Function,
     /// Not `major.minor` in decimal digits.
     #[error("not a version")]
     Version,
 }
 
-fn is_iface(text: &str) -> bool {
+/// `some.iface` (FTN3 §2.2.1).
+pub(crate) fn is_iface(text: &str) -> bool {
     text.contains('.') && text.split('.').all(|part| is_word(part, is_lower_or_digit))
 }
 
@@ -278,10 +287,17 @@ mod tests {
             ("conform.main", Version::new(1, 10), "echo")
         );
         let long = format!("a.b:1.0:{}", "x".repeat(300));
-        for text in ["", ":", "::", "a.b:1.0", "a.b:1.0:", ":1.0:f", "a.b:1.0:f:g", &long] {
+        for text in ["", ":", "a.b:1.0", "a.b:1.0:f:g", &long] {
             assert_eq!(text.parse::<FunctionName>(), Err(NameError::Parts), "{text:?}");
         }
-        for text in ["a.b:1:f", "a.b::f", "a.b:1.0.0:f", "a.b:one:f"] {
+        for text in [":1.0:f", "../etc:1.0:f", "A.b:1.0:f", "a..b:1.0:f", "a.b :1.0:f"] {
+            assert_eq!(text.parse::<FunctionName>(), Err(NameError::Iface), "{text:?}");
+        }
+        for text in ["a.b:1.0:", "a.b:1.0:F", "a.b:1.0:f-g", "a.b:1.0:f\n"] {
+            assert_eq!(text.parse::<FunctionName>(), Err(NameError::Function), "{text:?}");
+        }
+        assert!("word:1.0:f".parse::<FunctionName>().is_ok());
+        for text in ["::", "a.b:1:f", "a.b::f", "a.b:1.0.0:f", "a.b:one:f"] {
             assert_eq!(text.parse::<FunctionName>(), Err(NameError::Version), "{text:?}");
         }
     }

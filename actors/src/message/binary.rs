@@ -37,18 +37,25 @@ impl Item {
         }
     }
 
-    /// Whether each byte string is where the type has `data` or anything at all. The rest of the
-    /// type is not looked at.
+    /// Whether byte strings are where the type has `data` or anything at all, and text is not where it
+    /// has `data`: once all is JSON, nobody could tell one from the other. Of the rest of the type
+    /// only the shape is looked at.
     pub(super) fn fits(&self, kind: Kind<'_>) -> bool {
         kind.alternatives().any(|kind| match self {
             Self::Bytes(_) => kind.is_data() || kind.is_any(),
+            Self::Text(_) => !kind.is_data(),
             Self::List(items) => {
-                kind.element().is_none_or(|kind| items.iter().all(|item| item.fits(kind)))
+                let element = kind.element();
+                kind.has_lists()
+                    && element.is_none_or(|kind| items.iter().all(|item| item.fits(kind)))
             }
             Self::Map(items) => {
-                items.iter().all(|(name, item)| kind.field(name).is_none_or(|kind| item.fits(kind)))
+                let fits = |(name, item): (&String, &Self)| {
+                    kind.field(name).is_none_or(|kind| item.fits(kind))
+                };
+                kind.has_maps() && items.iter().all(fits)
             }
-            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Text(_) => true,
+            Self::Null | Self::Bool(_) | Self::Number(_) => true,
         })
     }
 }

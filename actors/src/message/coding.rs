@@ -41,7 +41,7 @@ pub struct MediaType {
 }
 
 /// The media types of requests, and whether they have the vendor prefix; the usual one first.
-const KNOWN: [(&str, bool); 8] = [
+const KNOWN: [(&str, bool); 7] = [
     ("application/futoin+json", false),
     ("application/futoin+msgpack", false),
     ("application/futoin+cbor", false),
@@ -49,18 +49,26 @@ const KNOWN: [(&str, bool); 8] = [
     ("application/vnd.futoin+msgpack", true),
     ("application/vnd.futoin+cbor", true),
     ("application/json", false),
-    ("application/x-www-form-urlencoded", false),
 ];
 
 impl MediaType {
-    /// `None` for a foreign one, to be answered with 415. A missing header is taken as JSON, as
-    /// are plain JSON and what `curl -d` sends when it is not told otherwise.
+    /// `None` for a foreign one, to be answered with 415: also for those of HTML forms, which pages of
+    /// any site can send. A missing header is taken as JSON, as is plain JSON.
     #[must_use]
     pub fn parse(header: Option<&str>) -> Option<Self> {
-        let Some(header) = header else {
-            return Some(Self::default());
-        };
-        let media = header.split_once(';').map_or(header, |(media, _)| media).trim();
+        header.map_or_else(|| Some(Self::default()), Self::known)
+    }
+
+    /// The same for a request with this header `Accept`: the vendor prefix there asks for it too
+    /// (FTN5 §2.2.1).
+    #[must_use]
+    pub fn accepting(self, accept: Option<&str>) -> Self {
+        let mut accepted = accept.unwrap_or_default().split(',').filter_map(Self::known);
+        Self { vendor: self.vendor || accepted.any(|media| media.vendor) }
+    }
+
+    fn known(media: &str) -> Option<Self> {
+        let media = media.split_once(';').map_or(media, |(media, _)| media).trim();
         let known = KNOWN.iter().find(|(name, _)| media.eq_ignore_ascii_case(name));
         known.map(|(_, vendor)| Self { vendor: *vendor })
     }
@@ -107,7 +115,7 @@ mod tests {
             (Some("Application/FutoIn+CBOR; charset=utf-8"), own),
             (Some("application/vnd.futoin+msgpack"), vendor),
             (Some("application/json"), own),
-            (Some("application/x-www-form-urlencoded"), own),
+            (Some("application/x-www-form-urlencoded"), None),
             (Some("application/futoin+xml"), None),
             (Some("application/x.futoin+json"), None),
             (Some("application/octet-stream"), None),
@@ -116,5 +124,22 @@ mod tests {
         ] {
             assert_eq!(answer(header), expected, "{header:?}");
         }
+    }
+
+    #[test]
+    fn the_vendor_prefix_can_be_asked_for() {
+        let answer = |accept| MediaType::default().accepting(accept).of_answer(Coding::Json);
+        let (own, vendor) = ("application/futoin+json", "application/vnd.futoin+json");
+        for (accept, expected) in [
+            (None, own),
+            (Some("*/*"), own),
+            (Some("application/futoin+json, text/html;q=0.5"), own),
+            (Some("application/vnd.futoin+json"), vendor),
+            (Some("text/html, Application/vnd.futoin+CBOR;q=0.5"), vendor),
+        ] {
+            assert_eq!(answer(accept), expected, "{accept:?}");
+        }
+        let asked = MediaType::parse(Some("application/vnd.futoin+json")).unwrap();
+        assert_eq!(asked.accepting(Some("*/*")).of_answer(Coding::Json), vendor);
     }
 }

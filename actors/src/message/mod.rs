@@ -38,6 +38,7 @@ mod cbor;
 mod coding;
 mod data;
 mod fields;
+mod headers;
 mod msgpack;
 mod peer;
 mod request;
@@ -50,6 +51,7 @@ mod tests;
 pub use self::{
     coding::{Coding, MediaType},
     data::Data,
+    headers::Headers,
     peer::Message,
     request::{Refusal, Request, Rid},
     response::Response,

@@ -77,7 +77,8 @@ impl Request {
     ///
     /// # Errors
     /// "Invalid message: p" if they are no object, or absent although the function has parameters;
-    /// "Type mismatch for parameter: ..." for a byte string where the type has none.
+    /// "Type mismatch for parameter: ..." for a byte string where the type has none, and for text in a
+    /// binary coding where the type is `data`.
     pub fn take_params(
         &mut self,
         called: &FunctionName,

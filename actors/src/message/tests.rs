@@ -112,6 +112,31 @@ fn data_is_base64_text_to_all_who_see_values() {
 }
 
 #[test]
+fn text_in_a_binary_coding_is_no_data() {
+    for coding in BINARY {
+        let mut out = String::new();
+        for params in [
+            json!({"blob": "AQID"}),
+            json!({"either": ["AQID"]}),
+            json!({"box": {"inner": "AQID", "name": "AQID"}}),
+            json!({"named": {"a": {"byte string": []}, "b": "AQID"}}),
+        ] {
+            out += &checked(&coded(coding, &call(&params))).unwrap_err();
+            out.push('\n');
+        }
+        expect![[r#"
+            Type mismatch for parameter: a.b:1.0:f(blob) = "AQID"
+            Type mismatch for parameter: a.b:1.0:f(either) = "["AQID"]"
+            Type mismatch for parameter: a.b:1.0:f(box) = "{"inner":"AQID","name":"AQID"}"
+            Type mismatch for parameter: a.b:1.0:f(named) = "{"a":"","b":"AQID"}"
+        "#]]
+        .assert_eq(&out);
+        let any = json!({"any": "AQID", "text": "AQID"});
+        assert_eq!(checked(&coded(coding, &call(&any))).map(Value::Object), Ok(any));
+    }
+}
+
+#[test]
 fn bytes_are_refused_where_no_type_has_them() {
     for coding in BINARY {
         let mut out = String::new();

@@ -1,4 +1,8 @@
 //! Message authentication codes (FTN8 §2.11): HMAC (RFC 2104) over a message's signed fields.
+//!
+//! **Warning:** the protocol has no number or time in a message, so that one can be sent again, and the
+//! [signed text](crate::message::Signed::base) does not tell a value with `;` and `:` from several
+//! fields. Both are FutoIn's own, and no hash helps: use TLS.
 
 use std::{fmt, str::FromStr};
 

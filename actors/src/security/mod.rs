@@ -4,6 +4,9 @@
 //! asks its [`SecurityProvider`], which tells at once, or gives work for another thread, or a
 //! future. The [`Grant`] has the [`User`] and, for a signed request, what signs the answer.
 //!
+//! A provider also knows callers by other things that came with a request, such as a bearer token or
+//! the certificate of a connection: see [`SecurityProvider::identify`].
+//!
 //! What is secret is in no `Debug` output. Comparisons take the same time wherever they fail, and
 //! an unknown user costs what a wrong password does.
 //!
@@ -30,6 +33,7 @@ mod credentials;
 mod denied;
 mod level;
 mod mac;
+mod memory;
 mod password;
 mod provider;
 mod users;
@@ -39,7 +43,8 @@ pub use self::{
     denied::{Denied, PLEASE_REAUTH, SECURITY_ERROR},
     level::{SecurityLevel, UnknownLevel},
     mac::{MacAlgorithm, MacKey},
+    memory::{MemoryOptions, PasswordMemory},
     password::{PasswordHash, PasswordHashError},
-    provider::{Attempt, Client, Grant, SecurityProvider, Signer, User, Verdict},
+    provider::{Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict},
     users::StaticUsers,
 };

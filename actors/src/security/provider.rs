@@ -3,7 +3,7 @@
 use std::{fmt, net::IpAddr, pin::Pin, sync::Arc};
 
 use super::{Credentials, Denied, SecurityLevel};
-use crate::message::Signed;
+use crate::message::{Headers, Signed};
 
 /// Knows users and their secrets.
 ///
@@ -33,8 +33,109 @@ use crate::message::Signed;
 /// }
 /// ```
 pub trait SecurityProvider: fmt::Debug + Send + Sync {
-    /// Checks the credentials of a request. The executor knows `-internal` itself.
+    /// Checks the credentials of a request: its field `sec`, or a header `Authorization: Basic`. The
+    /// executor knows `-internal` itself.
     fn check(&self, attempt: &Attempt<'_>) -> Verdict;
+
+    /// Knows the caller of a request without such credentials by what came beside the message: a
+    /// token or key in a header, or the certificate of the connection. `None`, which is what this does
+    /// unless it is implemented, leaves the caller anonymous; a wrong token is better denied.
+    ///
+    /// It is asked for each message, of a WebSocket connection too.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use asyncsteps_actors::executor::Executor;
+    /// use asyncsteps_actors::security::*;
+    /// use sha2::{Digest, Sha256};
+    ///
+    /// /// Users by the hashes of their tokens: how long a look-up takes tells nothing of a token.
+    /// #[derive(Debug)]
+    /// struct Tokens(HashMap<[u8; 32], String>);
+    ///
+    /// impl SecurityProvider for Tokens {
+    ///     fn check(&self, _: &Attempt<'_>) -> Verdict {
+    ///         Verdict::Known(Err(Denied::credentials()))
+    ///     }
+    ///
+    ///     fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
+    ///         let token = request.header("authorization")?.strip_prefix("Bearer ")?;
+    ///         let hash: [u8; 32] = Sha256::digest(token).into();
+    ///         let user = self.0.get(&hash).map(|user| User::new(user, SecurityLevel::SafeOps));
+    ///         let denied = || Denied::new(SECURITY_ERROR, "Token is not valid");
+    ///         Some(Verdict::Known(user.map(Grant::new).ok_or_else(denied)))
+    ///     }
+    /// }
+    ///
+    /// let tokens = Tokens(HashMap::from([(Sha256::digest("s3cr3t").into(), "ann".to_owned())]));
+    /// let executor = Executor::builder().security(tokens).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
+        let _ = request;
+        None
+    }
+}
+
+/// What came with a request beside its message.
+#[derive(Clone, Copy)]
+pub struct RequestContext<'a> {
+    client: &'a Client,
+    headers: Option<&'a dyn Headers>,
+}
+
+impl<'a> RequestContext<'a> {
+    /// A request of this client, without headers.
+    #[must_use]
+    pub fn new(client: &'a Client) -> Self {
+        Self { client, headers: None }
+    }
+
+    /// The same with the headers of its HTTP request.
+    #[must_use]
+    pub fn with_headers(self, headers: impl Into<Option<&'a dyn Headers>>) -> Self {
+        Self { headers: headers.into(), ..self }
+    }
+
+    /// Where the request came from.
+    #[must_use]
+    pub fn client(&self) -> &'a Client {
+        self.client
+    }
+
+    /// The first header of this name; `name` is in lower case. On a WebSocket connection it is that of
+    /// the upgrade.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        self.headers?.header(name)
+    }
+
+    /// The request in the terms of its transport, if that is of this type.
+    ///
+    /// Over HTTP it is an `actix_web::HttpRequest`. That has what a middleware put into its extensions
+    /// and what `HttpServer::on_connect` put into the data of the connection, such as the certificate
+    /// that a client showed to TLS:
+    ///
+    /// ```
+    /// # use actix_web::HttpRequest;
+    /// # use asyncsteps_actors::security::RequestContext;
+    /// struct PeerCertificate(Vec<u8>); // inserted by `on_connect`
+    ///
+    /// fn certificate<'a>(request: &RequestContext<'a>) -> Option<&'a PeerCertificate> {
+    ///     request.transport::<HttpRequest>()?.conn_data::<PeerCertificate>()
+    /// }
+    /// ```
+    #[must_use]
+    pub fn transport<T: 'static>(&self) -> Option<&'a T> {
+        self.headers?.transport()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for RequestContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // headers may be secrets
+        f.debug_struct("RequestContext").field("client", self.client).finish_non_exhaustive()
+    }
 }
 
 /// A request with credentials.
@@ -42,14 +143,20 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
 pub struct Attempt<'a> {
     credentials: &'a Credentials,
     signed: &'a Signed<'a>,
-    client: &'a Client,
+    context: RequestContext<'a>,
 }
 
 impl<'a> Attempt<'a> {
     /// Puts together what a provider may look at.
     #[must_use]
     pub fn new(credentials: &'a Credentials, signed: &'a Signed<'a>, client: &'a Client) -> Self {
-        Self { credentials, signed, client }
+        Self { credentials, signed, context: RequestContext::new(client) }
+    }
+
+    /// The same with all that came beside the message.
+    #[must_use]
+    pub fn with_context(self, context: RequestContext<'a>) -> Self {
+        Self { context, ..self }
     }
 
     /// What the caller shows.
@@ -67,7 +174,13 @@ impl<'a> Attempt<'a> {
     /// Where the request came from.
     #[must_use]
     pub fn client(&self) -> &'a Client {
-        self.client
+        self.context.client
+    }
+
+    /// What came beside the message: headers, and what the transport knows.
+    #[must_use]
+    pub fn context(&self) -> RequestContext<'a> {
+        self.context
     }
 }
 

@@ -3,18 +3,20 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    Attempt, Credentials, Denied, Grant, MacAlgorithm, MacKey, PasswordHash, SecurityLevel,
-    SecurityProvider, Signer, User, Verdict,
+    Attempt, Credentials, Denied, Grant, MacAlgorithm, MacKey, MemoryOptions, PasswordHash,
+    PasswordMemory, SecurityLevel, SecurityProvider, Signer, User, Verdict,
 };
 use crate::message::Signed;
 
 /// Users with passwords and keys given at start: for tests and small services.
 ///
 /// A password gives [`SafeOps`](SecurityLevel::SafeOps), a signature
-/// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) (FTN8.1 §2.1.4, §2.2.4). A user may have both.
+/// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) (FTN8.1 §2.1.4, §2.2.4). A user may have both. Right
+/// passwords are [remembered](PasswordMemory) for a while.
 #[derive(Debug, Clone, Default)]
 pub struct StaticUsers {
     users: HashMap<Box<str>, Secrets>,
+    memory: PasswordMemory,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -38,7 +40,19 @@ impl StaticUsers {
         self
     }
 
+    /// How right passwords are remembered; [`MemoryOptions::default`] unless set.
+    #[must_use]
+    pub fn remember(mut self, options: MemoryOptions) -> Self {
+        self.memory = PasswordMemory::new(options);
+        self
+    }
+
     /// Adds or changes the key that a user signs with, in raw bytes.
+    ///
+    /// **Warning:** this is FutoIn's own protocol of before FTN8. A signed message can be sent again by
+    /// whoever reads it, and different parameters can have the same signature, because the signed
+    /// text does not tell a value with `;` and `:` from several fields. Use it over TLS only, for
+    /// functions that may be called twice, and with parameters that are checked by their types.
     #[must_use]
     pub fn with_mac_key(mut self, user: &str, key: &[u8]) -> Self {
         self.user(user).key = Some(Arc::new(MacKey::new(key)));
@@ -72,9 +86,12 @@ impl SecurityProvider for StaticUsers {
                 let known = self.users.get(user.as_str()).and_then(|user| user.password.clone());
                 let user = known.is_some().then(|| self.granted(user, SecurityLevel::SafeOps));
                 let hash = known.unwrap_or_else(PasswordHash::of_nobody);
-                let password = password.clone();
+                if self.memory.knows(&hash, password) {
+                    return Verdict::Known(user.map(Grant::new).ok_or_else(Denied::credentials));
+                }
+                let (memory, password) = (self.memory.clone(), password.clone());
                 Verdict::compute(move || {
-                    let is_right = hash.verify(&password);
+                    let is_right = memory.verify(&hash, &password);
                     user.filter(|_| is_right).map(Grant::new).ok_or_else(Denied::credentials)
                 })
             }

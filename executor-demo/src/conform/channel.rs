@@ -9,6 +9,7 @@ use asyncsteps_actors::channel::{Channel, ChannelKind};
 use asyncsteps_actors::executor::{Functions, RequestSteps};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_actors::iface::Definition;
+use asyncsteps_actors::raw::Cookie;
 use serde_json::json;
 
 use super::template;
@@ -112,6 +113,6 @@ fn http_info(asi: &mut AsyncSteps) -> StepResult {
         return asi.error(codes::INVALID_REQUEST, "HTTP is required");
     }
     let head = asi.head_mut()?;
-    head.set_header("x-conform-reply", "yes")?.set_cookie("conform", "c1", "")?;
+    head.set_header("x-conform-reply", "yes")?.set_cookie(Cookie::new("conform", "c1"))?;
     asi.reply(result)
 }

@@ -18,6 +18,9 @@ use super::{
 /// FTN3 §1.10: the limit of a request or a response without one of its own, in bytes.
 const SAFE_PAYLOAD: usize = 64 << 10;
 
+/// What no function's name may begin with (FTN3 §2.2.2).
+const RESERVED: &str = "futoin";
+
 /// The newest revision of FTN3 whose features are all known here.
 const NEWEST_MINOR: u32 = 9;
 
@@ -112,6 +115,9 @@ impl Parser<'_> {
             if !is_function(entry.name()) {
                 return Err(entry.fail(Rule::Expected("named like someFunc")));
             }
+            if entry.name().starts_with(RESERVED) {
+                return Err(entry.fail(Rule::Expected("named without the reserved prefix futoin")));
+            }
             funcs.insert(entry.name().to_owned(), self.func(&entry)?);
         }
         Ok(funcs)
@@ -193,7 +199,7 @@ impl Parser<'_> {
         Ok(ParamDecl { name, kind, default })
     }
 
-    /// `maxreqsize` and `maxrspsize` into bytes: digits and B, K, M, G or nothing.
+    /// `maxreqsize` and `maxrspsize` into bytes: digits and B, K or M (FTN3 §1.10.1).
     fn size(&self, field: &Cursor<'_>) -> Result<usize, LoadError> {
         self.gate(field, 8, "a size limit")?;
         let text = field.text()?;
@@ -201,8 +207,7 @@ impl Parser<'_> {
             Some(b'B') => (text.strip_suffix('B'), 0),
             Some(b'K') => (text.strip_suffix('K'), 10),
             Some(b'M') => (text.strip_suffix('M'), 20),
-            Some(b'G') => (text.strip_suffix('G'), 30),
-            _ => (Some(text), 0),
+            _ => (None, 0),
         };
         let size = digits
             .filter(|digits| digits.starts_with(|first| matches!(first, '1'..='9')))
@@ -319,8 +324,10 @@ mod tests {
             json!({"maxreqsize": 5}),
             json!({"maxreqsize": "0K"}),
             json!({"maxreqsize": "1T"}),
-            json!({"maxrspsize": "99999999999999999999G"}),
-            json!({"maxrspsize": "99999999999999G"}),
+            json!({"maxrspsize": "99999999999999999999M"}),
+            json!({"maxrspsize": "99999999999999M"}),
+            json!({"maxrspsize": "1G"}),
+            json!({"maxrspsize": "100"}),
         ];
         expect![[r#"
             a.b-1.0-iface.json: /funcs/f: must be an object
@@ -346,6 +353,8 @@ mod tests {
             a.b-1.0-iface.json: /funcs/f/maxreqsize: must be a string
             a.b-1.0-iface.json: /funcs/f/maxreqsize: must be a size like 100B, 64K or 2M
             a.b-1.0-iface.json: /funcs/f/maxreqsize: must be a size like 100B, 64K or 2M
+            a.b-1.0-iface.json: /funcs/f/maxrspsize: must be a size like 100B, 64K or 2M
+            a.b-1.0-iface.json: /funcs/f/maxrspsize: must be a size like 100B, 64K or 2M
             a.b-1.0-iface.json: /funcs/f/maxrspsize: must be a size like 100B, 64K or 2M
             a.b-1.0-iface.json: /funcs/f/maxrspsize: must be a size like 100B, 64K or 2M
         "#]]

@@ -10,28 +10,29 @@ use actix_web::{HttpRequest, HttpResponse};
 /// How long a browser may keep what it was told, in seconds: ten minutes.
 const MAX_AGE: u32 = 600;
 
-/// Sites whose pages may call an executor.
+/// Sites whose pages may call an executor, over HTTP and over WebSocket.
 ///
-/// Cookies of this site are never sent with such calls: FutoIn has its credentials in messages.
+/// Cookies of this site are never sent with such calls over HTTP: FutoIn has its credentials in
+/// messages.
 #[derive(Debug, Clone)]
 pub struct Cors(Option<Vec<String>>);
 
 impl Cors {
-    /// All sites.
+    /// All sites, pages whose site is not told (`Origin: null`) included.
     #[must_use]
     pub fn any() -> Self {
         Self(None)
     }
 
-    /// These origins, such as `https://example.com`.
+    /// These origins, such as `https://example.com`. `null` is none: any page can hide its site.
     #[must_use]
     pub fn origins(origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(Some(origins.into_iter().map(Into::into).collect()))
     }
 
-    fn allows(&self, origin: &HeaderValue) -> bool {
+    pub(super) fn allows(&self, origin: &HeaderValue) -> bool {
         let Some(origins) = &self.0 else { return true };
-        origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+        origin != "null" && origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
     }
 
     /// Tells a browser whether the page may see the response or, before it calls, whether it may.

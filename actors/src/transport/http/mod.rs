@@ -9,37 +9,42 @@
 
 mod body;
 mod cors;
+mod facts;
 mod listing;
+mod origin;
 mod reply;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_http::ConnectionType;
 use actix_web::body::{BodySize, MessageBody};
 use actix_web::dev::{AppService, HttpServiceFactory};
 use actix_web::http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING,
-    UPGRADE,
+    ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING, UPGRADE,
 };
 use actix_web::http::{Method, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
+use asyncsteps::codes;
 
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
-use crate::executor::{ExecutorHandle, Headers, Incoming, Reply, Way};
-use crate::iface::Function;
+use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
+use crate::iface::{Function, FunctionName};
 use crate::message::{Coding, MediaType, Refusal, Request};
 use crate::net::TrustedProxies;
 use crate::raw::RawInput;
-use crate::security::Credentials;
 use crate::url::FunctionUrl;
 
 pub use cors::Cors;
 
 use body::{Body, Rest};
+use origin::Sites;
+
+pub(super) use facts::Facts;
 
 /// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
 ///
@@ -73,11 +78,19 @@ pub struct FutoIn {
 struct EndPoint {
     executor: ExecutorHandle,
     web_socket: WebSocketLimits,
-    cors: Option<Arc<Cors>>,
+    sites: Sites,
+    get_calls: Option<GetCalls>,
+    status_of: Option<StatusOf>,
     proxies: Arc<TrustedProxies>,
     secure: bool,
     listing: bool,
 }
+
+/// The HTTP status of an error code.
+type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Sync>;
+
+/// Which functions can be called with GET.
+type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
 
 impl FutoIn {
     /// Serves an executor under a path such as `/ftn/`.
@@ -86,7 +99,9 @@ impl FutoIn {
         let end_point = EndPoint {
             executor,
             web_socket: WebSocketLimits::default(),
-            cors: None,
+            sites: Sites::default(),
+            get_calls: None,
+            status_of: None,
             proxies: Arc::default(),
             secure: false,
             listing: false,
@@ -101,11 +116,68 @@ impl FutoIn {
         self
     }
 
-    /// Lets pages of other sites call over HTTP; none may unless this is set. The same-origin policy
-    /// does not cover WebSockets.
+    /// Lets pages of other sites call, over HTTP and WebSocket. Unless this is set only pages of the
+    /// own site may: those whose `Origin` has the host and port of the request's `Host`. Other calls
+    /// by pages are refused with 403 before anything runs, because a browser adds what it has to
+    /// them: the network it is in, cookies, passwords. A proxy in front must pass `Host` on. Clients
+    /// that are no browsers send no `Origin`, and are not concerned.
     #[must_use]
     pub fn cors(mut self, cors: Cors) -> Self {
-        self.end_point.cors = Some(Arc::new(cors));
+        self.end_point.sites.cors = Some(Arc::new(cors));
+        self
+    }
+
+    /// Serves requests for these host names only, such as `api.example.com` or `[::1]`, with any
+    /// port; others are refused with 403. All unless set, because only the operator knows the names.
+    ///
+    /// It keeps out pages that let a name of their own lead to this machine (DNS rebinding): set it
+    /// where the network alone decides who may call, such as on a developer's machine.
+    #[must_use]
+    pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.end_point.sites.hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Which functions can be called with GET; all unless set, as FTN5 §2 has it. Others are answered
+    /// with 405. Links, images and reloads make GET requests, so a function that changes something
+    /// is better not among them.
+    ///
+    /// ```
+    /// # use asyncsteps_actors::{executor::Executor, transport::http::FutoIn};
+    /// # let executor = Executor::builder().build()?;
+    /// let service = FutoIn::new("/ftn/", executor)
+    ///     .get_calls(|function| matches!(function.func(), "get" | "list" | "stock"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn get_calls(
+        mut self,
+        allowed: impl Fn(&FunctionName) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.end_point.get_calls = Some(Arc::new(allowed));
+        self
+    }
+
+    /// The HTTP status of answers with an error, by its code, 400 to 599; `None` or another leaves 200,
+    /// which all have unless this is set, because FutoIn clients expect it. With it load balancers and
+    /// dashboards that look at the status see errors too.
+    ///
+    /// ```
+    /// # use asyncsteps_actors::{executor::Executor, transport::http::FutoIn};
+    /// # let executor = Executor::builder().build()?;
+    /// let service = FutoIn::new("/ftn/", executor).error_status(|code| match code {
+    ///     "InternalError" => Some(500),
+    ///     "DefenseRejected" => Some(503),
+    ///     _ => None,
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn error_status(
+        mut self,
+        status_of: impl Fn(&str) -> Option<u16> + Send + Sync + 'static,
+    ) -> Self {
+        self.end_point.status_of = Some(Arc::new(status_of));
         self
     }
 
@@ -152,39 +224,43 @@ impl HttpServiceFactory for FutoIn {
                 })
                 .register(config);
         }
+        // an incomplete name is answered as one, if the application cannot have meant another path
+        let iface = format!("{path}/{{iface:[a-z][a-z0-9]*(\\.[a-z][a-z0-9]*)+}}");
+        let with_version = format!("{iface}/{{version}}");
         let function = format!("{path}/{{iface}}/{{version}}/{{function}}");
         let with_sec = format!("{function}/{{sec}}");
-        Resource::new(
-            [&function, &with_sec].map(|path| [path.clone(), format!("{path}/")]).concat(),
-        )
-        .to(move |http: HttpRequest, payload: Payload| {
-            let end_point = end_point.clone();
-            async move { end_point.serve_function(&http, payload).await }
-        })
-        .register(config);
+        let paths = [function, with_sec, iface, with_version];
+        Resource::new(paths.map(|path| [path.clone(), format!("{path}/")]).concat())
+            .to(move |http: HttpRequest, payload: Payload| {
+                let end_point = end_point.clone();
+                async move { end_point.serve_function(&http, payload).await }
+            })
+            .register(config);
     }
 }
 
 impl EndPoint {
     /// A request to the path itself.
     async fn serve(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
-        if *http.method() == Method::GET && http.headers().contains_key(UPGRADE) {
+        let checked = self.sites.check(http);
+        let is_upgrade = *http.method() == Method::GET && http.headers().contains_key(UPGRADE);
+        if is_upgrade && checked.is_ok() {
             let channel = self.channel(http, ChannelKind::WebSocket);
             let (executor, limits) = (self.executor.clone(), self.web_socket);
             return websocket::upgrade(http, payload, executor, channel, limits);
         }
         let body = Body::new(http, payload);
         let rest = body.rest();
-        let response = match *http.method() {
-            Method::POST => self.message(http, body).await,
-            Method::GET if self.listing => {
+        let response = match (checked, http.method()) {
+            (Err(why), _) => forbidden(why),
+            (Ok(()), &Method::POST) => self.message(http, body).await,
+            (Ok(()), &Method::GET) if self.listing => {
                 listing::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
             }
-            Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
-            _ => {
-                let allowed = if self.listing { "GET, POST" } else { "POST" };
-                HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
+            (Ok(()), &Method::OPTIONS) if self.sites.cors.is_some() => {
+                HttpResponse::NoContent().finish()
             }
+            (Ok(()), _) => method_not_allowed(if self.listing { "GET, POST" } else { "POST" }),
         };
         self.finished(http, response, rest)
     }
@@ -193,10 +269,13 @@ impl EndPoint {
     async fn serve_function(&self, http: &HttpRequest, payload: Payload) -> HttpResponse {
         let body = Body::new(http, payload);
         let rest = body.rest();
-        let response = match *http.method() {
-            Method::GET | Method::POST => self.function(http, body).await,
-            Method::OPTIONS if self.cors.is_some() => HttpResponse::NoContent().finish(),
-            _ => HttpResponse::MethodNotAllowed().insert_header((ALLOW, "GET, POST")).finish(),
+        let response = match (self.sites.check(http), http.method()) {
+            (Err(why), _) => forbidden(why),
+            (Ok(()), &Method::GET | &Method::POST) => self.function(http, body).await,
+            (Ok(()), &Method::OPTIONS) if self.sites.cors.is_some() => {
+                HttpResponse::NoContent().finish()
+            }
+            (Ok(()), _) => method_not_allowed("GET, POST"),
         };
         self.finished(http, response, rest)
     }
@@ -204,8 +283,11 @@ impl EndPoint {
     /// A message call (FTN5 §2, use case 1).
     async fn message(&self, http: &HttpRequest, body: Body) -> HttpResponse {
         let Some(media) = MediaType::parse(header(http, &CONTENT_TYPE)) else {
-            return HttpResponse::UnsupportedMediaType().finish();
+            let text = "Unsupported media type";
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return reply::refusal(status, codes::INVALID_REQUEST, text);
         };
+        let media = media.accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
         let pass = match self.executor.admit(&channel).await {
             Ok(pass) => pass,
@@ -235,15 +317,17 @@ impl EndPoint {
         let Some(url) = FunctionUrl::parse(below(http), http.query_string()) else {
             return HttpResponse::NotFound().finish();
         };
+        if let (&Method::GET, Some(allowed), Ok(url)) = (http.method(), &self.get_calls, &url)
+            && !allowed(url.function())
+        {
+            return method_not_allowed("POST");
+        }
+        let media = MediaType::default().accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
         let pass = match self.executor.admit(&channel).await {
             Ok(pass) => pass,
             Err(rejected) => {
-                return self.reply(
-                    rejected.into_reply(None, Coding::Json),
-                    MediaType::default(),
-                    &channel,
-                );
+                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
             }
         };
         let reply = match url.and_then(|url| self.request(url)) {
@@ -255,7 +339,7 @@ impl EndPoint {
             }
             Err(refusal) => refusal.into(),
         };
-        self.reply(reply, MediaType::default(), &channel)
+        self.reply(reply, media, &channel)
     }
 
     /// The request in a URL, and whether its function takes raw data.
@@ -268,7 +352,13 @@ impl EndPoint {
     }
 
     fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> HttpResponse {
-        reply::response(reply, media, |message| self.executor.note(message, Way::Out, channel))
+        let status = |code: &str| {
+            let status = StatusCode::from_u16(self.status_of.as_ref()?(code)?).ok()?;
+            (status.is_client_error() || status.is_server_error()).then_some(status)
+        };
+        reply::response(reply, media, status, |message| {
+            self.executor.note(message, Way::Out, channel);
+        })
     }
 
     /// The way this request came.
@@ -300,7 +390,7 @@ impl EndPoint {
         mut response: HttpResponse,
         rest: Option<Rest>,
     ) -> HttpResponse {
-        if let Some(cors) = &self.cors {
+        if let Some(cors) = &self.sites.cors {
             cors.mark(http, &mut response);
         }
         // such a client knows no chunks: the end of the connection tells the end of the body
@@ -321,27 +411,22 @@ impl EndPoint {
 
 /// A request with what its HTTP request says beside it.
 fn incoming(http: &HttpRequest, request: Request, channel: Channel) -> Incoming {
-    let credentials = header(http, &AUTHORIZATION).and_then(Credentials::from_header);
-    Incoming::new(request, channel).with_credentials(credentials).with_headers(Facts(http.clone()))
-}
-
-/// The headers of a request, for its handler.
-struct Facts(HttpRequest);
-
-impl Headers for Facts {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.0.headers().get(name).and_then(|value| value.to_str().ok())
-    }
+    let facts = Facts::new(http);
+    let credentials = facts.credentials();
+    Incoming::new(request, channel).with_credentials(credentials).with_headers(Rc::new(facts))
 }
 
 fn header<'a>(http: &'a HttpRequest, name: &HeaderName) -> Option<&'a str> {
     http.headers().get(name).and_then(|value| value.to_str().ok())
 }
 
-/// The part of the path that names a function, as the client sent it: its last three or four parts.
+/// The part of the path that names a function, as the client sent it: its last parts, as many as
+/// were matched.
 fn below(http: &HttpRequest) -> &str {
     let path = http.uri().path();
-    let parts = if http.match_info().get("sec").is_some() { 4 } else { 3 };
+    let is_matched = |name: &&str| http.match_info().get(name).is_some();
+    let parts =
+        ["iface", "version", "function", "sec"].iter().filter(|name| is_matched(name)).count();
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     let slashes = trimmed.rmatch_indices('/');
     slashes.take(parts).last().map_or(path, |(at, _)| &path[at..])
@@ -364,6 +449,16 @@ fn input(http: &HttpRequest, body: Body) -> RawInput {
 
 fn length(http: &HttpRequest) -> Option<u64> {
     header(http, &CONTENT_LENGTH).and_then(|length| length.parse().ok())
+}
+
+/// The answer to a call that the page it comes from may not make.
+fn forbidden(why: &str) -> HttpResponse {
+    tracing::debug!(why, "a request is refused");
+    reply::refusal(StatusCode::FORBIDDEN, codes::SECURITY_ERROR, why)
+}
+
+fn method_not_allowed(allowed: &'static str) -> HttpResponse {
+    HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
 }
 
 /// An answer that also ends the connection, because the rest of the body is not read.

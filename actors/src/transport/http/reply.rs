@@ -4,17 +4,22 @@ use actix_web::HttpResponse;
 use actix_web::HttpResponseBuilder;
 use actix_web::body::BodyStream;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
 
 use crate::executor::{Reply, ReplyBody};
-use crate::message::MediaType;
+use crate::message::{Coding, MediaType, Response};
 use crate::raw::Head;
 
 /// The media type of raw results that have none.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// The response; `note` is told of a message.
-pub(super) fn response(reply: Reply, media: MediaType, note: impl FnOnce(&[u8])) -> HttpResponse {
+/// The response; `status` gives that of an error code, `note` is told of a message.
+pub(super) fn response(
+    reply: Reply,
+    media: MediaType,
+    status: impl FnOnce(&str) -> Option<StatusCode>,
+    note: impl FnOnce(&[u8]),
+) -> HttpResponse {
     let (head, body) = reply.into_parts();
     let mut response = HttpResponse::Ok();
     if head.as_ref().is_some_and(|head| !head.has_body()) {
@@ -24,6 +29,9 @@ pub(super) fn response(reply: Reply, media: MediaType, note: impl FnOnce(&[u8]))
     match body {
         ReplyBody::Message(message) => {
             let media = media.of_answer(message.coding());
+            if let Some(status) = message.response().code().and_then(status) {
+                response.status(status);
+            }
             let bytes = message.into_bytes();
             note(&bytes);
             add(&mut response, head.as_deref());
@@ -43,21 +51,32 @@ pub(super) fn response(reply: Reply, media: MediaType, note: impl FnOnce(&[u8]))
     }
 }
 
+/// A refusal by the transport, as a message that also old clients can read (FTN3 §1.13).
+pub(super) fn refusal(status: StatusCode, code: &str, text: &str) -> HttpResponse {
+    let mut body = Vec::new();
+    Response::error(code, Some(text)).write(Coding::Json, None, &mut body);
+    let media = MediaType::default().of_answer(Coding::Json);
+    HttpResponse::build(status).insert_header((CONTENT_TYPE, media)).body(body)
+}
+
 /// Adds what a handler set.
 fn add(response: &mut HttpResponseBuilder, head: Option<&Head>) {
     let Some(head) = head else { return };
     if let Some(status) = head.status().and_then(|status| StatusCode::from_u16(status).ok()) {
         response.status(status);
     }
+    let mut set = Vec::new();
     for (name, value) in head.headers() {
         let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
         else {
             debug_assert!(false, "{name} was checked when it was set");
             continue;
         };
-        if name == actix_web::http::header::SET_COOKIE {
+        // the first one takes the place of what the transport said
+        if name == SET_COOKIE || set.contains(&name) {
             response.append_header((name, value));
         } else {
+            set.push(name.clone());
             response.insert_header((name, value));
         }
     }

@@ -13,6 +13,7 @@ mod frames;
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
 use crate::message::{Message, Response};
 use crate::wheel;
 
+use super::http::Facts;
 use calls::{Call, Calls, Outgoing};
 use frames::{Broken, Frames};
 
@@ -90,7 +92,8 @@ pub(super) fn upgrade(
     let (outgoing, calls) = Outgoing::new();
     let channel = channel.with_caller(Arc::new(outgoing));
     let frames = Frames::new(payload.into_inner(), executor.max_request_size());
-    let connection = Connection { executor, channel, limits, sink, out: BytesMut::new() };
+    let server = Server { executor, channel, upgrade: Rc::new(Facts::new(http)) };
+    let connection = Connection { server, limits, sink, out: BytesMut::new() };
     actix_rt::spawn(connection.serve(frames, calls));
     response.message_body(BodyStream::new(body)).map_or_else(
         |_| HttpResponse::InternalServerError().finish(),
@@ -98,10 +101,18 @@ pub(super) fn upgrade(
     )
 }
 
-/// One connection; a task owns it.
-struct Connection {
+/// What answers the messages of one connection.
+#[derive(Clone)]
+struct Server {
     executor: ExecutorHandle,
     channel: Channel,
+    /// The request that it began with, whose credentials hold for messages without their own.
+    upgrade: Rc<Facts>,
+}
+
+/// One connection; a task owns it.
+struct Connection {
+    server: Server,
     limits: WebSocketLimits,
     /// The writing half. It takes a chunk when the one before is on its way.
     sink: mpsc::Sender<Bytes>,
@@ -121,7 +132,7 @@ impl Connection {
     async fn serve(mut self, mut frames: Frames, calls: mpsc::Receiver<Call>) {
         let end = self.exchange(&mut frames, calls).await;
         // all that was in flight is dropped, and with it cancelled
-        self.channel.close();
+        self.server.channel.close();
         if let End::Close(code) = end {
             frames::write_close(&mut self.out, code);
             // the server reads on for a while and forgets it, so that bytes that nobody reads do not
@@ -137,7 +148,8 @@ impl Connection {
         let mut calls = Calls::default();
         let mut messages = FuturesUnordered::new();
         // so it is looked at when it is told, and not with each message
-        let mut closing: FuturesUnordered<_> = [self.executor.closing()].into_iter().collect();
+        let mut closing: FuturesUnordered<_> =
+            [self.server.executor.closing()].into_iter().collect();
         let mut watch = Watch::start(self.limits);
         let mut alarm = pin!(wheel::sleep_until(watch.next()));
         let sink = self.sink.clone();
@@ -169,9 +181,8 @@ impl Connection {
                     watch.heard();
                     match frame {
                         Ok(frames::Incoming::Message(bytes)) => {
-                            self.executor.note(&bytes, Way::In, &self.channel);
-                            let (executor, channel) = (self.executor.clone(), self.channel.clone());
-                            messages.push(handle(executor, channel, bytes));
+                            self.server.note(&bytes, Way::In);
+                            messages.push(self.server.clone().handle(bytes));
                         }
                         Ok(frames::Incoming::Ping(payload)) => {
                             frames::write(&mut self.out, OpCode::Pong, &payload);
@@ -223,7 +234,7 @@ impl Connection {
     }
 
     fn send(&mut self, message: &[u8]) {
-        self.executor.note(message, Way::Out, &self.channel);
+        self.server.note(message, Way::Out);
         frames::write(&mut self.out, OpCode::Binary, message);
     }
 }
@@ -238,24 +249,38 @@ enum Handled {
     Nothing,
 }
 
-async fn handle(executor: ExecutorHandle, channel: Channel, bytes: Bytes) -> Handled {
-    let admitted = executor.admit(&channel).await;
-    let (rid, coding, request) = match Message::parse(&bytes) {
-        Ok(Message::Response(response)) => return Handled::Response(response),
-        Ok(Message::Request(request)) => (request.rid().cloned(), request.coding(), Ok(request)),
-        Err(refusal) => (refusal.rid().cloned(), refusal.coding(), Err(refusal)),
-    };
-    if rid.is_none() {
-        return Handled::Nothing;
-    }
-    Handled::Request(match (admitted, request) {
-        (Err(rejected), _) => rejected.into_reply(rid.as_ref(), coding),
-        (Ok(_), Err(refusal)) => refusal.into(),
-        (Ok(pass), Ok(request)) => {
-            let incoming = Incoming::new(request, channel).with_size(bytes.len()).with_pass(pass);
-            executor.serve(incoming).await
+impl Server {
+    async fn handle(self, bytes: Bytes) -> Handled {
+        let Self { executor, channel, upgrade } = self;
+        let admitted = executor.admit(&channel).await;
+        let (rid, coding, request) = match Message::parse(&bytes) {
+            Ok(Message::Response(response)) => return Handled::Response(response),
+            Ok(Message::Request(request)) => {
+                (request.rid().cloned(), request.coding(), Ok(request))
+            }
+            Err(refusal) => (refusal.rid().cloned(), refusal.coding(), Err(refusal)),
+        };
+        if rid.is_none() {
+            executor.note_unanswerable(&channel);
+            return Handled::Nothing;
         }
-    })
+        Handled::Request(match (admitted, request) {
+            (Err(rejected), _) => rejected.into_reply(rid.as_ref(), coding),
+            (Ok(_), Err(refusal)) => refusal.into(),
+            (Ok(pass), Ok(request)) => {
+                let incoming = Incoming::new(request, channel)
+                    .with_size(bytes.len())
+                    .with_pass(pass)
+                    .with_credentials(upgrade.credentials())
+                    .with_headers(upgrade);
+                executor.serve(incoming).await
+            }
+        })
+    }
+
+    fn note(&self, message: &[u8], way: Way) {
+        self.executor.note(message, way, &self.channel);
+    }
 }
 
 /// When a client was heard, and what follows from that.
@@ -305,6 +330,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use actix_web::dev;
+    use actix_web::test::TestRequest;
     use tokio::time::Instant;
 
     use super::*;
@@ -328,7 +354,9 @@ mod tests {
         let channel = Channel::new(ChannelKind::WebSocket).with_caller(Arc::new(outgoing));
         let executor = Executor::builder().build().expect("no interfaces are wrong");
         let limits = WebSocketLimits::default();
-        let connection = Connection { executor, channel, limits, sink, out: BytesMut::new() };
+        let upgrade = Rc::new(Facts::new(&TestRequest::default().to_http_request()));
+        let server = Server { executor, channel, upgrade };
+        let connection = Connection { server, limits, sink, out: BytesMut::new() };
         actix_rt::spawn(connection.serve(Frames::new(payload, 1000), calls));
         (input, output)
     }

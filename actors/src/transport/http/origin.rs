@@ -1,0 +1,104 @@
+//! Which pages may call: the checks against calls that a page of another site makes through the
+//! browser of its visitor.
+//!
+//! A browser sends the name of the page's site with such a call (the Fetch standard, `Origin` and
+//! `Sec-Fetch-Site`), and the page cannot change it. Clients that are no browsers send neither
+//! header, and are not concerned.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::http::Method;
+use actix_web::http::header::{HOST, HeaderName, ORIGIN};
+
+use super::cors::Cors;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The sites whose pages may call, and the host names that requests may be for.
+#[derive(Clone, Default)]
+pub(super) struct Sites {
+    pub(super) cors: Option<Arc<Cors>>,
+    /// All unless set.
+    pub(super) hosts: Option<Arc<[String]>>,
+}
+
+/// Why a request is refused with 403; the text for its client.
+pub(super) type Refused = &'static str;
+
+impl Sites {
+    /// Checks a request before anything of it is read.
+    ///
+    /// An `Origin` must be that of the request itself, or one that CORS allows. Schemes are not
+    /// compared, so that a proxy may do TLS; the proxy has to pass `Host` on.
+    pub(super) fn check(&self, http: &HttpRequest) -> Result<(), Refused> {
+        let own = authority(http);
+        if let Some(hosts) = &self.hosts
+            && !own.is_some_and(|own| hosts.iter().any(|host| host.eq_ignore_ascii_case(own.host)))
+        {
+            return Err("Host is not allowed");
+        }
+        // a preflight runs nothing, and is answered by what it is marked with
+        if *http.method() == Method::OPTIONS || self.is_allowed(http, own) {
+            Ok(())
+        } else {
+            Err("Origin is not allowed")
+        }
+    }
+
+    fn is_allowed(&self, http: &HttpRequest, own: Option<Authority<'_>>) -> bool {
+        let mut origins = http.headers().get_all(ORIGIN);
+        let Some(origin) = origins.next() else {
+            let site = http.headers().get(SEC_FETCH_SITE);
+            return !site.is_some_and(|site| site == "cross-site" || site == "same-site");
+        };
+        if origins.next().is_some() {
+            return false;
+        }
+        let page = origin.to_str().ok().and_then(Authority::of_origin);
+        (page.is_some() && page == own)
+            || self.cors.as_ref().is_some_and(|cors| cors.allows(origin))
+    }
+}
+
+/// A host with its port, unless that is the default of HTTP or HTTPS.
+#[derive(Clone, Copy)]
+struct Authority<'a> {
+    host: &'a str,
+    port: Option<&'a str>,
+}
+
+impl<'a> Authority<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) if is_port(port) => (host, Some(port)),
+            _ => (text, None),
+        };
+        let is_host = !host.is_empty() && !host.contains(['@', '/']);
+        let port = port.filter(|port| !matches!(*port, "" | "80" | "443"));
+        is_host.then_some(Self { host, port })
+    }
+
+    /// `None` for `null`, which stands for pages whose site is not told.
+    fn of_origin(origin: &'a str) -> Option<Self> {
+        Self::parse(origin.split_once("://")?.1)
+    }
+}
+
+impl PartialEq for Authority<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.host.eq_ignore_ascii_case(other.host) && self.port == other.port
+    }
+}
+
+/// What a request is for: the authority of an absolute target (RFC 9112 §3.2.2), else the header
+/// `Host`, which actix-http takes once only.
+fn authority(http: &HttpRequest) -> Option<Authority<'_>> {
+    let host = || http.headers().get(HOST)?.to_str().ok();
+    http.uri()
+        .authority()
+        .map(|authority| authority.as_str())
+        .or_else(host)
+        .and_then(Authority::parse)
+}

@@ -1,0 +1,158 @@
+//! The promise: an interface is called under its own name and those that it inherits from, under each
+//! with the conditions of that name, and strangers learn nothing of private ones (FTN3 §2.3, §2.4).
+
+use std::sync::Arc;
+
+use asyncsteps::Template;
+use asyncsteps_actors::channel::{Channel, ChannelKind};
+use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
+use asyncsteps_actors::iface::{Definition, Loader, Source};
+use asyncsteps_actors::message::Request;
+use expect_test::expect;
+use serde_json::{Value, json};
+
+/// `test.base:1.3`, which is private, and two public interfaces that inherit from it.
+fn load(id: &str) -> Arc<Definition> {
+    let hello = json!({ "result": "string" });
+    let base = json!({ "iface": "test.base", "version": "1.3", "ftn3rev": "1.9",
+        "funcs": { "hello": hello } });
+    let derived = |name: &str| {
+        json!({ "iface": name, "version": "1.0", "ftn3rev": "1.9", "inherit": "test.base:1.3",
+            "funcs": { "more": hello }, "requires": ["AllowAnonymous"] })
+    };
+    let files = [
+        ("test.base-1.3-iface.json", base),
+        ("test.one-1.0-iface.json", derived("test.one")),
+        ("test.two-1.0-iface.json", derived("test.two")),
+    ];
+    let source = Source::texts(files.map(|(name, file)| (name, file.to_string())));
+    Loader::new([source]).load(&id.parse().expect("a name")).expect("a definition")
+}
+
+fn hello() -> Template {
+    Template::build(|asi| {
+        asi.add(|asi, ()| asi.reply("hello"));
+    })
+}
+
+fn executor(id: &str) -> ExecutorHandle {
+    let builder = Executor::builder().interface(load(id), |functions| {
+        functions.add("hello", &hello());
+    });
+    builder.build().expect("a right configuration")
+}
+
+/// What an anonymous caller gets for each function.
+async fn answers(executor: &ExecutorHandle, functions: &[&str]) -> String {
+    let mut out = String::new();
+    for function in functions {
+        let request = Request::parse(json!({ "f": function }).to_string().as_bytes()).unwrap();
+        let reply = executor.dispatch(request, Channel::new(ChannelKind::Http)).await;
+        out += &String::from_utf8(reply.into_bytes().expect("a message")).expect("text");
+        out.push('\n');
+    }
+    out
+}
+
+#[actix::test]
+async fn a_stranger_cannot_tell_what_a_private_interface_has() {
+    let functions = [
+        "test.base:1.3:hello",
+        "test.base:1.3:noSuch",
+        "test.base:1.4:hello",
+        "test.base:2.0:hello",
+        "test.none:1.0:hello",
+    ];
+    expect![[r#"
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
+        {"e":"UnknownInterface","edesc":"Unknown interface: test.none"}
+    "#]]
+    .assert_eq(&answers(&executor("test.base:1.3"), &functions).await);
+}
+
+#[actix::test]
+async fn a_private_parent_stays_private_under_its_name() {
+    let executor = executor("test.one:1.0");
+    let functions = ["test.one:1.0:hello", "test.base:1.3:hello", "test.base:1.3:more"];
+    expect![[r#"
+        {"r":"hello"}
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
+        {"e":"SecurityError","edesc":"Anonymous not allowed"}
+    "#]]
+    .assert_eq(&answers(&executor, &functions).await);
+    let known: Value = executor.call_as_system("test.base:1.3:hello", ()).await.unwrap();
+    assert_eq!(known, "hello");
+}
+
+#[actix::test]
+async fn a_level_that_is_not_known_counts_as_the_highest_and_is_named() {
+    let file = json!({ "iface": "test.level", "version": "1.0", "ftn3rev": "1.9",
+        "funcs": { "f": { "seclvl": "BiometricOps", "result": "string" } },
+        "requires": ["AllowAnonymous"] });
+    let source = Source::texts([("test.level-1.0-iface.json", file.to_string())]);
+    let definition = Loader::new([source]).load(&"test.level:1.0".parse().unwrap()).unwrap();
+    let executor = Executor::builder()
+        .interface(definition, |functions| {
+            functions.add("f", &hello());
+        })
+        .build()
+        .unwrap();
+    expect![[r#"
+        {"e":"PleaseReauth","edesc":"BiometricOps"}
+    "#]]
+    .assert_eq(&answers(&executor, &["test.level:1.0:f"]).await);
+    assert!(executor.call_as_system::<Value>("test.level:1.0:f", ()).await.is_ok());
+}
+
+#[actix::test]
+async fn a_name_leads_to_one_interface() {
+    let builder = |ids: &[&str]| {
+        ids.iter().fold(Executor::builder(), |builder, id| builder.interface(load(id), |_| {}))
+    };
+    let mut out = String::new();
+    for ids in [
+        &["test.one:1.0", "test.two:1.0"][..],
+        &["test.base:1.3", "test.one:1.0", "test.two:1.0"],
+        &["test.one:1.0", "test.one:1.0"],
+        &["test.base:1.3", "test.base:1.3"],
+    ] {
+        let error = builder(ids).build().expect_err("a name is taken");
+        out += &format!("{error}\n");
+    }
+    expect![[r#"
+        test.two:1.0 inherits from test.base:1.3, as another hosted interface does
+        test.two:1.0 inherits from test.base:1.3, as another hosted interface does
+        test.one:1.0 inherits from test.base:1.3, as another hosted interface does
+        test.base:1.3 is registered already
+    "#]]
+    .assert_eq(&out);
+    // an interface that is refused takes none of its names
+    let executor = builder(&["test.one:1.0"]).build().unwrap();
+    assert!(executor.register(load("test.two:1.0"), |_| {}).is_err());
+    expect![[r#"
+        {"e":"UnknownInterface","edesc":"Unknown interface: test.two"}
+    "#]]
+    .assert_eq(&answers(&executor, &["test.two:1.0:hello"]).await);
+}
+
+#[actix::test]
+async fn an_interface_that_is_hosted_by_itself_keeps_its_name() {
+    for ids in [["test.base:1.3", "test.one:1.0"], ["test.one:1.0", "test.base:1.3"]] {
+        let executor = ids.into_iter().fold(Executor::builder(), |builder, id| {
+            let name = Template::build(|asi| {
+                asi.add(move |asi, ()| asi.reply(id));
+            });
+            builder.interface(load(id), |functions| {
+                functions.add("hello", &name);
+            })
+        });
+        let executor = executor.build().expect("a right configuration");
+        for id in ids {
+            let called: Value = executor.call_as_system(&format!("{id}:hello"), ()).await.unwrap();
+            assert_eq!(called, id);
+        }
+    }
+}
