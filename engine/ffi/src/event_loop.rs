@@ -295,9 +295,10 @@ impl Host for EventLoop {
         self.bell.ring();
     }
 
-    fn defer(&self, delay: Duration, task: Box<dyn FnOnce()>) -> Stop {
+    fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop {
         let Some(core) = self.core() else { return Box::new(|| ()) };
-        let handle = core.tool.deferred(delay, task);
+        // the time of the tool is that of the last round
+        let handle = core.tool.deferred(at.saturating_since(core.tool.now()), task);
         Box::new(move || core.tool.cancel(&handle))
     }
 

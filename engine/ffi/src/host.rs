@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use asyncsteps::{Flow, Outcome, Time};
 
@@ -25,8 +24,9 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// Has the loop call `task` soon, from any thread. If the loop is gone, `task` is dropped.
     fn post(&self, task: Box<dyn FnOnce() + Send>);
 
-    /// Has the loop call `task` after `delay`. On the thread of the loop only.
-    fn defer(&self, delay: Duration, task: Box<dyn FnOnce()>) -> Stop;
+    /// Has the loop call `task` at `at`, and tasks for different times in their order. On the thread
+    /// of the loop only.
+    fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop;
 
     /// Drives a flow to its end, and calls `over` with it, unless the flow is stopped before. On
     /// the thread of the loop only.

@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use asyncsteps::Time;
 use slab::Slab;
 
 use crate::abi::{FutoInHandle, Scheduled};
@@ -128,19 +129,20 @@ pub(crate) fn deferred(
 ) -> Name {
     let name = Name::new(call, data);
     let ticket = Ticket(name);
+    let at = host.now() + delay;
     if host.is_same_thread() {
-        defer(host, delay, ticket);
+        defer(host, at, ticket);
     } else {
-        let (at, on) = (host.now() + delay, Arc::clone(host));
-        host.post(Box::new(move || defer(&on, at.saturating_since(on.now()), ticket)));
+        let on = Arc::clone(host);
+        host.post(Box::new(move || defer(&on, at, ticket)));
     }
     name
 }
 
-fn defer(host: &Arc<dyn Host>, delay: Duration, ticket: Ticket) {
+fn defer(host: &Arc<dyn Host>, at: Time, ticket: Ticket) {
     let name = ticket.0;
     if name.is_valid() {
-        let stop = host.defer(delay, Box::new(move || ticket.call()));
+        let stop = host.defer_until(at, Box::new(move || ticket.call()));
         STOPS.with_borrow_mut(|stops| stops.insert(name, stop));
     }
 }
