@@ -157,7 +157,11 @@ struct FutoInArgs_
     };
 };
 
-/* Names a scheduled callback. A zeroed one names none. */
+/*
+ * Names a scheduled callback. A zeroed one names none. The binding of FutoIn for C++ takes `data2`
+ * for an object of its class AsyncTool and calls its functions cancel and is_valid, which do as
+ * sched_cancel and sched_is_valid do.
+ */
 struct FutoInHandle_
 {
     void *data1;

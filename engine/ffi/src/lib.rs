@@ -21,6 +21,7 @@ mod root;
 mod sched;
 mod steps;
 mod table;
+mod tool;
 mod value;
 mod wrap;
 

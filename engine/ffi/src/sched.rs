@@ -14,6 +14,7 @@ use slab::Slab;
 use crate::abi::{FutoInHandle, Scheduled};
 use crate::guard::contained;
 use crate::host::{Host, Stop};
+use crate::tool::TOOL;
 
 /// What is scheduled on all loops of the process.
 static ITEMS: Mutex<Items> = Mutex::new(Items { items: Slab::new(), count: 0 });
@@ -97,18 +98,20 @@ impl Name {
         }
     }
 
+    /// Never null in `data1`, which is null in a handle that names nothing.
     pub(crate) fn to_handle(self) -> FutoInHandle {
         FutoInHandle {
-            data1: (&raw const ITEMS).cast_mut().cast(),
-            data2: ptr::without_provenance_mut(self.at),
+            data1: ptr::without_provenance_mut(self.at + 1),
+            data2: (&raw const TOOL).cast_mut().cast(),
             data3: self.number,
         }
     }
 
     /// What a handle names; `None` if it is not one of ours.
     pub(crate) fn of(handle: &FutoInHandle) -> Option<Self> {
-        let ours = ptr::eq(handle.data1, (&raw const ITEMS).cast());
-        ours.then(|| Self { at: handle.data2.addr(), number: handle.data3 })
+        let at = handle.data1.addr().checked_sub(1)?;
+        let is_ours = ptr::eq(handle.data2, (&raw const TOOL).cast());
+        is_ours.then_some(Self { at, number: handle.data3 })
     }
 }
 
