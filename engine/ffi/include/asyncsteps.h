@@ -21,9 +21,9 @@
  * may be called. Memory made with `stack` does, if it is made with the `bsi` the callback is added
  * to; its `cleanup` is the place to release what lies in it.
  *
- * Threads: success, handle_error, execute, cancel, isValid, free, is_same_thread and the sched_
- * functions may be called from any thread, everything else on the thread of the event loop. A root
- * that was not executed yet belongs to the thread that made it, until another one executes or frees
+ * Threads: success, handle_error, execute, cancel, isValid, free, stateVariable, is_same_thread and
+ * the sched_ functions may be called from any thread, with a root or a step that waits; everything
+ * else on the thread of the event loop. A root that was not executed yet belongs to the thread that made it, until another one executes or frees
  * it. Other use is refused, see asyncsteps_last_error().
  *
  * Errors do not jump out of a callback: call handle_error and return. A C++ exception that leaves a
@@ -200,8 +200,19 @@ struct FutoInAsyncStepsAPI_
             FutoInAsyncSteps *(*parallel)(
                     FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_error_callback eh);
             /* 2: a state variable of the flow; what `allocate` gave is kept until the root is
-             * freed. Without `allocate` a missing variable is NULL. "error_info" and
-             * "last_exception" are read-only C strings about the last error, never NULL. */
+             * freed. Any thread may make and read variables while the root lives; if two make the same one at a time, one `cleanup` is called at
+             * once.
+             * Without `allocate` a missing variable is NULL, and one that a step in Rust has set is
+             * a `const FutoInBinaryValue *`: numbers, texts and arrays as such, everything else as
+             * a custom object whose `p` is its address. It is read only, and good until the next
+             * look-up of the name. It is found in the callbacks of the flow and before the root is
+             * executed; on any thread if Rust has made it a shared variable. Steps in Rust find
+             * variables made here by their names, too.
+             * Never NULL, and read-only: "error_info", what the last error was about, as a C
+             * string, "" if there is nothing to say; "async_stack", the steps in progress as lines
+             * of a C string, outermost first, those in Rust with their names and places in the
+             * source, others as "a foreign step"; "last_exception", which is for bindings to C++:
+             * a std::exception_ptr that is null. asyncsteps_last_exception() tells in words. */
             void *(*stateVariable)(
                     FutoInAsyncSteps *bsi,
                     void *data,
@@ -385,6 +396,11 @@ int asyncsteps_loop_on_wake(AsyncStepsLoop *loop, void (*wake)(void *data), void
 
 /* A root without steps: add some, execute it, and free it. NULL if refused. */
 FutoInAsyncSteps *asyncsteps_root_new(AsyncStepsLoop *loop);
+
+/* The last error of the flow in words: its code, what it was about, and what caused it. "" if there
+ * was none, never NULL. Valid until the next call; on the thread of the event loop, and after the
+ * end. */
+const char *asyncsteps_last_exception(FutoInAsyncSteps *bsi);
 
 /* No limit on a queue. */
 #define ASYNCSTEPS_NO_LIMIT UINT32_MAX

@@ -12,6 +12,7 @@ use asyncsteps::Flow;
 use slab::Slab;
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, Scheduled};
+use crate::context::Text;
 use crate::event_loop::EventLoop;
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
@@ -229,6 +230,20 @@ pub unsafe extern "C" fn asyncsteps_loop_on_wake(
 pub extern "C" fn asyncsteps_root_new(event_loop: *mut AsyncStepsLoop) -> *mut FutoInAsyncSteps {
     let root = checked("asyncsteps_root_new", || Ok(root::open(Flow::new(), find(event_loop)?)));
     root.map_or(ptr::null_mut(), Handle::as_ptr)
+}
+
+/// The last error of a flow as text, with what caused it; never null.
+///
+/// # Safety
+/// `bsi` is null or follows FTN12 §2.7.2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn asyncsteps_last_exception(bsi: *mut FutoInAsyncSteps) -> *const c_char {
+    let text = checked("asyncsteps_last_exception", || {
+        // SAFETY: the caller's promise
+        let handle = unsafe { Handle::find(bsi) }?;
+        handle.text(Text::LastException).map(|text| Some(text.cast_const().cast()))
+    });
+    text.flatten().unwrap_or(c"".as_ptr())
 }
 
 /// A mutex for steps of any technology.

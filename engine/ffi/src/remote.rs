@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Canceller, Completion, Foreign, Stale, codes};
+use asyncsteps::{Canceller, Completion, Foreign, SharedState, Stale, codes};
 
 use crate::host::Host;
 use crate::value::{UnknownFlags, Values};
@@ -11,8 +11,10 @@ use crate::value::{UnknownFlags, Values};
 pub(crate) struct Remote {
     pub(crate) external: External,
     pub(crate) host: Option<Arc<dyn Host>>,
-    /// Of roots only.
-    pub(crate) root: Option<Root>,
+    /// The state variables of the flow that all threads see.
+    pub(crate) shared: Option<SharedState>,
+    /// Of roots only, in a box as they are few.
+    pub(crate) root: Option<Box<Root>>,
 }
 
 pub(crate) struct Root {

@@ -22,8 +22,11 @@ pub(crate) fn open(mut flow: Flow, host: Arc<dyn Host>) -> Handle {
     let context = Context::of(flow.steps());
     context.settle(&host);
     handle.set_id(steps::id(flow.steps()));
+    let shared = context.share(flow.steps()).clone();
     if let Ok(mut remote) = handle.remote() {
-        remote.root = Some(Root { canceller: flow.canceller(), phase: Phase::Configuring });
+        let root = Root { canceller: flow.canceller(), phase: Phase::Configuring };
+        remote.root = Some(Box::new(root));
+        remote.shared = Some(shared);
         remote.host = Some(host);
     }
     handle.set_local(Local {

@@ -105,7 +105,7 @@ static void recover(FutoInAsyncSteps *bsi, void *data, const char *code)
     (void)data;
     note(code);
     note((const char *)bsi->api->stateVariable(bsi, NULL, "error_info", NULL, NULL));
-    note((const char *)bsi->api->stateVariable(bsi, NULL, "last_exception", NULL, NULL));
+    note(asyncsteps_last_exception(bsi));
     bsi->api->success(bsi, NULL);
 }
 

@@ -1,6 +1,13 @@
-// What bindings of other projects count on beyond the words of the specification.
+// What bindings of other projects count on beyond the words of the specification: variables on any
+// thread, roots that are executed again, a cancel that waits, and handles that are objects.
 #include "../../examples/cpp/asyncsteps.hpp"
 #include "check.hpp"
+
+#include <atomic>
+#include <exception>
+#include <sstream>
+#include <thread>
+#include <vector>
 
 using asyncsteps::Loop;
 using asyncsteps::Root;
@@ -11,6 +18,182 @@ namespace {
 const FutoInAsyncStepsAPI *api(Steps steps)
 {
     return steps.binary()->api;
+}
+
+void *look_up(Steps steps, const char *name)
+{
+    return api(steps)->stateVariable(steps.binary(), nullptr, name, nullptr, nullptr);
+}
+
+void wait_for(const Root &root)
+{
+    while (root.is_valid()) {
+        std::this_thread::yield();
+    }
+}
+
+// ---- State variables ----------------------------------------------------------------------------
+
+std::atomic<int> made(0), freed(0);
+
+int &variable(Steps steps, const char *name)
+{
+    return *static_cast<int *>(api(steps)->stateVariable(
+            steps.binary(), &made, name,
+            [](void *data) -> void * {
+                ++*static_cast<std::atomic<int> *>(data);
+                return new int(0);
+            },
+            [](void *, void *value) {
+                ++freed;
+                delete static_cast<int *>(value);
+            }));
+}
+
+// A variable is the same one on all threads: before the flow is executed, in it, and after its end.
+void variables_on_any_thread()
+{
+    Loop loop(ASYNCSTEPS_LOOP_THREAD);
+    {
+        Root root(loop);
+        variable(root, "sum") = 1;
+        std::thread([&] { variable(root, "of another") = 10; }).join();
+        root.add([&](Steps steps) {
+            variable(steps, "sum") += variable(steps, "of another");
+            steps.wait_external();
+            // a step that waits leads there, too
+            std::thread([steps] {
+                variable(steps, "sum") += 100;
+                variable(steps, "late") = 1000;
+                steps.success();
+            }).detach();
+        });
+        root.add([](Steps steps) { variable(steps, "sum") += variable(steps, "late"); });
+        root.execute([](Steps, const char *code) { is("no error", code, ""); });
+        wait_for(root);
+        is("after the end", variable(root, "sum"), 1111);
+        is("not made", look_up(root, "missing") == nullptr, true);
+        is("made", made, 3);
+        is("freed", freed, 0);
+    }
+    // its root was freed on the thread of the loop
+    while (freed < 3) {
+        std::this_thread::yield();
+    }
+}
+
+// Threads that make the same variables agree on one of each; no other is left behind.
+void variables_made_at_once()
+{
+    const int threads = 4, names = 20;
+    made = freed = 0;
+    {
+        Loop loop(ASYNCSTEPS_LOOP_DRIVEN);
+        Root root(loop);
+        std::vector<std::thread> makers;
+        std::vector<int *> seen[threads];
+        for (int i = 0; i < threads; ++i) {
+            makers.emplace_back([&root, &seen, i] {
+                for (int name = 0; name < names; ++name) {
+                    seen[i].push_back(&variable(root, std::to_string(name).c_str()));
+                }
+            });
+        }
+        for (std::thread &maker : makers) {
+            maker.join();
+        }
+        for (int i = 1; i < threads; ++i) {
+            is("the same", seen[i] == seen[0], true);
+        }
+        is("kept", made - freed, names);
+    }
+    is("freed", freed, made);
+}
+
+// Names are bytes: those that are no text differ as well.
+void names_of_variables()
+{
+    Loop loop(ASYNCSTEPS_LOOP_DRIVEN);
+    Root root(loop);
+    const char *const names[] = {"", "\xFF", "\xFE", "\xEF\xBF\xBD", "\xC3\xA9"};
+    for (const char *name : names) {
+        is("a new one", variable(root, name)++, 0);
+    }
+    for (const char *name : names) {
+        is("kept", variable(root, name), 1);
+    }
+}
+
+// ---- What a flow says about itself ----------------------------------------------------------------
+
+std::string text(Steps steps, const char *name)
+{
+    return static_cast<const char *>(look_up(steps, name));
+}
+
+// A callback reads what it has just told handle_error, and so do others that it calls.
+void errors_in_their_callback()
+{
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    Root root(loop);
+    std::string notes;
+    root.add([&](Steps steps) {
+        is("before", text(steps, "error_info"), "");
+        steps.error("First", "one");
+        is("told", text(steps, "error_info"), "one");
+        is("told", asyncsteps_last_exception(steps.binary()), "First: one");
+        is("of the root", text(root, "error_info"), "one");
+        api(steps)->handle_error(steps.binary(), "Second", nullptr);
+        is("told again", text(steps, "error_info"), "");
+        is("told again", asyncsteps_last_exception(root.binary()), "Second");
+    });
+    root.execute([&](Steps steps, const char *code) {
+        notes = code + text(steps, "error_info");
+        is("at the end", asyncsteps_last_exception(steps.binary()), "Second");
+    });
+    loop.run();
+    is("unhandled", notes, "Second");
+    is("after the end", asyncsteps_last_exception(root.binary()), "Second");
+    is("never null", asyncsteps_last_exception(nullptr), "");
+}
+
+// An exception_ptr that a binding to C++ reads is null, whatever happened.
+void exceptions_are_null()
+{
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    Root root(loop);
+    int looked = 0;
+    auto look = [&](Steps steps) {
+        void *found = look_up(steps, "last_exception");
+        std::exception_ptr copy = *static_cast<std::exception_ptr *>(found);
+        is("no exception", copy == nullptr, true);
+        is("no text", static_cast<const char *>(found), "");
+        ++looked;
+    };
+    look(root);
+    root.add([&](Steps steps) { look(steps); steps.error("A rather long code", "and more"); },
+             [&](Steps steps, const char *) { look(steps); });
+    root.execute([&](Steps steps, const char *) { look(steps); });
+    loop.run();
+    look(root);
+    is("looked", looked, 5);
+}
+
+void steps_in_progress()
+{
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    Root root(loop);
+    std::string stack;
+    is("before", text(root, "async_stack"), "");
+    root.add([&](Steps steps) {
+        steps.repeat(1, [&](Steps body, size_t) {
+            body.add([&](Steps inner) { stack = text(inner, "async_stack"); });
+        });
+    });
+    root.execute([](Steps, const char *code) { is("no error", code, ""); });
+    loop.run();
+    is("stack", stack, "a foreign step\na foreign step\na foreign step");
+    is("after", text(root, "async_stack"), "");
 }
 
 // ---- Scheduled callbacks --------------------------------------------------------------------------------
@@ -79,6 +262,12 @@ void delays_begin_when_they_are_asked_for()
 int main()
 {
     asyncsteps_set_log([](void *, const char *) {}, nullptr);
+    variables_on_any_thread();
+    variables_made_at_once();
+    names_of_variables();
+    errors_in_their_callback();
+    exceptions_are_null();
+    steps_in_progress();
     handles_are_objects();
     delays_begin_when_they_are_asked_for();
     return result();

@@ -464,7 +464,7 @@ void state()
                 [&](Steps as, const std::string &) { flow.notes << Variable::get(as, "a") << ' '; });
         flow.check("state", "a12 unhandled Failed why");
         is("of the root", Variable::get(flow.root, "a"), "a12");
-        is("after the end", flow.root.text("last_exception"), "Failed: why");
+        is("after the end", asyncsteps_last_exception(flow.root.bsi), "Failed: why");
         is("made", made, 2);
         is("freed", freed, 0);
     }
