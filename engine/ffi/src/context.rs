@@ -123,6 +123,27 @@ impl Context {
         self.host.get_or_init(|| Arc::clone(host));
     }
 
+    /// Has another flow of the same root use it.
+    pub(crate) fn enter(self: &Rc<Self>, asi: &mut AsyncSteps) {
+        if let Some(shared) = self.shared.get() {
+            asi.state_mut().set_shared(shared.clone());
+        }
+        asi.extend(Rc::clone(self));
+    }
+
+    /// Another one with what outlives a flow of a root.
+    pub(crate) fn detach(&self) -> Rc<Self> {
+        Rc::new(Self {
+            host: self.host.clone(),
+            shared: self.shared.clone(),
+            seen: self.seen.take().into(),
+            memory: self.memory.take().into(),
+            texts: self.texts.take().into(),
+            last_error: self.last_error.take().into(),
+            ..Self::default()
+        })
+    }
+
     pub(crate) fn fail(&self, error: &Error) {
         self.last_error.replace(Some(error.clone()));
     }

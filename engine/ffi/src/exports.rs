@@ -232,6 +232,24 @@ pub extern "C" fn asyncsteps_root_new(event_loop: *mut AsyncStepsLoop) -> *mut F
     root.map_or(ptr::null_mut(), Handle::as_ptr)
 }
 
+/// Whether a root was executed and has ended, or a step is over: 1 or 0, -1 if it is of another
+/// library.
+///
+/// # Safety
+/// `bsi` is null or follows FTN12 §2.7.2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn asyncsteps_is_over(bsi: *mut FutoInAsyncSteps) -> c_int {
+    let is_over = checked("asyncsteps_is_over", || {
+        // SAFETY: the caller's promise
+        match unsafe { Handle::find(bsi) } {
+            Ok(handle) => Ok(Some(handle.is_over())),
+            Err(Misuse::Null(_) | Misuse::Stale) => Ok(Some(true)),
+            Err(misuse) => Err(misuse),
+        }
+    });
+    is_over.flatten().map_or(-1, c_int::from)
+}
+
 /// The last error of a flow as text, with what caused it; never null.
 ///
 /// # Safety

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
 
 use asyncsteps::{Flow, Outcome, Time};
 
@@ -17,6 +18,15 @@ pub type Stop = Box<dyn FnOnce()>;
 pub trait Host: Send + Sync + fmt::Debug {
     /// Whether this is the thread of the loop.
     fn is_same_thread(&self) -> bool;
+
+    /// The thread that runs the loop now and goes on as long as there are flows; `None`, which is
+    /// the default, if that is not known.
+    ///
+    /// `cancel` on another thread waits until this one has ended the flow, so that what its cancel
+    /// handlers use can go afterwards. Without a thread it returns at once.
+    fn driver(&self) -> Option<ThreadId> {
+        None
+    }
 
     /// The current time of the loop, from any thread.
     fn now(&self) -> Time;

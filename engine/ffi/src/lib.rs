@@ -9,10 +9,13 @@
 //!   flow: any thread makes and reads them while the root lives. Steps in Rust read them as
 //!   [`Variable`], and foreign code reads those of Rust as values: shared ones on any thread, the
 //!   others in the callbacks of the flow.
+//! - A root is executed as often as its owner wants, one time after the other, with the same
+//!   variables. `cancel` waits for the cancel handlers if another thread runs them.
 
 pub mod abi;
 mod binary;
 mod context;
+mod end;
 mod event_loop;
 pub mod exports;
 mod faces;

@@ -40,8 +40,10 @@ pub(crate) struct Local {
 pub(crate) enum Target {
     #[default]
     None,
-    /// A root that was not executed yet.
+    /// A root that is being configured.
     Root(Box<Flow>),
+    /// A root that is over, and not configured again yet.
+    Ended,
     /// The branches of a parallel step; `None` once it started.
     Branches(Branches),
 }

@@ -14,7 +14,7 @@ use crate::guard::Misuse;
 use crate::handle::Handle;
 use crate::host::Host;
 use crate::local::{Local, Target};
-use crate::remote::{Answer, External, Phase};
+use crate::remote::{Answer, External};
 use crate::steps::{self, Addition, Attached, Handler, ParallelStep};
 use crate::value::{UnknownFlags, Values};
 
@@ -35,8 +35,9 @@ impl Handle {
             addition.add_to(asi);
             return Ok(());
         }
+        self.reopen(local);
         match &mut local.target {
-            Target::None => return Err(Misuse::NotRunning),
+            Target::None | Target::Ended => return Err(Misuse::NotRunning),
             Target::Root(flow) => addition.add_to(flow.steps()),
             Target::Branches(branches) => match &mut *branches.borrow_mut() {
                 Some(branches) => branches.push(Box::new(|to| addition.branch_of(to))),
@@ -48,12 +49,15 @@ impl Handle {
         Ok(())
     }
 
-    /// The interface that is used here: of the running callback, or of a root that was not
-    /// executed yet.
+    /// The interface that is used here: of the running callback, or of a root that is being
+    /// configured.
     fn steps(self, local: &mut Local) -> Option<&mut AsyncSteps> {
+        self.reopen(local);
         match &mut local.target {
             Target::Root(flow) => Some(flow.steps()),
-            Target::None | Target::Branches(_) => self.asi().map(|asi| asi as &mut AsyncSteps),
+            Target::None | Target::Ended | Target::Branches(_) => {
+                self.asi().map(|asi| asi as &mut AsyncSteps)
+            }
         }
     }
 
@@ -235,9 +239,10 @@ impl Handle {
         Ok(id)
     }
 
+    /// Whether the step is in progress, or the root can be configured.
     pub(crate) fn is_valid(self) -> Result<bool, Misuse> {
-        let remote = self.remote()?;
-        Ok(remote.root.as_ref().is_none_or(|root| root.phase != Phase::Over))
+        let is_own = self.is_same_thread();
+        Ok(self.remote()?.root.as_ref().is_none_or(|root| root.is_idle(is_own)))
     }
 
     /// The event loop of the flow.

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -25,9 +26,9 @@ void *look_up(Steps steps, const char *name)
     return api(steps)->stateVariable(steps.binary(), nullptr, name, nullptr, nullptr);
 }
 
-void wait_for(const Root &root)
+void wait_for(Steps root)
 {
-    while (root.is_valid()) {
+    while (!asyncsteps_is_over(root.binary())) {
         std::this_thread::yield();
     }
 }
@@ -196,6 +197,212 @@ void steps_in_progress()
     is("after", text(root, "async_stack"), "");
 }
 
+// ---- Roots ------------------------------------------------------------------------------------------
+
+// A root is valid while it can be configured: before it is executed, and when it has ended.
+void valid_roots()
+{
+    for (int kind : {ASYNCSTEPS_LOOP_THREAD, ASYNCSTEPS_LOOP_VIRTUAL}) {
+        Loop loop(kind);
+        Root root(loop);
+        auto state = [&root] {
+            return 10 * api(root)->isValid(root.binary()) + asyncsteps_is_over(root.binary());
+        };
+        std::atomic<int> inside(-1), handled(-1);
+        is("configured", state(), 10);
+        root.add([&](Steps steps) {
+            is("a step", api(steps)->isValid(steps.binary()), 1);
+            is("a step", asyncsteps_is_over(steps.binary()), 0);
+            inside = state();
+            steps.error("End");
+        });
+        root.execute([&](Steps, const char *) { handled = state(); });
+        if (kind == ASYNCSTEPS_LOOP_VIRTUAL) {
+            is("executing", state(), 0);
+            loop.run();
+        }
+        wait_for(root);
+        is("inside", inside, 0);
+        is("in the handler", handled, 11);
+        is("ended", state(), 11);
+    }
+    is("no root", asyncsteps_is_over(nullptr), 1);
+    const FutoInAsyncStepsAPI other = {};
+    FutoInAsyncSteps foreign(&other);
+    is("of another library", asyncsteps_is_over(&foreign), -1);
+}
+
+// A root that ended, also an empty one, is configured on any thread and executed again; what was
+// made with it stays.
+void executed_again()
+{
+    for (int kind : {ASYNCSTEPS_LOOP_THREAD, ASYNCSTEPS_LOOP_VIRTUAL}) {
+        Loop loop(kind);
+        Root root(loop);
+        std::ostringstream notes;
+        made = freed = 0;
+        auto run = [&](const char *end) {
+            std::string code;
+            root.execute([&](Steps, const char *error) { code = error; });
+            if (kind == ASYNCSTEPS_LOOP_VIRTUAL) {
+                loop.run();
+            }
+            wait_for(root);
+            is("the end", code, end);
+        };
+        run("");
+        run("");
+        for (int round = 0; round < 3; ++round) {
+            int &memory = root.stack<int>(round);
+            ptrdiff_t id = 0;
+            root.add([&](Steps steps) {
+                id = api(steps)->rootId(steps.binary());
+                notes << ++variable(steps, "rounds") << ' ';
+                steps.parallel().add([&](Steps) { notes << memory << ' '; });
+            });
+            root.add([](Steps steps) { steps.error("Again", "why"); });
+            run("Again");
+            is("still there", text(root, "error_info"), "why");
+            is("its number", api(root)->rootId(root.binary()), id);
+        }
+        is("rounds", notes.str(), "1 0 2 1 3 2 ");
+        is("one variable", made, 1);
+        root.cancel();
+        run("");
+        if (kind == ASYNCSTEPS_LOOP_THREAD) {
+            // the next thread that uses it has it
+            std::thread([&] {
+                root.add([](Steps steps) { steps.error("Other"); });
+                run("Other");
+            }).join();
+        }
+    }
+}
+
+// The handler of the error that ended a root may begin anew.
+void begun_anew_by_its_handler()
+{
+    Loop loop(ASYNCSTEPS_LOOP_VIRTUAL);
+    struct Try
+    {
+        Loop &loop;
+        int left;
+
+        void run(FutoInAsyncSteps *root)
+        {
+            root->api->add(root, this, [](FutoInAsyncSteps *bsi, void *data, const FutoInArgs *) {
+                if (--static_cast<Try *>(data)->left > 0) {
+                    bsi->api->handle_error(bsi, "Again", nullptr);
+                }
+            }, nullptr);
+            root->api->execute(root, this, [](FutoInAsyncSteps *root, void *data, const char *) {
+                static_cast<Try *>(data)->run(root);
+            });
+        }
+    };
+    Try tries = {loop, 1000};
+    FutoInAsyncSteps *root = asyncsteps_root_new(loop.get());
+    tries.run(root);
+    root->api->execute(root, nullptr, nullptr);
+    is("while it runs", asyncsteps_last_error(), "execute: the root is executing");
+    loop.run();
+    is("left", tries.left, 0);
+    is("over", asyncsteps_is_over(root), 1);
+    // what was added in the end and not executed goes with the root
+    Steps(root).add([](Steps) { is("executed", 1, 0); });
+    root->api->free(root);
+}
+
+// On another thread cancel returns when the cancel handlers have run: what they use may go.
+void cancelled_from_elsewhere()
+{
+    for (int kind : {ASYNCSTEPS_LOOP_THREAD, ASYNCSTEPS_LOOP_DRIVEN}) {
+        for (int round = 0; round < 20; ++round) {
+            Loop loop(kind);
+            Root root(loop);
+            std::unique_ptr<int> used(new int(0));
+            std::atomic<bool> waits(false);
+            root.add([&](Steps steps) {
+                steps.set_cancel([&](Steps) { *used += 1; });
+                steps.add([&](Steps inner) {
+                    inner.set_cancel([&](Steps) { *used += 10; });
+                    waits = true;
+                });
+            });
+            root.execute([](Steps, const char *code) { is("no error", code, ""); });
+            auto cancel = [&] {
+                // also one that has hardly begun
+                while (round % 2 && !waits) {
+                    std::this_thread::yield();
+                }
+                root.cancel();
+                is("over", asyncsteps_is_over(root.binary()), 1);
+                is("handlers", waits ? *used == 11 : *used <= 1, true);
+                used.reset();
+                root.cancel();
+            };
+            if (kind == ASYNCSTEPS_LOOP_THREAD) {
+                cancel();
+                continue;
+            }
+            std::atomic<bool> runs(false);
+            Root first(loop);
+            first.add([&](Steps) { runs = true; });
+            first.execute([](Steps, const char *) {});
+            std::thread other([&] {
+                while (!runs) {
+                    std::this_thread::yield();
+                }
+                cancel();
+            });
+            loop.run();
+            other.join();
+        }
+    }
+}
+
+// It does not wait for a loop that does not run, nor do two loops wait for each other.
+void cancelled_without_waiting()
+{
+    {
+        Loop loop(ASYNCSTEPS_LOOP_DRIVEN);
+        Root root(loop);
+        int cancelled = 0;
+        root.add([&](Steps steps) { steps.set_cancel([&](Steps) { ++cancelled; }); });
+        root.execute([](Steps, const char *) {});
+        asyncsteps_loop_iterate(loop.get());
+        std::thread([&] { root.cancel(); }).join();
+        is("not yet", asyncsteps_is_over(root.binary()), 0);
+        loop.run();
+        is("cancelled", cancelled, 1);
+    }
+    std::atomic<int> over(0);
+    for (int round = 0; round < 20; ++round) {
+        Loop one(ASYNCSTEPS_LOOP_THREAD), two(ASYNCSTEPS_LOOP_THREAD);
+        Root a(one), b(two);
+        std::atomic<int> ready(0);
+        for (Root *root : {&a, &b}) {
+            Root *other = root == &a ? &b : &a;
+            root->add([&ready, other](Steps steps) {
+                steps.set_cancel([](Steps) {});
+                ++ready;
+                while (ready < 2) {
+                    std::this_thread::yield();
+                }
+                other->cancel();
+            });
+        }
+        for (Root *root : {&a, &b}) {
+            root->execute([](Steps, const char *) {});
+        }
+        for (Root *root : {&a, &b}) {
+            wait_for(*root);
+            ++over;
+        }
+    }
+    is("over", over, 40);
+}
+
 // ---- Scheduled callbacks --------------------------------------------------------------------------------
 
 // As the binding of FutoIn for C++ declares its tool: what `data2` of a handle is to it.
@@ -268,6 +475,11 @@ int main()
     errors_in_their_callback();
     exceptions_are_null();
     steps_in_progress();
+    valid_roots();
+    executed_again();
+    begun_anew_by_its_handler();
+    cancelled_from_elsewhere();
+    cancelled_without_waiting();
     handles_are_objects();
     delays_begin_when_they_are_asked_for();
     return result();
