@@ -14,7 +14,6 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use asyncsteps::tool::AsyncTool;
 use asyncsteps::{Execution, Flow, Outcome, Time};
@@ -58,9 +57,9 @@ impl Host for ArbiterHost {
         let _ = self.remote.immediate(|_| task());
     }
 
-    fn defer(&self, delay: Duration, task: Box<dyn FnOnce()>) -> Stop {
+    fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop {
         let tool = ArbiterTool::current();
-        let handle = tool.deferred(delay, task);
+        let handle = tool.deferred(at.saturating_since(self.clock.now()), task);
         Box::new(move || tool.cancel(&handle))
     }
 

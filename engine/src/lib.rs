@@ -70,6 +70,7 @@ mod error;
 mod flow;
 mod observe;
 mod place;
+mod shared_state;
 pub mod sim;
 mod state;
 pub mod sync;
@@ -89,6 +90,7 @@ pub use flow::{
 };
 pub use observe::{Observer, StepEnd, StepRef};
 pub use place::Place;
+pub use shared_state::SharedState;
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};
 pub use time::Time;

@@ -6,10 +6,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::shared_state::SharedState;
+
 /// Values by name, shared by all levels and parallel branches of a flow.
 ///
 /// A value keeps its type: reading under another type gives `None`. Names are ordered, so
 /// listing them is deterministic.
+///
+/// Variables belong to the thread of the flow, except those in [`shared`](Self::shared), which
+/// other threads and foreign code make and read. [`get`](Self::get) finds both.
 ///
 /// ```
 /// # use asyncsteps::Flow;
@@ -23,7 +28,11 @@ use std::sync::Arc;
 pub struct State(Option<Box<Variables>>);
 
 /// Boxed, because many flows have no variables and all flows pay for the size of their state.
-type Variables = BTreeMap<Cow<'static, str>, Value>;
+#[derive(Default)]
+struct Variables {
+    own: BTreeMap<Cow<'static, str>, Value>,
+    shared: Option<SharedState>,
+}
 
 enum Value {
     Own(Box<dyn Any>),
@@ -41,25 +50,43 @@ impl<T: Clone + Send + Sync + 'static> SharedValue for T {
     }
 }
 
+impl Value {
+    fn as_any(&self) -> &dyn Any {
+        match self {
+            Self::Own(value) => &**value,
+            Self::Shared(value) => &**value,
+        }
+    }
+}
+
 impl State {
     /// Sets a variable, replacing a value of any type.
     pub fn set<T: 'static>(&mut self, name: impl Into<Cow<'static, str>>, value: T) {
-        self.0.get_or_insert_default().insert(name.into(), Value::Own(Box::new(value)));
+        self.0.get_or_insert_default().own.insert(name.into(), Value::Own(Box::new(value)));
     }
 
-    /// Reads a variable; `None` if it is not there or has another type.
+    /// Reads a variable; `None` if it is not there or has another type. A shared one is read where
+    /// the flow has none of its own.
     #[must_use]
     pub fn get<T: 'static>(&self, name: &str) -> Option<&T> {
-        match self.0.as_ref()?.get(name)? {
-            Value::Own(value) => value.downcast_ref(),
-            Value::Shared(value) => (&**value as &dyn Any).downcast_ref(),
-        }
+        let variables = self.0.as_ref()?;
+        let own = variables.own.get(name).and_then(|value| value.as_any().downcast_ref());
+        own.or_else(|| variables.shared.as_ref()?.get(name))
     }
 
-    /// Changes a variable in place; `None` if it is not there or has another type.
+    /// Reads a variable of any type, for generic code.
+    #[must_use]
+    pub fn get_any(&self, name: &str) -> Option<&dyn Any> {
+        let variables = self.0.as_ref()?;
+        let own = variables.own.get(name).map(Value::as_any);
+        own.or_else(|| Some(variables.shared.as_ref()?.get_any(name)? as &dyn Any))
+    }
+
+    /// Changes a variable in place; `None` if it is not there or has another type, and for shared
+    /// ones.
     #[must_use]
     pub fn get_mut<T: 'static>(&mut self, name: &str) -> Option<&mut T> {
-        let value = self.0.as_mut()?.get_mut(name)?;
+        let value = self.0.as_mut()?.own.get_mut(name)?;
         if let Value::Shared(shared) = value {
             *value = Value::Own((**shared).copy());
         }
@@ -70,10 +97,13 @@ impl State {
     }
 
     /// Removes a variable and gives its value; `None`, and nothing removed, if it is not there
-    /// or has another type.
+    /// or has another type. Shared ones stay.
     pub fn take<T: 'static>(&mut self, name: &str) -> Option<T> {
-        self.get::<T>(name)?;
-        let value = match self.0.as_mut()?.remove(name)? {
+        let own = &mut self.0.as_mut()?.own;
+        if !own.get(name)?.as_any().is::<T>() {
+            return None;
+        }
+        let value = match own.remove(name)? {
             Value::Own(value) => value,
             Value::Shared(shared) => (*shared).copy(),
         };
@@ -83,24 +113,37 @@ impl State {
     /// Whether there is a variable of this name, of any type.
     #[must_use]
     pub fn exists(&self, name: &str) -> bool {
-        self.0.as_ref().is_some_and(|map| map.contains_key(name))
+        self.get_any(name).is_some()
     }
 
-    /// Removes a variable of any type; says whether it was there.
+    /// Removes a variable of any type; says whether it was there. Shared ones stay.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.0.as_mut().is_some_and(|map| map.remove(name).is_some())
+        self.0.as_mut().is_some_and(|variables| variables.own.remove(name).is_some())
     }
 
-    /// The names of all variables, in ascending order.
+    /// The names of all variables: in ascending order, then those of shared ones as they were
+    /// added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|map| map.keys()).map(|name| &**name)
+        let own = self.0.iter().flat_map(|variables| variables.own.keys()).map(|name| &**name);
+        let shared = self.0.iter().filter_map(|variables| variables.shared.as_ref());
+        own.chain(shared.flat_map(SharedState::names))
+    }
+
+    /// The variables that other threads see, too; made when they are first asked for.
+    pub fn shared(&mut self) -> &SharedState {
+        self.0.get_or_insert_default().shared.get_or_insert_default()
+    }
+
+    /// Has the flow use these shared variables from now on, such as those of a flow before it.
+    pub fn set_shared(&mut self, shared: SharedState) {
+        self.0.get_or_insert_default().shared = Some(shared);
     }
 
     /// Takes over the variables of a template that are not here yet (FTN12 §2.2.1 `copyFrom`).
     pub(crate) fn copy_missing(&mut self, model: &TemplateState) {
         for (name, value) in &model.0 {
-            let map = self.0.get_or_insert_default();
-            map.entry(name.clone()).or_insert_with(|| Value::Shared(Arc::clone(value)));
+            let own = &mut self.0.get_or_insert_default().own;
+            own.entry(name.clone()).or_insert_with(|| Value::Shared(Arc::clone(value)));
         }
     }
 }
@@ -197,6 +240,24 @@ mod tests {
         state.copy_missing(&model);
         assert_eq!(state.get("a"), Some(&"mine"));
         assert_eq!(state.names().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_shared_variable_is_read_where_there_is_none_of_its_own() {
+        let mut state = State::default();
+        state.set("a", 1);
+        assert_eq!(state.shared().add("a", "other"), Ok(()));
+        assert_eq!(state.shared().add("b", 2), Ok(()));
+        assert_eq!((state.get("a"), state.get("a")), (Some(&1), Some(&"other")));
+        assert_eq!(state.get("b"), Some(&2));
+        assert!(state.get_any("b").is_some_and(<dyn Any>::is::<i32>));
+        assert_eq!(state.get_mut::<i32>("b"), None);
+        assert_eq!(state.take::<i32>("b"), None);
+        assert_eq!((state.remove("b"), state.exists("b")), (false, true));
+        assert_eq!(state.names().collect::<Vec<_>>(), ["a", "a", "b"]);
+        let mut next = State::default();
+        next.set_shared(state.shared().clone());
+        assert_eq!(next.get("b"), Some(&2));
     }
 
     #[test]

@@ -21,10 +21,11 @@
  * may be called. Memory made with `stack` does, if it is made with the `bsi` the callback is added
  * to; its `cleanup` is the place to release what lies in it.
  *
- * Threads: success, handle_error, execute, cancel, isValid, free, is_same_thread and the sched_
- * functions may be called from any thread, everything else on the thread of the event loop. A root
- * that was not executed yet belongs to the thread that made it, until another one executes or frees
- * it. Other use is refused, see asyncsteps_last_error().
+ * Threads: success, handle_error, execute, cancel, isValid, free, stateVariable, is_same_thread and
+ * the sched_ functions may be called from any thread, with a root or a step that waits; everything
+ * else on the thread of the event loop. A root that was not executed yet belongs to the thread that
+ * made it, and one that has ended to the next thread that uses it, until another one executes or
+ * frees it. Other use is refused, see asyncsteps_last_error().
  *
  * Errors do not jump out of a callback: call handle_error and return. A C++ exception that leaves a
  * callback ends the process, and longjmp must not leave one.
@@ -157,7 +158,11 @@ struct FutoInArgs_
     };
 };
 
-/* Names a scheduled callback. A zeroed one names none. */
+/*
+ * Names a scheduled callback. A zeroed one names none. The binding of FutoIn for C++ takes `data2`
+ * for an object of its class AsyncTool and calls its functions cancel and is_valid, which do as
+ * sched_cancel and sched_is_valid do.
+ */
 struct FutoInHandle_
 {
     void *data1;
@@ -196,8 +201,20 @@ struct FutoInAsyncStepsAPI_
             FutoInAsyncSteps *(*parallel)(
                     FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_error_callback eh);
             /* 2: a state variable of the flow; what `allocate` gave is kept until the root is
-             * freed. Without `allocate` a missing variable is NULL. "error_info" and
-             * "last_exception" are read-only C strings about the last error, never NULL. */
+             * freed, also while the root is executed again. Any thread may make and read variables
+             * while the root lives; if two make the same one at a time, one `cleanup` is called at
+             * once.
+             * Without `allocate` a missing variable is NULL, and one that a step in Rust has set is
+             * a `const FutoInBinaryValue *`: numbers, texts and arrays as such, everything else as
+             * a custom object whose `p` is its address. It is read only, and good until the next
+             * look-up of the name. It is found in the callbacks of the flow and before the root is
+             * executed; on any thread if Rust has made it a shared variable. Steps in Rust find
+             * variables made here by their names, too.
+             * Never NULL, and read-only: "error_info", what the last error was about, as a C
+             * string, "" if there is nothing to say; "async_stack", the steps in progress as lines
+             * of a C string, outermost first, those in Rust with their names and places in the
+             * source, others as "a foreign step"; "last_exception", which is for bindings to C++:
+             * a std::exception_ptr that is null. asyncsteps_last_exception() tells in words. */
             void *(*stateVariable)(
                     FutoInAsyncSteps *bsi,
                     void *data,
@@ -237,14 +254,20 @@ struct FutoInAsyncStepsAPI_
             void (*breakLoop)(FutoInAsyncSteps *bsi, const char *label);
             /* 12: the innermost loop for NULL; return after it */
             void (*continueLoop)(FutoInAsyncSteps *bsi, const char *label);
-            /* 13: starts a root, once; `unhandled_error` may be NULL: such errors are logged. It
-             * gets the root, which is over: to read its state, or to free it */
+            /* 13: starts a root; `unhandled_error` may be NULL: such errors are logged. It gets the
+             * root, which is over: to read its state, to configure and execute it again, or to
+             * free it */
             void (*execute)(
                     FutoInAsyncSteps *bsi,
                     void *data,
                     FutoInAsyncSteps_error_callback unhandled_error);
-            /* 14: cancels a root soon, in a callback of its own as soon as that returns: cancel
-             * handlers are called, error handlers are not. It is over when isValid says so */
+            /* 14: cancels a root: cancel handlers are called, error handlers are not. On the thread
+             * of the event loop it returns before, in a callback of the root no step runs after
+             * that callback. On another thread it returns when the root has ended, if its loop runs
+             * there (one with a thread of its own, or in asyncsteps_loop_run): what the handlers
+             * use may go then. So the caller holds no lock that a callback takes. It does not wait
+             * for a thread that waits for this one in the same way, nor for loops that are
+             * iterated, nor for those of Executors */
             void (*cancel)(FutoInAsyncSteps *bsi);
             /* 15: adds a step that runs while `sync` lets it */
             void (*addSync)(
@@ -255,15 +278,17 @@ struct FutoInAsyncStepsAPI_
                     FutoInAsyncSteps_error_callback eh);
             /* 16: the same number for all steps of one branch of one flow */
             ptrdiff_t (*rootId)(FutoInAsyncSteps *bsi);
-            /* 17: whether the flow or step is not over, on any thread; NULL is over */
+            /* 17: whether the step is in progress; whether the root can be configured and
+             * executed, which is so before it is executed and again after it has ended, and not
+             * meanwhile. 0 for NULL. asyncsteps_is_over() tells the end */
             int (*isValid)(FutoInAsyncSteps *bsi);
             /* 18: a new root on the same event loop, to be freed. Never NULL: if it is refused, so
              * is all use of the result */
             FutoInAsyncSteps *(*newInstance)(FutoInAsyncSteps *bsi);
             /* 19: frees a root; one that is running is cancelled, in a callback of its own as soon
              * as that returns. What was executed is freed on the thread of the event loop: another
-             * thread learns that nothing of it is in use any more from the `cleanup` of memory
-             * made with `stack` of the root */
+             * thread cancels it before, or learns that nothing of it is in use any more from the
+             * `cleanup` of memory made with `stack` of the root */
             void (*free)(FutoInAsyncSteps *bsi);
             /* 20: has the event loop call `cb` soon */
             FutoInHandle (*sched_immediate)(
@@ -379,8 +404,18 @@ int64_t asyncsteps_loop_iterate(AsyncStepsLoop *loop);
  * iterated. 0, or -1 if refused. */
 int asyncsteps_loop_on_wake(AsyncStepsLoop *loop, void (*wake)(void *data), void *data);
 
-/* A root without steps: add some, execute it, and free it. NULL if refused. */
+/* A root without steps: add some, execute it, and free it, or add others and execute it again. NULL
+ * if refused. */
 FutoInAsyncSteps *asyncsteps_root_new(AsyncStepsLoop *loop);
+
+/* Whether a root was executed and has ended, or a step is over: 1 or 0, on any thread. 1 for NULL and
+ * what was freed, -1 if it is of another library. A root is not over again as soon as it is executed
+ * again. */
+int asyncsteps_is_over(FutoInAsyncSteps *bsi);
+/* The last error of the flow in words: its code, what it was about, and what caused it. "" if there
+ * was none, never NULL. Valid until the next call; on the thread of the event loop, and after the
+ * end. */
+const char *asyncsteps_last_exception(FutoInAsyncSteps *bsi);
 
 /* No limit on a queue. */
 #define ASYNCSTEPS_NO_LIMIT UINT32_MAX

@@ -2,53 +2,44 @@
 #![expect(unsafe_code, reason = "memory and destructors from outside")]
 
 use std::alloc::{self, Layout};
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 use std::fmt::Write as _;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error};
+use asyncsteps::{AsyncSteps, Error, Place, SharedState};
 
-use crate::abi::{Allocate, CleanupMemory, CleanupVariable};
+use crate::abi::CleanupMemory;
 use crate::guard::{Misuse, c_text};
 use crate::host::{self, Host};
 use crate::steps::Attached;
+use crate::value::Value;
 
 /// One per flow.
 #[derive(Default)]
 pub(crate) struct Context {
     /// Set when it is first needed.
     host: OnceCell<Arc<dyn Host>>,
-    variables: RefCell<BTreeMap<CString, Variable>>,
+    /// The variables that all threads see. Set when foreign code first needs it, or other threads
+    /// first may.
+    shared: OnceCell<SharedState>,
+    /// What variables of Rust were when foreign code last looked them up.
+    seen: RefCell<BTreeMap<String, Box<Value>>>,
     /// What lives as long as the root.
     pub(crate) memory: RefCell<Memory>,
-    /// What `error_info` and `last_exception` gave last.
-    texts: RefCell<[CString; 2]>,
+    /// What was given as each [`Text`] last.
+    texts: RefCell<[CString; 3]>,
     /// The error that ended the flow.
     last_error: RefCell<Option<Error>>,
     /// The flow is cancelled or freed: its turn ends with the running callback.
     pub(crate) is_ended: Cell<bool>,
     /// The handle for the next callback.
     pub(crate) spare: Cell<Option<Attached>>,
-}
-
-struct Variable {
-    value: *mut c_void,
-    data: *mut c_void,
-    cleanup: Option<CleanupVariable>,
-}
-
-impl Drop for Variable {
-    fn drop(&mut self) {
-        if let Some(cleanup) = self.cleanup {
-            // SAFETY: FTN12 §2.7.2 wants it called with what `allocate` gave, once
-            unsafe { cleanup(self.data, self.value) };
-        }
-    }
 }
 
 /// Blocks made with `stack`; the newest goes first.
@@ -95,30 +86,18 @@ impl Drop for Block {
     }
 }
 
-/// The special state variables (FTN12 §1.7).
+/// What a flow says about itself (FTN12 §1.7).
 #[derive(Clone, Copy)]
-enum Special {
+pub(crate) enum Text {
     ErrorInfo,
     LastException,
+    Stack,
 }
 
-impl Special {
-    fn named(name: &CStr) -> Option<Self> {
-        match name.to_bytes() {
-            b"error_info" => Some(Self::ErrorInfo),
-            b"last_exception" => Some(Self::LastException),
-            _ => None,
-        }
-    }
-}
+/// What `handle_error` was told: code and information.
+pub(crate) type Told = (String, Option<String>);
 
 impl Context {
-    /// What a variable is where there is no flow: special ones are never null.
-    pub(crate) fn missing(name: &CStr) -> *mut c_void {
-        let empty = || c"".as_ptr().cast_mut().cast();
-        Special::named(name).map_or(std::ptr::null_mut(), |_| empty())
-    }
-
     /// The context of a flow, made when it is first asked for.
     pub(crate) fn of(asi: &mut AsyncSteps) -> Rc<Self> {
         if let Some(context) = asi.extension::<Rc<Self>>() {
@@ -144,47 +123,72 @@ impl Context {
         self.host.get_or_init(|| Arc::clone(host));
     }
 
+    /// Has another flow of the same root use it.
+    pub(crate) fn enter(self: &Rc<Self>, asi: &mut AsyncSteps) {
+        if let Some(shared) = self.shared.get() {
+            asi.state_mut().set_shared(shared.clone());
+        }
+        asi.extend(Rc::clone(self));
+    }
+
+    /// Another one with what outlives a flow of a root.
+    pub(crate) fn detach(&self) -> Rc<Self> {
+        Rc::new(Self {
+            host: self.host.clone(),
+            shared: self.shared.clone(),
+            seen: self.seen.take().into(),
+            memory: self.memory.take().into(),
+            texts: self.texts.take().into(),
+            last_error: self.last_error.take().into(),
+            ..Self::default()
+        })
+    }
+
     pub(crate) fn fail(&self, error: &Error) {
         self.last_error.replace(Some(error.clone()));
     }
 
-    /// A state variable, made if it is missing; null if it is missing and cannot be made.
-    pub(crate) fn variable(
-        &self,
-        name: &CStr,
-        data: *mut c_void,
-        make: (Option<Allocate>, Option<CleanupVariable>),
-    ) -> *mut c_void {
-        if let Some(variable) = self.variables.borrow().get(name) {
-            return variable.value;
-        }
-        let Some(allocate) = make.0 else { return std::ptr::null_mut() };
-        // SAFETY: FTN12 §2.7.2 wants it called with `data`; nothing is borrowed meanwhile
-        let value = unsafe { allocate(data) };
-        let new = Variable { value, data, cleanup: make.1 };
-        let mut variables = self.variables.borrow_mut();
-        if let Some(made) = variables.get(name) {
-            // `allocate` made it under the same name itself
-            let kept = made.value;
-            drop(variables);
-            drop(new);
-            return kept;
-        }
-        variables.insert(name.to_owned(), new);
-        value
+    /// The variables that all threads see, if there are any.
+    pub(crate) fn shared(&self) -> Option<&SharedState> {
+        self.shared.get()
     }
 
-    /// A special state variable as text; `None` for other names.
-    pub(crate) fn special(&self, asi: Option<&AsyncSteps>, name: &CStr) -> Option<*mut c_void> {
-        let which = Special::named(name)?;
+    /// The same, made if there are none.
+    pub(crate) fn share(&self, asi: &mut AsyncSteps) -> &SharedState {
+        self.shared.get_or_init(|| asi.state_mut().shared().clone())
+    }
+
+    /// What a variable of Rust is for foreign code, until it is looked up again.
+    pub(crate) fn see(&self, name: &str, value: &dyn Any) -> *mut c_void {
+        if let Some(value) = value.downcast_ref::<Value>() {
+            return value.as_object();
+        }
+        let mut seen = self.seen.borrow_mut();
+        let kept = seen.entry(name.to_owned()).or_insert_with(|| Box::new(Value::NONE));
+        **kept = Value::seen(value);
+        kept.as_object()
+    }
+
+    /// A text about the flow. What the running callback `told` counts before what it raised, and
+    /// that before what was raised earlier.
+    pub(crate) fn text(
+        &self,
+        which: Text,
+        asi: Option<&AsyncSteps>,
+        told: Option<&Told>,
+    ) -> *mut c_void {
         let last = self.last_error.borrow();
-        let error = asi.and_then(AsyncSteps::last_exception).or(last.as_ref());
-        let text = match (which, error) {
-            (_, None) => String::new(),
-            (Special::ErrorInfo, Some(error)) => {
+        let raised = asi.and_then(|asi| asi.raised().or_else(|| asi.last_exception()));
+        let text = match (which, told, raised.or(last.as_ref())) {
+            (Text::Stack, ..) => asi.map(stack_of).unwrap_or_default(),
+            (Text::ErrorInfo, Some((_, info)), _) => info.clone().unwrap_or_default(),
+            (Text::LastException, Some((code, None)), _) => code.clone(),
+            (Text::LastException, Some((code, Some(info))), _) => format!("{code}: {info}"),
+            (_, None, None) => String::new(),
+            (Text::ErrorInfo, None, Some(error)) => {
                 text_of(error, error.info().unwrap_or_default().to_owned())
             }
-            (Special::LastException, Some(error)) => text_of(error, with_sources(error)),
+            (Text::LastException, None, Some(error)) => text_of(error, with_sources(error)),
         };
         let text = c_text(&text);
         let kept = &mut self.texts.borrow_mut()[which as usize];
@@ -192,15 +196,28 @@ impl Context {
         if *kept != text {
             *kept = text;
         }
-        Some(kept.as_ptr().cast_mut().cast())
+        kept.as_ptr().cast_mut().cast()
     }
 }
 
-/// What an error says, without the place of a step that was added by these sources for another
-/// technology: it tells nobody there anything.
-pub(crate) fn text_of(error: &Error, mut text: String) -> String {
+/// Whether a step was added by these sources for another technology: its place tells nothing there.
+fn is_foreign(place: Place) -> bool {
     let folder = file!().strip_suffix("context.rs");
-    let place = error.place().filter(|place| folder.is_some_and(|f| place.file().starts_with(f)));
+    folder.is_some_and(|folder| place.file().starts_with(folder))
+}
+
+/// The steps in progress, outermost first, one in a line.
+fn stack_of(asi: &AsyncSteps) -> String {
+    let line = |place: Place| match is_foreign(place) {
+        true => "a foreign step".to_owned(),
+        false => place.to_string(),
+    };
+    asi.async_stack().into_iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What an error says, without the place of a foreign step.
+pub(crate) fn text_of(error: &Error, mut text: String) -> String {
+    let place = error.place().filter(|place| is_foreign(*place));
     let place = place.map(|place| format!(", in the step {place}"));
     if let Some(rule) = place.and_then(|place| text.strip_suffix(&place).map(str::len)) {
         text.truncate(rule);

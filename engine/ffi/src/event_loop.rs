@@ -30,6 +30,9 @@ pub(crate) struct EventLoop {
     thread: ThreadId,
     ending: AtomicBool,
     is_driven: bool,
+    /// The thread is in [`run`](Self::run) or [`serve`](Self::serve), which go on as long as there
+    /// are flows.
+    is_running: AtomicBool,
 }
 
 /// A loop as its own thread sees it.
@@ -143,6 +146,7 @@ impl EventLoop {
             thread: thread::current().id(),
             ending: AtomicBool::new(false),
             is_driven,
+            is_running: AtomicBool::new(!is_driven),
         });
         let tool = Manual::new(this.clock.now());
         let core = Rc::new(Core { of: Arc::as_ptr(&this), tool, in_round: Cell::new(false) });
@@ -219,9 +223,15 @@ impl EventLoop {
     pub(crate) fn run(&self) -> Result<(), Misuse> {
         let core = self.drivable()?;
         loop {
+            self.is_running.store(true, Ordering::SeqCst);
             let next = self.round(&core);
             if core.tool.is_empty() && !self.has_posts() {
-                return Ok(());
+                self.is_running.store(false, Ordering::SeqCst);
+                // another thread that posts after this sees that nothing runs here
+                if !self.has_posts() {
+                    return Ok(());
+                }
+                continue;
             }
             self.pass(next);
         }
@@ -283,6 +293,10 @@ impl Host for EventLoop {
         self.thread == thread::current().id()
     }
 
+    fn driver(&self) -> Option<ThreadId> {
+        self.is_running.load(Ordering::SeqCst).then_some(self.thread)
+    }
+
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -295,17 +309,20 @@ impl Host for EventLoop {
         self.bell.ring();
     }
 
-    fn defer(&self, delay: Duration, task: Box<dyn FnOnce()>) -> Stop {
+    fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop {
         let Some(core) = self.core() else { return Box::new(|| ()) };
-        let handle = core.tool.deferred(delay, task);
+        // the time of the tool is that of the last round
+        let handle = core.tool.deferred(at.saturating_since(core.tool.now()), task);
         Box::new(move || core.tool.cancel(&handle))
     }
 
     fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop {
         let Some(core) = self.core() else { return Box::new(|| ()) };
-        let mut promise = flow.promise::<Args, _>(&core.tool);
+        // the flow goes first
+        let mut running = (flow.promise::<Args, _>(&core.tool), over);
         let handle = core.tool.spawn(async move {
-            let outcome = poll_fn(|cx| promise.poll_outcome(cx)).await;
+            let outcome = poll_fn(|cx| running.0.poll_outcome(cx)).await;
+            let (promise, over) = running;
             drop(promise);
             over(outcome);
         });

@@ -12,6 +12,7 @@ use asyncsteps::Flow;
 use slab::Slab;
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, Scheduled};
+use crate::context::Text;
 use crate::event_loop::EventLoop;
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
@@ -229,6 +230,38 @@ pub unsafe extern "C" fn asyncsteps_loop_on_wake(
 pub extern "C" fn asyncsteps_root_new(event_loop: *mut AsyncStepsLoop) -> *mut FutoInAsyncSteps {
     let root = checked("asyncsteps_root_new", || Ok(root::open(Flow::new(), find(event_loop)?)));
     root.map_or(ptr::null_mut(), Handle::as_ptr)
+}
+
+/// Whether a root was executed and has ended, or a step is over: 1 or 0, -1 if it is of another
+/// library.
+///
+/// # Safety
+/// `bsi` is null or follows FTN12 §2.7.2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn asyncsteps_is_over(bsi: *mut FutoInAsyncSteps) -> c_int {
+    let is_over = checked("asyncsteps_is_over", || {
+        // SAFETY: the caller's promise
+        match unsafe { Handle::find(bsi) } {
+            Ok(handle) => Ok(Some(handle.is_over())),
+            Err(Misuse::Null(_) | Misuse::Stale) => Ok(Some(true)),
+            Err(misuse) => Err(misuse),
+        }
+    });
+    is_over.flatten().map_or(-1, c_int::from)
+}
+
+/// The last error of a flow as text, with what caused it; never null.
+///
+/// # Safety
+/// `bsi` is null or follows FTN12 §2.7.2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn asyncsteps_last_exception(bsi: *mut FutoInAsyncSteps) -> *const c_char {
+    let text = checked("asyncsteps_last_exception", || {
+        // SAFETY: the caller's promise
+        let handle = unsafe { Handle::find(bsi) }?;
+        handle.text(Text::LastException).map(|text| Some(text.cast_const().cast()))
+    });
+    text.flatten().unwrap_or(c"".as_ptr())
 }
 
 /// A mutex for steps of any technology.

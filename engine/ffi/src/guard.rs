@@ -35,6 +35,11 @@ pub(crate) enum Misuse {
     Rule(&'static str),
 }
 
+impl Misuse {
+    pub(crate) const ELSEWHERE: Self =
+        Self::Rule("from another thread only through a root or a step that waits");
+}
+
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -64,6 +64,10 @@ unsafe impl Sync for Slot {}
 /// No thread.
 const NOBODY: usize = 0;
 
+/// No thread either, but the next one that uses the handle becomes its owner. No [`thread_mark`] is
+/// that small.
+const LEFT: usize = 1;
+
 thread_local! {
     /// The slot of the callback that runs, or ran last. Its address names the thread.
     static RUNNING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
@@ -177,7 +181,7 @@ impl Handle {
         if !self.is_open() {
             return Err(Misuse::Stale);
         }
-        if !self.is_same_thread() {
+        if !self.is_same_thread() && !self.take_left() {
             return Err(Misuse::Thread);
         }
         let again = "called by a destructor in the middle of another call";
@@ -298,6 +302,17 @@ impl Handle {
         let swap = (NOBODY, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
         // it stays with an owner that it has
         let _ = self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3);
+    }
+
+    /// Takes the handle away from its thread, for the next one that touches it.
+    pub(crate) fn leave(self) {
+        self.slot.owner.store(LEFT, Ordering::Release);
+    }
+
+    /// Makes this thread the owner of a handle that was left.
+    pub(crate) fn take_left(self) -> bool {
+        let swap = (LEFT, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
+        self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3).is_ok()
     }
 
     /// Makes this thread the owner of a handle whose thread does not use it any more.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread::ThreadId;
 
 use asyncsteps::{Flow, Outcome, Time};
 
@@ -19,14 +19,24 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// Whether this is the thread of the loop.
     fn is_same_thread(&self) -> bool;
 
+    /// The thread that runs the loop now and goes on as long as there are flows; `None`, which is
+    /// the default, if that is not known.
+    ///
+    /// `cancel` on another thread waits until this one has ended the flow, so that what its cancel
+    /// handlers use can go afterwards. Without a thread it returns at once.
+    fn driver(&self) -> Option<ThreadId> {
+        None
+    }
+
     /// The current time of the loop, from any thread.
     fn now(&self) -> Time;
 
     /// Has the loop call `task` soon, from any thread. If the loop is gone, `task` is dropped.
     fn post(&self, task: Box<dyn FnOnce() + Send>);
 
-    /// Has the loop call `task` after `delay`. On the thread of the loop only.
-    fn defer(&self, delay: Duration, task: Box<dyn FnOnce()>) -> Stop;
+    /// Has the loop call `task` at `at`, and tasks for different times in their order. On the thread
+    /// of the loop only.
+    fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop;
 
     /// Drives a flow to its end, and calls `over` with it, unless the flow is stopped before. On
     /// the thread of the loop only.

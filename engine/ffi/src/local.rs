@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use asyncsteps::{Flow, Parallel};
 
-use crate::context::{Context, Memory};
+use crate::context::{Context, Memory, Told};
 use crate::guard::Misuse;
 use crate::handle::Handle;
 use crate::host::Stop;
@@ -18,8 +18,8 @@ pub(crate) struct Local {
     pub(crate) context: Option<Rc<Context>>,
     /// What lives as long as the step.
     pub(crate) memory: Memory,
-    /// What `handle_error` of the running callback was told last: code and information.
-    pub(crate) error: Option<(String, Option<String>)>,
+    /// What `handle_error` of the running callback was told last.
+    pub(crate) error: Option<Told>,
     /// What was called, as long as it has data of its own to release.
     pub(crate) called: Option<Arc<dyn Any>>,
     /// The handle lives on with its step, which will close it.
@@ -40,8 +40,10 @@ pub(crate) struct Local {
 pub(crate) enum Target {
     #[default]
     None,
-    /// A root that was not executed yet.
+    /// A root that is being configured.
     Root(Box<Flow>),
+    /// A root that is over, and not configured again yet.
+    Ended,
     /// The branches of a parallel step; `None` once it started.
     Branches(Branches),
 }

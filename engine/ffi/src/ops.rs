@@ -1,20 +1,20 @@
 //! What the functions of the table do inside of a flow (FTN12 §2.7.2, 0 to 12 and 15 to 17).
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Completion, Foreign, codes};
+use asyncsteps::{AsyncSteps, Completion, Foreign, SharedState, codes};
 
-use crate::abi::{Allocate, Cancel, CleanupMemory, CleanupVariable, HandleError};
+use crate::abi::{Cancel, CleanupMemory, HandleError};
 use crate::context::Context;
 use crate::guard::Misuse;
 use crate::handle::Handle;
 use crate::host::Host;
 use crate::local::{Local, Target};
-use crate::remote::{Answer, External, Phase};
+use crate::remote::{Answer, External};
 use crate::steps::{self, Addition, Attached, Handler, ParallelStep};
 use crate::value::{UnknownFlags, Values};
 
@@ -35,8 +35,9 @@ impl Handle {
             addition.add_to(asi);
             return Ok(());
         }
+        self.reopen(local);
         match &mut local.target {
-            Target::None => return Err(Misuse::NotRunning),
+            Target::None | Target::Ended => return Err(Misuse::NotRunning),
             Target::Root(flow) => addition.add_to(flow.steps()),
             Target::Branches(branches) => match &mut *branches.borrow_mut() {
                 Some(branches) => branches.push(Box::new(|to| addition.branch_of(to))),
@@ -48,12 +49,15 @@ impl Handle {
         Ok(())
     }
 
-    /// The interface that is used here: of the running callback, or of a root that was not
-    /// executed yet.
+    /// The interface that is used here: of the running callback, or of a root that is being
+    /// configured.
     fn steps(self, local: &mut Local) -> Option<&mut AsyncSteps> {
+        self.reopen(local);
         match &mut local.target {
             Target::Root(flow) => Some(flow.steps()),
-            Target::None | Target::Branches(_) => self.asi().map(|asi| asi as &mut AsyncSteps),
+            Target::None | Target::Ended | Target::Branches(_) => {
+                self.asi().map(|asi| asi as &mut AsyncSteps)
+            }
         }
     }
 
@@ -81,18 +85,6 @@ impl Handle {
         let handle = parallel.handle();
         self.add_made(&mut local, parallel)?;
         Ok(handle)
-    }
-
-    pub(crate) fn variable(
-        self,
-        name: &CStr,
-        data: *mut c_void,
-        make: (Option<Allocate>, Option<CleanupVariable>),
-    ) -> Result<*mut c_void, Misuse> {
-        let context = Rc::clone(self.local()?.context()?);
-        let special = context.special(self.asi().as_deref(), name);
-        // `allocate` may use the handle
-        Ok(special.unwrap_or_else(|| context.variable(name, data, make)))
     }
 
     pub(crate) fn stack(
@@ -176,29 +168,23 @@ impl Handle {
     }
 
     pub(crate) fn set_timeout(self, limit: Duration) -> Done {
-        self.wait(|_, asi| {
-            asi.set_timeout(limit);
-            None
-        })
+        self.wait(|_, asi| asi.set_timeout(limit))
     }
 
     pub(crate) fn set_cancel(self, data: *mut c_void, handler: Option<Cancel>) -> Done {
-        self.wait(|context, asi| {
-            steps::set_cancel(context, asi, data, handler);
-            None
-        })
+        self.wait(|context, asi| steps::set_cancel(context, asi, data, handler))
     }
 
     pub(crate) fn wait_external(self) -> Done {
-        self.wait(|_, asi| Some(asi.wait_external()))
+        self.wait(|_, asi| asi.wait_only())
     }
 
     /// Makes the running step wait, which any thread may end.
-    fn wait(self, arm: impl FnOnce(&Rc<Context>, &mut AsyncSteps) -> Option<Completion>) -> Done {
+    fn wait(self, arm: impl FnOnce(&Rc<Context>, &mut AsyncSteps)) -> Done {
         let mut local = self.local()?;
         let context = Rc::clone(local.context()?);
         let asi = self.steps(&mut local).ok_or(Misuse::NotRunning)?;
-        let completion = arm(&context, asi);
+        arm(&context, asi);
         if asi.check().is_err() {
             // the callback has failed, or may not wait
             return Ok(());
@@ -207,16 +193,17 @@ impl Handle {
         self.attach(&mut local, asi);
         if !local.has_remote {
             local.has_remote = true;
-            let host = context.host().ok().cloned();
-            self.open_wait(completion.unwrap_or_else(|| asi.completion()), host)?;
+            self.open_wait(asi.completion(), &context, context.share(asi).clone())?;
         }
         Ok(())
     }
 
     /// From now on any thread may complete the step; one that did so already is heard.
-    fn open_wait(self, completion: Completion, host: Option<Arc<dyn Host>>) -> Done {
+    fn open_wait(self, completion: Completion, context: &Context, shared: SharedState) -> Done {
+        let host = context.host().ok().cloned();
         let mut remote = self.remote()?;
         remote.host = host;
+        remote.shared = Some(shared);
         match mem::replace(&mut remote.external, External::Completed) {
             External::Early(of, answer) if of == self.generation() => {
                 drop(remote);
@@ -252,9 +239,10 @@ impl Handle {
         Ok(id)
     }
 
+    /// Whether the step is in progress, or the root can be configured.
     pub(crate) fn is_valid(self) -> Result<bool, Misuse> {
-        let remote = self.remote()?;
-        Ok(remote.root.as_ref().is_none_or(|root| root.phase != Phase::Over))
+        let is_own = self.is_same_thread();
+        Ok(self.remote()?.root.as_ref().is_none_or(|root| root.is_idle(is_own)))
     }
 
     /// The event loop of the flow.
@@ -263,7 +251,7 @@ impl Handle {
             return self.local()?.context()?.host().cloned();
         }
         let host = self.remote()?.host.clone();
-        host.ok_or(Misuse::Rule("from another thread only through a root or a step that waits"))
+        host.ok_or(Misuse::ELSEWHERE)
     }
 
     /// Has the running callback fail: a rule was broken in it.

@@ -182,9 +182,8 @@ impl Object {
         if let (Some(at), Some(host)) = (watch, &self.host) {
             let (object, on) = (Arc::downgrade(self), Arc::clone(host));
             host.post(Box::new(move || {
-                let delay = at.saturating_since(on.now());
-                // nobody takes it back: an object that is gone is not found
-                drop(on.defer(delay, Box::new(move || Self::end_period(&object))));
+                // it is not taken back: an object that is gone is not found
+                drop(on.defer_until(at, Box::new(move || Self::end_period(&object))));
             }));
         }
         answers

@@ -1,6 +1,7 @@
 //! Roots: made, executed, cancelled and freed from outside (FTN12 §2.2.3, §2.7.2).
 #![expect(unsafe_code, reason = "a root is handed over to the thread of its event loop")]
 
+use std::cell::RefMut;
 use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,11 +10,12 @@ use asyncsteps::{Flow, Outcome};
 
 use crate::abi::HandleError;
 use crate::context::Context;
+use crate::end::End;
 use crate::guard::{Misuse, c_text, report};
 use crate::handle::Handle;
 use crate::host::Host;
 use crate::local::{Local, Target};
-use crate::remote::{Phase, Root};
+use crate::remote::{Phase, Remote, Root};
 use crate::steps;
 
 /// Makes a flow a root that is known outside, until it is freed.
@@ -21,11 +23,13 @@ pub(crate) fn open(mut flow: Flow, host: Arc<dyn Host>) -> Handle {
     let handle = Handle::open();
     let context = Context::of(flow.steps());
     context.settle(&host);
-    handle.set_id(steps::id(flow.steps()));
+    let shared = context.share(flow.steps()).clone();
     if let Ok(mut remote) = handle.remote() {
-        remote.root = Some(Root { canceller: flow.canceller(), phase: Phase::Configuring });
+        remote.root = Some(Box::new(Root::new(flow.canceller())));
+        remote.shared = Some(shared);
         remote.host = Some(host);
     }
+    handle.set_id(steps::id(flow.steps()));
     handle.set_local(Local {
         target: Target::Root(Box::new(flow)),
         context: Some(context),
@@ -61,34 +65,61 @@ impl Unhandled {
 impl Handle {
     /// Starts a root on its event loop.
     pub(crate) fn execute(self, unhandled: Unhandled) -> Result<(), Misuse> {
-        let host = {
+        let is_own = self.is_same_thread();
+        let (host, executing) = {
             let mut remote = self.remote()?;
             let host = remote.host.clone();
             let root = remote.root.as_mut().ok_or(Misuse::NotRoot)?;
-            if root.phase != Phase::Configuring {
-                return Err(Misuse::Rule("a root is executed once"));
-            }
-            root.phase = Phase::Executing;
-            host.ok_or(Misuse::NotRoot)?
+            let (run, end) = root.start(is_own).ok_or(Misuse::Rule("the root is executing"))?;
+            (host.ok_or(Misuse::NotRoot)?, Executing { root: self, run, end })
         };
         self.give_up();
-        let flow = Executing(self);
         if host.is_same_thread() {
-            flow.start(&host, unhandled);
+            executing.start(&host, unhandled);
         } else {
             let on = Arc::clone(&host);
-            host.post(Box::new(move || flow.start(&on, unhandled)));
+            host.post(Box::new(move || executing.start(&on, unhandled)));
         }
         Ok(())
     }
 
+    /// A root that ended can be configured again: it is a new flow with the same state.
+    pub(crate) fn reopen(self, local: &mut Local) {
+        let (Target::Ended, Some(context)) = (&local.target, &local.context) else { return };
+        let mut flow = Flow::new();
+        context.enter(flow.steps());
+        self.set_id(steps::id(flow.steps()));
+        if let Ok(mut remote) = self.remote()
+            && let Some(root) = &mut remote.root
+        {
+            root.canceller = flow.canceller();
+        }
+        local.target = Target::Root(Box::new(flow));
+    }
+
     pub(crate) fn cancel(self) -> Result<(), Misuse> {
-        let canceller = self.remote()?.root.as_ref().ok_or(Misuse::NotRoot)?.canceller.clone();
+        let (canceller, end, host) = {
+            let remote = self.remote()?;
+            let root = remote.root.as_ref().ok_or(Misuse::NotRoot)?;
+            (root.canceller.clone(), root.end.clone(), remote.host.clone())
+        };
         canceller.cancel();
         if self.is_same_thread() {
             self.end_turn();
         }
+        if let Some(end) = end
+            && let Some(thread) = host.and_then(|host| host.driver())
+        {
+            end.wait(thread);
+        }
         Ok(())
+    }
+
+    /// Whether the flow or step is over.
+    pub(crate) fn is_over(self) -> bool {
+        let is_own = self.is_same_thread();
+        let is_over = |root: &Root| root.is_idle(is_own) && root.phase != Phase::Configuring;
+        self.remote().map_or(true, |remote| remote.root.as_deref().is_some_and(is_over))
     }
 
     /// No step starts any more after the running callback, if that is one of this flow.
@@ -112,13 +143,17 @@ impl Handle {
             remote.host.clone()
         };
         match host {
-            Some(host) if !self.is_same_thread() => {
+            Some(host) if !self.is_freed_here(&host) => {
                 let freed = Freed(self);
                 host.post(Box::new(move || drop(freed)));
             }
             Some(_) | None => self.end_root(),
         }
         Ok(())
+    }
+
+    fn is_freed_here(self, host: &Arc<dyn Host>) -> bool {
+        self.is_same_thread() || host.is_same_thread() && self.take_left()
     }
 
     fn end_root(self) {
@@ -132,43 +167,88 @@ impl Handle {
     }
 }
 
-/// A root that is executed: whatever ends that, also the end of its event loop, drops this.
-struct Executing(Handle);
+/// One execution of a root: whatever ends it, also the end of the event loop, drops this.
+struct Executing {
+    root: Handle,
+    run: u32,
+    end: Arc<End>,
+}
 
 impl Executing {
     fn start(self, host: &Arc<dyn Host>, unhandled: Unhandled) {
-        let root = self.0;
+        let (root, run) = (self.root, self.run);
         root.adopt();
         let Ok(mut local) = root.local() else { return };
+        root.reopen(&mut local);
         let Target::Root(flow) = std::mem::take(&mut local.target) else { return };
         let Some(context) = local.context.clone() else { return };
         drop(local);
-        let stop =
-            host.run(*flow, Box::new(move |outcome| self.over(&context, outcome, unhandled)));
-        if let Ok(mut local) = root.local() {
+        context.is_ended.set(false);
+        let stop = host.run(*flow, Box::new(move |outcome| self.over(context, outcome, unhandled)));
+        let is_executing =
+            |remote: &Remote| remote.root.as_ref().is_some_and(|root| root.is_executing(run));
+        // otherwise it is over, and another thread may have the root
+        if root.remote().is_ok_and(|remote| is_executing(&remote))
+            && let Ok(mut local) = root.local()
+        {
             local.stop = Some(stop);
         }
     }
 
-    fn over(self, context: &Rc<Context>, outcome: Outcome, unhandled: Unhandled) {
-        let root = self.0;
-        drop(self);
+    fn over(self, context: Rc<Context>, outcome: Outcome, unhandled: Unhandled) {
+        self.clear();
         let Outcome::Error(error) = outcome else { return };
         context.fail(&error);
-        // a root that was freed in the meantime has nobody to be told
-        if root.is_open() {
-            unhandled.tell(root, error.code());
+        drop(context);
+        // not if the root was freed in the meantime
+        if self.with_root(|root| root.phase = Phase::Ending).is_some() {
+            unhandled.tell(self.root, error.code());
         }
+    }
+
+    /// The flow is gone.
+    fn clear(&self) {
+        let Some(mut local) = self.local() else { return };
+        // other than one that was never begun, or is configured again
+        if matches!(local.target, Target::None) {
+            local.target = Target::Ended;
+        }
+        let stop = local.stop.take();
+        drop(local);
+        drop(stop);
+    }
+
+    /// What this thread may touch of the root, unless it was freed or executed again.
+    fn local(&self) -> Option<RefMut<'static, Local>> {
+        self.with_root(|_| ())?;
+        self.root.local().ok()
+    }
+
+    /// Changes the root, unless it was freed or executed again.
+    fn with_root(&self, change: impl FnOnce(&mut Root)) -> Option<()> {
+        let mut remote = self.root.remote().ok()?;
+        let root = remote.root.as_mut().filter(|root| root.is_executing(self.run))?;
+        change(root);
+        Some(())
     }
 }
 
 impl Drop for Executing {
     fn drop(&mut self) {
-        if let Ok(mut remote) = self.0.remote()
-            && let Some(root) = &mut remote.root
+        self.clear();
+        if let Some(mut local) = self.local()
+            && let Some(context) = &mut local.context
+            && Rc::strong_count(context) > 1
         {
-            root.phase = Phase::Over;
+            // what the flow leaves behind on this thread shares nothing with the root
+            *context = context.detach();
         }
+        // from here on another thread may configure it
+        self.with_root(|root| {
+            root.end();
+            self.root.leave();
+        });
+        self.end.come();
     }
 }
 

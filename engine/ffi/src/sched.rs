@@ -8,11 +8,13 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use asyncsteps::Time;
 use slab::Slab;
 
 use crate::abi::{FutoInHandle, Scheduled};
 use crate::guard::contained;
 use crate::host::{Host, Stop};
+use crate::tool::TOOL;
 
 /// What is scheduled on all loops of the process.
 static ITEMS: Mutex<Items> = Mutex::new(Items { items: Slab::new(), count: 0 });
@@ -96,18 +98,20 @@ impl Name {
         }
     }
 
+    /// Never null in `data1`, which is null in a handle that names nothing.
     pub(crate) fn to_handle(self) -> FutoInHandle {
         FutoInHandle {
-            data1: (&raw const ITEMS).cast_mut().cast(),
-            data2: ptr::without_provenance_mut(self.at),
+            data1: ptr::without_provenance_mut(self.at + 1),
+            data2: (&raw const TOOL).cast_mut().cast(),
             data3: self.number,
         }
     }
 
     /// What a handle names; `None` if it is not one of ours.
     pub(crate) fn of(handle: &FutoInHandle) -> Option<Self> {
-        let ours = ptr::eq(handle.data1, (&raw const ITEMS).cast());
-        ours.then(|| Self { at: handle.data2.addr(), number: handle.data3 })
+        let at = handle.data1.addr().checked_sub(1)?;
+        let is_ours = ptr::eq(handle.data2, (&raw const TOOL).cast());
+        is_ours.then_some(Self { at, number: handle.data3 })
     }
 }
 
@@ -128,19 +132,20 @@ pub(crate) fn deferred(
 ) -> Name {
     let name = Name::new(call, data);
     let ticket = Ticket(name);
+    let at = host.now() + delay;
     if host.is_same_thread() {
-        defer(host, delay, ticket);
+        defer(host, at, ticket);
     } else {
-        let (at, on) = (host.now() + delay, Arc::clone(host));
-        host.post(Box::new(move || defer(&on, at.saturating_since(on.now()), ticket)));
+        let on = Arc::clone(host);
+        host.post(Box::new(move || defer(&on, at, ticket)));
     }
     name
 }
 
-fn defer(host: &Arc<dyn Host>, delay: Duration, ticket: Ticket) {
+fn defer(host: &Arc<dyn Host>, at: Time, ticket: Ticket) {
     let name = ticket.0;
     if name.is_valid() {
-        let stop = host.defer(delay, Box::new(move || ticket.call()));
+        let stop = host.defer_until(at, Box::new(move || ticket.call()));
         STOPS.with_borrow_mut(|stops| stops.insert(name, stop));
     }
 }

@@ -12,7 +12,6 @@ use crate::abi::{
     Allocate, Cancel, CleanupMemory, CleanupVariable, Execute, FutoInArgs, FutoInAsyncSteps,
     FutoInAsyncStepsAPI, FutoInHandle, FutoInSync, HandleError, Loop, Repeat, Scheduled,
 };
-use crate::context::Context;
 use crate::foreign_sync::{BinarySync, SyncStep};
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
@@ -20,6 +19,7 @@ use crate::root::{self, Unhandled};
 use crate::sched;
 use crate::steps::{LoopStep, Step};
 use crate::value::Values;
+use crate::variables;
 
 type Bsi = *mut FutoInAsyncSteps;
 
@@ -180,7 +180,7 @@ functions! {
             handle.variable(name, data, (allocate, cleanup))
         };
         // SAFETY: the caller's promise
-        let refused = || unsafe { c_str(name) }.map_or(ptr::null_mut(), Context::missing);
+        let refused = || unsafe { c_str(name) }.map_or(ptr::null_mut(), variables::missing);
         // SAFETY: the caller's promise
         unsafe { with(bsi, "stateVariable", variable) }.unwrap_or_else(refused)
     }

@@ -66,6 +66,16 @@ const fn types(array: u8, owned: bool) -> [FutoInType; 16] {
     types
 }
 
+/// Applies a macro to the types whose `Vec` is an array.
+macro_rules! of_arrays {
+    ($apply:ident) => {
+        $apply!(
+            bool: BOOL, i8: INT8, i16: INT16, i32: INT32, i64: INT64, isize: INT64, u8: UINT8,
+            u16: UINT16, u32: UINT32, u64: UINT64, usize: UINT64, f32: FLOAT, f64: DOUBLE
+        );
+    };
+}
+
 /// The cleanup of values that own a boxed value of Rust.
 unsafe extern "C" fn drop_owned(value: *mut FutoInBinaryValue) {
     // SAFETY: FTN12 §2.7.1 passes the value that is to be released, or nothing at all
@@ -180,10 +190,15 @@ impl Value {
             Ok(value) => return *value,
             Err(value) => value,
         };
+        Self::copied(&*value).unwrap_or_else(|| Self::from_array(value))
+    }
+
+    /// A copy of a number, a text, or nothing; `None` for other types.
+    fn copied(value: &dyn Any) -> Option<Self> {
         macro_rules! numbers {
             ($($type:ty: $base:expr),+) => { $(
                 if let Some(value) = value.downcast_ref::<$type>() {
-                    return Self::plain($base, value.to_ne_bytes());
+                    return Some(Self::plain($base, value.to_ne_bytes()));
                 }
             )+ };
         }
@@ -192,23 +207,23 @@ impl Value {
             u32: UINT32, u64: UINT64, usize: UINT64, f32: FLOAT, f64: DOUBLE
         );
         if let Some(value) = value.downcast_ref::<bool>() {
-            return Self::plain(BOOL, [u8::from(*value)]);
+            return Some(Self::plain(BOOL, [u8::from(*value)]));
         }
         if let Some(value) = value.downcast_ref::<char>() {
-            return Self::plain(UINT32, u32::from(*value).to_ne_bytes());
+            return Some(Self::plain(UINT32, u32::from(*value).to_ne_bytes()));
         }
         if value.is::<()>() {
-            return Self::NONE;
+            return Some(Self::NONE);
         }
         macro_rules! texts {
             ($($type:ty),+) => { $(
                 if let Some(text) = value.downcast_ref::<$type>() {
-                    return Self::text(text);
+                    return Some(Self::text(text));
                 }
             )+ };
         }
         texts!(String, &'static str, Cow<'static, str>, Box<str>, Arc<str>, Rc<str>);
-        Self::from_array(value)
+        None
     }
 
     fn from_array(value: Box<dyn Any>) -> Self {
@@ -221,11 +236,31 @@ impl Value {
                 };
             )+ };
         }
-        arrays!(
-            bool: BOOL, i8: INT8, i16: INT16, i32: INT32, i64: INT64, isize: INT64, u8: UINT8,
-            u16: UINT16, u32: UINT32, u64: UINT64, usize: UINT64, f32: FLOAT, f64: DOUBLE
-        );
+        of_arrays!(arrays);
         Self::object(value)
+    }
+
+    /// What a value of Rust is that stays where it is: a copy, or an object at its address.
+    pub(crate) fn seen(value: &dyn Any) -> Self {
+        if let Some(copy) = Self::copied(value) {
+            return copy;
+        }
+        macro_rules! arrays {
+            ($($type:ty: $base:expr),+) => { $(
+                if let Some(array) = value.downcast_ref::<Vec<$type>>() {
+                    return Self::array($base, array.clone());
+                }
+            )+ };
+        }
+        of_arrays!(arrays);
+        let data = FutoInData::of_pointer(ptr::from_ref(value).cast::<c_void>());
+        let kind = &PLAIN[usize::from(CUSTOM_OBJECT)];
+        Self(FutoInBinaryValue { kind, data, ..FutoInBinaryValue::NONE })
+    }
+
+    /// Where it is, as foreign code knows it.
+    pub(crate) fn as_object(&self) -> *mut c_void {
+        ptr::from_ref(&self.0).cast_mut().cast()
     }
 
     /// The value in a type of Rust, or itself.

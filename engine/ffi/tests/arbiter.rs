@@ -18,6 +18,7 @@ use asyncsteps_actors::flow::{IntoFlow, start_flow};
 use asyncsteps_actors::host::Host;
 use asyncsteps_actors::iface::{Loader, Source};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_ffi::exports::asyncsteps_is_over;
 use serde_json::{Value, json};
 
 type Bsi = *mut FutoInAsyncSteps;
@@ -109,9 +110,9 @@ fn free(root: Bsi) {
     unsafe { (api(root).free)(root) };
 }
 
-fn is_valid(bsi: Bsi) -> bool {
+fn is_over(bsi: Bsi) -> bool {
     // SAFETY: FTN12 §2.7.2
-    unsafe { (api(bsi).is_valid)(bsi) == 1 }
+    unsafe { asyncsteps_is_over(bsi) == 1 }
 }
 
 /// Carries a handle to where FTN12 lets it be used.
@@ -179,16 +180,16 @@ async fn flows_of_foreign_code_inherit_the_deadline_and_begin_after_the_turn() {
         });
         // SAFETY: FTN12 §2.7.2
         unsafe { (api(new).execute)(new, ptr::null_mut(), Some(keep)) };
-        assert!(is_valid(new));
+        assert!(!is_over(new));
         *keeps.lock().expect("no panic") = Some(Anywhere(new));
     });
     let flow = start_flow::<()>(launches.within(Duration::from_secs(60)));
     flow.await.expect("it does not wait for the other flow");
     let root = root.lock().expect("no panic").expect("it was made");
     tokio::time::sleep(Duration::from_secs(59)).await;
-    assert!(is_valid(root.get()));
+    assert!(!is_over(root.get()));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(!is_valid(root.get()));
+    assert!(is_over(root.get()));
     assert_eq!((count(&CANCELLED), &**ERROR.lock().expect("no panic")), (1, codes::TIMEOUT));
     free(root.get());
 }
@@ -215,7 +216,7 @@ fn the_end_of_a_host_cancels_flows_of_foreign_code() {
         root
     });
     assert_eq!(count(&CANCELLED), 1);
-    assert!(!is_valid(root.get()));
+    assert!(is_over(root.get()));
 }
 
 #[actix::test]
@@ -231,7 +232,7 @@ async fn to_free_a_root_that_runs_cancels_it_at_once() {
         let frees = new_instance(bsi, move |bsi| {
             count_cancel(bsi, &CANCELLED);
             free(running);
-            assert_eq!((is_valid(running), count(&CANCELLED)), (false, 1));
+            assert_eq!((is_over(running), count(&CANCELLED)), (true, 1));
             success(step.get());
         });
         execute(frees);
@@ -244,11 +245,11 @@ async fn to_free_a_root_that_runs_cancels_it_at_once() {
     let left = left.lock().expect("no panic").take().expect("it was made");
     // another thread has the arbiter do it
     std::thread::spawn(move || free(left.get())).join().expect("no panic");
-    assert!(is_valid(left.get()));
+    assert!(!is_over(left.get()));
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    assert!(!is_valid(left.get()));
+    assert!(is_over(left.get()));
     assert_eq!(count(&CANCELLED), 2);
 }
 

@@ -10,8 +10,8 @@ use std::thread;
 
 use asyncsteps_ffi::abi::{FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInSync};
 use asyncsteps_ffi::exports::{
-    asyncsteps_loop_free, asyncsteps_loop_new, asyncsteps_mutex_new, asyncsteps_root_new,
-    asyncsteps_sync_free,
+    asyncsteps_is_over, asyncsteps_loop_free, asyncsteps_loop_new, asyncsteps_mutex_new,
+    asyncsteps_root_new, asyncsteps_sync_free,
 };
 
 type Bsi = *mut FutoInAsyncSteps;
@@ -103,7 +103,7 @@ fn flows_on_several_loops_share_a_mutex_and_are_completed_and_freed_by_other_thr
     }
     for root in &roots {
         // SAFETY: FTN12 §2.7.2
-        while unsafe { (api(*root).is_valid)(*root) } == 1 {
+        while unsafe { asyncsteps_is_over(*root) } == 0 {
             thread::yield_now();
         }
     }

@@ -105,7 +105,7 @@ static void recover(FutoInAsyncSteps *bsi, void *data, const char *code)
     (void)data;
     note(code);
     note((const char *)bsi->api->stateVariable(bsi, NULL, "error_info", NULL, NULL));
-    note((const char *)bsi->api->stateVariable(bsi, NULL, "last_exception", NULL, NULL));
+    note(asyncsteps_last_exception(bsi));
     bsi->api->success(bsi, NULL);
 }
 
@@ -173,12 +173,12 @@ static void state_and_memory(void)
     root->api->add(root, &id, use_memory, NULL);
     root->api->add(root, NULL, count, NULL);
     root->api->execute(root, NULL, unhandled);
-    note_number("valid", root->api->isValid(root));
+    note_number("over", asyncsteps_is_over(root));
     asyncsteps_loop_run(event_loop);
-    note_number("valid", root->api->isValid(root));
+    note_number("over", asyncsteps_is_over(root));
     note_number("same", id == root->api->rootId(root));
     root->api->free(root);
-    check("state and memory", "made counter=0 valid=1 aligned=1 second first valid=0 same=1 freed=2");
+    check("state and memory", "made counter=0 over=0 aligned=1 second first over=1 same=1 freed=2");
 }
 
 /* ---- Parallel ---------------------------------------------------------------------------------- */

@@ -448,14 +448,16 @@ public:
         api()->execute(bsi_, keep(std::move(unhandled)), handle<H>);
     }
 
+    /// Cancels the flow; on another thread than that of its loop this waits until it has ended.
     void cancel()
     {
         api()->cancel(bsi_);
     }
 
-    bool is_valid() const
+    /// Whether the flow was executed and has ended.
+    bool is_over() const
     {
-        return api()->isValid(bsi_) != 0;
+        return asyncsteps_is_over(bsi_) != 0;
     }
 
 private:

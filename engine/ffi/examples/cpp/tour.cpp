@@ -162,7 +162,7 @@ void threads()
         });
         root.add([&](Steps, const std::string &text) { notes << text; });
         root.execute([&](Steps, const char *code) { notes << "unhandled" << code; });
-        while (root.is_valid()) {
+        while (!root.is_over()) {
             std::this_thread::yield();
         }
     }

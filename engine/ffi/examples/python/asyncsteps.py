@@ -111,6 +111,7 @@ _lib.asyncsteps_loop_free.argtypes = [c_void_p]
 _lib.asyncsteps_loop_run.argtypes = [c_void_p]
 _lib.asyncsteps_root_new.restype = c_void_p
 _lib.asyncsteps_root_new.argtypes = [c_void_p]
+_lib.asyncsteps_is_over.argtypes = [c_void_p]
 _lib.asyncsteps_mutex_new.restype = c_void_p
 _lib.asyncsteps_mutex_new.argtypes = [c_uint32, c_uint32]
 _lib.asyncsteps_throttle_new.restype = c_void_p
@@ -375,12 +376,12 @@ class Root(Steps):
         self.api.execute(self.bsi, number, handler)
 
     def cancel(self):
-        """Cancels the flow soon."""
+        """Cancels the flow; on another thread this waits until it has ended."""
         self.api.cancel(self.bsi)
 
-    def is_valid(self):
-        """Whether the flow is not over."""
-        return bool(self.api.is_valid(self.bsi))
+    def is_over(self):
+        """Whether the flow was executed and has ended."""
+        return bool(_lib.asyncsteps_is_over(self.bsi))
 
     def close(self):
         self.api.free(self.bsi)

@@ -286,11 +286,11 @@ void parallel_steps()
     cancelled.root.add([](Steps, Args) { is("after a cancel", 1, 0); });
     cancelled.root->execute(cancelled.root.bsi, nullptr, nullptr);
     asyncsteps_loop_iterate(cancelled.loop);
-    is("valid", cancelled.root->isValid(cancelled.root.bsi), 1);
+    is("over", asyncsteps_is_over(cancelled.root.bsi), 0);
     cancelled.root->cancel(cancelled.root.bsi);
     asyncsteps_loop_run(cancelled.loop);
     is("cancelled", cancelled.notes.str(), "012");
-    is("valid", cancelled.root->isValid(cancelled.root.bsi), 0);
+    is("over", asyncsteps_is_over(cancelled.root.bsi), 1);
 }
 
 // A lock of another technology: it is asked on the flow's thread and may add steps.
@@ -464,7 +464,7 @@ void state()
                 [&](Steps as, const std::string &) { flow.notes << Variable::get(as, "a") << ' '; });
         flow.check("state", "a12 unhandled Failed why");
         is("of the root", Variable::get(flow.root, "a"), "a12");
-        is("after the end", flow.root.text("last_exception"), "Failed: why");
+        is("after the end", asyncsteps_last_exception(flow.root.bsi), "Failed: why");
         is("made", made, 2);
         is("freed", freed, 0);
     }
@@ -584,7 +584,7 @@ void threads()
         root->execute(root.bsi, nullptr, nullptr);
     }
     for (FutoInAsyncSteps *root : roots) {
-        while (root->api->isValid(root)) {
+        while (!asyncsteps_is_over(root)) {
             std::this_thread::yield();
         }
         root->api->free(root);

@@ -146,6 +146,13 @@ fn the_rules_from_cpp() {
 }
 
 #[test]
+fn what_other_bindings_count_on() {
+    if is_installed(CPP[0]) {
+        run(&build(&CPP, "tests/foreign/bindings.cpp"));
+    }
+}
+
+#[test]
 fn flows_of_another_suite() {
     if is_installed(CPP[0]) {
         let program = build(&CPP, "tests/foreign/flows.cpp");

@@ -1,0 +1,62 @@
+//! To wait for the end of a flow on another thread (FTN12 §2.2.3 `cancel`).
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+/// The end of one execution of a root, which happens once.
+#[derive(Default)]
+pub(crate) struct End {
+    is_over: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Which thread waits for which other one: each for one at a time.
+static WAITS: Mutex<Vec<(ThreadId, ThreadId)>> = Mutex::new(Vec::new());
+
+fn waits() -> MutexGuard<'static, Vec<(ThreadId, ThreadId)>> {
+    WAITS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The current thread waits for another one.
+struct Waits;
+
+impl Waits {
+    /// `None` if the other thread waits for this one, in a chain of any length: one of them has to
+    /// go on.
+    fn begin(on: ThreadId) -> Option<Self> {
+        let (mut waits, this) = (waits(), thread::current().id());
+        let mut next = Some(on);
+        while let Some(at) = next {
+            if at == this {
+                return None;
+            }
+            next = waits.iter().find(|(waiting, _)| *waiting == at).map(|(_, on)| *on);
+        }
+        waits.push((this, on));
+        Some(Self)
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let this = thread::current().id();
+        waits().retain(|(waiting, _)| *waiting != this);
+    }
+}
+
+impl End {
+    pub(crate) fn come(&self) {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it has come, which the thread `on` has to do. Returns at once if that thread is
+    /// this one or waits for it.
+    pub(crate) fn wait(&self, on: ThreadId) {
+        let Some(_waits) = Waits::begin(on) else { return };
+        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_over {
+            is_over = self.changed.wait(is_over).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! State variables (FTN12 §1.7, §2.2.1 `state`): those of foreign code, those of steps in Rust, and
+//! what a flow says about its errors.
+#![expect(unsafe_code, reason = "destructors from outside")]
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_void};
+use std::fmt;
+use std::ptr;
+use std::rc::Rc;
+
+use asyncsteps::{AsyncSteps, SharedState};
+
+use crate::abi::{Allocate, CleanupVariable};
+use crate::context::{Context, Text};
+use crate::guard::Misuse;
+use crate::handle::Handle;
+use crate::local::{Local, Target};
+use crate::value::Value;
+
+/// A state variable that foreign code made (FTN12 §2.7.2 `stateVariable`).
+///
+/// A step in Rust reads it by its name: `asi.state().get::<Variable>("name")`. What it points to
+/// only its maker knows.
+pub struct Variable {
+    value: *mut c_void,
+    data: *mut c_void,
+    cleanup: Option<CleanupVariable>,
+}
+
+// SAFETY: a variable is a pointer to those who read it, and FTN12 §2.7.2 wants what it points to
+// released once, for which its maker lets it go to the thread that frees the root
+unsafe impl Send for Variable {}
+// SAFETY: as above; it does not change
+unsafe impl Sync for Variable {}
+
+impl Variable {
+    /// What `allocate` gave.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.value
+    }
+}
+
+impl Drop for Variable {
+    fn drop(&mut self) {
+        if let Some(cleanup) = self.cleanup {
+            // SAFETY: FTN12 §2.7.2 wants it called with what `allocate` gave, once
+            unsafe { cleanup(self.data, self.value) };
+        }
+    }
+}
+
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Variable({:p})", self.value)
+    }
+}
+
+/// What a shared variable of Rust is for foreign code. It is kept beside it, under the same name.
+struct View(Value);
+
+// SAFETY: it does not change, and owns nothing but copies of numbers and texts
+unsafe impl Send for View {}
+// SAFETY: as above
+unsafe impl Sync for View {}
+
+/// What is behind `last_exception`: no exception for a binding to C++, which looks for an
+/// `exception_ptr` there, and no text for C.
+static NO_EXCEPTION: [usize; 4] = [0; 4];
+
+/// A special variable (FTN12 §1.7), `None` for other names. `text` gives the text of the flow.
+fn special<R>(
+    name: &CStr,
+    text: impl FnOnce(Text) -> Result<*mut c_void, R>,
+) -> Option<Result<*mut c_void, R>> {
+    match name.to_bytes() {
+        b"error_info" => Some(text(Text::ErrorInfo)),
+        b"async_stack" => Some(text(Text::Stack)),
+        b"last_exception" => Some(Ok(ptr::from_ref(&NO_EXCEPTION).cast_mut().cast())),
+        _ => None,
+    }
+}
+
+/// What a variable is where there is no flow: special ones are never null.
+pub(crate) fn missing(name: &CStr) -> *mut c_void {
+    let empty = |_| Ok::<_, ()>(c"".as_ptr().cast_mut().cast());
+    special(name, empty).and_then(Result::ok).unwrap_or(ptr::null_mut())
+}
+
+/// The name of a variable in Rust. One that is not Unicode differs from all that are, unless they
+/// begin with the character that stands for what is not.
+fn name_of(name: &CStr) -> Cow<'_, str> {
+    match name.to_str() {
+        Ok(name) => Cow::Borrowed(name),
+        Err(_) => Cow::Owned(format!("\u{FFFD}{}", name.to_bytes().escape_ascii())),
+    }
+}
+
+fn pointer_in(shared: &SharedState, name: &str) -> Option<*mut c_void> {
+    shared.get::<Variable>(name).map(Variable::as_ptr)
+}
+
+/// A shared variable, of foreign code or of Rust, as foreign code sees it.
+fn seen_in(shared: &SharedState, name: &str) -> Option<*mut c_void> {
+    let view = || shared.get::<View>(name).map(|View(value)| value.as_object());
+    pointer_in(shared, name).or_else(view).or_else(|| {
+        let value = Value::seen(shared.get_any(name)?);
+        // if another thread was faster, its view is the same
+        drop(shared.add(name.to_owned(), View(value)));
+        view()
+    })
+}
+
+impl Handle {
+    /// A state variable, made if it is missing; null if it is missing and cannot be made. Without
+    /// `allocate` those of steps in Rust are found, too, as values.
+    pub(crate) fn variable(
+        self,
+        name: &CStr,
+        data: *mut c_void,
+        (allocate, cleanup): (Option<Allocate>, Option<CleanupVariable>),
+    ) -> Result<*mut c_void, Misuse> {
+        if let Some(special) = special(name, |text| self.text(text)) {
+            return special;
+        }
+        let name = name_of(name);
+        let Some(allocate) = allocate else {
+            return Ok(self.look_up(&name)?.unwrap_or(ptr::null_mut()));
+        };
+        if let Some(found) = self.with_shared(|shared| pointer_in(shared, &name))? {
+            return Ok(found);
+        }
+        // SAFETY: FTN12 §2.7.2 wants it called with `data`; nothing is borrowed or locked meanwhile
+        let value = unsafe { allocate(data) };
+        let new = Variable { value, data, cleanup };
+        let (kept, refused) = self.with_shared(|shared| {
+            let refused = shared.add(name.clone().into_owned(), new).err();
+            (pointer_in(shared, &name), refused)
+        })?;
+        // `allocate` made it under the same name itself, or another thread did
+        drop(refused);
+        Ok(kept.unwrap_or(ptr::null_mut()))
+    }
+
+    /// A text about the flow. It stays where it is until it changes.
+    pub(crate) fn text(self, which: Text) -> Result<*mut c_void, Misuse> {
+        let mut local = self.local()?;
+        let context = Rc::clone(local.context()?);
+        let told = match &local.error {
+            None => self.around(&context).and_then(|step| step.local().ok()?.error.clone()),
+            told @ Some(_) => told.clone(),
+        };
+        let asi = self.flow(&mut local, &context);
+        Ok(context.text(which, asi.as_deref(), told.as_ref()))
+    }
+
+    /// A variable, of foreign code or of Rust, as foreign code sees it.
+    fn look_up(self, name: &str) -> Result<Option<*mut c_void>, Misuse> {
+        if !self.is_same_thread() {
+            return self.with_shared(|shared| seen_in(shared, name));
+        }
+        let mut local = self.local()?;
+        let context = Rc::clone(local.context()?);
+        let Some(asi) = self.flow(&mut local, &context) else {
+            return Ok(context.shared().and_then(|shared| seen_in(shared, name)));
+        };
+        let state = asi.state();
+        if let Some(variable) = state.get::<Variable>(name) {
+            return Ok(Some(variable.as_ptr()));
+        }
+        Ok(state.get_any(name).map(|value| context.see(name, value)))
+    }
+
+    /// The variables that all threads see.
+    fn with_shared<R>(self, see: impl FnOnce(&SharedState) -> R) -> Result<R, Misuse> {
+        if !self.is_same_thread() {
+            let remote = self.remote()?;
+            let shared = remote.shared.as_ref().ok_or(Misuse::ELSEWHERE)?;
+            return Ok(see(shared));
+        }
+        let mut local = self.local()?;
+        let context = Rc::clone(local.context()?);
+        if let Some(shared) = context.shared() {
+            return Ok(see(shared));
+        }
+        let asi = self.flow(&mut local, &context).ok_or(Misuse::NotRunning)?;
+        Ok(see(context.share(asi)))
+    }
+
+    /// The flow, where it can be reached: in its callbacks, and before it is executed.
+    fn flow<'a>(self, local: &'a mut Local, context: &Rc<Context>) -> Option<&'a mut AsyncSteps> {
+        if let Target::Root(flow) = &mut local.target {
+            return Some(flow.steps());
+        }
+        self.asi().or_else(|| self.around(context)?.asi()).map(|asi| asi as &mut AsyncSteps)
+    }
+
+    /// The callback of the same flow in which this is called.
+    fn around(self, context: &Rc<Context>) -> Option<Self> {
+        let running = Self::running().filter(|running| *running != self)?;
+        let is_same = Rc::ptr_eq(running.local().ok()?.context().ok()?, context);
+        is_same.then_some(running)
+    }
+}
