@@ -78,6 +78,20 @@ fn reading_does_not_wait_for_writing() {
 }
 
 #[test]
+fn a_database_in_memory_works_as_one_in_a_file() {
+    let data = Data::new();
+    let mut config = shop::config(&data);
+    config.data = ":memory:".into();
+    let shop = Shop::serve(config);
+    restock(shop.address, "apple", 1);
+    let order = keyed("ann", "k1", &[("apple", 1)]);
+    let first = buy(shop.address, &order);
+    assert_eq!(first, json!({ "r": { "order": 1, "total": 100 } }));
+    assert_eq!(buy(shop.address, &order), first);
+    assert_eq!(buy(shop.address, &shop::order(&[("apple", 1)]))["e"], "OutOfStock");
+}
+
+#[test]
 fn a_repeated_key_gets_the_first_answer_whatever_changed() {
     let data = Data::new();
     let shop = Shop::start(&data);

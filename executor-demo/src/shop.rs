@@ -227,10 +227,9 @@ fn refusal(error: StoreError) -> Error {
         StoreError::OutOfStock(sku) => Error::with_info(OUT_OF_STOCK, sku.to_string()),
         StoreError::KeyReused => Error::new(KEY_REUSED),
         StoreError::Full => Error::with_info(codes::DEFENSE_REJECTED, "Database queue limit"),
-        error @ (StoreError::Sqlite(_)
-        | StoreError::NoLog
-        | StoreError::Thread(_)
-        | StoreError::Closed) => Error::caused_by(codes::INTERNAL_ERROR, error),
+        error @ (StoreError::Sqlite(_) | StoreError::Thread(_) | StoreError::Closed) => {
+            Error::caused_by(codes::INTERNAL_ERROR, error)
+        }
     }
 }
 

@@ -38,13 +38,6 @@ fn a_file_that_is_no_database_is_told_before_anything_listens() {
 }
 
 #[test]
-fn a_database_in_memory_is_refused() {
-    let output = fail(":memory:", &[], "error");
-    let told = text(&output.stderr);
-    assert!(told.contains("must be a file that can have a write-ahead log"), "{told}");
-}
-
-#[test]
 fn more_workers_than_are_of_use_are_refused() {
     for workers in ["5000", "129", "0", "many"] {
         let output = fail(Data::new().file(), &["--workers", workers], "error");

@@ -3,7 +3,8 @@
 //! One thread changes the database. All jobs that are there when it is free share one transaction,
 //! each in a savepoint of its own, and are answered after the commit: what was answered survives a
 //! crash, and the disk is waited for once per group. A job whose asker left before it began is not
-//! done. Another thread reads, and never waits for the first one: the database keeps a log (WAL).
+//! done. Another thread reads, and never waits for the first one: the database has a write-ahead log,
+//! unless it is in memory.
 //!
 //! Several processes may work on one file.
 
@@ -37,10 +38,6 @@ pub enum StoreError {
     /// SQLite reported an error.
     #[error("the database reported an error")]
     Sqlite(#[source] Arc<rusqlite::Error>),
-    /// The database has no log, so that reading would wait for writing: it is in memory, or its
-    /// file system cannot share memory.
-    #[error("the database must be a file that can have a write-ahead log")]
-    NoLog,
     /// A thread could not be started.
     #[error("cannot start a thread of the database")]
     Thread(#[source] Arc<std::io::Error>),
@@ -73,16 +70,18 @@ impl Store {
         let writing = Connection::open(file)?;
         let mode = |row: &rusqlite::Row<'_>| row.get(0);
         let mode: String = writing.pragma_update_and_check(None, "journal_mode", "WAL", mode)?;
-        if mode != "wal" {
-            return Err(StoreError::NoLog);
-        }
         // an answered order survives a power failure
         writing.pragma_update(None, "synchronous", "FULL")?;
         writing.pragma_update(None, "foreign_keys", true)?;
         writing.execute_batch(SCHEMA)?;
+        let writes = Jobs::writing(writing)?;
+        if mode != "wal" {
+            // in memory, for example: there is one connection
+            return Ok(Self { reads: writes.clone(), writes });
+        }
         let reading = Connection::open(file)?;
         reading.pragma_update(None, "query_only", true)?;
-        Ok(Self { writes: Jobs::writing(writing)?, reads: Jobs::reading(reading)? })
+        Ok(Self { writes, reads: Jobs::reading(reading)? })
     }
 
     /// Units in stock; `None` for an unknown product.

@@ -80,7 +80,7 @@ pub enum Format {
     Json,
 }
 
-/// The options of a log; made by [`log`].
+/// The options of a log; made by [`log()`].
 #[must_use = "nothing is logged before `init`"]
 pub struct Log {
     format: Format,
