@@ -195,7 +195,7 @@ impl fmt::Debug for Log {
 }
 
 /// Keeps a log going. Dropping it writes the lines that wait, for a second at the most, and ends the
-/// log.
+/// log. `std::process::exit` drops nothing, so it may cost the last lines.
 #[derive(Debug)]
 #[must_use = "the log ends when this is dropped"]
 pub struct LogGuard(Arc<Queue>);

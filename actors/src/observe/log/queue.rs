@@ -88,12 +88,13 @@ impl Queue {
         let mut lines = Vec::new();
         let mut told = 0;
         while let Some(dropped) = self.take(&mut lines) {
-            self.write(&mut output, &lines);
+            let lost = self.write(&mut output, &lines);
+            self.lock().dropped += lost;
             if dropped > told {
                 let lines = dropped - told;
                 let message = "lines of the log were dropped";
                 let note = format.line("WARN", TARGET, message, &[("lines", &lines)]);
-                if self.write(&mut output, note.as_bytes()) {
+                if self.write(&mut output, note.as_bytes()) == 0 {
                     told = dropped;
                 }
             }
@@ -118,23 +119,20 @@ impl Queue {
         Some(state.dropped)
     }
 
-    /// Writes lines, and counts those that an error lost; tells whether all were written.
-    fn write(&self, output: &mut dyn Write, lines: &[u8]) -> bool {
+    /// Writes lines; gives how many of them an error lost.
+    fn write(&self, output: &mut dyn Write, lines: &[u8]) -> u64 {
         let mut rest = lines;
         while !rest.is_empty() {
             match output.write(rest) {
                 Ok(written @ 1..) => rest = &rest[written..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock && self.pause() => {}
-                Ok(0) | Err(_) => {
-                    self.lock().dropped += count(rest);
-                    return false;
-                }
+                Ok(0) | Err(_) => return count(rest),
             }
         }
         // an error of a buffer is one of the next line
         let _ = output.flush();
-        true
+        0
     }
 
     /// Waits a moment; tells whether to try again.
