@@ -32,6 +32,7 @@
 //! - [`security`]: who calls (FTN8); [`url`]: calls in a URL; [`net`]: from where; pure
 //! - [`executor`]: serving requests (FTN6)
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5)
+//! - [`observe`]: spans of requests and steps, and a log of them
 #![forbid(unsafe_code)]
 
 pub mod budget;
@@ -45,7 +46,7 @@ pub mod host;
 pub mod iface;
 pub mod message;
 pub mod net;
-mod observe;
+pub mod observe;
 pub mod raw;
 pub mod security;
 pub mod sync;

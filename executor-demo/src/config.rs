@@ -41,8 +41,8 @@ pub struct Config {
     #[arg(long)]
     pub list: bool,
 
-    /// Threads that serve requests.
-    #[arg(long, value_name = "N", default_value_t = default_workers())]
+    /// Threads that serve requests, 128 at the most; one per processor is enough.
+    #[arg(long, value_name = "N", default_value_t = default_workers(), value_parser = workers)]
     pub workers: NonZeroUsize,
 
     /// The form of the log on the standard error; RUST_LOG selects what is logged.
@@ -65,6 +65,10 @@ pub struct Config {
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub grace: u32,
 }
+
+/// The most threads that serve requests: each takes four file descriptors, so that a process with the
+/// usual limit of 1,024 has half of them left for connections.
+const MAX_WORKERS: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -102,7 +106,15 @@ impl Config {
 }
 
 fn default_workers() -> NonZeroUsize {
-    available_parallelism().unwrap_or(NonZeroUsize::MIN)
+    available_parallelism().unwrap_or(NonZeroUsize::MIN).min(MAX_WORKERS)
+}
+
+fn workers(number: &str) -> Result<NonZeroUsize, String> {
+    let number: NonZeroUsize = number.parse().map_err(|_| "not a number above zero")?;
+    match number <= MAX_WORKERS {
+        true => Ok(number),
+        false => Err(format!("more than {MAX_WORKERS}; one per processor is enough")),
+    }
 }
 
 #[cfg(test)]

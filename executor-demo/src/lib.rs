@@ -1,8 +1,8 @@
 //! A shop on AsyncSteps: what a service of this framework looks like.
 //!
 //! [`run`] serves it on a listener until it is told to stop; the binary adds a command line. In
-//! reading order: [`config`], [`shop`] (the business logic as templates), [`shelf`] (what can be
-//! sold now), [`store`] (what is kept: SQLite). Beside it, [`conform`]: functions that other clients
+//! reading order: [`config`], [`shop`] (the business logic as templates), [`shelf`] (what orders in
+//! flight have reserved), [`store`] (what is kept: SQLite). Beside it, [`conform`]: functions that other clients
 //! are tested with.
 #![forbid(unsafe_code)]
 
@@ -55,7 +55,8 @@ pub enum RunError {
 }
 
 /// Serves the shop, or what is asked for with `--conform`, on `listener` until `shutdown` is ready,
-/// then closes gracefully; gives what became of the requests that were in flight.
+/// then closes gracefully; gives what became of the requests that were in flight. `shutdown` is
+/// polled once the database is open and the server listens.
 ///
 /// # Errors
 /// [`RunError`] if the database, an interface, the certificate or the server fails.

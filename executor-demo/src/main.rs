@@ -1,70 +1,93 @@
 //! `executor-demo`: serves the demo shop until it is told to stop.
 
-use std::io::Write as _;
-use std::net::TcpListener;
+use std::io::{self, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
 
+use actix_rt::signal::unix::{SignalKind, signal};
 use anyhow::Context;
+use asyncsteps_actors::observe;
 use clap::Parser;
 use executor_demo::{Config, LogFormat, run};
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     let config = Config::parse();
-    init_log(config.log);
+    let format = match config.log {
+        LogFormat::Text => observe::Format::Text,
+        LogFormat::Json => observe::Format::Json,
+    };
+    let log = match observe::log().format(format).init().context("cannot log") {
+        Ok(log) => log,
+        Err(error) => return fail(&error),
+    };
+    let served = serve(config);
+    if let Err(error) = &served {
+        tracing::error!("{error:#}");
+    }
+    drop(log);
+    if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Tells of an error that the log cannot tell of.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    // a closed standard error leaves the exit code to tell it
+    let _ = writeln!(io::stderr(), "{error:#}");
+    ExitCode::FAILURE
+}
+
+fn serve(config: Config) -> anyhow::Result<()> {
     let listener = TcpListener::bind(config.listen)
         .with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr()?;
-    announce(&config, address);
-    let closed = actix_rt::System::new().block_on(run(listener, config, stop_signal()))?;
+    let announcement = announcement(&config, address);
+    // asked for when the server runs
+    let stop = async move {
+        let stop = StopSignals::watch();
+        // a closed standard output is no reason not to serve
+        let _ = writeln!(io::stdout(), "{announcement}");
+        stop.wait().await;
+    };
+    let closed = actix_rt::System::new().block_on(run(listener, config, stop))?;
     tracing::info!(finished = closed.finished, cancelled = closed.cancelled, "stopped");
     Ok(())
 }
 
-fn announce(config: &Config, address: std::net::SocketAddr) {
+fn announcement(config: &Config, address: SocketAddr) -> String {
     let data = match config.conform {
         true => "no data".to_owned(),
         false => format!("data in {}", config.data.display()),
     };
     let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
-    // a closed standard output is no reason not to serve
-    let _ = writeln!(
-        std::io::stdout(),
+    format!(
         "executor-demo listens on {scheme}://{address}/ftn/, {data}\n\
          try: curl -s --json '{PING}' {scheme}://{address}/ftn/"
-    );
+    )
 }
 
 const PING: &str = r#"{"f":"futoin.anonping:1.0:ping","p":{"echo":7}}"#;
 
-/// Spans are logged when they close, with how long they took; steps with `RUST_LOG=asyncsteps=debug`.
-fn init_log(format: LogFormat) {
-    use tracing_subscriber::EnvFilter;
-    use tracing_subscriber::fmt::format::FmtSpan;
+/// SIGINT and SIGTERM.
+struct StopSignals(Option<[actix_rt::signal::unix::Signal; 2]>);
 
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_span_events(FmtSpan::CLOSE)
-        .with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+impl StopSignals {
+    /// From here on they do not end the process by themselves.
+    fn watch() -> Self {
+        let watched = signal(SignalKind::interrupt())
+            .and_then(|interrupt| Ok([interrupt, signal(SignalKind::terminate())?]));
+        if let Err(error) = &watched {
+            tracing::error!(%error, "cannot watch for signals; only a kill will stop this");
+        }
+        Self(watched.ok())
     }
-}
 
-/// SIGINT or SIGTERM.
-async fn stop_signal() {
-    use actix_rt::signal::unix::{SignalKind, signal};
-
-    let (mut interrupt, mut terminate) =
-        match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-            (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
-            (Err(error), _) | (_, Err(error)) => {
-                tracing::error!(%error, "cannot watch for signals; only a kill will stop this");
-                return std::future::pending().await;
-            }
+    /// Waits for one of them.
+    async fn wait(self) {
+        let Some([mut interrupt, mut terminate]) = self.0 else {
+            return std::future::pending().await;
         };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }

@@ -1,86 +1,69 @@
-//! What can be sold now: the stock in the database less what is reserved.
+//! What orders in flight have reserved.
 //!
-//! A reservation is owned. Whoever drops it without [`Reservation::sell`] gives the units back, so
-//! that a cancelled request cannot leak them.
+//! The stock is in the database and nowhere else. An order reserves its units while it gathers
+//! them, so that of two orders for the last unit one is told at once; the transaction that writes
+//! an order decides.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The units of each SKU that nobody reserved; shared by all arbiters and the database thread.
-///
-/// A SKU is here once it was loaded. It stays: there are as many as products.
+/// The reserved units of each SKU; shared by all arbiters. SKUs without any are not in it.
 #[derive(Clone, Debug, Default)]
 pub struct Shelf(Arc<Mutex<HashMap<Arc<str>, i64>>>);
 
 impl Shelf {
-    /// Whether the SKU was loaded.
-    #[must_use]
-    pub fn knows(&self, sku: &str) -> bool {
-        self.lock().contains_key(sku)
-    }
-
-    /// Takes over the stock of a SKU, unless it is known: then the shelf knows better.
-    pub fn load(&self, sku: &Arc<str>, stock: i64) {
-        self.lock().entry(Arc::clone(sku)).or_insert(stock);
-    }
-
-    /// Adds units.
-    pub fn put(&self, sku: &Arc<str>, count: i64) {
-        *self.lock().entry(Arc::clone(sku)).or_insert(0) += count;
-    }
-
-    /// Takes units off the shelf; `None`, and nothing taken, if there are not enough.
-    #[must_use]
-    pub fn reserve(&self, sku: &Arc<str>, qty: i64) -> Option<Reservation> {
-        let mut shelf = self.lock();
-        let free = shelf.get_mut(sku)?;
-        if *free < qty {
-            return None;
-        }
-        *free -= qty;
-        Some(Reservation { shelf: self.clone(), sku: Arc::clone(sku), qty })
-    }
-
-    /// The lock is held for a look-up only, and nothing in it can panic.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, i64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// An empty basket.
+    pub fn basket(&self) -> Basket {
+        Basket { shelf: self.clone(), held: Mutex::default() }
     }
 }
 
-/// Units that are neither on the shelf nor sold.
+/// The units that one order has reserved. Dropping it gives them back, so that whatever ends a
+/// request cannot leak them.
 #[derive(Debug)]
 #[must_use = "dropping it gives the units back"]
-pub struct Reservation {
+pub struct Basket {
     shelf: Shelf,
-    sku: Arc<str>,
-    qty: i64,
+    held: Mutex<Vec<(Arc<str>, i64)>>,
 }
 
-impl Reservation {
-    /// The SKU.
+impl Basket {
+    /// Reserves units if the stock has as many beyond those that are reserved; tells whether it
+    /// did.
     #[must_use]
-    pub fn sku(&self) -> &Arc<str> {
-        &self.sku
+    pub fn reserve(&self, sku: &Arc<str>, qty: i64, stock: i64) -> bool {
+        let mut shelf = lock(&self.shelf.0);
+        let reserved = shelf.get(sku).copied().unwrap_or(0);
+        if stock - reserved < qty {
+            return false;
+        }
+        shelf.insert(Arc::clone(sku), reserved + qty);
+        lock(&self.held).push((Arc::clone(sku), qty));
+        true
     }
 
-    /// How many units.
-    #[must_use]
-    pub fn qty(&self) -> i64 {
-        self.qty
-    }
-
-    /// The units are sold: they do not come back.
-    pub fn sell(mut self) {
-        self.qty = 0;
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.qty > 0 {
-            self.shelf.put(&self.sku, self.qty);
+    /// Gives all units back: they are sold, or not wanted.
+    pub fn give_back(&self) {
+        let mut shelf = lock(&self.shelf.0);
+        for (sku, qty) in lock(&self.held).drain(..) {
+            let reserved = shelf.get(&sku).copied().unwrap_or(0) - qty;
+            match reserved > 0 {
+                true => shelf.insert(sku, reserved),
+                false => shelf.remove(&sku),
+            };
         }
     }
+}
+
+impl Drop for Basket {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// The locks are held for a look-up only, and nothing in it can panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -88,17 +71,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropped_reservations_come_back_and_sold_ones_do_not() {
+    fn what_one_basket_holds_no_other_one_gets() {
         let (shelf, apple) = (Shelf::default(), Arc::<str>::from("apple"));
-        assert!(shelf.reserve(&apple, 1).is_none(), "an unknown SKU");
-        shelf.load(&apple, 3);
-        shelf.load(&apple, 100);
-        let two = shelf.reserve(&apple, 2).expect("three are there");
-        assert!(shelf.reserve(&apple, 2).is_none());
-        drop(two);
-        shelf.reserve(&apple, 3).expect("all came back").sell();
-        assert!(shelf.reserve(&apple, 1).is_none());
-        shelf.put(&apple, 1);
-        assert!(shelf.reserve(&apple, 1).is_some());
+        let (one, other) = (shelf.basket(), shelf.basket());
+        assert!(one.reserve(&apple, 2, 3));
+        assert!(!other.reserve(&apple, 2, 3));
+        assert!(other.reserve(&apple, 1, 3));
+        drop(one);
+        assert!(!other.reserve(&apple, 3, 3));
+        other.give_back();
+        assert!(other.reserve(&apple, 3, 3));
+        other.give_back();
+        drop(other);
+        assert!(lock(&shelf.0).is_empty());
     }
 }

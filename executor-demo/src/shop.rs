@@ -4,27 +4,30 @@
 //! the mutex of its SKU, gives back what was reserved if a branch fails, and then writes the order
 //! in one transaction. Whatever ends the request early, the reservations come back, because the
 //! flow owns them.
+//!
+//! An order that was answered with an error is not stored: while it waits to be written it belongs
+//! to its request, see [`Pending`]. What remains is the moment of writing: a request that ends
+//! just then cannot know. For that a customer gives the order a key, and asks again: calls with the
+//! same key take turns, and all get the first answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, Parallel, StepResult, Template};
+use asyncsteps::{Added, Arguments, AsyncSteps, Error, Parallel, Template, codes};
 use asyncsteps_actors::executor::{Functions, RequestSteps};
 use asyncsteps_actors::iface::Source;
 use asyncsteps_actors::sync::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::shelf::{Reservation, Shelf};
-use crate::store::{Order, Store, Summary};
+use crate::shelf::{Basket, Shelf};
+use crate::store::{NewOrder, Order, Pending, Store, StoreError, Summary};
 
 /// Errors of the interface.
 const OUT_OF_STOCK: &str = "OutOfStock";
 const UNKNOWN_SKU: &str = "UnknownSku";
 const UNKNOWN_ORDER: &str = "UnknownOrder";
-
-/// The state variable with the reservations of an order.
-const RESERVATIONS: &str = "reservations";
+const KEY_REUSED: &str = "KeyReused";
 
 /// The definition of the shop's interface.
 #[must_use]
@@ -38,18 +41,22 @@ pub fn definitions() -> Source {
 pub struct Shop {
     store: Store,
     shelf: Shelf,
-    /// One lock per SKU.
+    /// One lock per SKU: orders for the same one get it in the order in which they came.
     skus: Mutex,
+    /// One lock per key of an order.
+    keys: Mutex,
 }
 
 impl Shop {
     /// A shop that keeps its products and orders in `store`.
     ///
     /// # Panics
-    /// Outside of an actix arbiter: the locks of the SKUs are an actor.
+    /// Outside of an actix arbiter: the locks are actors.
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self { store, shelf: Shelf::default(), skus: Mutex::new(Default::default()) }
+        let skus = Mutex::named("sku", Default::default());
+        let keys = Mutex::named("order key", Default::default());
+        Self { store, shelf: Shelf::default(), skus, keys }
     }
 
     /// Gives the templates of all functions.
@@ -63,28 +70,16 @@ impl Shop {
     }
 
     fn restock(&self) -> Template {
-        let shop = self.clone();
+        let store = self.store.clone();
         Template::build(|asi| {
             asi.add(move |asi, ()| {
-                let sku: Arc<str> = asi.param::<String>("sku")?.into();
+                let sku: String = asi.param("sku")?;
                 let (count, price) = (asi.param("count")?, asi.param("price")?);
-                let shop = shop.clone();
-                asi.sync(&shop.skus.key(Arc::clone(&sku)), move |asi, ()| {
-                    // a SKU that is on the shelf before it is restocked is not counted twice
-                    shop.load(asi, &sku);
-                    asi.add(move |asi, ()| shop.put(asi, sku, count, price));
-                })
-                .named("restock");
+                ask(asi, store.restock(sku.into(), count, price)).named("write");
                 asi.add(|asi, stock: i64| asi.reply(json!({ "stock": stock })));
                 Ok(())
             });
         })
-    }
-
-    fn put(&self, asi: &mut AsyncSteps, sku: Arc<str>, count: i64, price: Option<i64>) {
-        let (shelf, unit) = (self.shelf.clone(), Arc::clone(&sku));
-        asi.await_(self.store.restock(sku, count, price, move || shelf.put(&unit, count)))
-            .named("write");
     }
 
     fn stock(&self) -> Template {
@@ -92,7 +87,7 @@ impl Shop {
         Template::build(|asi| {
             asi.add(move |asi, ()| {
                 let sku: String = asi.param("sku")?;
-                asi.await_(store.stock(sku.as_str().into())).named("read");
+                ask(asi, store.stock(sku.as_str().into())).named("read");
                 asi.add(move |asi, stock: Option<i64>| match stock {
                     Some(stock) => asi.reply(json!({ "stock": stock })),
                     None => asi.error(UNKNOWN_SKU, sku),
@@ -103,86 +98,72 @@ impl Shop {
     }
 
     fn order(&self) -> Template {
-        let (reserving, writing) = (self.clone(), self.clone());
+        let shop = self.clone();
         Template::build(|asi| {
             asi.add(move |asi, ()| {
-                let wanted: Wanted = asi.params()?;
-                asi.state_mut().set(RESERVATIONS, Vec::<Reservation>::new());
-                let giving_back = reserving.clone();
-                asi.parallel(|branches| {
-                    for (sku, qty) in wanted.by_sku() {
-                        reserving.reserve(branches, sku, qty);
+                let order: NewOrder = asi.params::<Wanted>()?.into();
+                let (shop, order) = (shop.clone(), Arc::new(order));
+                match &order.key {
+                    None => shop.sell(asi, &order),
+                    Some(key) => {
+                        // a key has no space, so that the pair is told by the first one
+                        let lock = shop.keys.key(format!("{key} {}", order.customer));
+                        asi.sync(&lock, move |asi, ()| shop.sell_once(asi, order))
+                            .named("one at a time");
                     }
-                })
-                .on_error(move |asi, error| giving_back.give_back(asi, error))
-                .named("reserve");
+                }
                 Ok(())
             })
-            .named("reserve all");
-            asi.add(move |asi, ()| {
-                let customer = asi.param("customer")?;
-                let reservations = take_reservations(asi);
-                asi.await_(writing.store.place_order(customer, reservations)).named("write");
-                asi.add(|asi, placed: Summary| asi.reply(placed));
-                Ok(())
-            })
-            .named("place order");
+            .named("order");
         })
     }
 
+    /// Sells what was not sold under the same key before.
+    fn sell_once(self, asi: &mut AsyncSteps, order: Arc<NewOrder>) {
+        ask(asi, self.store.placed(Arc::clone(&order))).named("look for the key");
+        asi.add(move |asi, placed: Option<Summary>| match placed {
+            Some(first) => asi.reply(first),
+            None => {
+                self.sell(asi, &order);
+                Ok(())
+            }
+        });
+    }
+
+    fn sell(&self, asi: &mut AsyncSteps, order: &Arc<NewOrder>) {
+        let basket = Arc::new(self.shelf.basket());
+        let gathered = Arc::clone(&basket);
+        asi.parallel(|branches| {
+            for (sku, qty) in &order.items {
+                self.reserve(branches, &basket, Arc::clone(sku), *qty);
+            }
+        })
+        .on_error(move |_, _| gathered.give_back())
+        .named("reserve all");
+        let (store, order) = (self.store.clone(), Arc::clone(order));
+        asi.add(move |asi, ()| {
+            write(asi, &store, order, basket);
+            asi.add(|asi, placed: Summary| asi.reply(placed));
+        })
+        .named("place order");
+    }
+
     /// One branch: reserves units of one SKU under its mutex.
-    fn reserve(&self, branches: &mut Parallel, sku: Arc<str>, qty: i64) {
-        let shop = self.clone();
-        let lock = self.skus.key(Arc::clone(&sku));
+    fn reserve(&self, branches: &mut Parallel, basket: &Arc<Basket>, sku: Arc<str>, qty: i64) {
+        let (store, basket) = (self.store.clone(), Arc::clone(basket));
+        let lock = self.skus.key(&sku);
         branches
             .add(move |asi, ()| {
                 asi.sync(&lock, move |asi, ()| {
-                    shop.load(asi, &sku);
-                    asi.add(move |asi, ()| match shop.take(asi, &sku, qty) {
-                        Ok(()) => Ok(()),
-                        Err(code) => asi.error(code, sku.to_string()),
+                    ask(asi, store.stock(Arc::clone(&sku))).named("read");
+                    asi.add(move |asi, stock: Option<i64>| match stock {
+                        None => asi.error(UNKNOWN_SKU, sku.to_string()),
+                        Some(stock) if basket.reserve(&sku, qty, stock) => Ok(()),
+                        Some(_) => asi.error(OUT_OF_STOCK, sku.to_string()),
                     });
                 });
             })
             .named("reserve one");
-    }
-
-    /// Takes units off the shelf for the running order.
-    fn take(&self, asi: &mut AsyncSteps, sku: &Arc<str>, qty: i64) -> Result<(), &'static str> {
-        if !self.shelf.knows(sku) {
-            return Err(UNKNOWN_SKU);
-        }
-        let reservation = self.shelf.reserve(sku, qty).ok_or(OUT_OF_STOCK)?;
-        if let Some(reservations) = asi.state_mut().get_mut::<Vec<Reservation>>(RESERVATIONS) {
-            reservations.push(reservation);
-        }
-        Ok(())
-    }
-
-    /// Replaces the failed reserving by steps that give back what was reserved, each under the
-    /// mutex of its SKU, and then fail as the reserving did.
-    fn give_back(&self, asi: &mut AsyncSteps, error: &Error) {
-        for reservation in take_reservations(asi) {
-            let lock = self.skus.key(Arc::clone(reservation.sku()));
-            asi.sync(&lock, move |_, ()| drop(reservation)).named("give back");
-        }
-        let error = error.clone();
-        asi.add(move |_, ()| -> StepResult { Err(error)? });
-    }
-
-    /// Adds a step that puts a SKU on the shelf if it is in the database and not there yet; the
-    /// running step has to hold its mutex.
-    fn load(&self, asi: &mut AsyncSteps, sku: &Arc<str>) {
-        if self.shelf.knows(sku) {
-            return;
-        }
-        let (shelf, sku) = (self.shelf.clone(), Arc::clone(sku));
-        asi.await_(self.store.stock(Arc::clone(&sku))).named("load");
-        asi.add(move |_, stock: Option<i64>| {
-            if let Some(stock) = stock {
-                shelf.load(&sku, stock);
-            }
-        });
     }
 
     fn get(&self) -> Template {
@@ -193,7 +174,7 @@ impl Shop {
                 let Some(order) = whole(order) else {
                     return asi.error(UNKNOWN_ORDER, order.to_string());
                 };
-                asi.await_(store.order(order)).named("read");
+                ask(asi, store.order(order)).named("read");
                 asi.add(move |asi, found: Option<Order>| match found {
                     Some(found) => asi.reply(found),
                     None => asi.error(UNKNOWN_ORDER, order.to_string()),
@@ -208,7 +189,7 @@ impl Shop {
         Template::build(|asi| {
             asi.add(move |asi, ()| {
                 let (customer, limit) = (asi.param("customer")?, asi.param("limit")?);
-                asi.await_(store.orders_of(customer, limit)).named("read");
+                ask(asi, store.orders_of(customer, limit)).named("read");
                 asi.add(|asi, orders: Vec<Summary>| asi.reply(json!({ "orders": orders })));
                 Ok(())
             });
@@ -216,8 +197,40 @@ impl Shop {
     }
 }
 
-fn take_reservations(asi: &mut AsyncSteps) -> Vec<Reservation> {
-    asi.state_mut().take(RESERVATIONS).unwrap_or_default()
+/// Adds a step that writes an order. Its reservations end when it is in the transaction, before the
+/// stock that others read is less, or else with the step.
+fn write(asi: &mut AsyncSteps, store: &Store, order: Arc<NewOrder>, basket: Arc<Basket>) {
+    // the flow owns the basket, and not a job that may wait for longer
+    let reserved = Arc::downgrade(&basket);
+    let placed = store.place_order(order, move || {
+        if let Some(basket) = reserved.upgrade() {
+            basket.give_back();
+        }
+    });
+    asi.await_(async move {
+        let placed = placed.await.map_err(refusal);
+        drop(basket);
+        placed
+    })
+    .named("write");
+}
+
+/// Adds a step that waits for the database.
+#[track_caller]
+fn ask<T: Arguments>(asi: &mut AsyncSteps, pending: Pending<T>) -> Added<'_> {
+    asi.await_(async { pending.await.map_err(refusal) })
+}
+
+/// What a caller is told.
+fn refusal(error: StoreError) -> Error {
+    match error {
+        StoreError::OutOfStock(sku) => Error::with_info(OUT_OF_STOCK, sku.to_string()),
+        StoreError::KeyReused => Error::new(KEY_REUSED),
+        StoreError::Full => Error::with_info(codes::DEFENSE_REJECTED, "Database queue limit"),
+        error @ (StoreError::Sqlite(_) | StoreError::Thread(_) | StoreError::Closed) => {
+            Error::caused_by(codes::INTERNAL_ERROR, error)
+        }
+    }
 }
 
 /// A number of the interface as a row number; an order has a whole one.
@@ -231,7 +244,9 @@ fn whole(number: f64) -> Option<i64> {
 /// The parameters of `order`.
 #[derive(Debug, Deserialize)]
 struct Wanted {
+    customer: String,
     items: Vec<Item>,
+    key: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -240,13 +255,13 @@ struct Item {
     qty: i64,
 }
 
-impl Wanted {
+impl From<Wanted> for NewOrder {
     /// Each SKU once, however often the customer named it.
-    fn by_sku(self) -> BTreeMap<Arc<str>, i64> {
-        let mut wanted = BTreeMap::new();
-        for Item { sku, qty } in self.items {
-            *wanted.entry(sku.into()).or_insert(0) += qty;
+    fn from(Wanted { customer, items: wanted, key }: Wanted) -> Self {
+        let mut items = BTreeMap::new();
+        for Item { sku, qty } in wanted {
+            *items.entry(sku.into()).or_insert(0) += qty;
         }
-        wanted
+        Self { customer, items, key }
     }
 }

@@ -1,7 +1,8 @@
 //! The promise: what was answered survives the death of the process, and what was not answered
-//! leaves nothing half done.
+//! leaves nothing half done; repeated with its key, it is done once.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
@@ -42,15 +43,19 @@ fn buy(mut client: Connection, number: usize, answered: &mpsc::Sender<Acknowledg
     }
 }
 
-/// One life of the server: it is killed while all clients are ordering.
-fn live(data: &Data, known: &mut Vec<Acknowledged>) {
-    let program = Program::start(PROGRAM, data);
-    let address = program.address;
+fn restock(address: SocketAddr) {
     for sku in SKUS {
         let params = json!({ "sku": sku, "count": 100_000 });
         let restocked = client::call(address, "demo.shop:1.0:restock", &params);
         assert!(restocked["r"]["stock"].is_number(), "{restocked}");
     }
+}
+
+/// One life of the server: it is killed while all clients are ordering.
+fn live(data: &Data, known: &mut Vec<Acknowledged>) {
+    let program = Program::start(PROGRAM, data);
+    let address = program.address;
+    restock(address);
     let (answers, answered) = mpsc::channel();
     // connected before the first order, because the server may be gone soon after it
     let clients = [(); CLIENTS].map(|()| Connection::open(address));
@@ -104,4 +109,63 @@ fn every_answered_order_survives_a_kill() {
         assert!(sold["r"]["order"].is_number(), "{sku}: {sold}");
     }
     assert!(data.books().values().all(|account| account.stock == 0));
+}
+
+/// Places orders with keys until the server is gone, from the first one that was not answered; `done`
+/// counts those that were.
+fn repeat(mut client: Connection, number: usize, done: &mut usize, answered: &mpsc::Sender<()>) {
+    loop {
+        if !client.try_send(&post(&message(ORDER, &keyed(number, *done)))) {
+            return;
+        }
+        let Some(answer) = client.try_receive() else { return };
+        let answer = answer.json();
+        assert!(answer["r"]["order"].is_number(), "{answer}");
+        *done += 1;
+        answered.send(()).expect("the test listens until the end");
+    }
+}
+
+fn keyed(client: usize, number: usize) -> Value {
+    let mut order = shop::order(&[(SKUS[number % 3], 1)]);
+    order["key"] = format!("{client}-{number}").into();
+    order
+}
+
+#[test]
+fn orders_that_are_repeated_after_a_kill_are_sold_once() {
+    let data = Data::new();
+    let mut done = [0_usize; CLIENTS];
+    for _ in 0..ROUNDS {
+        let program = Program::start(PROGRAM, &data);
+        restock(program.address);
+        let (answers, answered) = mpsc::channel();
+        let clients = [(); CLIENTS].map(|()| Connection::open(program.address));
+        thread::scope(|scope| {
+            for (number, (client, done)) in clients.into_iter().zip(&mut done).enumerate() {
+                let answers = answers.clone();
+                scope.spawn(move || repeat(client, number, done, &answers));
+            }
+            drop(answers);
+            for _ in 0..ANSWERED {
+                answered.recv_timeout(PATIENCE).expect("orders are answered");
+            }
+            program.kill();
+            // until all clients have seen that it is gone
+            answered.iter().for_each(drop);
+        });
+    }
+    let program = Program::start(PROGRAM, &data);
+    for (number, done) in done.iter_mut().enumerate() {
+        // the one that was not answered, and once more
+        let order = keyed(number, *done);
+        let first = client::call(program.address, ORDER, &order);
+        assert!(first["r"]["order"].is_number(), "{first}");
+        assert_eq!(client::call(program.address, ORDER, &order), first);
+        *done += 1;
+    }
+    let expected = i64::try_from(done.iter().sum::<usize>()).unwrap();
+    assert_eq!(data.orders(), expected, "one order for each key");
+    let sold: i64 = data.books().values().map(|account| account.sold).sum();
+    assert_eq!(sold, expected);
 }

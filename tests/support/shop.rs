@@ -98,14 +98,34 @@ impl Program {
     /// The same with more arguments.
     #[must_use]
     pub fn start_with(path: impl AsRef<Path>, data: &Data, arguments: &[&str]) -> Self {
-        let mut child = Command::new(path.as_ref())
+        Self::start_as(path, data, |command| command.args(arguments).env("RUST_LOG", "error"))
+    }
+
+    /// The same with the log as a test wants it.
+    #[must_use]
+    pub fn start_logging(
+        path: impl AsRef<Path>,
+        data: &Data,
+        arguments: &[&str],
+        filter: &str,
+        log: impl Into<Stdio>,
+    ) -> Self {
+        Self::start_as(path, data, |command| {
+            command.args(arguments).env("RUST_LOG", filter).stderr(log)
+        })
+    }
+
+    fn start_as(
+        path: impl AsRef<Path>,
+        data: &Data,
+        set_up: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
+        let mut command = Command::new(path.as_ref());
+        command
             .args(["--listen", "127.0.0.1:0", "--workers", "2", "--timeout", "60", "--data"])
             .arg(data.file())
-            .args(arguments)
-            .env("RUST_LOG", "error")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+            .stdout(Stdio::piped());
+        let mut child = set_up(&mut command).spawn().expect("the program starts");
         let mut line = String::new();
         let output = child.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("it says where it listens");

@@ -19,7 +19,7 @@ pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>) -> Span {
         target: REQUEST,
         "request",
         f = function.as_str(),
-        rid = rid.map(field::display),
+        rid = rid.map(Rid::to_string).as_deref(),
         outcome = field::Empty,
     )
 }

@@ -1,0 +1,193 @@
+//! The lines between those who log and the thread that writes.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{Format, json, text};
+
+/// How long the thread waits for an output that would block but does not: a non-blocking pipe that
+/// is full.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The target of what the log says of itself.
+const TARGET: &str = "asyncsteps::log";
+
+/// Lines that wait to be written, as bytes, up to a limit.
+#[derive(Debug)]
+pub(super) struct Queue {
+    limit: usize,
+    state: Mutex<State>,
+    /// Lines came, lines were written, or the log was closed.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<u8>,
+    /// Whether the thread has taken lines and not written them all.
+    is_writing: bool,
+    is_closed: bool,
+    /// Set when the log was closed and had its time to write what was left.
+    is_over: bool,
+    /// Lines that were dropped, in all.
+    dropped: u64,
+}
+
+impl Queue {
+    /// Starts the thread that writes to `output`.
+    pub(super) fn start(
+        limit: usize,
+        format: Format,
+        output: Box<dyn Write + Send>,
+    ) -> io::Result<Arc<Self>> {
+        let queue = Arc::new(Self { limit, state: Mutex::default(), changed: Condvar::new() });
+        let lines = Arc::clone(&queue);
+        thread::Builder::new().name("log".to_owned()).spawn(move || lines.work(format, output))?;
+        Ok(queue)
+    }
+
+    /// Adds lines, all of them or none.
+    fn push(&self, lines: &[u8]) {
+        let mut state = self.lock();
+        if state.is_closed || state.waiting.len() + lines.len() > self.limit {
+            state.dropped += count(lines);
+            return;
+        }
+        state.waiting.extend_from_slice(lines);
+        self.changed.notify_all();
+    }
+
+    /// How many lines were dropped so far.
+    pub(super) fn dropped(&self) -> u64 {
+        self.lock().dropped
+    }
+
+    /// Waits until all lines are written, no longer than `limit`.
+    pub(super) fn flush(&self, limit: Duration) {
+        let unwritten = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        // what is not written by then stays unwritten
+        let _ = self.changed.wait_timeout_while(self.lock(), limit, unwritten);
+    }
+
+    /// Takes no more lines, and waits as [`flush`](Self::flush) does; then the thread ends.
+    pub(super) fn close(&self, limit: Duration) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+        self.flush(limit);
+        self.lock().is_over = true;
+    }
+
+    /// The thread: writes lines until the log is closed.
+    fn work(&self, format: Format, mut output: Box<dyn Write + Send>) {
+        let mut lines = Vec::new();
+        let mut told = 0;
+        while let Some(dropped) = self.take(&mut lines) {
+            let lost = self.write(&mut output, &lines);
+            self.lock().dropped += lost;
+            if dropped > told {
+                let lines = dropped - told;
+                let message = "lines of the log were dropped";
+                let note = format.line("WARN", TARGET, message, &[("lines", &lines)]);
+                if self.write(&mut output, note.as_bytes()) == 0 {
+                    told = dropped;
+                }
+            }
+        }
+    }
+
+    /// Waits for lines and takes them all; gives how many were dropped so far. `None` if the log
+    /// is closed and nothing is left.
+    fn take(&self, lines: &mut Vec<u8>) -> Option<u64> {
+        lines.clear();
+        let mut state = self.lock();
+        state.is_writing = false;
+        self.changed.notify_all();
+        let idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+        let waited = self.changed.wait_while(state, idle);
+        state = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.waiting.is_empty() {
+            return None;
+        }
+        state.is_writing = true;
+        mem::swap(&mut state.waiting, lines);
+        Some(state.dropped)
+    }
+
+    /// Writes lines; gives how many of them an error lost.
+    fn write(&self, output: &mut dyn Write, lines: &[u8]) -> u64 {
+        let mut rest = lines;
+        while !rest.is_empty() {
+            match output.write(rest) {
+                Ok(written @ 1..) => rest = &rest[written..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && self.pause() => {}
+                Ok(0) | Err(_) => return count(rest),
+            }
+        }
+        // an error of a buffer is one of the next line
+        let _ = output.flush();
+        0
+    }
+
+    /// Waits a moment; tells whether to try again.
+    fn pause(&self) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), PAUSE, |state| !state.is_over);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+
+    /// Nothing can panic while it is held.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whole lines, and one that has lost its beginning or its end.
+fn count(lines: &[u8]) -> u64 {
+    let ends = lines.iter().filter(|byte| **byte == b'\n').count();
+    u64::try_from(ends).unwrap_or(u64::MAX)
+}
+
+impl Format {
+    /// A line that is not made by `tracing`.
+    pub(super) fn line(
+        self,
+        level: &str,
+        target: &str,
+        message: &str,
+        fields: &[(&str, &dyn Display)],
+    ) -> String {
+        match self {
+            Self::Text => text::line(level, target, message, fields),
+            Self::Json => json::line(level, target, message, fields),
+        }
+    }
+}
+
+/// Where `tracing` writes to: it never waits and never fails.
+#[derive(Clone, Debug)]
+pub(super) struct Writer(pub(super) Arc<Queue>);
+
+impl Write for Writer {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Writer {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}

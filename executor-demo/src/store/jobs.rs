@@ -1,0 +1,255 @@
+//! Work for the threads of the database, and its answers.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::task::{Context, Poll};
+use std::thread;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::StoreError;
+
+/// How many jobs wait for a thread at the most: the work of about a second on a slow disk, which
+/// takes ten milliseconds or more for a group. A later job is refused at once, because its request
+/// would rather be told than wait for longer than it may take.
+const QUEUE: usize = 4096;
+
+/// How many jobs share a transaction at the most: enough to hide the wait for the disk, few enough
+/// that the first one does not wait long for the last.
+const GROUP: usize = 64;
+
+/// The answer to a job: a future with its result, after the commit.
+///
+/// # Cancel safety
+/// If it is dropped before the job begins, the job is not done. Afterwards the job is done all the
+/// same.
+#[derive(Debug)]
+#[must_use = "a job without an asker is not done"]
+pub struct Pending<T>(oneshot::Receiver<Result<T, StoreError>>);
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|answer| answer.unwrap_or(Err(StoreError::Closed)))
+    }
+}
+
+/// The queue of one thread, which ends with the last copy.
+#[derive(Clone)]
+pub(super) struct Jobs(SyncSender<Box<dyn Job>>);
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").finish_non_exhaustive()
+    }
+}
+
+impl Jobs {
+    /// Starts a thread that changes the database, in groups of jobs that share a transaction.
+    pub(super) fn writing(db: Connection) -> Result<Self, StoreError> {
+        Self::start("store-write", move |todo| write(&db, &todo))
+    }
+
+    /// Starts a thread that reads from the database.
+    pub(super) fn reading(db: Connection) -> Result<Self, StoreError> {
+        Self::start("store-read", move |todo| read(&db, &todo))
+    }
+
+    fn start(
+        name: &str,
+        work: impl FnOnce(Receiver<Box<dyn Job>>) + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let (jobs, todo) = sync_channel(QUEUE);
+        let thread = thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || work(todo)).map_err(|error| StoreError::Thread(Arc::new(error)))?;
+        Ok(Self(jobs))
+    }
+
+    /// Adds a job.
+    pub(super) fn add<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        let (asker, answer) = oneshot::channel();
+        let job = Asked { stage: Stage::Todo(work), asker };
+        match self.0.try_send(Box::new(job)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
+            Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
+        }
+        Pending(answer)
+    }
+}
+
+/// A job in a queue, whatever its result.
+trait Job: Send {
+    /// Whether its answer is waited for.
+    fn is_wanted(&self) -> bool;
+
+    /// Does it.
+    fn run(&mut self, db: &Connection);
+
+    /// Gives its result to the asker, unless the transaction around it failed.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+struct Asked<T, F> {
+    stage: Stage<T, F>,
+    asker: oneshot::Sender<Result<T, StoreError>>,
+}
+
+enum Stage<T, F> {
+    Todo(F),
+    Done(Result<T, StoreError>),
+}
+
+impl<T, F> Job for Asked<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> Result<T, StoreError> + Send,
+{
+    fn is_wanted(&self) -> bool {
+        !self.asker.is_closed()
+    }
+
+    fn run(&mut self, db: &Connection) {
+        let work = std::mem::replace(&mut self.stage, Stage::Done(Err(StoreError::Closed)));
+        if let Stage::Todo(work) = work {
+            self.stage = Stage::Done(work(db));
+        }
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let result = match self.stage {
+            Stage::Done(result) => committed.and(result),
+            Stage::Todo(_) => committed.and(Err(StoreError::Closed)),
+        };
+        // the asker may have left meanwhile
+        let _ = self.asker.send(result);
+    }
+}
+
+/// Takes groups of jobs until the last [`Jobs`] is gone.
+fn write(db: &Connection, todo: &Receiver<Box<dyn Job>>) {
+    while let Ok(first) = todo.recv() {
+        let mut group = vec![first];
+        group.extend(todo.try_iter().take(GROUP - 1));
+        let committed = commit(db, &mut group).map_err(StoreError::from);
+        if let Err(error) = &committed {
+            tracing::error!(?error, "a group of jobs was not committed");
+            // nothing to roll back if the transaction did not begin or ended with the error
+            let _ = db.execute_batch("ROLLBACK");
+        }
+        for job in group {
+            job.answer(committed.clone());
+        }
+    }
+}
+
+/// Does those jobs of a group whose answers are waited for, in one transaction; drops the others.
+///
+/// This is where an asker that leaves and a job that is done are told apart: a job begins if it is
+/// wanted when the transaction has begun, and is done then.
+fn commit(db: &Connection, group: &mut Vec<Box<dyn Job>>) -> rusqlite::Result<()> {
+    group.retain(|job| job.is_wanted());
+    if group.is_empty() {
+        return Ok(());
+    }
+    db.execute_batch("BEGIN IMMEDIATE")?;
+    // another process may have kept this one waiting
+    group.retain(|job| job.is_wanted());
+    group.iter_mut().for_each(|job| job.run(db));
+    db.execute_batch("COMMIT")
+}
+
+/// Takes jobs one by one until the last [`Jobs`] is gone.
+fn read(db: &Connection, todo: &Receiver<Box<dyn Job>>) {
+    while let Ok(mut job) = todo.recv() {
+        if job.is_wanted() {
+            job.run(db);
+            job.answer(Ok(()));
+        }
+    }
+}
+
+/// Does a part of a transaction that leaves nothing behind if it fails.
+pub(super) fn in_savepoint<T>(
+    db: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    db.execute_batch("SAVEPOINT job")?;
+    let result = work(db);
+    let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
+    db.execute_batch(end)?;
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn result<T>(pending: Pending<T>) -> Result<T, StoreError> {
+        pending.0.blocking_recv().expect("a job is answered")
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_jobs_without_an_asker_are_not_done() {
+        let jobs = Jobs::writing(Connection::open_in_memory().unwrap()).unwrap();
+        let ((begins, begun), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
+        let first = jobs.add(move |_| {
+            begins.send(()).expect("the test waits");
+            wait.recv().expect("the test lets it go on");
+            Ok(())
+        });
+        begun.recv().expect("the thread takes the first job");
+        let done = Arc::new(AtomicUsize::new(0));
+        let add = || {
+            let done = Arc::clone(&done);
+            jobs.add(move |_| Ok(done.fetch_add(1, Ordering::Relaxed)))
+        };
+        let mut others: Vec<_> = (0..QUEUE).map(|_| add()).collect();
+        assert!(matches!(result(add()), Err(StoreError::Full)));
+        let last = others.pop().expect("the queue has room for some");
+        drop(others);
+        go.send(()).expect("it waits");
+        result(first).expect("done");
+        assert_eq!(result(last).expect("done"), 0, "it is the first that was done");
+        assert_eq!(result(add()).expect("there is room again"), 1);
+    }
+
+    #[test]
+    fn a_job_that_fails_leaves_the_others_of_its_group_alone() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY)").unwrap();
+        let insert = |n: i64, times: usize| {
+            move |db: &Connection| {
+                in_savepoint(db, |db| {
+                    for _ in 0..times {
+                        db.execute("INSERT INTO t VALUES (?1)", [n])?;
+                    }
+                    Ok(())
+                })
+            }
+        };
+        let mut group: Vec<Box<dyn Job>> = Vec::new();
+        let mut answers = Vec::new();
+        for work in [insert(1, 1), insert(2, 2), insert(3, 1)] {
+            let (asker, answer) = oneshot::channel();
+            group.push(Box::new(Asked { stage: Stage::Todo(work), asker }));
+            answers.push(answer);
+        }
+        commit(&db, &mut group).unwrap();
+        group.into_iter().for_each(|job| job.answer(Ok(())));
+        let answers = answers.into_iter().map(|answer| answer.blocking_recv().unwrap().is_ok());
+        assert_eq!(answers.collect::<Vec<_>>(), [true, false, true]);
+        let sum: i64 = db.query_row("SELECT sum(n) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(sum, 4);
+    }
+}

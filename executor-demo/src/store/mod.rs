@@ -1,0 +1,178 @@
+//! What is kept: products and orders in SQLite, off the event loop.
+//!
+//! One thread changes the database. All jobs that are there when it is free share one transaction,
+//! each in a savepoint of its own, and are answered after the commit: what was answered survives a
+//! crash, and the disk is waited for once per group. A job whose asker left before it began is not
+//! done. Another thread reads, and never waits for the first one: the database has a write-ahead log,
+//! unless it is in memory.
+//!
+//! Several processes may work on one file.
+
+mod jobs;
+mod orders;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use jobs::Jobs;
+
+pub use jobs::Pending;
+pub use orders::{NewOrder, Order, SoldItem, Summary};
+
+/// The price of a new product, in cents.
+const NEW_PRICE: i64 = 100;
+
+/// A handle to the threads of the database, which end with the last handle.
+#[derive(Clone, Debug)]
+pub struct Store {
+    writes: Jobs,
+    reads: Jobs,
+}
+
+/// What can go wrong with the database.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// SQLite reported an error.
+    #[error("the database reported an error")]
+    Sqlite(#[source] Arc<rusqlite::Error>),
+    /// A thread could not be started.
+    #[error("cannot start a thread of the database")]
+    Thread(#[source] Arc<std::io::Error>),
+    /// Too many jobs wait already.
+    #[error("the queue to the database is full")]
+    Full,
+    /// The thread ended.
+    #[error("the database is closed")]
+    Closed,
+    /// There are not enough units of this product.
+    #[error("not enough units of {0}")]
+    OutOfStock(Arc<str>),
+    /// The key of the order belongs to one of other items.
+    #[error("the key belongs to an order of other items")]
+    KeyReused,
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(Arc::new(error))
+    }
+}
+
+impl Store {
+    /// Opens the database, and creates it if it is not there.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the file is no database or cannot be read, or a thread cannot be started.
+    pub fn open(file: &Path) -> Result<Self, StoreError> {
+        let writing = Connection::open(file)?;
+        let mode = |row: &rusqlite::Row<'_>| row.get(0);
+        let mode: String = writing.pragma_update_and_check(None, "journal_mode", "WAL", mode)?;
+        // an answered order survives a power failure
+        writing.pragma_update(None, "synchronous", "FULL")?;
+        writing.pragma_update(None, "foreign_keys", true)?;
+        writing.execute_batch(SCHEMA)?;
+        let writes = Jobs::writing(writing)?;
+        if mode != "wal" {
+            // in memory, for example: there is one connection
+            return Ok(Self { reads: writes.clone(), writes });
+        }
+        let reading = Connection::open(file)?;
+        reading.pragma_update(None, "query_only", true)?;
+        Ok(Self { writes, reads: Jobs::reading(reading)? })
+    }
+
+    /// Units in stock; `None` for an unknown product.
+    pub fn stock(&self, sku: Arc<str>) -> Pending<Option<i64>> {
+        self.reads.add(move |db| {
+            let mut query = db.prepare_cached("SELECT stock FROM product WHERE sku = ?1")?;
+            Ok(query.query_row([&*sku], |row| row.get(0)).optional()?)
+        })
+    }
+
+    /// Adds units of a product, and makes it known; gives the new stock.
+    pub fn restock(&self, sku: Arc<str>, count: i64, price: Option<i64>) -> Pending<i64> {
+        self.write(move |db| {
+            let mut upsert = db.prepare_cached(
+                "INSERT INTO product (sku, stock, restocked, price) VALUES (?1, ?2, ?2, ifnull(?3, ?4))
+                 ON CONFLICT (sku) DO UPDATE SET stock = stock + ?2, restocked = restocked + ?2,
+                     price = ifnull(?3, price)
+                 RETURNING stock",
+            )?;
+            let bound = params![&*sku, count, price, NEW_PRICE];
+            Ok(upsert.query_row(bound, |row| row.get(0))?)
+        })
+    }
+
+    /// Writes an order and takes its units out of stock, in one transaction. An order whose key was
+    /// used gives the first answer, if it is of the same items, and changes nothing.
+    ///
+    /// `written` is called when the order is in the transaction, before others can see it.
+    pub fn place_order(
+        &self,
+        order: Arc<NewOrder>,
+        written: impl FnOnce() + Send + 'static,
+    ) -> Pending<Summary> {
+        self.write(move |db| {
+            let placed = orders::place(db, &order)?;
+            written();
+            Ok(placed)
+        })
+    }
+
+    /// The first answer to an order with the same key, if there was one.
+    ///
+    /// It is asked of the thread that writes, because the first order may still be in its queue
+    /// although its asker left.
+    pub fn placed(&self, order: Arc<NewOrder>) -> Pending<Option<Summary>> {
+        self.write(move |db| orders::placed(db, &order))
+    }
+
+    /// An order by its number.
+    pub fn order(&self, order: i64) -> Pending<Option<Order>> {
+        self.reads.add(move |db| orders::find(db, order))
+    }
+
+    /// The newest orders of a customer.
+    pub fn orders_of(&self, customer: String, limit: u32) -> Pending<Vec<Summary>> {
+        self.reads.add(move |db| orders::newest(db, &customer, limit))
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        self.writes.add(|db| jobs::in_savepoint(db, work))
+    }
+}
+
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS product (
+        sku TEXT PRIMARY KEY,
+        stock INTEGER NOT NULL CHECK (stock >= 0),
+        restocked INTEGER NOT NULL,
+        price INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS orders (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        customer TEXT NOT NULL,
+        total INTEGER NOT NULL,
+        placed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+    );
+    CREATE INDEX IF NOT EXISTS orders_by_customer ON orders (customer, id);
+    CREATE TABLE IF NOT EXISTS order_item (
+        order_id INTEGER NOT NULL REFERENCES orders (id),
+        sku TEXT NOT NULL REFERENCES product (sku),
+        qty INTEGER NOT NULL,
+        price INTEGER NOT NULL,
+        PRIMARY KEY (order_id, sku)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS order_key (
+        customer TEXT NOT NULL,
+        key TEXT NOT NULL,
+        order_id INTEGER NOT NULL REFERENCES orders (id),
+        PRIMARY KEY (customer, key)
+    ) WITHOUT ROWID;
+";
