@@ -2,6 +2,7 @@
 //! the grace, new requests are refused, what is left is cancelled and answered.
 
 use std::future::poll_fn;
+use std::net::TcpStream;
 use std::pin::pin;
 use std::sync::mpsc;
 use std::task::Poll;
@@ -15,6 +16,7 @@ use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::shop::{Data, Shop};
 use asyncsteps_support::ws::{Frame, Socket};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
@@ -230,4 +232,23 @@ fn http_connections_are_not_kept_while_it_closes() {
     );
     client.expect_closed();
     closing.join().unwrap();
+}
+
+#[test]
+fn connections_that_were_made_before_are_answered_and_later_ones_refused() {
+    let data = Data::new();
+    let shop = Shop::start(&data);
+    let address = shop.address;
+    let ping = post(&message("futoin.anonping:1.0:ping", &json!({ "echo": 7 })));
+    let mut clients: Vec<_> = (0..200).map(|_| Connection::open(address)).collect();
+    for client in &mut clients {
+        client.send(&ping);
+    }
+    let stopping = thread::spawn(move || shop.stop());
+    for client in &mut clients {
+        let answer = client.receive().json();
+        assert!(answer == json!({ "r": { "echo": 7 } }) || is_refused(&answer), "{answer}");
+    }
+    stopping.join().expect("no panic");
+    assert!(TcpStream::connect(address).is_err());
 }

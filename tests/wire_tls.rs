@@ -1,14 +1,19 @@
 //! The promise: a connection with TLS is a secure channel, over HTTP and WebSocket, and one without
 //! is none (FTN3 §2.4 `SecureChannel`).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
+use asyncsteps_actors::transport::http::ServerLimits;
 use asyncsteps_support::client::{Connection, message, post};
+use asyncsteps_support::host::Host;
 use asyncsteps_support::shop::{self, Data, Shop};
-use asyncsteps_support::stream::{CERTIFICATE, KEY, Stream};
+use asyncsteps_support::stream::{CERTIFICATE, KEY, Stream, server_config};
 use asyncsteps_support::ws::Socket;
+use asyncsteps_support::{PATIENCE, conform};
 use executor_demo::Config;
 use serde_json::{Value, json};
+
+const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 const HELLO: &str = "conform.secure:1.0:hello";
 
@@ -60,4 +65,24 @@ fn who_speaks_no_tls_gets_no_answer() {
     client.expect_end();
     // and disturbs nobody
     assert_eq!(answers(shop.address, Stream::secure)[0], json!({ "r": "secure" }));
+}
+
+#[test]
+fn connections_without_a_handshake_hold_up_nobody() {
+    // no time limit helps
+    let handshake_timeout = PATIENCE * 10;
+    let limits = ServerLimits { handshakes: 4, handshake_timeout, ..ServerLimits::default() };
+    let tls = Some(server_config());
+    let host = Host::start_with(1, limits, tls, conform::executor, |service| service);
+    let connect = |bytes: &[u8]| {
+        let mut client = Connection::over(Stream::connect_from(ATTACKER, host.address));
+        client.send(bytes);
+        client
+    };
+    // nothing, and the beginning of a hello
+    let silent: Vec<_> = (0..20).map(|_| connect(b"")).collect();
+    let slow: Vec<_> = (0..20).map(|_| connect(b"\x16\x03\x01")).collect();
+    let mut other = Connection::over(Stream::secure(host.address));
+    assert_eq!(other.call(HELLO, &json!({})), json!({ "r": "secure" }));
+    drop((silent, slow));
 }

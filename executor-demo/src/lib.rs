@@ -16,11 +16,11 @@ mod tls;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use actix_web::{App, HttpServer};
+use actix_web::App;
 use asyncsteps_actors::executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
 use asyncsteps_actors::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_actors::security::PasswordHashError;
-use asyncsteps_actors::transport::http::FutoIn;
+use asyncsteps_actors::transport::http::{FutoIn, Server, ServerLimits};
 
 pub use config::{Config, LogFormat};
 use shop::Shop;
@@ -74,27 +74,20 @@ pub async fn run(
         Some(cors) => service.cors(cors),
         None => service,
     };
-    let server = HttpServer::new(move || App::new().service(service.clone()))
-        .workers(config.workers.get())
-        .h1_allow_half_closed(false)
-        .client_request_timeout(config.head_timeout())
-        .keep_alive(config.keep_alive())
-        .shutdown_timeout(config.grace.into())
-        .disable_signals();
+    let limits = ServerLimits {
+        head_timeout: config.head_timeout(),
+        keep_alive: config.keep_alive(),
+        ..ServerLimits::default()
+    };
+    let server = Server::new(executor, move || App::new().service(service.clone()))
+        .workers(config.workers)
+        .limits(limits)
+        .grace(config.grace());
     let server = match tls::server(&config)? {
-        Some(tls) => server.listen_rustls_0_23(listener, tls)?,
+        Some(tls) => server.listen_rustls(listener, tls)?,
         None => server.listen(listener)?,
     };
-    let server = server.run();
-    let handle = server.handle();
-    let server = actix_rt::spawn(server);
-    shutdown.await;
-    let closed = executor.close(config.grace()).await;
-    handle.stop(true).await;
-    if let Ok(ended) = server.await {
-        ended?;
-    }
-    Ok(closed)
+    Ok(server.run_until(shutdown).await?)
 }
 
 /// The executor with everything the demo hosts; also for applications and tests that bring their

@@ -1,15 +1,16 @@
 //! An executor behind HTTP, in a thread of its own with an actix system of its own.
 
-use std::any::Any;
 use std::fs;
+use std::future::pending;
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
-use actix_web::dev::Extensions;
-use actix_web::{App, HttpServer};
+use actix_web::App;
 use asyncsteps_actors::executor::ExecutorHandle;
-use asyncsteps_actors::transport::http::FutoIn;
+use asyncsteps_actors::transport::http::{FutoIn, Server, ServerLimits};
+use rustls::ServerConfig;
 use tokio::sync::oneshot;
 
 use crate::PATIENCE;
@@ -41,6 +42,18 @@ impl Host {
         make: impl FnOnce() -> ExecutorHandle + Send + 'static,
         set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static,
     ) -> Self {
+        Self::start_with(workers, ServerLimits::default(), None, make, set_up)
+    }
+
+    /// The same with other limits of connections, and over TLS if it is configured.
+    #[must_use]
+    pub fn start_with(
+        workers: usize,
+        limits: ServerLimits,
+        tls: Option<ServerConfig>,
+        make: impl FnOnce() -> ExecutorHandle + Send + 'static,
+        set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let connections = Connections::default();
@@ -49,8 +62,19 @@ impl Host {
         let thread = Stoppable::start(move |stopped| async move {
             let executor = make();
             ready.send(executor.clone()).expect("the test waits");
-            let service = set_up(FutoIn::new("/ftn/", executor));
-            serve(listener, workers, service, counted, stopped).await;
+            let service = set_up(FutoIn::new("/ftn/", executor.clone()));
+            let app = move || App::new().service(service.clone());
+            let server = Server::new(executor, app)
+                .workers(NonZeroUsize::new(workers).expect("one at least"))
+                .limits(limits)
+                .on_connect(move |connection, data| {
+                    data.insert(counted.opened(connection.is_nodelay()));
+                });
+            let server = match tls {
+                Some(tls) => server.listen_rustls(listener, tls),
+                None => server.listen(listener),
+            };
+            serve(server.expect("a listener"), stopped).await;
         });
         let executor = made.recv_timeout(PATIENCE).expect("an executor");
         Self { address, executor, connections, thread: Some(thread) }
@@ -79,29 +103,12 @@ impl Drop for Host {
     }
 }
 
-async fn serve(
-    listener: TcpListener,
-    workers: usize,
-    service: FutoIn,
-    connections: Connections,
-    stopped: oneshot::Receiver<()>,
-) {
-    let server = HttpServer::new(move || App::new().service(service.clone()))
-        .workers(workers)
-        .h1_allow_half_closed(false)
-        .on_connect(move |_: &dyn Any, data: &mut Extensions| {
-            data.insert(connections.opened());
-        })
-        .disable_signals()
-        .listen(listener)
-        .expect("a listener")
-        .run();
-    let handle = server.handle();
-    let server = actix_rt::spawn(server);
-    // dropped with the test's handle, or told by it
-    let _ = stopped.await;
-    handle.stop(false).await;
-    server.await.expect("no panic").expect("no error of the server");
+async fn serve(server: Server, stopped: oneshot::Receiver<()>) {
+    tokio::select! {
+        ended = server.run_until(pending()) => drop(ended.expect("no error of the server")),
+        // dropped with the test's handle, or told by it
+        _ = stopped => {}
+    }
 }
 
 /// Bytes of this process, which the server is a part of, in memory.
@@ -125,17 +132,26 @@ pub struct Connections(Arc<(Mutex<Counts>, Condvar)>);
 struct Counts {
     taken: usize,
     open: usize,
+    nodelay: usize,
 }
 
 /// Lives as long as a connection.
 struct Open(Connections);
 
 impl Connections {
-    fn opened(&self) -> Open {
+    fn opened(&self, is_nodelay: bool) -> Open {
         let mut counts = self.0.0.lock().expect("no panic");
+        counts.nodelay += usize::from(is_nodelay);
         counts.taken += 1;
         counts.open += 1;
         Open(self.clone())
+    }
+
+    /// Whether all of them send at once what is written (`TCP_NODELAY`).
+    #[must_use]
+    pub fn are_nodelay(&self) -> bool {
+        let counts = self.0.0.lock().expect("no panic");
+        counts.nodelay == counts.taken
     }
 
     /// Waits until the server took `count` connections, over all its time, and has closed them.

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::crypto::ring;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use socket2::{Domain, Socket, Type};
 
 use crate::PATIENCE;
@@ -72,6 +72,19 @@ impl Stream {
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
+}
+
+/// A server that shows the [`CERTIFICATE`].
+#[must_use]
+pub fn server_config() -> ServerConfig {
+    let certificate = CertificateDer::from_pem_file(CERTIFICATE).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(KEY).expect("a key");
+    ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has them")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("they fit")
 }
 
 impl Read for Stream {

@@ -28,11 +28,16 @@ pub(super) struct Ticket {
 
 /// Lets clients in up to the limits; `W` stands for somebody who waits.
 ///
-/// Each client has a line of its own, and the lines take turns. Somebody waits only while all places
-/// inside are taken.
+/// Each client has a line of its own, and the lines take turns. Clients with half of the places or
+/// more are passed over while others wait. A client waits only while all places inside are taken, or
+/// all that it may have.
 #[derive(Debug)]
 pub(super) struct Lines<W> {
     limits: Limits,
+    /// How many of those inside may be of one client.
+    of_client: usize,
+    /// How many of those inside are of a client.
+    inside: HashMap<Client, usize>,
     lines: HashMap<Client, Line<W>>,
     /// The clients that wait, in the order of their turns.
     turns: BTreeMap<u64, Client>,
@@ -57,9 +62,11 @@ struct Waiting<W> {
 }
 
 impl<W> Lines<W> {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits, of_client: usize) -> Self {
         Self {
             limits,
+            of_client,
+            inside: HashMap::new(),
             lines: HashMap::new(),
             turns: BTreeMap::new(),
             lengths: BTreeSet::new(),
@@ -82,7 +89,8 @@ impl<W> Lines<W> {
         bytes: usize,
         who: impl FnOnce() -> W,
     ) -> (Entered, Option<W>) {
-        let is_full = self.usage.running >= self.limits.concurrent;
+        let is_full = self.usage.running >= self.limits.concurrent
+            || self.inside_of(client) >= self.of_client;
         let memory = self.usage.memory.saturating_add(bytes);
         let refusal = if memory > self.limits.memory {
             Some(Refusal::Memory)
@@ -103,8 +111,7 @@ impl<W> Lines<W> {
         if is_full {
             return (Entered::Waits(self.push(client, Waiting { bytes, who: who() })), displaced);
         }
-        self.usage.running += 1;
-        self.usage.admitted += 1;
+        self.let_in(client);
         (Entered::In, displaced)
     }
 
@@ -118,17 +125,45 @@ impl<W> Lines<W> {
         fits
     }
 
-    /// Somebody with so many bytes left; gives who is let in instead, and with how many bytes.
-    pub(super) fn leave(&mut self, bytes: usize) -> Option<(W, usize)> {
+    /// A client left with so many bytes; gives what is let in instead: who waits for it, whose it is,
+    /// and how many bytes it has.
+    pub(super) fn leave(&mut self, client: &Client, bytes: usize) -> Option<(W, Client, usize)> {
         self.usage.running -= 1;
         self.usage.memory -= bytes;
-        let (_, client) = self.turns.first_key_value()?;
-        let client = client.clone();
+        if let Some(inside) = self.inside.get_mut(client) {
+            *inside -= 1;
+            if *inside == 0 {
+                self.inside.remove(client);
+            }
+        }
+        let client = self.next_client()?.clone();
         let number = *self.lines.get(&client)?.waiting.first_key_value()?.0;
         let next = self.remove(&client, number, Turn::Next)?;
+        self.let_in(&client);
+        Some((next.who, client, next.bytes))
+    }
+
+    /// Whose turn it is. At most two clients have half of the places, and few have all that they may
+    /// have, so this passes over few.
+    fn next_client(&self) -> Option<&Client> {
+        let half = self.limits.concurrent.div_ceil(2);
+        let with_less = |most: usize| {
+            self.turns.values().find(|client| self.inside_of(client) < most.min(self.of_client))
+        };
+        with_less(half).or_else(|| with_less(usize::MAX))
+    }
+
+    fn inside_of(&self, client: &Client) -> usize {
+        self.inside.get(client).copied().unwrap_or(0)
+    }
+
+    fn let_in(&mut self, client: &Client) {
         self.usage.running += 1;
         self.usage.admitted += 1;
-        Some((next.who, next.bytes))
+        match self.inside.get_mut(client) {
+            Some(inside) => *inside += 1,
+            None => drop(self.inside.insert(client.clone(), 1)),
+        }
     }
 
     /// Takes somebody out of the line; `None` if it was let in or refused before.
@@ -229,19 +264,25 @@ mod tests {
 
     /// Lets everybody in, one after the other.
     fn drain(lines: &mut Lines<String>) -> Vec<String> {
-        std::iter::from_fn(|| lines.leave(1).map(|(who, _)| who)).collect()
+        let mut inside: Vec<Client> = lines.inside.keys().cloned().collect();
+        std::iter::from_fn(|| {
+            let (who, client, _) = lines.leave(&inside.pop()?, 1)?;
+            inside.push(client);
+            Some(who)
+        })
+        .collect()
     }
 
     /// Nothing is left of anybody.
     fn assert_empty<W>(lines: &Lines<W>) {
         let usage = lines.usage();
         assert_eq!((usage.running, usage.queued, usage.memory, usage.clients), (0, 0, 0, 0));
-        assert!(lines.turns.is_empty() && lines.lengths.is_empty());
+        assert!(lines.turns.is_empty() && lines.lengths.is_empty() && lines.inside.is_empty());
     }
 
     #[test]
     fn the_limits_are_exact() {
-        let mut lines = Lines::new(limits(2, 3, 100));
+        let mut lines = Lines::new(limits(2, 3, 100), usize::MAX);
         let outcomes: String = (0..6)
             .map(|_| match lines.enter(&Client::Unknown, 10, || ()).0 {
                 Entered::In => 'i',
@@ -254,8 +295,9 @@ mod tests {
         let usage = lines.usage();
         assert_eq!((usage.running, usage.queued, usage.memory), (2, 3, 50));
         assert_eq!((usage.admitted, usage.refused), (2, 1));
-        for left in [Some(((), 10)), Some(((), 10)), Some(((), 10)), None, None] {
-            assert_eq!(lines.leave(10), left);
+        let next = Some(((), Client::Unknown, 10));
+        for left in [next.clone(), next.clone(), next, None, None] {
+            assert_eq!(lines.leave(&Client::Unknown, 10), left);
         }
         assert_empty(&lines);
         assert_eq!(lines.usage().admitted, 5);
@@ -263,14 +305,14 @@ mod tests {
 
     #[test]
     fn memory_counts_those_inside_and_those_that_wait() {
-        let mut lines = Lines::new(limits(1, 10, 100));
+        let mut lines = Lines::new(limits(1, 10, 100), usize::MAX);
         let mut enter = |bytes| lines.enter(&Client::Unknown, bytes, || ()).0;
         assert!(matches!(enter(101), Entered::Refused(Refusal::Memory)));
         assert!(matches!(enter(60), Entered::In));
         assert!(matches!(enter(40), Entered::Waits(_)));
         assert!(matches!(enter(1), Entered::Refused(Refusal::Memory)));
         assert!(matches!(enter(0), Entered::Waits(_)));
-        assert_eq!(lines.leave(60), Some(((), 40)));
+        assert_eq!(lines.leave(&Client::Unknown, 60), Some(((), Client::Unknown, 40)));
         assert_eq!(lines.usage().memory, 40);
         // who is inside may turn out to be larger
         assert!(lines.resize(40, 90) && !lines.resize(90, 101) && lines.resize(90, 30));
@@ -279,7 +321,7 @@ mod tests {
 
     #[test]
     fn clients_take_turns_whatever_the_length_of_their_lines() {
-        let mut lines = Lines::new(limits(1, 100, 100));
+        let mut lines = Lines::new(limits(1, 100, 100), usize::MAX);
         enter(&mut lines, "flood", "first");
         for n in 0..6 {
             enter(&mut lines, "flood", &format!("f{n}"));
@@ -293,8 +335,42 @@ mod tests {
     }
 
     #[test]
+    fn who_has_half_of_the_places_gets_no_more_while_others_wait() {
+        let mut lines = Lines::new(limits(4, 100, 100), usize::MAX);
+        for n in 0..8 {
+            enter(&mut lines, "flood", &format!("f{n}"));
+        }
+        assert_eq!(lines.usage().running, 4, "all, while nobody else is there");
+        for n in 0..4 {
+            enter(&mut lines, "ann", &format!("a{n}"));
+        }
+        let mut next = |who| lines.leave(&client(who), 1).map(|(who, ..)| who).unwrap_or_default();
+        assert_eq!([(); 2].map(|()| next("flood")), ["a0", "a1"]);
+        // both have half: they take turns
+        assert_eq!([(); 2].map(|()| next("flood")), ["f4", "f5"]);
+        assert_eq!([(); 2].map(|()| next("ann")), ["a2", "a3"]);
+        // and all that others do not want
+        assert_eq!([(); 2].map(|()| next("ann")), ["f6", "f7"]);
+        let inside = [lines.inside_of(&client("flood")), lines.inside_of(&client("ann"))];
+        assert_eq!(inside, [4, 0]);
+    }
+
+    #[test]
+    fn a_client_has_no_more_places_than_it_may_have() {
+        let mut lines = Lines::new(limits(4, 100, 100), 2);
+        for n in 0..3 {
+            enter(&mut lines, "flood", &format!("f{n}"));
+        }
+        assert_eq!((lines.usage().running, lines.usage().queued), (2, 1));
+        assert_eq!(enter(&mut lines, "ann", "a"), None, "there is a place");
+        assert_eq!(lines.usage().running, 3);
+        assert_eq!(lines.leave(&client("ann"), 1), None);
+        assert!(lines.leave(&client("flood"), 1).is_some_and(|(who, ..)| who == "f2"));
+    }
+
+    #[test]
     fn a_full_queue_has_room_for_others_than_who_filled_it() {
-        let mut lines = Lines::new(limits(1, 4, 100));
+        let mut lines = Lines::new(limits(1, 4, 100), usize::MAX);
         enter(&mut lines, "flood", "inside");
         for n in 0..4 {
             enter(&mut lines, "flood", &format!("f{n}"));
@@ -314,7 +390,7 @@ mod tests {
 
     #[test]
     fn nobody_is_displaced_in_vain() {
-        let mut lines = Lines::new(limits(1, 10, 10));
+        let mut lines = Lines::new(limits(1, 10, 10), usize::MAX);
         for bytes in [2, 4, 2, 2] {
             lines.enter(&client("flood"), bytes, || "flood".to_owned());
         }
@@ -326,7 +402,7 @@ mod tests {
 
     #[test]
     fn who_withdraws_leaves_nothing_behind() {
-        let mut lines = Lines::new(limits(1, 100, 1000));
+        let mut lines = Lines::new(limits(1, 100, 1000), usize::MAX);
         enter(&mut lines, "a", "inside");
         let mut tickets: Vec<Ticket> = (0..50)
             .filter_map(|n| enter(&mut lines, &format!("client {}", n % 7), &n.to_string()))

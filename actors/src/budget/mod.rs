@@ -5,7 +5,8 @@
 //!
 //! Each client has its own queue, and the queues take turns. If the whole queue is full, a client
 //! with few requests in it takes the place of the latest request of the client with the most. So
-//! one client that sends too much delays and displaces nobody but itself.
+//! one client that sends too much delays and displaces nobody but itself. A client may have all
+//! places; but one that has half of them gets no more while others wait.
 
 mod client;
 mod line;
@@ -35,9 +36,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 10,000 inside, no queue, 256 MB: what a small server has to spare.
+    /// 10,000 inside and 256 MB: what a small server has to spare. 1,000 in the queue: enough for
+    /// clients to take turns, and no wait for most of those that would time out in it.
     fn default() -> Self {
-        Self { concurrent: 10_000, queued: 0, memory: 256 << 20 }
+        Self { concurrent: 10_000, queued: 1_000, memory: 256 << 20 }
     }
 }
 
@@ -67,7 +69,7 @@ pub struct Usage {
 /// use asyncsteps_actors::budget::{Budget, Client, Limits};
 ///
 /// # actix::System::new().block_on(async {
-/// let budget = Budget::new(Limits { concurrent: 1, ..Limits::default() });
+/// let budget = Budget::new(Limits { concurrent: 1, queued: 0, ..Limits::default() });
 /// let permit = budget.admit(&Client::from("ann"), 1_000).await.unwrap();
 /// let refused = budget.admit(&Client::from("bob"), 1_000).await.unwrap_err();
 /// assert_eq!(refused.code(), "DefenseRejected");
@@ -85,7 +87,12 @@ impl Budget {
     /// A budget that nobody uses yet.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self(Arc::new(Mutex::new(Lines::new(limits))))
+        Self::with_most_of_client(limits, usize::MAX)
+    }
+
+    /// The same, where no client may have more places than this, however many are free.
+    pub(crate) fn with_most_of_client(limits: Limits, most: usize) -> Self {
+        Self(Arc::new(Mutex::new(Lines::new(limits, most))))
     }
 
     /// Asks for a place inside for a request of so many bytes, an estimate.
@@ -111,9 +118,11 @@ impl Budget {
             (Entered::Waits(ticket), Some(answer)) => {
                 State::Waits(Waits { budget: self.clone(), ticket, answer })
             }
-            (Entered::In | Entered::Waits(_), _) => {
-                State::Decided(Some(Ok(Permit { budget: self.clone(), bytes })))
-            }
+            (Entered::In | Entered::Waits(_), _) => State::Decided(Some(Ok(Permit {
+                budget: self.clone(),
+                client: client.clone(),
+                bytes,
+            }))),
             (Entered::Refused(why), _) => State::Decided(Some(Err(refused(why)))),
         })
     }
@@ -140,6 +149,7 @@ impl fmt::Debug for Budget {
 #[must_use = "dropping it gives the place back"]
 pub struct Permit {
     budget: Budget,
+    client: Client,
     bytes: usize,
 }
 
@@ -162,10 +172,10 @@ impl Arg for Permit {}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.budget.lines().leave(self.bytes);
-        if let Some((waiter, bytes)) = next {
+        let next = self.budget.lines().leave(&self.client, self.bytes);
+        if let Some((waiter, client, bytes)) = next {
             // if it is gone meanwhile, its permit comes back and passes the place on
-            let _ = waiter.send(Self { budget: self.budget.clone(), bytes });
+            let _ = waiter.send(Self { budget: self.budget.clone(), client, bytes });
         }
     }
 }

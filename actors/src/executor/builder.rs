@@ -95,7 +95,7 @@ impl Builder {
     /// How many requests may run at once, over all arbiters; more are answered with DefenseRejected.
     /// Short for a [`budget`](Self::budget) without a queue.
     pub fn max_requests(self, limit: usize) -> Self {
-        self.budget(Budget::new(Limits { concurrent: limit, ..Limits::default() }))
+        self.budget(Budget::new(Limits { concurrent: limit, queued: 0, ..Limits::default() }))
     }
 
     /// What may run and wait at once, over all arbiters; several executors may share one budget.
@@ -105,7 +105,9 @@ impl Builder {
         self
     }
 
-    /// Whom a request is counted for in the budget: the peer of its channel unless set.
+    /// Whom a request is counted for in the budget: the peer of its channel unless set. Behind
+    /// proxies that is a client of its own only if the transport trusts them, such as with
+    /// `FutoIn::trusted_proxies`; otherwise all that come by a proxy are one client.
     pub fn client(
         mut self,
         client: impl Fn(&Request, &Channel) -> Client + Send + Sync + 'static,

@@ -110,6 +110,20 @@ pub(super) async fn read(
     }
 }
 
+/// Reads a body of at most `limit` bytes that nobody wants, so that the connection can go on after
+/// its request is refused.
+pub(super) async fn skip(http: &HttpRequest, mut body: Body, limit: usize, time: Duration) {
+    let length = http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let length: Option<usize> = length.and_then(|length| length.parse().ok());
+    if matches!(body, Body::Counted(_))
+        && length.is_some_and(|length| (1..=limit).contains(&length))
+    {
+        let skipped = async { while let Some(Ok(_)) = body.next().await {} };
+        // otherwise it ends
+        let _ = tokio::time::timeout(time, skipped).await;
+    }
+}
+
 async fn collect(mut source: Body, length: usize, limit: usize) -> Result<Bytes, StatusCode> {
     let mut body = BytesMut::new();
     while let Some(chunk) = source.next().await {

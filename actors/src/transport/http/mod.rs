@@ -13,6 +13,7 @@ mod facts;
 mod listing;
 mod origin;
 mod reply;
+mod server;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -40,6 +41,7 @@ use crate::raw::RawInput;
 use crate::url::FunctionUrl;
 
 pub use cors::Cors;
+pub use server::{NewConnection, Server, ServerLimits};
 
 use body::{Body, Rest};
 use origin::Sites;
@@ -48,20 +50,26 @@ pub(super) use facts::Facts;
 
 /// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
 ///
-/// It answers under its path with and without the trailing slash. For a client that disconnects
-/// to cancel its request, build the server with `HttpServer::h1_allow_half_closed(false)`. TLS is
-/// the server's too: with `HttpServer::bind_rustls_0_23` the channels of its requests are secure.
+/// It answers under its path with and without the trailing slash. A [`Server`] is what to mount it
+/// in. Under an `actix_web::HttpServer` of your own, set
+/// - `tcp_nodelay(true)`: otherwise the second of two answers waits some 40 ms for the client's
+///   acknowledgement of the first;
+/// - `h1_allow_half_closed(false)`: otherwise a client that disconnects does not cancel its request;
+///
+/// and know that its connections have fewer limits than those of a [`Server`].
 ///
 /// ```no_run
 /// # use asyncsteps_actors::{executor::Executor, transport::http::FutoIn};
-/// use actix_web::{App, HttpServer};
+/// use std::net::TcpListener;
+/// use actix_web::App;
+/// use asyncsteps_actors::transport::http::Server;
 ///
 /// # #[actix_web::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = Executor::builder().build()?;
-/// HttpServer::new(move || App::new().service(FutoIn::new("/ftn/", executor.clone())))
-///     .h1_allow_half_closed(false)
-///     .bind("127.0.0.1:8080")?
+/// let service = FutoIn::new("/ftn/", executor.clone());
+/// Server::new(executor, move || App::new().service(service.clone()))
+///     .listen(TcpListener::bind("127.0.0.1:8080")?)?
 ///     .run()
 ///     .await?;
 /// # Ok(())
@@ -289,14 +297,15 @@ impl EndPoint {
         };
         let media = media.accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
+        let (limit, time) = (self.executor.max_request_size(), self.executor.request_timeout());
         let pass = match self.executor.admit(&channel).await {
             Ok(pass) => pass,
             Err(rejected) => {
+                body::skip(http, body, limit, time).await;
                 return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
             }
         };
-        let limit = self.executor.max_request_size();
-        let whole = body::read(http, body, limit, self.executor.request_timeout());
+        let whole = body::read(http, body, limit, time);
         let body = match whole.await {
             Ok(body) => body,
             Err(status) => return refuse(status),

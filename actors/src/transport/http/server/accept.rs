@@ -1,0 +1,103 @@
+//! Taking connections and giving them to workers.
+
+use std::io::{ErrorKind, Result};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::connections::Connections;
+use super::worker::{Accepted, Order};
+
+/// How long to wait after the system had no room for a connection, such as no more open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Gives connections to workers, one after the other.
+pub(super) struct Acceptor {
+    connections: Connections,
+    workers: Vec<mpsc::UnboundedSender<Order>>,
+    next: AtomicUsize,
+}
+
+impl Acceptor {
+    pub(super) fn new(
+        connections: Connections,
+        workers: Vec<mpsc::UnboundedSender<Order>>,
+    ) -> Self {
+        Self { connections, workers, next: AtomicUsize::new(0) }
+    }
+
+    /// Tells all workers.
+    pub(super) fn tell(&self, order: impl Fn() -> Order) {
+        for worker in &self.workers {
+            // one that is gone has no connections
+            let _ = worker.send(order());
+        }
+    }
+
+    /// Over a limit, dropping the stream closes the connection.
+    fn give(&self, listener: usize, stream: TcpStream, peer: SocketAddr) {
+        let Some(connected) = self.connections.enter(peer) else { return };
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.workers.len();
+        let accepted = Accepted { stream, peer, listener, connected };
+        if self.workers[next].send(Order::Serve(accepted)).is_err() {
+            tracing::error!("a worker is gone");
+        }
+    }
+}
+
+/// Where connections come from.
+pub(super) struct Listener {
+    /// Its place among the listeners of the server.
+    place: usize,
+    listener: actix_rt::net::TcpListener,
+}
+
+impl Listener {
+    pub(super) fn new(place: usize, listener: TcpListener) -> Result<Self> {
+        Ok(Self { place, listener: actix_rt::net::TcpListener::from_std(listener)? })
+    }
+
+    /// Takes connections for ever.
+    pub(super) async fn accept(&self, acceptor: &Acceptor) {
+        loop {
+            let accepted = self.listener.accept().await;
+            match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
+                Ok((stream, peer)) => acceptor.give(self.place, stream, peer),
+                Err(error) if is_of_connection(error.kind()) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot take connections");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Takes the connections that are made already, and refuses all others.
+    pub(super) fn close(self, acceptor: &Acceptor) -> Result<()> {
+        let listener = self.listener.into_std()?;
+        loop {
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    stream.set_nonblocking(true)?;
+                    acceptor.give(self.place, stream, peer);
+                }
+                Err(error) if is_of_connection(error.kind()) => {}
+                // there is none, or no room for one
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether it concerns the one connection that was taken.
+fn is_of_connection(error: ErrorKind) -> bool {
+    matches!(
+        error,
+        ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::Interrupted
+    )
+}

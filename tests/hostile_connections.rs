@@ -1,0 +1,167 @@
+//! The promise: a connection costs little and ends, whatever its client sends, does not send, or does
+//! not read.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use asyncsteps_actors::executor::{Executor, ExecutorHandle};
+use asyncsteps_actors::transport::http::ServerLimits;
+use asyncsteps_support::client::{Connection, head, message, post};
+use asyncsteps_support::conform;
+use asyncsteps_support::host::{Host, resident_bytes};
+use asyncsteps_support::jobs::{Job, Jobs};
+use asyncsteps_support::stream::Stream;
+use serde_json::json;
+
+/// How many hostile connections there are.
+const CONNECTIONS: usize = 60;
+
+/// What each of them sends ahead of its answers, in bytes: less than the system takes from a server
+/// that does not read.
+const AHEAD: usize = 120_000;
+
+/// The most memory that each may take, in bytes. The goal is 2,000 in 300 MB.
+const MEMORY: usize = 150_000;
+
+/// Times that are too short for an attack, and long enough to send a request.
+const SHORT: Duration = Duration::from_millis(200);
+
+/// How often to look whether the server has seen the end of a connection.
+const LOOKS: usize = 100_000;
+
+const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
+fn short() -> ServerLimits {
+    ServerLimits { head_timeout: SHORT, stall_timeout: SHORT, ..ServerLimits::default() }
+}
+
+fn conform_with(limits: ServerLimits) -> Host {
+    Host::start_with(1, limits, None, conform::executor, |service| service)
+}
+
+fn jobs() -> (Jobs, ExecutorHandle) {
+    let (jobs, builder) = Jobs::add(Executor::builder().request_timeout(Duration::from_secs(600)));
+    (jobs, builder.build().expect("a right configuration"))
+}
+
+/// Sends requests behind one that is not answered, on many connections.
+#[track_caller]
+fn check_pipelining(first: &[u8]) {
+    let (mut jobs, executor) = jobs();
+    let host = Host::start(1, || executor);
+    let ahead = b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n";
+    let all = [first, &ahead.repeat(AHEAD / ahead.len())].concat();
+    let before = resident_bytes();
+    let mut clients = Vec::new();
+    let mut running: Vec<Job> = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut client = Connection::open(host.address);
+        client.send(&all);
+        running.push(jobs.wait_for_start());
+        clients.push(client);
+    }
+    // a round trip, after which the server has seen all
+    let mut other = Connection::open(host.address);
+    assert_eq!(other.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").receive().status(), 404);
+    let each = resident_bytes().saturating_sub(before) / CONNECTIONS;
+    assert!(each < MEMORY, "{each} bytes for each connection");
+    // all of them would be answered
+    clients.truncate(2);
+    running.drain(..2).for_each(Job::finish);
+    for client in &mut clients {
+        assert_eq!(client.receive().json(), json!({ "r": { "n": 0 } }));
+        for _ in 0..AHEAD / ahead.len() {
+            assert_eq!(client.receive().status(), 404);
+        }
+    }
+}
+
+#[test]
+fn requests_behind_one_that_is_not_answered_cost_little() {
+    check_pipelining(&post(&message("test.jobs:1.0:wait", &json!({}))));
+}
+
+#[test]
+fn nor_do_those_behind_a_chunked_one() {
+    let message = message("test.jobs:1.0:wait", &json!({}));
+    let chunk = format!("{:x}\r\n", message.len());
+    let head = head("Transfer-Encoding: chunked");
+    check_pipelining(&[&head, chunk.as_bytes(), &message, b"\r\n0\r\n\r\n"].concat());
+}
+
+#[test]
+fn a_request_that_stops_in_its_head_ends_its_connection() {
+    let host = conform_with(short());
+    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Connection::open(host.address)).collect();
+    for client in &mut clients {
+        client.send(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.receive().status(), 404);
+        client.send(b"P");
+    }
+    host.connections.wait_for_the_end_of(CONNECTIONS);
+}
+
+#[test]
+fn empty_lines_are_no_requests() {
+    let host = conform_with(short());
+    let mut client = Connection::open(host.address);
+    client.send(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.receive().status(), 404);
+    client.send(b"\r\n\r\n");
+    host.connections.wait_for_the_end_of(1);
+}
+
+#[test]
+fn a_body_that_does_not_end_ends_its_connection_wherever_it_goes() {
+    let host = conform_with(short());
+    for framing in ["Transfer-Encoding: chunked", "Content-Length: 100"] {
+        let mut client = Connection::open(host.address);
+        let request = format!("POST /nothing HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n1\r\na\r\n");
+        client.send(request.as_bytes());
+        assert_eq!(client.receive().status(), 404);
+    }
+    host.connections.wait_for_the_end_of(2);
+}
+
+#[test]
+fn a_client_that_reads_nothing_loses_its_connection() {
+    let host = conform_with(short());
+    let call = post(&message("conform.main:1.2:big", &json!({ "size": 400_000 })));
+    let mut clients: Vec<_> = (0..8).map(|_| Connection::open(host.address)).collect();
+    for client in &mut clients {
+        // more than the system takes for it
+        for _ in 0..40 {
+            if !client.try_send(&call) {
+                break;
+            }
+        }
+    }
+    host.connections.wait_for_the_end_of(8);
+}
+
+#[test]
+fn answers_are_sent_at_once() {
+    let host = Host::start(1, conform::executor);
+    let mut client = Connection::open(host.address);
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").receive();
+    assert!(host.connections.are_nodelay());
+}
+
+#[test]
+fn one_client_does_not_keep_others_out() {
+    let limits =
+        ServerLimits { connections: 8, connections_of_client: 4, ..ServerLimits::default() };
+    let host = conform_with(limits);
+    let connect = |from| Connection::over(Stream::connect_from(from, host.address));
+    let served = |client: &mut Connection| {
+        client.try_send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") && client.try_receive().is_some()
+    };
+    let mut taken: Vec<_> = (0..4).map(|_| connect(ONE)).collect();
+    assert!(taken.iter_mut().all(served));
+    assert!(!served(&mut connect(ONE)), "its fifth");
+    assert!(served(&mut connect(OTHER)));
+    // one that ends makes room
+    taken.pop();
+    assert!((0..LOOKS).any(|_| served(&mut connect(ONE))));
+}
