@@ -11,27 +11,37 @@ use actix::Arbiter;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{AsyncSteps, Completion, Error, Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::deadlock::{self, Deadlock};
+use asyncsteps_actors::sync::deadlock::{self, Deadlock, Target, Waiting};
 use asyncsteps_actors::sync::{Load, Mutex};
 use tokio::sync::{Barrier, oneshot};
 
 /// The reports with a mutex of this name.
 fn reports(name: &str) -> Vec<Arc<Deadlock>> {
     let mut reports = deadlock::last();
-    reports.retain(|deadlock| deadlock.waits.iter().any(|wait| wait.mutex == name));
+    reports.retain(|deadlock| deadlock.waits.iter().any(|wait| is_for(wait, name)));
     reports
+}
+
+/// Whether a wait is for a mutex of this name.
+fn is_for(wait: &Waiting, name: &str) -> bool {
+    matches!(&wait.target, Target::Mutex { name: of, .. } if *of == name)
+}
+
+fn key(wait: &Waiting) -> &str {
+    let Target::Mutex { key, .. } = &wait.target else { panic!("{wait} is for no mutex") };
+    key
 }
 
 /// How many waits for a mutex of this name are watched.
 fn watched(name: &str) -> usize {
-    deadlock::watched().iter().filter(|wait| wait.mutex == name).count()
+    deadlock::watched().iter().filter(|wait| is_for(wait, name)).count()
 }
 
 /// The keys of the only report with a mutex of this name, in the order of the cycle.
 fn cycle(name: &str) -> String {
     let reports = reports(name);
     let [report] = &*reports else { panic!("{} reports", reports.len()) };
-    report.waits.iter().map(|wait| &*wait.key).collect::<Vec<_>>().join(" ")
+    report.waits.iter().map(key).collect::<Vec<_>>().join(" ")
 }
 
 fn mutex(name: &'static str) -> Mutex {

@@ -1,5 +1,7 @@
 //! Calls from the same process (FTN6 §1.4, §2.8 `onInternalRequest`): no bytes, all checks.
 
+use std::sync::Arc;
+
 use asyncsteps::{Added, AsyncSteps, Error, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,6 +12,7 @@ use super::reply::ReplyBody;
 use super::{ExecutorHandle, Incoming, RequestSteps};
 use crate::channel::Channel;
 use crate::message::Request;
+use crate::sync::{Call, Calling, calling};
 
 impl ExecutorHandle {
     /// Calls a function of this executor as the service itself, with the level System, which may call
@@ -80,10 +83,20 @@ impl ExecutorHandle {
         function: &str,
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        let executor = self.clone();
         let request = to_map(params).map(|params| Request::new(function, params));
+        self.call_with(caller, request, None)
+    }
+
+    fn call_with<T: DeserializeOwned>(
+        &self,
+        caller: Caller,
+        request: Result<Request, Error>,
+        call: Option<Arc<Call>>,
+    ) -> impl Future<Output = Result<T, Error>> + 'static {
+        let executor = self.clone();
         async move {
-            let incoming = Incoming::new(request?, Channel::local()).with_caller(caller);
+            let incoming = Incoming::new(request?, Channel::local());
+            let incoming = incoming.with_caller(caller).with_call(call);
             let (_, body) = executor.serve(incoming).await.into_parts();
             let result = match body {
                 ReplyBody::Message(message) => message
@@ -152,9 +165,8 @@ impl CallSteps for AsyncSteps {
         function: &str,
         params: impl Serialize,
     ) -> Result<Added<'_>, Error> {
-        let info = self.request()?;
-        let call = info.executor().call_for::<T>(info.caller(), function, params);
-        Ok(self.await_(async { call.await.map(|result| (result,)) }))
+        let caller = self.request()?.caller();
+        add_call::<T>(self, caller, function, params)
     }
 
     #[track_caller]
@@ -163,9 +175,30 @@ impl CallSteps for AsyncSteps {
         function: &str,
         params: impl Serialize,
     ) -> Result<Added<'_>, Error> {
-        let call = self.request()?.executor().call_as_system::<T>(function, params);
-        Ok(self.await_(async { call.await.map(|result| (result,)) }))
+        add_call::<T>(self, Caller::system(), function, params)
     }
+}
+
+/// Adds a step that calls. While it waits, the deadlock detection knows what for.
+#[track_caller]
+fn add_call<'a, T: DeserializeOwned + 'static>(
+    asi: &'a mut AsyncSteps,
+    caller: Caller,
+    function: &str,
+    params: impl Serialize,
+) -> Result<Added<'a>, Error> {
+    let executor = asi.request()?.executor();
+    let request = to_map(params).map(|params| Request::new(function, params));
+    let function: Arc<str> = function.into();
+    Ok(asi.add(move |asi, ()| {
+        let calling = calling(asi, &function);
+        let call = calling.as_ref().map(Calling::call);
+        let answer = executor.call_with::<T>(caller, request, call);
+        asi.await_(async move {
+            let _calling = calling;
+            answer.await.map(|result| (result,))
+        });
+    }))
 }
 
 fn to_map(params: impl Serialize) -> Result<Map<String, Value>, Error> {

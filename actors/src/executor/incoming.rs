@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::caller::Caller;
 use super::gate::Pass;
@@ -10,6 +11,7 @@ use crate::channel::Channel;
 use crate::message::{Headers, Request};
 use crate::raw::RawInput;
 use crate::security::{Credentials, Denied};
+use crate::sync::Call;
 
 /// A request with all that a transport knows of it.
 pub struct Incoming {
@@ -24,6 +26,8 @@ pub struct Incoming {
     pub(super) pass: Pass,
     /// Its place in the budget, if it needed one before its parameters were known.
     pub(super) permit: Option<Permit>,
+    /// The call of a flow that holds up others while it waits.
+    pub(super) call: Option<Arc<Call>>,
 }
 
 impl Incoming {
@@ -40,6 +44,7 @@ impl Incoming {
             input: None,
             pass: Pass::default(),
             permit: None,
+            call: None,
         }
     }
 
@@ -62,6 +67,10 @@ impl Incoming {
 
     pub(super) fn with_caller(self, caller: Caller) -> Self {
         Self { caller: Some(caller), ..self }
+    }
+
+    pub(super) fn with_call(self, call: Option<Arc<Call>>) -> Self {
+        Self { call, ..self }
     }
 
     /// The same with the headers of its HTTP request, or of the one that its connection began with.

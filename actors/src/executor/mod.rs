@@ -211,6 +211,9 @@ impl ExecutorHandle {
         let live = self.live();
         let exchange = Exchange::new(origin, target, span, places, deadline, patience, live);
         let mut flow = template.flow();
+        if let Some(call) = incoming.call {
+            call.begin(&mut flow);
+        }
         if observe::steps_enabled() {
             flow.observe(observe::SpanObserver::new(exchange.span.clone()));
         }

@@ -1,8 +1,10 @@
-//! Deadlocks among mutexes (FTN12 §1.11.5): found when they come about, reported, and resolved.
+//! Deadlocks among mutexes and calls (FTN12 §1.11.5): found when they come about, reported, and
+//! resolved.
 //!
-//! A wait is remembered while it holds up others: while its flow, or a branch around it, has a lock.
-//! It waits for the holders of its mutex, for all of them if several may be inside; a holder cannot
-//! go on while it waits itself or a branch below it does. Each new wait looks whether it closes a
+//! A wait is remembered while it holds up others: while its flow, or a branch around it, has a lock,
+//! or while such a flow waits for it because it called it. It waits for the holders of its mutex, for
+//! all of them if several may be inside, or for the flow that it called; a holder cannot go on while
+//! it waits itself or a branch below it does. Each new wait looks whether it closes a
 //! cycle of waits older than itself. If it does, the deadlock is reported, and the new wait fails
 //! with `InternalError`, unless a time limit (`set_timeout`) ends one of the waits of the cycle.
 //!
@@ -89,12 +91,47 @@ pub struct Deadlock {
 pub struct Waiting {
     /// Who waits.
     pub identity: Identity,
-    /// The step that wants the lock.
+    /// The step that waits.
     pub place: Place,
-    /// The name of the mutex, empty if it has none.
-    pub mutex: &'static str,
-    /// The key of the mutex, empty if it has none.
-    pub key: Arc<str>,
+    /// What it waits for.
+    pub target: Target,
+}
+
+/// What a [`Waiting`] step waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// A lock that other flows have.
+    Mutex {
+        /// Its name, empty if it has none.
+        name: &'static str,
+        /// Its key, empty if it has none.
+        key: Arc<str>,
+    },
+    /// The answer to a call within the process.
+    Call {
+        /// The function, with interface and version.
+        function: Arc<str>,
+    },
+}
+
+impl Target {
+    /// What the flow that is waited for does with it.
+    fn link(&self) -> &'static str {
+        match self {
+            Self::Mutex { .. } => "held by",
+            Self::Call { .. } => "carried out by",
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mutex { name, key } => Label { kind: "mutex", name, key }.fmt(f),
+            Self::Call { function } => write!(f, "the call of {function}"),
+        }
+    }
 }
 
 /// Who waits.
@@ -115,8 +152,8 @@ impl fmt::Display for Who {
 
 impl fmt::Display for What<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Waiting { mutex, key, place, .. } = self.0;
-        write!(f, "{} ({place})", Label { kind: "mutex", name: mutex, key })
+        let Waiting { target, place, .. } = self.0;
+        write!(f, "{target} ({place})")
     }
 }
 
@@ -130,19 +167,25 @@ impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, others @ ..] = &*self.waits else { return f.write_str("deadlock") };
         write!(f, "deadlock: {first}, ")?;
+        let mut link = first.target.link();
         for wait in others {
-            write!(f, "held by {} that waits for {}, ", Who(wait.identity), What(wait))?;
+            write!(f, "{link} {} that waits for {}, ", Who(wait.identity), What(wait))?;
+            link = wait.target.link();
         }
-        write!(f, "held by {}", Who(first.identity))
+        write!(f, "{link} {}", Who(first.identity))
     }
 }
 
-/// A mutex as seen from here.
+impl std::error::Error for Deadlock {}
+
+/// Hung on a flow that carries out a call of one whose waits hold up others: so do its own.
+pub(super) struct Awaited;
+
+/// What is waited for, as seen from here.
 pub(super) trait Contended: Send + Sync {
-    /// Who is inside; `None` if somebody is of whom nothing is known.
+    /// Those that are waited for; `None` if one of them is no flow, and so is supposed to go on.
     fn holders(&self) -> Option<Holders>;
-    fn name(&self) -> &'static str;
-    fn key(&self) -> &Arc<str>;
+    fn target(&self) -> Target;
 }
 
 /// A wait that holds up others.
@@ -153,7 +196,7 @@ pub(super) struct Wait {
     /// Whether a time limit ends it.
     limited: bool,
     place: Place,
-    mutex: Arc<dyn Contended>,
+    target: Arc<dyn Contended>,
     /// Counts waits in the order of their coming, over all mutexes; set when it joins a queue.
     number: OnceLock<u64>,
 }
@@ -165,14 +208,19 @@ pub(super) struct Wait {
 pub(super) struct Watch(Arc<Wait>);
 
 impl Wait {
-    /// The wait of the running step for `mutex`, which belongs to the step around it.
-    pub(super) fn new(asi: &AsyncSteps, identity: Identity, mutex: Arc<dyn Contended>) -> Self {
+    /// A wait in the running step, for the step at `place`.
+    pub(super) fn new(
+        asi: &AsyncSteps,
+        identity: Identity,
+        place: Place,
+        target: Arc<dyn Contended>,
+    ) -> Self {
         Self {
             identity,
             lineage: asi.lineage().collect(),
             limited: asi.is_limited(),
-            place: asi.places().nth(1).expect("a step waits for the one around it"),
-            mutex,
+            place,
+            target,
             number: OnceLock::new(),
         }
     }
@@ -196,7 +244,7 @@ impl Wait {
     /// Whether each holder of the mutex has a flow that waits somewhere: mostly one has not, and
     /// there is nothing to look for.
     fn may_be_stuck(&self) -> bool {
-        let holders = self.mutex.holders();
+        let holders = self.target.holders();
         holders.is_some_and(|holders| holders.iter().all(|holder| WAITS.contains_key(&holder.flow)))
     }
 
@@ -237,11 +285,13 @@ pub(super) fn look(wait: &Arc<Wait>) -> Verdict {
     let waits = hard.unwrap_or(cycle).iter().map(|wait| Waiting::of(wait)).collect();
     let deadlock = Deadlock { waits, left_to_limit };
     let text = deadlock.to_string();
-    report(deadlock, &text);
+    report(deadlock.clone(), &text);
     if left_to_limit {
         return Verdict::MayGoOn;
     }
-    Verdict::Deadlock(Error::with_info(codes::INTERNAL_ERROR, text))
+    // with a cause it is not an error that the function chose: its caller is not told the places
+    let error = Error::with_info(codes::INTERNAL_ERROR, text);
+    Verdict::Deadlock(error.with_cause(deadlock))
 }
 
 fn report(deadlock: Deadlock, text: &str) {
@@ -260,12 +310,7 @@ fn report(deadlock: Deadlock, text: &str) {
 
 impl Waiting {
     fn of(wait: &Wait) -> Self {
-        Self {
-            identity: wait.identity,
-            place: wait.place,
-            mutex: wait.mutex.name(),
-            key: Arc::clone(wait.mutex.key()),
-        }
+        Self { identity: wait.identity, place: wait.place, target: wait.target.target() }
     }
 }
 
@@ -384,13 +429,13 @@ impl Graph {
         self.nodes
             .iter()
             .filter(|node| !node.goes_on)
-            .all(|node| node.wait.is_watched() && node.wait.mutex.holders() == node.holders)
+            .all(|node| node.wait.is_watched() && node.wait.target.holders() == node.holders)
     }
 }
 
 impl Node {
     fn new(wait: &Arc<Wait>) -> Self {
-        let holders = wait.mutex.holders();
+        let holders = wait.target.holders();
         Self { wait: Arc::clone(wait), holders, held_up: Vec::new(), goes_on: false }
     }
 }
@@ -402,19 +447,15 @@ mod tests {
     use super::*;
 
     /// A mutex with these holders for ever.
-    struct Held(Holders, Arc<str>);
+    struct Held(Holders);
 
     impl Contended for Held {
         fn holders(&self) -> Option<Holders> {
             Some(self.0.clone())
         }
 
-        fn name(&self) -> &'static str {
-            ""
-        }
-
-        fn key(&self) -> &Arc<str> {
-            &self.1
+        fn target(&self) -> Target {
+            Target::Mutex { name: "", key: Arc::default() }
         }
     }
 
@@ -434,7 +475,7 @@ mod tests {
             lineage: SmallVec::from_slice(&[identity.branch]),
             limited,
             place: place.expect("a step is running"),
-            mutex: Arc::new(Held(holders.into(), Arc::default())),
+            target: Arc::new(Held(holders.into())),
             number: OnceLock::new(),
         })
     }

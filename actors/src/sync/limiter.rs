@@ -23,19 +23,29 @@ struct Parts {
 impl Limiter {
     /// Starts a limiter with the actor of its throttle on this arbiter.
     ///
+    /// The defaults of FTN12 §2.5 let one owner in per second, and refuse all others: set `rate` and
+    /// the queues as well as `concurrent`.
+    ///
     /// # Panics
-    /// Outside of an actix arbiter.
+    /// Outside of an actix arbiter; there, use [`start_on`](Self::start_on). If a limit is 0 that
+    /// must not be, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn start(options: Options) -> Self {
         Self::of("", options, Throttle::start(options.throttle()))
     }
 
     /// Starts a limiter with the actor of its throttle on another arbiter.
+    ///
+    /// # Panics
+    /// If a limit is 0 that must not be, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn start_on(arbiter: &ArbiterHandle, options: Options) -> Self {
         Self::of("", options, Throttle::start_on(arbiter, options.throttle()))
     }
 
+    #[track_caller]
     pub(super) fn of(name: &'static str, options: Options, throttle: Throttle) -> Self {
         Self(Arc::new(Parts { mutex: Mutex::named(name, options.mutex()), throttle }))
     }

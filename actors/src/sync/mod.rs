@@ -9,6 +9,7 @@
 //! take the messages [`Lock`] and [`Enter`], so that actors use the same objects as flows.
 
 mod actor;
+mod calls;
 pub mod deadlock;
 mod keys;
 pub mod limiter;
@@ -23,3 +24,5 @@ pub use lock::Load;
 pub use mutex::{LockGuard, Mutex};
 pub use registry::{Registry, RegistryError};
 pub use throttle::{Throttle, ThrottleActor};
+
+pub(crate) use calls::{Call, Calling, calling};

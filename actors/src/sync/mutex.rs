@@ -14,7 +14,7 @@ use asyncsteps::sync::mutex::Options;
 use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{Arg, AsyncSteps, Error, Stack, StepResult};
 
-use super::deadlock::{self, Contended, Verdict, Wait};
+use super::deadlock::{self, Awaited, Verdict, Wait};
 use super::lock::{Grant, Load, Owner};
 
 use cell::{Cell, Guard, Kind, Waiter};
@@ -40,14 +40,23 @@ pub struct Mutex(Arc<Cell>);
 
 impl Mutex {
     /// A mutex without a name.
+    ///
+    /// # Panics
+    /// If `max` is 0, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn new(options: Options) -> Self {
         Self::named("", options)
     }
 
     /// A mutex with a name for people, as in the report of a deadlock.
+    ///
+    /// # Panics
+    /// If `max` is 0, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn named(name: &'static str, options: Options) -> Self {
+        // the accounting of the empty key is made here, and refuses a limit of 0
         Self(Kind::key(&Kind::new(name, options), ""))
     }
 
@@ -142,13 +151,19 @@ fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
 /// What others need to know of a wait that holds them up: only who has a lock, or is a branch
 /// inside of one, does so.
 fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>) -> Option<Arc<Wait>> {
-    let holds = asi.kept::<Guard>().any(|guard| !guard.is_empty());
-    if !holds {
+    if !holds_up_others(asi) {
         return None;
     }
     let identity = asi.identity();
     let cell: Arc<Cell> = Arc::clone(asi[guard].cell());
-    Some(Arc::new(Wait::new(asi, identity, cell)))
+    let place = asi.places().nth(1).expect("a step waits for the one around it");
+    Some(Arc::new(Wait::new(asi, identity, place, cell)))
+}
+
+/// Whether others cannot go on while the running step waits: its flow has a lock here, or was called
+/// by one that has.
+pub(super) fn holds_up_others(asi: &AsyncSteps) -> bool {
+    asi.extension::<Awaited>().is_some() || asi.kept::<Guard>().any(|guard| !guard.is_empty())
 }
 
 /// A lock taken outside of flows, until it is dropped.

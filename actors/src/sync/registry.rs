@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Arbiter, ArbiterHandle};
-use asyncsteps::sync::{limiter, mutex, throttle};
+use asyncsteps::sync::{ZeroLimit, limiter, mutex, throttle};
 use dashmap::DashMap;
 use thiserror::Error;
 
@@ -20,7 +20,9 @@ use super::{Limiter, Mutex, Throttle};
 /// # use asyncsteps_actors::{flow::start_flow, sync::Registry};
 /// # actix::System::new().block_on(async {
 /// let registry = Registry::new();
-/// registry.define("client", limiter::Options { concurrent: 2, ..Default::default() }).unwrap();
+/// // two orders of a client at once, a hundred per second, and some may wait
+/// let limits = limiter::Options { concurrent: 2, max_queue: Some(50), rate: 100, burst: Some(50), ..Default::default() };
+/// registry.define("client", limits)?;
 /// let order = Template::build(move |asi| {
 ///     let registry = registry.clone();
 ///     asi.add(move |asi, (client, sku): (String, String)| {
@@ -35,7 +37,7 @@ use super::{Limiter, Mutex, Throttle};
 /// flow.success_step(("ann", "apple"));
 /// flow.copy_from(&order);
 /// assert_eq!(start_flow::<i32>(flow).await.unwrap(), 7);
-/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Registry(Arc<Inner>);
@@ -89,6 +91,14 @@ pub enum RegistryError {
         /// What it stands for.
         is: &'static str,
     },
+    /// A limit is 0 that must not be.
+    #[error("`{name}` cannot be defined: {zero}")]
+    Zero {
+        /// The name.
+        name: &'static str,
+        /// Which limit.
+        zero: ZeroLimit,
+    },
 }
 
 impl Registry {
@@ -111,15 +121,18 @@ impl Registry {
     /// that is first asked for.
     ///
     /// # Errors
-    /// [`RegistryError::Defined`] if the name was defined or used before.
+    /// [`RegistryError::Defined`] if the name was defined or used before, [`RegistryError::Zero`] if a
+    /// limit is 0 that must not be.
     pub fn define(
         &self,
         name: &'static str,
         limits: impl Into<Limits>,
     ) -> Result<(), RegistryError> {
+        let limits = limits.into();
+        limits.check().map_err(|zero| RegistryError::Zero { name, zero })?;
         match self.0.objects.entry(name) {
             dashmap::Entry::Vacant(free) => {
-                free.insert(self.make(name, limits.into()));
+                free.insert(self.make(name, limits));
                 Ok(())
             }
             dashmap::Entry::Occupied(taken) => {
@@ -215,6 +228,14 @@ impl Object {
 }
 
 impl Limits {
+    fn check(&self) -> Result<(), ZeroLimit> {
+        match self {
+            Self::Mutex(options) => options.check(),
+            Self::Throttle(options) => options.check(),
+            Self::Limiter(options) => options.check(),
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Mutex(_) => "mutex",

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as Guarded, OnceLock, Weak};
 use std::task::{Context as TaskContext, Poll};
 
-use actix::{Actor, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, MessageResult};
+use actix::{
+    Actor, Addr, Arbiter, ArbiterHandle, AsyncContext, Context, Handler, Message, MessageResult,
+};
 use asyncsteps::sync::mutex::{Lock as Answer, Ticket};
 use asyncsteps::sync::throttle::{Options, Queue};
 use asyncsteps::sync::{ISync, Section};
@@ -82,28 +84,41 @@ impl Throttle {
     /// Starts a throttle with its actor on this arbiter.
     ///
     /// # Panics
-    /// Outside of an actix arbiter.
+    /// Outside of an actix arbiter; there, use [`start_on`](Self::start_on). If `max` is 0 or
+    /// `period` is zero, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn start(options: Options) -> Self {
+        let here = Arbiter::try_current();
+        assert!(here.is_some(), "a throttle starts on an actix arbiter; elsewhere use `start_on`");
         Self::with("", options, Actor::start)
     }
 
     /// Starts a throttle with its actor on another arbiter.
+    ///
+    /// # Panics
+    /// If `max` is 0 or `period` is zero, see [`Options::check`].
     #[must_use]
+    #[track_caller]
     pub fn start_on(arbiter: &ArbiterHandle, options: Options) -> Self {
         Self::named_on("", arbiter, options)
     }
 
     /// The same with a name for people.
+    #[track_caller]
     pub(super) fn named_on(name: &'static str, arbiter: &ArbiterHandle, options: Options) -> Self {
         Self::with(name, options, |actor| ThrottleActor::start_in_arbiter(arbiter, |_| actor))
     }
 
+    #[track_caller]
     fn with(
         name: &'static str,
         options: Options,
         start: impl FnOnce(ThrottleActor) -> Addr<ThrottleActor>,
     ) -> Self {
+        if let Err(zero) = options.check() {
+            panic!("{zero}");
+        }
         let kind = Arc::new(Kind {
             name,
             options,

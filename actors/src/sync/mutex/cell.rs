@@ -7,7 +7,7 @@ use std::task::Context;
 use asyncsteps::sync::mutex::{Lock as Answer, Options, Queue, Ticket};
 use asyncsteps::{Awaitable, Error, Identity};
 
-use crate::sync::deadlock::{Contended, Holders, Watch};
+use crate::sync::deadlock::{Contended, Holders, Target, Watch};
 use crate::sync::keys::Keys;
 use crate::sync::lock::{Grant, Label, Load, Owner, guarded, rejected};
 
@@ -78,6 +78,14 @@ impl Cell {
         &self.kind
     }
 
+    pub(super) fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    pub(super) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
     /// How many are inside and how many wait.
     pub(super) fn load(&self) -> (usize, usize) {
         let Accounting { queue, .. } = &self.accounting();
@@ -142,12 +150,8 @@ impl Contended for Cell {
         self.accounting().queue.inside().map(of_branch).collect()
     }
 
-    fn name(&self) -> &'static str {
-        self.kind.name
-    }
-
-    fn key(&self) -> &Arc<str> {
-        &self.key
+    fn target(&self) -> Target {
+        Target::Mutex { name: self.kind.name, key: Arc::clone(&self.key) }
     }
 }
 
