@@ -23,7 +23,7 @@ fn front() -> Arc<Definition> {
         "requires": ["AllowAnonymous"],
     });
     let source = Source::texts([("test.front-1.0-iface.json", file.to_string())]);
-    Loader::new([source]).load(&"test.front:1.0".parse().unwrap()).unwrap()
+    Loader::new([source]).load(&"test.front:1.0".parse().expect("a name")).expect("a definition")
 }
 
 fn executor() -> ExecutorHandle {

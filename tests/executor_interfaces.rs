@@ -46,7 +46,8 @@ fn executor(id: &str) -> ExecutorHandle {
 async fn answers(executor: &ExecutorHandle, functions: &[&str]) -> String {
     let mut out = String::new();
     for function in functions {
-        let request = Request::parse(json!({ "f": function }).to_string().as_bytes()).unwrap();
+        let request =
+            Request::parse(json!({ "f": function }).to_string().as_bytes()).expect("a message");
         let reply = executor.dispatch(request, Channel::new(ChannelKind::Http)).await;
         out += &String::from_utf8(reply.into_bytes().expect("a message")).expect("text");
         out.push('\n');
