@@ -84,6 +84,7 @@ fn executor() -> ExecutorHandle {
     Executor::builder()
         .security(StaticUsers::new().with_password("ann", hash))
         .interface(front(), |functions| {
+            functions.others_not_implemented();
             functions
                 .add("call", &call)
                 .add("callTwice", &twice)
@@ -91,6 +92,7 @@ fn executor() -> ExecutorHandle {
                 .add("launch", &launch);
         })
         .interface(conform::definition("conform.secret:1.0"), |functions| {
+            functions.others_not_implemented();
             functions.add("whoami", &whoami).add("priv", &ok);
         })
         .build()

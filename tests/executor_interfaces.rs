@@ -37,6 +37,7 @@ fn hello() -> Template {
 
 fn executor(id: &str) -> ExecutorHandle {
     let builder = Executor::builder().interface(load(id), |functions| {
+        functions.others_not_implemented();
         functions.add("hello", &hello());
     });
     builder.build().expect("a right configuration")
@@ -97,6 +98,7 @@ async fn a_level_that_is_not_known_counts_as_the_highest_and_is_named() {
     let definition = Loader::new([source]).load(&"test.level:1.0".parse().unwrap()).unwrap();
     let executor = Executor::builder()
         .interface(definition, |functions| {
+            functions.others_not_implemented();
             functions.add("f", &hello());
         })
         .build()
@@ -111,7 +113,11 @@ async fn a_level_that_is_not_known_counts_as_the_highest_and_is_named() {
 #[actix::test]
 async fn a_name_leads_to_one_interface() {
     let builder = |ids: &[&str]| {
-        ids.iter().fold(Executor::builder(), |builder, id| builder.interface(load(id), |_| {}))
+        ids.iter().fold(Executor::builder(), |builder, id| {
+            builder.interface(load(id), |functions| {
+                functions.others_not_implemented();
+            })
+        })
     };
     let mut out = String::new();
     for ids in [
@@ -147,6 +153,7 @@ async fn an_interface_that_is_hosted_by_itself_keeps_its_name() {
                 asi.add(move |asi, ()| asi.reply(id));
             });
             builder.interface(load(id), |functions| {
+                functions.others_not_implemented();
                 functions.add("hello", &name);
             })
         });

@@ -65,6 +65,7 @@ fn executor() -> (UnboundedReceiver<(String, Sender<()>)>, ExecutorHandle) {
         .request_timeout(Duration::from_secs(600))
         .security(Slow { users, begun: Mutex::new(begun) })
         .interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
             functions.add("answer", &answer);
         })
         .build();

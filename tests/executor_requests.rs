@@ -374,6 +374,7 @@ fn requests_over_the_limit_are_refused_until_there_is_room() {
 fn a_wrong_registration_is_an_error_that_names_it() {
     let define = |names: &'static [&'static str]| {
         Executor::builder().interface(jobs::definition(), |functions| {
+            functions.not_implemented("waitHeavy");
             for name in names {
                 functions.add(name, &Template::build(|_| {}));
             }
@@ -390,7 +391,7 @@ fn a_wrong_registration_is_an_error_that_names_it() {
     assert!(matches!(missing, ConfigError::Missing { .. }));
     expect!["test.jobs:1.0 got no template for wait"].assert_eq(&missing.to_string());
     let again = error(define(&["wait"]).interface(jobs::definition(), |functions| {
-        functions.not_implemented("wait");
+        functions.others_not_implemented();
     }));
     assert!(matches!(again, ConfigError::Registered { .. }));
     expect!["test.jobs:1.0 is registered already"].assert_eq(&again.to_string());
@@ -408,6 +409,7 @@ async fn an_interface_can_be_registered_while_requests_are_served() {
     });
     executor
         .register(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented();
             functions.add("answer", &answer);
         })
         .unwrap();

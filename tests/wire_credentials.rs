@@ -59,6 +59,7 @@ fn executor() -> ExecutorHandle {
     Executor::builder()
         .security(Doors)
         .interface(conform::definition("conform.secret:1.0"), |functions| {
+            functions.others_not_implemented();
             functions.add("whoami", &whoami);
         })
         .build()

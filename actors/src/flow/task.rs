@@ -121,9 +121,14 @@ fn turn<O: Owner>(execution: &mut Execution, owner: &O, waker: &Waker) -> Result
     let _entered = owner.span().map(Span::enter);
     let _scope = deadline::enter(limit);
     let progress = catch_unwind(AssertUnwindSafe(|| execution.run(now, waker)));
+    if matches!(progress, Ok(Progress::Done(Outcome::Cancelled))) {
+        // what cancel handlers launch is not bound by the deadline of the flow
+        let _scope = deadline::enter(None);
+        serve(execution);
+        return Err(End::Gone);
+    }
     serve(execution);
     match progress {
-        Ok(Progress::Done(Outcome::Cancelled)) => Err(End::Gone),
         Ok(progress) => Ok(progress),
         Err(payload) => {
             let_go("a flow panicked outside of its callbacks", payload);

@@ -19,7 +19,7 @@ impl fmt::Display for ZeroLimit {
 impl std::error::Error for ZeroLimit {}
 
 impl mutex::Options {
-    /// Checks limits that come from outside, such as a configuration.
+    /// Checks limits that come from outside, such as a configuration (FTN12 §2.3).
     ///
     /// # Errors
     /// [`ZeroLimit`] if `max` is 0.
@@ -29,7 +29,7 @@ impl mutex::Options {
 }
 
 impl throttle::Options {
-    /// Checks limits that come from outside, such as a configuration.
+    /// Checks limits that come from outside, such as a configuration (FTN12 §2.4).
     ///
     /// # Errors
     /// [`ZeroLimit`] if `max` is 0 or `period` is zero.
@@ -45,7 +45,7 @@ impl throttle::Options {
 }
 
 impl limiter::Options {
-    /// Checks limits that come from outside, such as a configuration.
+    /// Checks limits that come from outside, such as a configuration (FTN12 §2.5).
     ///
     /// # Errors
     /// [`ZeroLimit`] if `concurrent` or `rate` is 0 or `period` is zero.

@@ -45,6 +45,8 @@ pub fn executor() -> Result<ExecutorHandle, RunError> {
             main::define(functions);
             channel::define(functions);
             raw::define(functions);
+            // what callers hear of a function that a service leaves out
+            functions.not_implemented("missingImpl");
         })
         .interface(load("conform.derived:1.1")?, derived)
         .interface(load("conform.secret:1.0")?, secret)
