@@ -240,7 +240,11 @@ enum Handled {
 
 async fn handle(executor: ExecutorHandle, channel: Channel, bytes: Bytes) -> Handled {
     let admitted = executor.admit(&channel).await;
-    let (rid, coding, request) = match Message::parse(&bytes) {
+    let size = bytes.len();
+    let parsed = Message::parse(&bytes);
+    // a request may wait for long, and what it says is in its parameters
+    drop(bytes);
+    let (rid, coding, request) = match parsed {
         Ok(Message::Response(response)) => return Handled::Response(response),
         Ok(Message::Request(request)) => (request.rid().cloned(), request.coding(), Ok(request)),
         Err(refusal) => (refusal.rid().cloned(), refusal.coding(), Err(refusal)),
@@ -252,7 +256,7 @@ async fn handle(executor: ExecutorHandle, channel: Channel, bytes: Bytes) -> Han
         (Err(rejected), _) => rejected.into_reply(rid.as_ref(), coding),
         (Ok(_), Err(refusal)) => refusal.into(),
         (Ok(pass), Ok(request)) => {
-            let incoming = Incoming::new(request, channel).with_size(bytes.len()).with_pass(pass);
+            let incoming = Incoming::new(request, channel).with_size(size).with_pass(pass);
             executor.serve(incoming).await
         }
     })
