@@ -73,6 +73,8 @@ pub struct ExecutorHandle {
 struct Config {
     request_timeout: Duration,
     heavy_timeout: Duration,
+    /// Bytes per second; zero for any.
+    upload_rate: u64,
     budget: Budget,
     client: ClientOf,
     security: Option<Arc<dyn SecurityProvider>>,
