@@ -185,9 +185,9 @@ async fn a_handler_writes_no_faster_than_its_client_reads() {
     let mut body = raw(&executor, request("pipe", &json!({})).with_input(input)).await;
     // more than the request's time in all, but never so long without data
     for n in 0_u8..20 {
-        chunks.send(Ok(vec![n].into())).await.unwrap();
+        chunks.send(Ok(vec![n; 1_100].into())).await.unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(body.next().await.unwrap().unwrap(), [n].as_slice());
+        assert_eq!(body.next().await.unwrap().unwrap(), [n; 1_100].as_slice());
     }
     // nobody reads any more: what fits in between is taken, and no more
     let mut taken = 0;
@@ -205,6 +205,31 @@ async fn data_that_stands_still_ends_the_request() {
     let (_chunks, input) = upload();
     let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
     expect![[r#"{"e":"InternalError"}"#]].assert_eq(&message(&executor, incoming).await);
+}
+
+#[actix::test]
+async fn an_upload_that_trickles_ends_and_one_that_is_fast_enough_does_not() {
+    tokio::time::pause();
+    let executor = executor();
+    for (length, expected) in [
+        (1, r#"{"e":"InternalError"}"#),
+        (1_100, r#"{"r":{"n":0,"name":"","size":33000,"sum":0}}"#),
+    ] {
+        let (chunks, input) = upload();
+        let feed = actix_rt::spawn(async move {
+            for n in 0..30 {
+                if chunks.send(Ok(vec![0; length].into())).await.is_err() {
+                    return n;
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            30
+        });
+        let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
+        assert_eq!(message(&executor, incoming).await, expected);
+        // the request has five seconds
+        assert_eq!(feed.await.expect("no panic"), if length == 1 { 6 } else { 30 });
+    }
 }
 
 #[actix::test]

@@ -100,12 +100,19 @@ impl Stream for RawInput {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            let chunk = ready!(self.chunks.as_mut().poll_next(cx));
-            if matches!(&chunk, Some(Ok(chunk)) if chunk.is_empty()) {
-                continue;
-            }
+            let Poll::Ready(chunk) = self.chunks.as_mut().poll_next(cx) else {
+                if let Some(flow) = &self.flow {
+                    flow.wait_for_data();
+                }
+                return Poll::Pending;
+            };
+            let length = match &chunk {
+                Some(Ok(chunk)) if chunk.is_empty() => continue,
+                Some(Ok(chunk)) => chunk.len(),
+                Some(Err(_)) | None => 0,
+            };
             if let Some(flow) = &self.flow {
-                flow.progress();
+                flow.received(length);
             }
             return Poll::Ready(chunk);
         }
@@ -297,6 +304,12 @@ pub struct RawBody {
 pub(crate) trait RawFlow {
     /// Data moved, so the flow is not stuck.
     fn progress(&self);
+
+    /// It waits for the client to send data, which must keep to a least rate.
+    fn wait_for_data(&self);
+
+    /// So many bytes came.
+    fn received(&self, bytes: usize);
 
     /// It is for the client that data does not move: the flow has this much time, if not more.
     fn wait_for_client(&self, at_least: Duration);

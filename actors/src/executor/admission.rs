@@ -9,36 +9,49 @@ use tokio::sync::Notify;
 
 use super::Refused;
 use crate::budget::{Admission, Permit};
+use crate::message::Rid;
 use crate::wheel;
 
 /// What a request takes beside its parameters: flow, task and answer.
 const REQUEST_BYTES: usize = 2_048;
 
-/// What a field of an object takes beside its name and value: its share of the tree, about.
-const FIELD_BYTES: usize = 48;
+/// What a node of an object takes: room for eleven names and values, however few it has.
+const NODE_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
+
+/// How many of them are in use, about: half after names that came in order.
+const NODE_FIELDS: usize = 6;
+
+/// What an allocation takes beside its bytes, about.
+const ALLOCATION_BYTES: usize = 16;
 
 /// How much memory a request takes whose message has so many bytes, about.
 pub(super) fn memory_of_message(size: usize) -> usize {
     REQUEST_BYTES + size
 }
 
-/// How much memory a request with these parameters takes, about.
-pub(super) fn memory(params: &Map<String, Value>) -> usize {
-    REQUEST_BYTES + fields(params)
+/// How much memory a request with these parameters and this id takes, about.
+pub(super) fn memory(params: &Map<String, Value>, rid: Option<&Rid>) -> usize {
+    REQUEST_BYTES + fields(params) + rid.map_or(0, |rid| inside(rid.as_value()))
 }
 
 fn fields(object: &Map<String, Value>) -> usize {
-    object.iter().map(|(name, value)| FIELD_BYTES + name.len() + weight(value)).sum()
+    let nodes = object.len().div_ceil(NODE_FIELDS) * NODE_BYTES;
+    let fields = object.iter().map(|(name, value)| ALLOCATION_BYTES + name.len() + inside(value));
+    nodes + fields.sum::<usize>()
 }
 
-fn weight(value: &Value) -> usize {
-    let inside = match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
+/// What a value takes beside itself.
+fn inside(value: &Value) -> usize {
+    match value {
+        Value::String(text) => ALLOCATION_BYTES + text.len(),
+        Value::Array(items) => {
+            // it grew by doubling
+            let room = items.capacity() * size_of::<Value>();
+            ALLOCATION_BYTES + room + items.iter().map(inside).sum::<usize>()
+        }
         Value::Object(object) => fields(object),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    };
-    size_of::<Value>() + inside
+    }
 }
 
 /// The requests of an executor that are not answered.

@@ -19,6 +19,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a request to a `heavy` function may take (FTN3 §1.6).
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How fast raw uploads must be, in bytes per second: slower than any network that people use.
+const UPLOAD_RATE: u64 = 1 << 10;
+
 /// Builds an executor; made by [`Executor::builder`](super::Executor::builder).
 ///
 /// ```
@@ -52,6 +55,7 @@ impl Builder {
         let config = Config {
             request_timeout: REQUEST_TIMEOUT,
             heavy_timeout: HEAVY_TIMEOUT,
+            upload_rate: UPLOAD_RATE,
             budget: Budget::new(Limits::default()),
             client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
             security: None,
@@ -89,6 +93,14 @@ impl Builder {
     /// The same for functions declared `heavy`; 60 s unless set.
     pub fn heavy_timeout(mut self, limit: Duration) -> Self {
         self.config.heavy_timeout = limit;
+        self
+    }
+
+    /// How fast a raw upload must come, in bytes per second; 1,024 unless set, zero for any. A slower
+    /// one loses the difference from the time of its request, which counts from the last chunk
+    /// otherwise, so that an upload of single bytes ends. What the handler takes counts for nothing.
+    pub fn upload_rate(mut self, rate: u64) -> Self {
+        self.config.upload_rate = rate;
         self
     }
 

@@ -65,6 +65,10 @@ pub(super) struct Exchange {
     deadline: Cell<Option<Time>>,
     /// How long raw data may stand still; zero if `cancel_after` decides.
     patience: Cell<Duration>,
+    /// For how much of its patience the client did not send what it must, and since when its data is
+    /// waited for.
+    late: Cell<Duration>,
+    waits: Cell<Option<Time>>,
     reply: RefCell<Option<Reply>>,
     /// Who waits for the reply, and then for the end of raw data.
     asker: RefCell<Option<Waker>>,
@@ -127,6 +131,8 @@ impl Exchange {
             span,
             deadline: Cell::new(Some(deadline)),
             patience: Cell::new(patience),
+            late: Cell::default(),
+            waits: Cell::default(),
             reply: RefCell::default(),
             asker: RefCell::default(),
             flow: RefCell::default(),
@@ -213,6 +219,26 @@ impl Exchange {
 impl RawFlow for Exchange {
     fn progress(&self) {
         self.wait_for_client(Duration::ZERO);
+    }
+
+    fn wait_for_data(&self) {
+        let patience = self.patience.get();
+        if !patience.is_zero() && self.waits.get().is_none() {
+            let now = clock::now();
+            self.waits.set(Some(now));
+            self.deadline.set(Some(now + patience.saturating_sub(self.late.get())));
+        }
+    }
+
+    fn received(&self, bytes: usize) {
+        if let Some(since) = self.waits.take() {
+            let rate = self.origin.shared.config.upload_rate;
+            let bought = (bytes as u64).saturating_mul(1_000_000).checked_div(rate);
+            let bought = bought.map_or(Duration::MAX, Duration::from_micros);
+            let late = self.late.get() + clock::now().saturating_since(since);
+            self.late.set(late.saturating_sub(bought));
+        }
+        self.progress();
     }
 
     fn wait_for_client(&self, at_least: Duration) {

@@ -18,6 +18,7 @@ pub struct Incoming {
     pub(super) request: Request,
     pub(super) channel: Channel,
     pub(super) size: usize,
+    pub(super) held: usize,
     /// Who calls unless there are credentials.
     pub(super) caller: Option<Caller>,
     pub(super) credentials: Option<Result<Credentials, Denied>>,
@@ -38,6 +39,7 @@ impl Incoming {
             request,
             channel,
             size: 0,
+            held: 0,
             caller: None,
             credentials: None,
             headers: None,
@@ -53,6 +55,13 @@ impl Incoming {
     #[must_use]
     pub fn with_size(self, size: usize) -> Self {
         Self { size, ..self }
+    }
+
+    /// The same with how many bytes its transport keeps until it is answered, such as headers; they
+    /// count in the [`Budget`](crate::budget::Budget).
+    #[must_use]
+    pub fn with_held(self, held: usize) -> Self {
+        Self { held, ..self }
     }
 
     /// The same with credentials that did not come in the message, such as those of

@@ -77,6 +77,8 @@ pub struct ExecutorHandle {
 struct Config {
     request_timeout: Duration,
     heavy_timeout: Duration,
+    /// Bytes per second; zero for any.
+    upload_rate: u64,
     budget: Budget,
     client: ClientOf,
     security: Option<Arc<dyn SecurityProvider>>,
@@ -371,7 +373,7 @@ impl Shared {
         let heavy = checked.target.function().heavy();
         let patience = if heavy { *heavy_timeout } else { *request_timeout };
         let deadline = within(patience);
-        let memory = admission::memory(&checked.params);
+        let memory = admission::memory(&checked.params, origin.rid.as_ref()) + incoming.held;
         let permit = match incoming.permit.take() {
             Some(mut permit) => {
                 permit.resize(memory).map_err(admission::rejected)?;

@@ -311,10 +311,14 @@ impl EndPoint {
             Err(status) => return refuse(status),
         };
         self.executor.note(&body, Way::In, &channel);
-        let reply = match Request::parse(&body) {
+        let size = body.len();
+        let parsed = Request::parse(&body);
+        // a request may wait for long, and what it says is in its parameters
+        drop(body);
+        let reply = match parsed {
             Ok(request) => {
                 let incoming = incoming(http, request, channel.clone());
-                self.executor.serve(incoming.with_size(body.len()).with_pass(pass)).await
+                self.executor.serve(incoming.with_size(size).with_pass(pass)).await
             }
             Err(refusal) => refusal.into(),
         };
@@ -420,9 +424,14 @@ impl EndPoint {
 
 /// A request with what its HTTP request says beside it.
 fn incoming(http: &HttpRequest, request: Request, channel: Channel) -> Incoming {
+    let headers = http.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+    let held = headers.sum::<usize>() + http.uri().path().len() + http.query_string().len();
     let facts = Facts::new(http);
     let credentials = facts.credentials();
-    Incoming::new(request, channel).with_credentials(credentials).with_headers(Rc::new(facts))
+    Incoming::new(request, channel)
+        .with_credentials(credentials)
+        .with_headers(Rc::new(facts))
+        .with_held(held)
 }
 
 fn header<'a>(http: &'a HttpRequest, name: &HeaderName) -> Option<&'a str> {

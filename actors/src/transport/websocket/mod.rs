@@ -46,15 +46,23 @@ pub struct WebSocketLimits {
     /// How many requests of a connection may be in flight; more stay in its socket. While the other
     /// end owes answers, there may be one more for each of them, up to twice as many.
     pub in_flight: usize,
+    /// How many calls to the other end may wait for their answers; more are refused with
+    /// DefenseRejected.
+    pub calls: usize,
+    /// How long the other end may take to answer a call, which fails with Timeout then.
+    pub call_timeout: Duration,
 }
 
 impl Default for WebSocketLimits {
-    /// 60 s, 90 s and 128 requests.
+    /// 60 s, 90 s and 128 requests; as many calls, and 30 s for each, as FutoIn invokers have it
+    /// (FTN7).
     fn default() -> Self {
         Self {
             ping_after: Duration::from_secs(60),
             gone_after: Duration::from_secs(90),
             in_flight: 128,
+            calls: 128,
+            call_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -89,7 +97,7 @@ pub(super) fn upgrade(
     let (sink, mut chunks) = mpsc::channel(1);
     let body =
         stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok::<_, Infallible>)));
-    let (outgoing, calls) = Outgoing::new();
+    let (outgoing, calls) = Outgoing::new(limits.calls);
     let channel = channel.with_caller(Arc::new(outgoing));
     let frames = Frames::new(payload.into_inner(), executor.max_request_size());
     let server = Server { executor, channel, upgrade: Rc::new(Facts::new(http)) };
@@ -145,16 +153,21 @@ impl Connection {
 
     /// Reads requests and writes answers until the connection ends.
     async fn exchange(&mut self, frames: &mut Frames, mut incoming: mpsc::Receiver<Call>) -> End {
-        let mut calls = Calls::default();
+        let mut calls = Calls::new(self.limits.call_timeout);
         let mut messages = FuturesUnordered::new();
         // so it is looked at when it is told, and not with each message
         let mut closing: FuturesUnordered<_> =
             [self.server.executor.closing()].into_iter().collect();
         let mut watch = Watch::start(self.limits);
-        let mut alarm = pin!(wheel::sleep_until(watch.next()));
+        let mut alarm_at = watch.next();
+        let mut alarm = pin!(wheel::sleep_until(alarm_at));
         let sink = self.sink.clone();
         let mut closed = pin!(sink.closed());
         loop {
+            if let Some(due) = calls.due().filter(|due| *due < alarm_at) {
+                alarm_at = due;
+                alarm.set(wheel::sleep_until(due));
+            }
             let is_full = self.out.len() >= MAX_WAITING;
             // answers to calls come between requests, and must not wait for what waits for them
             let most = self.limits.in_flight;
@@ -208,6 +221,7 @@ impl Connection {
                 // it is told, all is answered, and nothing came meanwhile
                 () = ready(()), if closing.is_empty() && is_idle => return End::Close(GOING_AWAY),
                 () = &mut alarm => {
+                    calls.expire(clock::now());
                     match watch.look() {
                         Look::Well => {}
                         Look::Ask => frames::write(&mut self.out, OpCode::Ping, b""),
@@ -215,7 +229,8 @@ impl Connection {
                         Look::Gone if is_busy && !is_full => watch.heard(),
                         Look::Gone => return End::Gone,
                     }
-                    alarm.set(wheel::sleep_until(watch.next()));
+                    alarm_at = watch.next();
+                    alarm.set(wheel::sleep_until(alarm_at));
                 }
             }
         }
@@ -229,7 +244,7 @@ impl Connection {
 
     fn call(&mut self, calls: &mut Calls, call: Call) {
         let mut message = Vec::new();
-        calls.begin(call, &mut message);
+        calls.begin(call, clock::now(), &mut message);
         self.send(&message);
     }
 
@@ -253,7 +268,11 @@ impl Server {
     async fn handle(self, bytes: Bytes) -> Handled {
         let Self { executor, channel, upgrade } = self;
         let admitted = executor.admit(&channel).await;
-        let (rid, coding, request) = match Message::parse(&bytes) {
+        let size = bytes.len();
+        let parsed = Message::parse(&bytes);
+        // a request may wait for long, and what it says is in its parameters
+        drop(bytes);
+        let (rid, coding, request) = match parsed {
             Ok(Message::Response(response)) => return Handled::Response(response),
             Ok(Message::Request(request)) => {
                 (request.rid().cloned(), request.coding(), Ok(request))
@@ -269,7 +288,7 @@ impl Server {
             (Ok(_), Err(refusal)) => refusal.into(),
             (Ok(pass), Ok(request)) => {
                 let incoming = Incoming::new(request, channel)
-                    .with_size(bytes.len())
+                    .with_size(size)
                     .with_pass(pass)
                     .with_credentials(upgrade.credentials())
                     .with_headers(upgrade);
@@ -334,7 +353,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::channel::ChannelKind;
+    use crate::channel::{Caller, ChannelKind};
     use crate::executor::Executor;
 
     /// A masked pong without payload.
@@ -343,22 +362,32 @@ mod tests {
     /// A ping as servers send it.
     const PING: &[u8] = b"\x89\0";
 
+    type Input = mpsc::UnboundedSender<Bytes>;
+
     /// A connection without a network, in virtual time: what goes in, and what comes out.
-    fn connect() -> (mpsc::UnboundedSender<Bytes>, mpsc::Receiver<Bytes>) {
+    fn connect() -> (Input, mpsc::Receiver<Bytes>) {
+        let (input, output, _outgoing) = connect_with_calls();
+        (input, output)
+    }
+
+    /// The same, and what calls the other end.
+    fn connect_with_calls() -> (Input, mpsc::Receiver<Bytes>, Arc<Outgoing>) {
         tokio::time::pause();
         let (input, mut chunks) = mpsc::unbounded_channel();
         let payload = stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)));
         let payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(payload) as _ };
         let (sink, output) = mpsc::channel(1);
-        let (outgoing, calls) = Outgoing::new();
-        let channel = Channel::new(ChannelKind::WebSocket).with_caller(Arc::new(outgoing));
-        let executor = Executor::builder().build().expect("no interfaces are wrong");
         let limits = WebSocketLimits::default();
+        let (outgoing, calls) = Outgoing::new(limits.calls);
+        let outgoing = Arc::new(outgoing);
+        let caller: Arc<dyn Caller> = Arc::clone(&outgoing) as _;
+        let channel = Channel::new(ChannelKind::WebSocket).with_caller(caller);
+        let executor = Executor::builder().build().expect("no interfaces are wrong");
         let upgrade = Rc::new(Facts::new(&TestRequest::default().to_http_request()));
         let server = Server { executor, channel, upgrade };
         let connection = Connection { server, limits, sink, out: BytesMut::new() };
         actix_rt::spawn(connection.serve(Frames::new(payload, 1000), calls));
-        (input, output)
+        (input, output, outgoing)
     }
 
     #[actix::test]
@@ -399,5 +428,17 @@ mod tests {
         input.closed().await;
         assert_eq!(start.elapsed().as_secs(), 90);
         assert!(output.recv().await.is_some_and(|chunk| chunk.len() < 2 * MAX_WAITING));
+    }
+
+    #[actix::test]
+    async fn a_call_that_is_not_answered_ends() {
+        let (_input, mut output, outgoing) = connect_with_calls();
+        let begin = Instant::now();
+        let function = "a.b:1.0:f".parse().expect("a name");
+        let call = outgoing.call(&function, serde_json::Map::new());
+        let (called, sent) = tokio::join!(call, output.recv());
+        assert!(sent.is_some());
+        assert_eq!(called.expect_err("no answer").code(), "Timeout");
+        assert_eq!(begin.elapsed().as_secs(), 30);
     }
 }

@@ -28,6 +28,9 @@ const AHEAD: usize = 4 << 10;
 /// How much of that is read at once.
 const PIECE: usize = 1 << 10;
 
+/// How many bytes the dispatcher gets in a turn: it keeps room for as many as it got at once.
+const TURN: usize = 8 << 10;
+
 /// How long a connection without a request may take to send one while the server closes: for those
 /// that were made just before.
 const FIRST_WHILE_CLOSING: Duration = Duration::from_secs(1);
@@ -41,6 +44,8 @@ pub(super) struct Paced<T> {
     lines: Lines,
     /// Whether a head was given in this turn of the dispatcher.
     is_given: bool,
+    /// How many bytes were.
+    turn: usize,
     head_timeout: Duration,
     /// For the time limit of heads.
     timer: Timer,
@@ -59,6 +64,7 @@ impl<T> Paced<T> {
             held: BytesMut::new(),
             lines: Lines::new(),
             is_given: false,
+            turn: 0,
             head_timeout: limits.head_timeout,
             timer: Timer::default(),
             alarm: None,
@@ -77,6 +83,25 @@ impl<T> Paced<T> {
 }
 
 impl<T: AsyncRead + Unpin> Paced<T> {
+    fn read_phase(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let phase = self.progress.phase();
+        if !matches!(phase, Phase::Body(_) | Phase::Chunks) {
+            self.reading.rest();
+        }
+        match phase {
+            Phase::Head => self.read_head(cx, buf),
+            Phase::Body(missing) => self.read_body(missing, cx, buf),
+            Phase::Chunks => self.read_chunks(cx, buf),
+            Phase::Nothing => {
+                self.is_given = false;
+                let looked = self.look_ahead(cx);
+                self.progress.hold(!self.held.is_empty());
+                looked
+            }
+            Phase::Other => self.fill(cx, buf, u64::MAX),
+        }
+    }
+
     /// Reads what is left of the request's head, and what came with it, but no other head.
     fn read_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.is_given {
@@ -220,23 +245,16 @@ impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let phase = this.progress.phase();
         this.progress.watch(cx);
-        if !matches!(phase, Phase::Body(_) | Phase::Chunks) {
-            this.reading.rest();
+        if this.turn >= TURN {
+            this.turn = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
-        match phase {
-            Phase::Head => this.read_head(cx, buf),
-            Phase::Body(missing) => this.read_body(missing, cx, buf),
-            Phase::Chunks => this.read_chunks(cx, buf),
-            Phase::Nothing => {
-                this.is_given = false;
-                let looked = this.look_ahead(cx);
-                this.progress.hold(!this.held.is_empty());
-                looked
-            }
-            Phase::Other => this.fill(cx, buf, u64::MAX),
-        }
+        let begin = buf.filled().len();
+        let polled = this.read_phase(cx, buf);
+        this.turn = if polled.is_ready() { this.turn + buf.filled().len() - begin } else { 0 };
+        polled
     }
 }
 
