@@ -5,10 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix::Actor;
-use asyncsteps::sync::{limiter, throttle};
+use asyncsteps::sync::{limiter, mutex, throttle};
 use asyncsteps::{Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::{Enter, GetLoad, Limiter, LimiterActor, Load, Lock, Throttle};
+use asyncsteps_actors::sync::{
+    Enter, GetLoad, Limiter, LimiterActor, Load, Lock, Mutex, Registry, Throttle,
+};
 use expect_test::{Expect, expect};
 use tokio::time::Instant;
 
@@ -227,4 +229,35 @@ async fn an_actor_of_a_limiter_answers_when_both_limits_allow_it() {
     let other = address.send(Lock::key("other")).await.expect("it runs").expect("another key");
     assert_eq!(address.send(GetLoad).await.expect("it runs").holders, 1);
     drop(other);
+}
+
+/// The text of the panic that starting something raises.
+fn refusal<T>(start: impl FnOnce() -> T + std::panic::UnwindSafe) -> String {
+    let Err(payload) = std::panic::catch_unwind(start) else { panic!("it was not refused") };
+    let text = payload.downcast_ref::<String>().cloned();
+    text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+}
+
+#[test]
+fn a_throttle_or_limiter_outside_of_actix_is_refused_with_what_to_do() {
+    let text = "a throttle starts on an actix arbiter; elsewhere use `start_on`";
+    assert_eq!(refusal(|| Throttle::start(throttle::Options::default())), text);
+    assert_eq!(refusal(|| Limiter::start(limiter::Options::default())), text);
+}
+
+#[actix::test]
+async fn limits_of_zero_are_refused() {
+    let mutex = refusal(|| Mutex::new(mutex::Options { max: 0, max_queue: None }));
+    assert_eq!(mutex, "the `max` of a mutex is 0: no flow could enter");
+    let none = throttle::Options { max: 0, ..Default::default() };
+    assert_eq!(
+        refusal(|| Throttle::start(none)),
+        "the `max` of a throttle is 0: no flow could enter"
+    );
+    let registry = Registry::new();
+    let error = registry.define("none", none).expect_err("no flow could enter");
+    assert_eq!(
+        error.to_string(),
+        "`none` cannot be defined: the `max` of a throttle is 0: no flow could enter"
+    );
 }

@@ -21,8 +21,16 @@ use super::{Limiter, Mutex, Throttle};
 /// # actix::System::new().block_on(async {
 /// let registry = Registry::new();
 /// // two orders of a client at once, a hundred per second, and some may wait
-/// let limits = limiter::Options { concurrent: 2, max_queue: Some(50), rate: 100, burst: Some(50), ..Default::default() };
-/// registry.define("client", limits)?;
+/// registry.define(
+///     "client",
+///     limiter::Options {
+///         concurrent: 2,
+///         max_queue: Some(50),
+///         rate: 100,
+///         burst: Some(50),
+///         ..Default::default()
+///     },
+/// )?;
 /// let order = Template::build(move |asi| {
 ///     let registry = registry.clone();
 ///     asi.add(move |asi, (client, sku): (String, String)| {
@@ -33,10 +41,12 @@ use super::{Limiter, Mutex, Throttle};
 ///         Ok(())
 ///     });
 /// });
-/// let mut flow = asyncsteps::Flow::new();
-/// flow.success_step(("ann", "apple"));
-/// flow.copy_from(&order);
-/// assert_eq!(start_flow::<i32>(flow).await.unwrap(), 7);
+/// for sku in ["apple", "pear"] {
+///     let mut flow = asyncsteps::Flow::new();
+///     flow.success_step(("ann", sku));
+///     flow.copy_from(&order);
+///     assert_eq!(start_flow::<i32>(flow).await?, 7);
+/// }
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
