@@ -110,7 +110,7 @@ pub(super) async fn read(
     }
 }
 
-/// Reads a body of at most `limit` bytes that nobody wants, so that the connection can go on after
+/// Reads a body of at most `limit` bytes and drops it, so that the connection can go on after
 /// its request is refused.
 pub(super) async fn skip(http: &HttpRequest, mut body: Body, limit: usize, time: Duration) {
     let length = http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());

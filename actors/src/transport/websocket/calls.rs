@@ -15,7 +15,7 @@ use crate::message::{Coding, Request, Response, Rid};
 /// Calls that may wait until the connection takes them; more wait in their flows.
 const WAITING: usize = 16;
 
-/// How many answers may be waited for before those that nobody waits for any more are forgotten.
+/// From how many calls without an answer on those that were given up are forgotten.
 const FORGET_AT: usize = 64;
 
 /// Where flows put calls; a channel has it.
@@ -132,7 +132,7 @@ impl Calls {
             && first.get().due <= now
         {
             let late = Error::with_info(codes::TIMEOUT, "the other end did not answer in time");
-            // nobody may wait any more
+            // the call may have been given up
             let _ = first.remove().answer.send(Err(late));
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How many connections a [`Server`](super::Server) takes, and how long they may do nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a new limit must be thought of by everybody")]
+#[expect(clippy::exhaustive_structs, reason = "users of a literal must decide on a new limit")]
 pub struct ServerLimits {
     /// Connections in all; 25,000 unless set: idle ones take some hundred megabytes. The system must
     /// allow as many open files. A connection over a limit is closed at once.
