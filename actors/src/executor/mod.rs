@@ -20,6 +20,7 @@ mod listing;
 mod registry;
 mod reply;
 mod request;
+mod result_draft;
 mod unanswerable;
 
 use std::borrow::Cow;
@@ -61,6 +62,7 @@ use exchange::{Asker, Exchange, Live, Origin, Places};
 use gate::Gate;
 use hashing::Hashing;
 use registry::{Registry, Target};
+use result_draft::ResultDraft;
 use unanswerable::Unanswerable;
 
 /// A cheap handle to an executor: use it from any arbiter.
@@ -228,7 +230,7 @@ impl ExecutorHandle {
             headers: incoming.headers,
             input: incoming.input,
             head: None,
-            given: request::Given::default(),
+            result: ResultDraft::default(),
         });
         // the owner ends it
         drop(host(flow, Answer(Rc::clone(&exchange))));
