@@ -125,11 +125,48 @@ impl<T> RangeMap<T> {
         self.lengths.entry(Reverse(range.prefix)).or_default().insert(range, value)
     }
 
+    /// Removes a range; gives its value.
+    pub fn remove(&mut self, range: Cidr) -> Option<T> {
+        let ranges = self.lengths.get_mut(&Reverse(range.prefix))?;
+        let removed = ranges.remove(&range);
+        if ranges.is_empty() {
+            self.lengths.remove(&Reverse(range.prefix));
+        }
+        removed
+    }
+
+    /// Keeps the ranges whose values are to be kept.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.lengths.retain(|_, ranges| {
+            ranges.retain(|_, value| keep(value));
+            !ranges.is_empty()
+        });
+    }
+
     /// The value of the narrowest range that `address` is in.
     #[must_use]
     pub fn get(&self, address: IpAddr) -> Option<&T> {
-        let mut lengths = self.lengths.iter();
-        lengths.find_map(|(Reverse(prefix), ranges)| ranges.get(&Cidr::around(address, *prefix)))
+        self.around(address).next()
+    }
+
+    /// The values of all ranges that `address` is in, the narrowest first.
+    pub fn around(&self, address: IpAddr) -> impl Iterator<Item = &T> {
+        let lengths = self.lengths.iter();
+        lengths.filter_map(move |(Reverse(prefix), ranges)| {
+            ranges.get(&Cidr::around(address, *prefix))
+        })
+    }
+
+    /// How many ranges there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lengths.values().map(HashMap::len).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
     }
 }
 
@@ -353,6 +390,23 @@ mod tests {
         ] {
             assert_eq!(map.get(ip(address)).copied(), expected, "{address}");
         }
+    }
+
+    #[test]
+    fn a_removed_range_leaves_its_addresses_to_the_wider_ones() {
+        let ranges = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "10.1.2.4"];
+        let mut map: RangeMap<&str> = ranges.into_iter().map(|text| (range(text), text)).collect();
+        let around = |map: &RangeMap<&'static str>| -> Vec<_> {
+            map.around(ip("10.1.2.3")).copied().collect()
+        };
+        assert_eq!(around(&map), ["10.1.2.3", "10.1.0.0/16", "10.0.0.0/8"]);
+        assert_eq!(map.remove(range("10.1.0.0/16")), Some("10.1.0.0/16"));
+        assert_eq!(map.remove(range("10.1.0.0/16")), None);
+        assert_eq!((map.len(), around(&map)), (3, vec!["10.1.2.3", "10.0.0.0/8"]));
+        map.retain(|text| text.ends_with('8'));
+        assert_eq!((map.len(), around(&map)), (1, vec!["10.0.0.0/8"]));
+        map.retain(|_| false);
+        assert!(map.is_empty());
     }
 
     #[test]

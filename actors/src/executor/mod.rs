@@ -5,6 +5,7 @@
 
 mod admission;
 mod answer;
+mod assignments;
 mod builder;
 pub mod builtin;
 mod call;
@@ -44,6 +45,7 @@ use crate::observe;
 use crate::raw::Head;
 use crate::security::{Denied, SecurityProvider};
 
+pub use assignments::AssignError;
 pub use builder::Builder;
 pub use call::CallSteps;
 pub use caller::Caller;
