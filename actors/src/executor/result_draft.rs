@@ -113,10 +113,8 @@ mod tests {
     struct Order;
 
     fn map(value: Value) -> Map<String, Value> {
-        match value {
-            Value::Object(map) => map,
-            other => panic!("{other} is no map"),
-        }
+        let Value::Object(map) = value else { panic!("{value} is no map") };
+        map
     }
 
     /// The result of variables, of what the last step returned and of what `reply` set.
