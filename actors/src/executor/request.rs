@@ -18,6 +18,7 @@ use crate::channel::{Channel, ChannelKind};
 use crate::clock;
 use crate::iface::FunctionName;
 use crate::message::{Headers, Rid};
+use crate::net::SourceAddress;
 use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
 use crate::security::{SecurityLevel, User};
 
@@ -72,6 +73,12 @@ impl RequestInfo {
         self.begun
     }
 
+    /// Where the request came from, if its transport knows it (FTN6 §2.2 `CLIENT_ADDR`).
+    #[must_use]
+    pub fn source_address(&self) -> Option<SourceAddress> {
+        self.channel().source_address()
+    }
+
     /// The request in the terms of its transport, if that is of this type: an
     /// `actix_web::HttpRequest` over HTTP, or that of the upgrade over WebSocket. It has what the
     /// server knows of the connection, such as the client's certificate (FTN6 §2.2 `X509_CN`); see
@@ -99,7 +106,8 @@ impl RequestInfo {
         ExecutorHandle { shared: self.exchange.origin.shared.clone() }
     }
 
-    /// Who calls; `None` for an anonymous caller (FTN6 §2.3).
+    /// Who calls, with what the security provider knows of the user; `None` for an anonymous caller
+    /// (FTN6 §2.3).
     #[must_use]
     pub fn user(&self) -> Option<&User> {
         self.caller.user()
@@ -145,6 +153,12 @@ impl RequestInfo {
         self.input.is_some()
     }
 
+    /// Whether the result has to be raw data and none was written yet (FTN6 §2.2 `HAVE_RAW_RESULT`).
+    #[must_use]
+    pub fn expects_raw_output(&self) -> bool {
+        self.exchange.target.function().rawresult() && !self.exchange.is_answered()
+    }
+
     pub(super) fn take_result(&mut self) -> ResultDraft {
         std::mem::take(&mut self.result)
     }
@@ -155,7 +169,7 @@ impl RequestInfo {
 
     fn open_output(&mut self) -> Result<RawOutput, Error> {
         let exchange = &self.exchange;
-        if !exchange.target.function().rawresult() || exchange.is_answered() {
+        if !self.expects_raw_output() {
             return Err(rule("Raw output is not allowed"));
         }
         if self.head.as_ref().is_some_and(|head| !head.has_body()) {
