@@ -2,8 +2,10 @@
 
 mod added;
 mod arrivals;
+mod branches;
 mod collection;
 mod drive;
+mod entry;
 mod inspect;
 pub(crate) mod level;
 mod lineage;
@@ -33,9 +35,9 @@ use crate::time::Time;
 use level::Strand;
 
 pub use added::{Added, AddedLoop};
+pub use branches::Parallel;
 pub use collection::Collection;
 pub use inspect::{Awaitable, Wait, WaitReason};
-pub use parallel::Parallel;
 pub use values::Stack;
 
 /// How many steps a flow runs in one turn before it yields to others on its event loop
