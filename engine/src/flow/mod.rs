@@ -293,7 +293,13 @@ impl Flow {
 
     /// Appends the steps of a template, see [`AsyncSteps::copy_from`].
     pub fn copy_from(&mut self, model: &Template) {
-        self.asi.append(model);
+        self.asi.append_template(model);
+    }
+
+    /// Appends the steps of another flow, see [`AsyncSteps::append`].
+    #[track_caller]
+    pub fn append(&mut self, flow: Self) {
+        self.asi.append(flow);
     }
 
     /// Gives the first step its arguments, as the result of a step before it would be; the last

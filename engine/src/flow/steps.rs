@@ -104,10 +104,41 @@ impl AsyncSteps {
     /// not have (FTN12 §1.5 `copyFrom`).
     pub fn copy_from(&mut self, model: &Template) {
         self.check_adding();
-        self.append(model);
+        self.append_template(model);
     }
 
-    pub(super) fn append(&mut self, model: &Template) {
+    /// Appends the steps of a flow that was not executed to this level, and the state variables that
+    /// this flow does not have (FTN12 §1.5 `copyFrom`).
+    ///
+    /// The flow is taken, because its steps can run once; what runs often is a [`Template`]. What was
+    /// [passed](Flow::pass) to it goes to its first step. Its extensions, its observer and its
+    /// [canceller](Flow::canceller) belong to the flow that it was, and mean nothing here.
+    ///
+    /// ```
+    /// use asyncsteps::{Flow, run_to_end};
+    ///
+    /// let mut greet = Flow::new();
+    /// greet.add(|asi, name: String| asi.success(format!("Hello, {name}!")));
+    /// let mut flow = Flow::new();
+    /// flow.success_step("Ada");
+    /// flow.append(greet);
+    /// assert_eq!(run_to_end::<String>(flow).unwrap(), "Hello, Ada!");
+    /// ```
+    #[track_caller]
+    pub fn append(&mut self, flow: Flow) {
+        self.check_adding();
+        let Flow { mut asi } = flow;
+        let passed = std::mem::take(&mut asi.strand.args);
+        asi.fail_misconfigured();
+        self.state.take_missing(std::mem::take(&mut asi.state));
+        if !passed.is_empty() {
+            self.strand
+                .enqueue(Entry::step(|asi, _| asi.success(passed), Place::here().location()));
+        }
+        asi.strand.pending.drain(..).for_each(|entry| self.strand.enqueue(entry));
+    }
+
+    pub(super) fn append_template(&mut self, model: &Template) {
         model.copy_state(&mut self.state);
         if let Some(entry) = model.entry() {
             self.strand.enqueue(entry);
