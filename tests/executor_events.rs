@@ -4,15 +4,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::{Error, Template};
+use asyncsteps::{AsyncSteps, Error, Template};
 use asyncsteps_actors::channel::{Channel, ChannelKind};
 use asyncsteps_actors::executor::{
     Builder, Executor, ExecutorHandle, Hooks, Incoming, RequestSteps, Way,
 };
+use asyncsteps_actors::iface::{Loader, Source};
 use asyncsteps_actors::message::{Request, Response};
 use asyncsteps_support::conform;
 use expect_test::expect;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 fn main_with(builder: Builder, function: &str, template: &Template) -> ExecutorHandle {
@@ -80,6 +81,76 @@ async fn results_are_merged_in_their_order() {
         {"r":{"msg":"replaced","n":3,"opt":null}}
         {"r":{"msg":"returned","n":2,"opt":"part"}}
         {"r":{"msg":"map","n":1,"opt":"part"}}
+    "#]]
+    .assert_eq(&out);
+}
+
+/// An executor whose functions end with a step that returns what a name says, with and without a
+/// result variable beside it.
+fn returning() -> ExecutorHandle {
+    const DEFINITION: &str = r#"{
+        "iface": "test.returns", "version": "1.0", "ftn3rev": "1.9",
+        "funcs": {
+            "alone": { "params": { "what": "string" }, "result": "any" },
+            "beside": { "params": { "what": "string" }, "result": { "n": "integer", "s": "string" } }
+        },
+        "requires": [ "AllowAnonymous" ]
+    }"#;
+    let returns = |asi: &mut AsyncSteps| match asi.param::<String>("what")?.as_str() {
+        "map" => asi.success((Map::from_iter([("s".to_owned(), json!("map"))]),)),
+        "number" => asi.success(7i32),
+        "text" => asi.success("text"),
+        "bool" => asi.success(true),
+        "type" => asi.success((Duration::ZERO,)),
+        _ => Ok(()),
+    };
+    let alone = Template::build(|asi| {
+        asi.add(move |asi, ()| returns(asi));
+    });
+    let beside = Template::build(|asi| {
+        asi.add(move |asi, ()| {
+            let variables = asi.request_mut()?.result_mut();
+            variables.insert("n".into(), 1.into());
+            variables.insert("s".into(), "variable".into());
+            returns(asi)
+        });
+    });
+    let source = Source::texts([("test.returns-1.0-iface.json", DEFINITION)]);
+    let definition = Loader::new([source]).load(&"test.returns:1.0".parse().expect("a name"));
+    Executor::builder()
+        .interface(definition.expect("a definition"), |functions| {
+            functions.add("alone", &alone).add("beside", &beside);
+        })
+        .build()
+        .expect("a right configuration")
+}
+
+#[actix::test]
+async fn what_the_last_step_returns_is_taken_or_refused_and_never_dropped() {
+    let executor = returning();
+    let mut out = String::new();
+    for function in ["alone", "beside"] {
+        for what in ["nothing", "map", "number", "text", "bool", "type"] {
+            let message =
+                json!({ "f": format!("test.returns:1.0:{function}"), "p": { "what": what } });
+            let request = Request::parse(message.to_string().as_bytes()).expect("a message");
+            let incoming = Incoming::new(request, Channel::new(ChannelKind::Http));
+            out += &format!("{function} {what} {}\n", answer(&executor, incoming).await);
+        }
+    }
+    expect![[r#"
+        alone nothing {"r":{}}
+        alone map {"r":{"s":"map"}}
+        alone number {"r":7}
+        alone text {"r":"text"}
+        alone bool {"r":true}
+        alone type {"e":"InternalError","edesc":"Invalid message: r"}
+        beside nothing {"r":{"n":1,"s":"variable"}}
+        beside map {"r":{"n":1,"s":"map"}}
+        beside number {"e":"InternalError","edesc":"Invalid message: r"}
+        beside text {"e":"InternalError","edesc":"Invalid message: r"}
+        beside bool {"e":"InternalError","edesc":"Invalid message: r"}
+        beside type {"e":"InternalError","edesc":"Invalid message: r"}
     "#]]
     .assert_eq(&out);
 }

@@ -11,8 +11,8 @@ use asyncsteps::sync::limiter::Options;
 use asyncsteps_actors::budget::{Budget, Limits};
 use asyncsteps_actors::channel::{Channel, ChannelKind};
 use asyncsteps_actors::executor::{
-    ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected, RequestSteps,
-    builtin,
+    AssignError, ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected,
+    RequestSteps, builtin,
 };
 use asyncsteps_actors::iface::{Loader, Source};
 use asyncsteps_actors::message::{Coding, Request};
@@ -141,6 +141,82 @@ async fn a_user_has_a_limit_of_its_own_in_place_of_the_address() {
     second.finish();
     ann.await.unwrap();
     bob.await.unwrap();
+}
+
+/// How many of three requests that come over a channel are let in at once.
+async fn let_in(executor: &ExecutorHandle, channel: &Channel) -> usize {
+    let mut passes = Vec::new();
+    for _ in 0..3 {
+        passes.extend(executor.admit(channel).await.ok());
+    }
+    passes.len()
+}
+
+#[actix::test]
+async fn addresses_have_another_limit_until_its_time_is_over() {
+    tokio::time::pause();
+    let limits = ClientLimits::new()
+        .define("one", at_once(1))
+        .define("two", at_once(2))
+        .define("many", at_once(100))
+        .range("10.0.0.0/8".parse().unwrap(), "one")
+        .assignments(2);
+    let executor = executor(limits);
+    let seconds = Duration::from_secs;
+    let give = |range: &str, limiter: &str, time: u64| {
+        executor.limit_addresses(range.parse().unwrap(), limiter, seconds(time))
+    };
+    assert_eq!(let_in(&executor, &channel("10.1.2.3:1")).await, 1);
+    give("10.1.0.0/16", "many", 120).unwrap();
+    give("10.1.2.3", "two", 60).unwrap();
+    assert_eq!(let_in(&executor, &channel("10.1.2.3:1")).await, 2);
+    assert_eq!(let_in(&executor, &channel("10.1.2.4:1")).await, 3);
+    assert_eq!(let_in(&executor, &channel("10.2.0.1:1")).await, 1);
+    // no more than configured, but a known one can be changed
+    assert!(matches!(give("10.1.2.4", "two", 60), Err(AssignError::Full { limit: 2 })));
+    give("10.1.2.3", "two", 60).unwrap();
+    tokio::time::advance(seconds(60)).await;
+    // the wider range counts on
+    assert_eq!(let_in(&executor, &channel("10.1.2.3:1")).await, 3);
+    // the one that is over makes room
+    give("10.1.2.4", "two", 60).unwrap();
+    assert_eq!(let_in(&executor, &channel("10.1.2.4:1")).await, 2);
+    give("10.1.2.4", "two", 0).unwrap();
+    assert_eq!(let_in(&executor, &channel("10.1.2.4:1")).await, 3);
+    tokio::time::advance(seconds(60)).await;
+    assert_eq!(let_in(&executor, &channel("10.1.2.3:1")).await, 1);
+    assert!(matches!(give("10.1.2.3", "none", 60), Err(AssignError::NoSuchLimiter { .. })));
+}
+
+#[actix::test]
+async fn a_user_has_another_limit_until_its_time_is_over() {
+    tokio::time::pause();
+    let (_jobs, executor) = ann();
+    let hers =
+        Channel::new(ChannelKind::WebSocket).with_peer("192.0.2.1:1".parse::<SocketAddr>().ok());
+    answer(&executor, anns("test.jobs:1.0:none", &json!({})), hers.clone()).await;
+    assert_eq!(let_in(&executor, &hers).await, 1);
+    executor.limit_user("ann", "three", Duration::from_secs(60)).unwrap();
+    assert_eq!(let_in(&executor, &hers).await, 3);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(let_in(&executor, &hers).await, 1);
+}
+
+#[actix::test]
+async fn the_default_limit_of_the_specification_is_there_to_be_asked_for() {
+    tokio::time::pause();
+    let executor = executor(ClientLimits::ftn6());
+    let mut inside = Vec::new();
+    for _ in 0..8 {
+        inside.push(admit(&executor, "192.0.2.1:1").await.unwrap());
+    }
+    let mut waiting: Vec<_> = (0..32).map(|_| Box::pin(admit(&executor, "192.0.2.1:1"))).collect();
+    assert!(waiting.iter_mut().all(|pass| pass.now_or_never().is_none()));
+    assert!(admit(&executor, "192.0.2.1:1").await.is_err());
+    // two more in the first second
+    inside.clear();
+    let mut now = waiting.iter_mut().filter_map(|pass| pass.now_or_never());
+    assert_eq!(now.by_ref().take_while(Result::is_ok).count(), 2);
 }
 
 /// Ann, who may do one thing at a time, and functions that she may call.

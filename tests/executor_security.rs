@@ -1,6 +1,7 @@
 //! The promise: who calls is known before anything else, what somebody may do follows from it, and
 //! a private interface is not even shown to strangers (FTN6 §1.2-1.4, FTN8).
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use asyncsteps::{Template, codes};
@@ -206,4 +207,60 @@ async fn a_slow_provider_is_waited_for_within_the_time_of_the_request() {
     expect![[r#"{"e":"InternalError"}"#]]
         .assert_eq(&answer(&executor(Slow(None)), http(), &message).await);
     assert!(begin.elapsed() >= Duration::from_secs(5));
+}
+
+/// Knows where its users work.
+#[derive(Debug)]
+struct Directory;
+
+impl SecurityProvider for Directory {
+    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+        let name = attempt.credentials().user().unwrap_or_default();
+        let user = User::new(name, SecurityLevel::SafeOps).with_detail("tenant", "acme");
+        Verdict::Known(Ok(Grant::new(user.with_detail("roles", json!(["buyer"])))))
+    }
+}
+
+#[actix::test]
+async fn a_function_sees_where_its_request_came_from_and_the_details_of_its_user() {
+    let describe = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let info = asi.request()?;
+            let source = info.source_address().map(|source| source.to_string());
+            let details = info.user().map(|user| json!(user.details()));
+            asi.reply(json!({ "msg": format!("{source:?} {details:?}"), "n": 0, "opt": null }))
+        });
+    });
+    let main = conform::definition("conform.main:1.2");
+    let executor = Executor::builder()
+        .security(Directory)
+        .interface(main, |functions| {
+            functions.others_not_implemented();
+            functions.add("echo", &describe);
+        })
+        .build()
+        .expect("a right configuration");
+    let peer: SocketAddr = "[::ffff:192.0.2.1]:80".parse().expect("an address");
+    let mut out = String::new();
+    for (channel, sec) in [
+        (http(), json!(null)),
+        (http().with_peer(peer), json!("ann:pass")),
+        (Channel::local(), json!("-internal")),
+    ] {
+        let message = json!({ "f": "conform.main:1.2:echo", "p": { "msg": "" }, "sec": sec });
+        let answer: Value = answer(&executor, channel, &message).await.parse().expect("JSON");
+        out += answer["r"]["msg"].as_str().expect("it is answered");
+        out.push('\n');
+    }
+    expect![[r#"
+        None None
+        Some("IPv4:192.0.2.1:80") Some(Object {"roles": Array [String("buyer")], "tenant": String("acme")})
+        Some("LOCAL:internal") Some(Object {})
+    "#]].assert_eq(&out);
+}
+
+#[test]
+fn details_of_a_user_are_not_logged() {
+    let user = User::new("ann", SecurityLevel::Info).with_detail("mail", "ann@example.com");
+    assert!(!format!("{user:?}").contains("example"));
 }

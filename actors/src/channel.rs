@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::iface::{Compatibility, Definition, FunctionName};
+use crate::net::SourceAddress;
 
 /// The way requests come: one HTTP request, one WebSocket connection, the process itself. A cheap
 /// handle, which any thread may have.
@@ -167,6 +168,16 @@ impl Channel {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.0.peer
+    }
+
+    /// Where requests come from, if the transport knows it (FTN6 §2.4). Behind trusted proxies it is the
+    /// address of the client.
+    #[must_use]
+    pub fn source_address(&self) -> Option<SourceAddress> {
+        match self.0.kind {
+            ChannelKind::Local => Some(SourceAddress::Local),
+            ChannelKind::Http | ChannelKind::WebSocket => self.0.peer.map(SourceAddress::from),
+        }
     }
 
     /// Whether the other end can be called.

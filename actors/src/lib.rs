@@ -33,6 +33,7 @@
 //! - [`executor`]: serving requests (FTN6)
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5)
 //! - [`observe`]: spans of requests and steps, and a log of them
+//! - [`deploy`]: running a service under systemd, in containers and behind proxies
 #![forbid(unsafe_code)]
 
 pub mod budget;
@@ -54,6 +55,9 @@ pub mod tool;
 pub mod transport;
 pub mod url;
 mod wheel;
+
+#[doc = include_str!("docs/deploy.md")]
+pub mod deploy {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

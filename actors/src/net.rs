@@ -106,6 +106,45 @@ pub enum CidrError {
     HostBits,
 }
 
+/// Where a request came from (FTN6 §2.4). As text it is `Type:Host:Port`, such as
+/// `IPv4:192.0.2.1:1234`, `IPv6:[2001:db8::1]:1234` or `LOCAL:internal`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SourceAddress {
+    /// From an address of the network.
+    Ip(SocketAddr),
+    /// From this process.
+    Local,
+}
+
+impl SourceAddress {
+    /// The type of FTN6 §2.4: `IPv4`, `IPv6` or `LOCAL`.
+    #[must_use]
+    pub fn family(self) -> &'static str {
+        match self {
+            Self::Ip(SocketAddr::V4(_)) => "IPv4",
+            Self::Ip(SocketAddr::V6(_)) => "IPv6",
+            Self::Local => "LOCAL",
+        }
+    }
+}
+
+impl From<SocketAddr> for SourceAddress {
+    /// An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is IPv4.
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    }
+}
+
+impl fmt::Display for SourceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => write!(f, "{}:{address}", self.family()),
+            Self::Local => write!(f, "{}:internal", self.family()),
+        }
+    }
+}
+
 /// Values for ranges of addresses; the longest prefix wins.
 #[derive(Debug, Clone)]
 pub struct RangeMap<T> {
@@ -125,11 +164,48 @@ impl<T> RangeMap<T> {
         self.lengths.entry(Reverse(range.prefix)).or_default().insert(range, value)
     }
 
+    /// Removes a range; gives its value.
+    pub fn remove(&mut self, range: Cidr) -> Option<T> {
+        let ranges = self.lengths.get_mut(&Reverse(range.prefix))?;
+        let removed = ranges.remove(&range);
+        if ranges.is_empty() {
+            self.lengths.remove(&Reverse(range.prefix));
+        }
+        removed
+    }
+
+    /// Keeps the ranges whose values are to be kept.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.lengths.retain(|_, ranges| {
+            ranges.retain(|_, value| keep(value));
+            !ranges.is_empty()
+        });
+    }
+
     /// The value of the narrowest range that `address` is in.
     #[must_use]
     pub fn get(&self, address: IpAddr) -> Option<&T> {
-        let mut lengths = self.lengths.iter();
-        lengths.find_map(|(Reverse(prefix), ranges)| ranges.get(&Cidr::around(address, *prefix)))
+        self.around(address).next()
+    }
+
+    /// The values of all ranges that `address` is in, the narrowest first.
+    pub fn around(&self, address: IpAddr) -> impl Iterator<Item = &T> {
+        let lengths = self.lengths.iter();
+        lengths.filter_map(move |(Reverse(prefix), ranges)| {
+            ranges.get(&Cidr::around(address, *prefix))
+        })
+    }
+
+    /// How many ranges there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lengths.values().map(HashMap::len).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
     }
 }
 
@@ -338,6 +414,16 @@ mod tests {
     }
 
     #[test]
+    fn sources_are_written_as_the_specification_has_it() {
+        let text =
+            |address: &str| SourceAddress::from(address.parse::<SocketAddr>().unwrap()).to_string();
+        assert_eq!(text("192.0.2.1:80"), "IPv4:192.0.2.1:80");
+        assert_eq!(text("[::ffff:192.0.2.1]:80"), "IPv4:192.0.2.1:80");
+        assert_eq!(text("[2001:db8::1]:80"), "IPv6:[2001:db8::1]:80");
+        assert_eq!(SourceAddress::Local.to_string(), "LOCAL:internal");
+    }
+
+    #[test]
     fn the_longest_prefix_wins() {
         let ranges = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "2001:db8::/32"];
         let map: RangeMap<&str> = ranges.into_iter().map(|text| (range(text), text)).collect();
@@ -353,6 +439,23 @@ mod tests {
         ] {
             assert_eq!(map.get(ip(address)).copied(), expected, "{address}");
         }
+    }
+
+    #[test]
+    fn a_removed_range_leaves_its_addresses_to_the_wider_ones() {
+        let ranges = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "10.1.2.4"];
+        let mut map: RangeMap<&str> = ranges.into_iter().map(|text| (range(text), text)).collect();
+        let around = |map: &RangeMap<&'static str>| -> Vec<_> {
+            map.around(ip("10.1.2.3")).copied().collect()
+        };
+        assert_eq!(around(&map), ["10.1.2.3", "10.1.0.0/16", "10.0.0.0/8"]);
+        assert_eq!(map.remove(range("10.1.0.0/16")), Some("10.1.0.0/16"));
+        assert_eq!(map.remove(range("10.1.0.0/16")), None);
+        assert_eq!((map.len(), around(&map)), (3, vec!["10.1.2.3", "10.0.0.0/8"]));
+        map.retain(|text| text.ends_with('8'));
+        assert_eq!((map.len(), around(&map)), (1, vec!["10.0.0.0/8"]));
+        map.retain(|_| false);
+        assert!(map.is_empty());
     }
 
     #[test]

@@ -142,7 +142,9 @@ impl Args {
         A::from_args(self)
     }
 
-    fn type_name(&self) -> Cow<'static, str> {
+    /// The types of the values, for messages.
+    #[must_use]
+    pub fn type_name(&self) -> Cow<'static, str> {
         match &self.0 {
             Repr::Empty => Cow::Borrowed("nothing"),
             Repr::One(value) => Cow::Borrowed(value.type_name()),

@@ -140,6 +140,18 @@ impl State {
     }
 
     /// Takes over the variables of a template that are not here yet (FTN12 §2.2.1 `copyFrom`).
+    /// Takes over the variables of another flow that are not there.
+    pub(crate) fn take_missing(&mut self, model: Self) {
+        let Some(model) = model.0 else { return };
+        let Variables { own, shared } = self.0.get_or_insert_default().as_mut();
+        for (name, value) in model.own {
+            own.entry(name).or_insert(value);
+        }
+        if shared.is_none() {
+            *shared = model.shared;
+        }
+    }
+
     pub(crate) fn copy_missing(&mut self, model: &TemplateState) {
         for (name, value) in &model.0 {
             let own = &mut self.0.get_or_insert_default().own;

@@ -211,7 +211,8 @@ impl fmt::Debug for TemplateSteps {
     }
 }
 
-/// The branches of a parallel step of a template.
+/// The branches of a parallel step of a template, each a step with its sub-steps (FTN12 §2.2.1
+/// `parallel`); see [`Parallel`](crate::Parallel).
 #[derive(Debug)]
 pub struct TemplateParallel(TemplateSteps);
 
@@ -224,6 +225,27 @@ impl TemplateParallel {
         F: Fn(&mut AsyncSteps, ()) -> R + Send + Sync + 'static,
     {
         self.0.add(body)
+    }
+
+    /// Adds a branch whose step has parallel branches itself (FTN12 §2.2.1 `parallel`).
+    #[track_caller]
+    pub fn parallel(&mut self, define: impl FnOnce(&mut Self)) -> TemplateAdded<'_> {
+        self.0.parallel(define)
+    }
+
+    /// Adds a branch that is synchronised against `object`; the lock belongs to the branch, not to the
+    /// flow (FTN12 §2.2.1 `sync`, §1.11.4).
+    #[track_caller]
+    pub fn sync<O, R, F>(&mut self, object: &O, body: F) -> TemplateAdded<'_>
+    where
+        O: ISync + Clone + Send + Sync + 'static,
+        R: StepReturn,
+        F: Fn(&mut AsyncSteps, ()) -> R + Send + Sync + 'static,
+    {
+        self.0.sync(object, move |asi, ()| {
+            let end = body(asi, ()).into_result();
+            asi.without_result(end)
+        })
     }
 }
 

@@ -10,7 +10,8 @@ use tracing::Span;
 
 use super::exchange::Exchange;
 use super::reply::{Reply, ReplyBody};
-use super::request::{Given, RequestInfo};
+use super::request::RequestInfo;
+use super::result_draft::{NotMerged, ResultDraft};
 use crate::channel::ChannelKind;
 use crate::flow::{End, Owner};
 use crate::message::Response;
@@ -35,12 +36,12 @@ impl Owner for Answer {
     fn ended(&mut self, execution: &mut Execution, end: End) -> Option<Outcome> {
         let exchange = &self.0;
         let finished = matches!(end, End::Flow(_));
-        let (given, head) = match execution.extension_mut::<RequestInfo>() {
-            Some(info) => (info.take_given(), info.take_head()),
-            None => (Given::default(), None),
+        let (draft, head) = match execution.extension_mut::<RequestInfo>() {
+            Some(info) => (info.take_result(), info.take_head()),
+            None => (ResultDraft::default(), None),
         };
         let answered = exchange.is_answered();
-        let response = self.response(given, end).unwrap_or_else(|failure| failure);
+        let response = self.response(draft, end).unwrap_or_else(|failure| failure);
         // whoever hears the answer finds the place free
         exchange.leave(finished, response.code().is_none());
         if exchange.is_gone() {
@@ -63,9 +64,9 @@ impl Owner for Answer {
 }
 
 impl Answer {
-    fn response(&self, given: Given, end: End) -> Result<Response, Response> {
+    fn response(&self, draft: ResultDraft, end: End) -> Result<Response, Response> {
         match end {
-            End::Flow(Outcome::Success(args)) => self.success(given, args),
+            End::Flow(Outcome::Success(args)) => self.success(draft, args),
             End::Flow(Outcome::Error(error)) => Err(self.failure(&error)),
             End::Expired(stack) => {
                 tracing::warn!(%stack, "request timeout");
@@ -78,14 +79,16 @@ impl Answer {
     }
 
     /// What the function gave, in the order of FTN6 §2.9, checked unless that is switched off.
-    fn success(&self, given: Given, args: Args) -> Result<Response, Response> {
+    fn success(&self, draft: ResultDraft, args: Args) -> Result<Response, Response> {
         let exchange = &self.0;
-        let returned = args.into_typed::<(Value,)>().ok().map(|(value,)| value);
-        let mut result = given.merge(returned);
         let function = exchange.target.function();
         if function.rawresult() && exchange.is_answered() {
             return Ok(Response::success(Value::Null));
         }
+        let mut result = draft.merge(args).map_err(|NotMerged(types)| {
+            tracing::error!(returned = %types, "what the last step returned cannot be in the result");
+            Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
+        })?;
         if exchange.origin.shared.config.checks_results {
             function.check_result(&mut result).map_err(|violation| {
                 tracing::error!(%violation, "the result does not follow the interface");

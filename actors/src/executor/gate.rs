@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use asyncsteps::sync::limiter::Options;
 use asyncsteps::{Error, codes};
 
+use super::assignments::Assignments;
 use super::functions::ConfigError;
 use super::reply::Reply;
 use crate::channel::Channel;
@@ -17,6 +20,18 @@ use crate::sync::{Limiter, LockGuard};
 
 /// How many clients are remembered unless it is set: some megabytes at most.
 const CLIENTS: usize = 10_000;
+
+/// How many clients can have limiters of their own at once unless it is set: about a megabyte.
+const ASSIGNMENTS: usize = 10_000;
+
+/// What FTN7 §1.6 recommends for its zone `default`.
+const FTN7_DEFAULT: Options = Options {
+    concurrent: 8,
+    max_queue: Some(32),
+    rate: 10,
+    period: Duration::from_secs(1),
+    burst: None,
+};
 
 /// Named limiters, and which clients each of them is for. Every client has a limiter of its own.
 ///
@@ -43,6 +58,7 @@ pub struct ClientLimits {
     users: Option<Box<str>>,
     scope: Scope,
     clients: usize,
+    assignments: usize,
 }
 
 impl ClientLimits {
@@ -55,7 +71,18 @@ impl ClientLimits {
             users: None,
             scope: Scope::default(),
             clients: CLIENTS,
+            assignments: ASSIGNMENTS,
         }
+    }
+
+    /// The default limit of FTN6 §1.5, with the name `default`, for all clients: 8 requests at once,
+    /// 32 that wait, and 10 per second, as FTN7 §1.6 has it for invokers.
+    ///
+    /// An executor has no limits per client unless it is given some: the rate that suits depends on
+    /// what its functions do, and behind one address there may be many clients. What is shared out
+    /// fairly without such limits is the [`Budget`](crate::budget::Budget).
+    pub fn ftn6() -> Self {
+        Self::new().define("default", FTN7_DEFAULT).others("default")
     }
 
     /// What a name stands for; a later definition replaces an earlier one.
@@ -95,6 +122,14 @@ impl ClientLimits {
         self.clients = clients;
         self
     }
+
+    /// How many ranges and users can be given limiters at once while the executor runs, with
+    /// [`limit_addresses`](super::ExecutorHandle::limit_addresses) and
+    /// [`limit_user`](super::ExecutorHandle::limit_user); 10,000 unless set. Further ones are refused.
+    pub fn assignments(mut self, number: usize) -> Self {
+        self.assignments = number;
+        self
+    }
 }
 
 impl Default for ClientLimits {
@@ -110,12 +145,15 @@ pub(super) struct Gate {
     others: Option<usize>,
     users: Option<usize>,
     scope: Scope,
+    /// What counts before the configuration.
+    assignments: Assignments,
     /// The limiters of the clients seen last; locked for a look-up only.
     clients: Mutex<Recent<(usize, Who), Limiter>>,
 }
 
 /// A named limiter, started by the first client that it is for.
 struct Limit {
+    name: Box<str>,
     options: Options,
     limiter: OnceLock<Limiter>,
 }
@@ -129,7 +167,7 @@ enum Who {
 
 impl Gate {
     pub(super) fn new(config: ClientLimits) -> Result<Self, ConfigError> {
-        let ClientLimits { limiters, ranges, others, users, scope, clients } = config;
+        let ClientLimits { limiters, ranges, others, users, scope, clients, assignments } = config;
         for (name, options) in &limiters {
             let name = || String::from(&**name);
             options.check().map_err(|zero| ConfigError::ZeroLimit { name: name(), zero })?;
@@ -148,26 +186,36 @@ impl Gate {
             others: others.map(find).transpose()?,
             users: users.map(find).transpose()?,
             scope,
+            assignments: Assignments::new(assignments),
             clients: Mutex::new(Recent::new(clients)),
             limits: limiters
-                .iter()
-                .map(|(_, options)| Limit { options: *options, limiter: OnceLock::new() })
+                .into_iter()
+                .map(|(name, options)| Limit { name, options, limiter: OnceLock::new() })
                 .collect(),
         })
     }
 
+    /// The number of the limiter of this name.
+    pub(super) fn named(&self, name: &str) -> Option<usize> {
+        self.limits.iter().position(|limit| *limit.name == *name)
+    }
+
+    pub(super) fn assignments(&self) -> &Assignments {
+        &self.assignments
+    }
+
     /// Lets in who comes over a channel: the user that it belongs to, or else its address.
     pub(super) async fn enter(&self, channel: &Channel) -> Result<Pass, Error> {
-        if let Some(limit) = self.users
-            && channel.is_stateful()
+        if channel.is_stateful()
             && let Some(user) = channel.with_state(|owner: &mut Owner| owner.0.clone())
+            && let Some(limit) = self.of_user(&user)
         {
             return self.pass(limit, Who::User(user)).await;
         }
         let Some(address) = channel.peer().map(|peer| peer.ip()) else {
             return Ok(Pass::default());
         };
-        match self.ranges.get(address).copied().or(self.others) {
+        match self.of_address(address) {
             Some(limit) => self.pass(limit, Who::Address(self.scope.of(address))).await,
             None => Ok(Pass::default()),
         }
@@ -181,7 +229,7 @@ impl Gate {
         channel: &Channel,
         pass: &mut Pass,
     ) -> Result<(), Error> {
-        let Some(limit) = self.users else { return Ok(()) };
+        let Some(limit) = self.of_user(user) else { return Ok(()) };
         let who = Who::User(user.into());
         if pass.place.as_ref().is_some_and(|(owner, _)| *owner == who) {
             return Ok(());
@@ -193,13 +241,22 @@ impl Gate {
         Ok(())
     }
 
+    fn of_address(&self, address: IpAddr) -> Option<usize> {
+        let assigned = self.assignments.of_address(address);
+        assigned.or_else(|| self.ranges.get(address).copied()).or(self.others)
+    }
+
+    fn of_user(&self, user: &str) -> Option<usize> {
+        self.assignments.of_user(user).or(self.users)
+    }
+
     async fn pass(&self, limit: usize, who: Who) -> Result<Pass, Error> {
         let place = self.limiter(limit, who.clone()).lock().await?;
         Ok(Pass { place: Some((who, place)) })
     }
 
     fn limiter(&self, limit: usize, who: Who) -> Limiter {
-        let Limit { options, limiter } = &self.limits[limit];
+        let Limit { options, limiter, .. } = &self.limits[limit];
         let start = || limiter.get_or_init(|| Limiter::start(*options)).key(who.to_string());
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.get_or_insert_with((limit, who.clone()), start).clone()

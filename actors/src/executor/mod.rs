@@ -5,6 +5,7 @@
 
 mod admission;
 mod answer;
+mod assignments;
 mod builder;
 pub mod builtin;
 mod call;
@@ -20,6 +21,7 @@ mod listing;
 mod registry;
 mod reply;
 mod request;
+mod result_draft;
 mod unanswerable;
 
 use std::borrow::Cow;
@@ -43,6 +45,7 @@ use crate::observe;
 use crate::raw::Head;
 use crate::security::{Denied, SecurityProvider};
 
+pub use assignments::AssignError;
 pub use builder::Builder;
 pub use call::CallSteps;
 pub use caller::Caller;
@@ -61,6 +64,7 @@ use exchange::{Asker, Exchange, Live, Origin, Places};
 use gate::Gate;
 use hashing::Hashing;
 use registry::{Registry, Target};
+use result_draft::ResultDraft;
 use unanswerable::Unanswerable;
 
 /// A cheap handle to an executor: use it from any arbiter.
@@ -228,7 +232,7 @@ impl ExecutorHandle {
             headers: incoming.headers,
             input: incoming.input,
             head: None,
-            given: request::Given::default(),
+            result: ResultDraft::default(),
         });
         // the owner ends it
         drop(host(flow, Answer(Rc::clone(&exchange))));

@@ -13,10 +13,12 @@ use super::ExecutorHandle;
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::reply::{Reply, ReplyBody};
+use super::result_draft::ResultDraft;
 use crate::channel::{Channel, ChannelKind};
 use crate::clock;
 use crate::iface::FunctionName;
 use crate::message::{Headers, Rid};
+use crate::net::SourceAddress;
 use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
 use crate::security::{SecurityLevel, User};
 
@@ -30,33 +32,7 @@ pub struct RequestInfo {
     pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
     pub(super) head: Option<Box<Head>>,
-    pub(super) given: Given,
-}
-
-/// What the steps gave as the result so far.
-#[derive(Debug, Default)]
-pub(super) struct Given {
-    variables: Map<String, Value>,
-    replaced: Option<Value>,
-}
-
-impl Given {
-    /// The result: variables, then what the last step returned, then what [`RequestSteps::reply`] set.
-    /// Maps are merged, and the later one counts; any other value takes the place of all before it
-    /// (FTN6 §2.9).
-    pub(super) fn merge(self, returned: Option<Value>) -> Value {
-        let Self { variables, replaced } = self;
-        [returned, replaced].into_iter().flatten().fold(
-            Value::Object(variables),
-            |all, next| match (all, next) {
-                (Value::Object(mut all), Value::Object(next)) => {
-                    all.extend(next);
-                    Value::Object(all)
-                }
-                (_, next) => next,
-            },
-        )
-    }
+    pub(super) result: ResultDraft,
 }
 
 impl RequestInfo {
@@ -78,11 +54,16 @@ impl RequestInfo {
         std::mem::take(&mut self.params)
     }
 
-    /// The result variables as far as they are set; what the last step returns is added to them, and
-    /// then what [`reply`](RequestSteps::reply) gets (FTN6 §2.9).
+    /// The result variables as far as they are set; a map that the last step returns is added to them,
+    /// and then what [`reply`](RequestSteps::reply) gets (FTN6 §2.9).
+    ///
+    /// The last step may return a `Map<String, Value>`, a `(Value,)`, a number, a `bool` or a text.
+    /// What is no map is the result alone, so the request fails with InternalError if there are
+    /// variables beside it; so it does if the last step returns several values or another type. The
+    /// log tells the type.
     #[must_use]
     pub fn result_mut(&mut self) -> &mut Map<String, Value> {
-        &mut self.given.variables
+        &mut self.result.variables
     }
 
     /// When the request began to be served, on the clock of [`AsyncSteps::now`] (FTN6 §2.2
@@ -90,6 +71,12 @@ impl RequestInfo {
     #[must_use]
     pub fn begun(&self) -> Time {
         self.begun
+    }
+
+    /// Where the request came from, if its transport knows it (FTN6 §2.2 `CLIENT_ADDR`).
+    #[must_use]
+    pub fn source_address(&self) -> Option<SourceAddress> {
+        self.channel().source_address()
     }
 
     /// The request in the terms of its transport, if that is of this type: an
@@ -119,7 +106,8 @@ impl RequestInfo {
         ExecutorHandle { shared: self.exchange.origin.shared.clone() }
     }
 
-    /// Who calls; `None` for an anonymous caller (FTN6 §2.3).
+    /// Who calls, with what the security provider knows of the user; `None` for an anonymous caller
+    /// (FTN6 §2.3).
     #[must_use]
     pub fn user(&self) -> Option<&User> {
         self.caller.user()
@@ -165,8 +153,14 @@ impl RequestInfo {
         self.input.is_some()
     }
 
-    pub(super) fn take_given(&mut self) -> Given {
-        std::mem::take(&mut self.given)
+    /// Whether the result has to be raw data and none was written yet (FTN6 §2.2 `HAVE_RAW_RESULT`).
+    #[must_use]
+    pub fn expects_raw_output(&self) -> bool {
+        self.exchange.target.function().rawresult() && !self.exchange.is_answered()
+    }
+
+    pub(super) fn take_result(&mut self) -> ResultDraft {
+        std::mem::take(&mut self.result)
     }
 
     pub(super) fn take_head(&mut self) -> Option<Box<Head>> {
@@ -175,7 +169,7 @@ impl RequestInfo {
 
     fn open_output(&mut self) -> Result<RawOutput, Error> {
         let exchange = &self.exchange;
-        if !exchange.target.function().rawresult() || exchange.is_answered() {
+        if !self.expects_raw_output() {
             return Err(rule("Raw output is not allowed"));
         }
         if self.head.as_ref().is_some_and(|head| !head.has_body()) {
@@ -227,8 +221,9 @@ pub trait RequestSteps {
     fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error>;
 
     /// Sets the result of the request; a later one replaces it. The step goes on. A map is merged with
-    /// the result variables and with a map that the last step returns, and counts most; any other
-    /// value is the result alone (FTN6 §2.9).
+    /// the [result variables](RequestInfo::result_mut) and with a map that the last step returns, and
+    /// counts most; any other value is the result alone. It replaces what the last step returns if that
+    /// is no map (FTN6 §2.9).
     ///
     /// # Errors
     /// InternalError if `result` cannot be written as JSON.
@@ -290,7 +285,7 @@ impl RequestSteps for AsyncSteps {
 
     fn reply<T: Serialize>(&mut self, result: T) -> StepResult {
         let result = serde_json::to_value(result)?;
-        self.request_mut()?.given.replaced = Some(result);
+        self.request_mut()?.result.replaced = Some(result);
         Ok(())
     }
 

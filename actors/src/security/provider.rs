@@ -2,6 +2,8 @@
 
 use std::{fmt, net::IpAddr, pin::Pin, sync::Arc};
 
+use serde_json::{Map, Value};
+
 use super::{Credentials, Denied, SecurityLevel};
 use crate::message::{Headers, Signed};
 
@@ -271,12 +273,22 @@ pub trait Signer: fmt::Debug + Send + Sync {
     fn sign(&self, answer: &Signed<'_>) -> String;
 }
 
-/// An authenticated user (FTN8 §2.5).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An authenticated user (FTN8 §2.5), and what its provider knows of it beside that.
+///
+/// ```
+/// use asyncsteps_actors::security::{SecurityLevel, User};
+///
+/// let ann = User::new("ann", SecurityLevel::SafeOps)
+///     .with_global_id("ann@example.com")
+///     .with_detail("tenant", "acme");
+/// assert_eq!(ann.details()["tenant"], "acme");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
 pub struct User {
     local_id: String,
     global_id: String,
     level: SecurityLevel,
+    details: Map<String, Value>,
 }
 
 impl User {
@@ -284,13 +296,21 @@ impl User {
     #[must_use]
     pub fn new(local_id: impl Into<String>, level: SecurityLevel) -> Self {
         let local_id = local_id.into();
-        Self { global_id: local_id.clone(), local_id, level }
+        Self { global_id: local_id.clone(), local_id, level, details: Map::new() }
     }
 
     /// The same with a global id, usually an address of electronic mail.
     #[must_use]
     pub fn with_global_id(self, global_id: impl Into<String>) -> Self {
         Self { global_id: global_id.into(), ..self }
+    }
+
+    /// The same with a detail, such as a name, a tenant, roles, or the client's token: what functions
+    /// need to know and the provider has read anyway. A detail of the same name is replaced.
+    #[must_use]
+    pub fn with_detail(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.details.insert(name.into(), value.into());
+        self
     }
 
     /// The id that this service uses.
@@ -305,9 +325,28 @@ impl User {
         &self.global_id
     }
 
+    /// The details that the provider gave with the user (FTN6 §2.3 `details`); none for a user that
+    /// a message names with `obf`. What is costly to find out is better asked for by the function that
+    /// needs it.
+    #[must_use]
+    pub fn details(&self) -> &Map<String, Value> {
+        &self.details
+    }
+
     /// How well the user is known by this request.
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
         self.level
+    }
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // details may be personal data, which a log must not have
+        f.debug_struct("User")
+            .field("local_id", &self.local_id)
+            .field("global_id", &self.global_id)
+            .field("level", &self.level)
+            .finish_non_exhaustive()
     }
 }

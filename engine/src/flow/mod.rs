@@ -2,8 +2,10 @@
 
 mod added;
 mod arrivals;
+mod branches;
 mod collection;
 mod drive;
+mod entry;
 mod inspect;
 pub(crate) mod level;
 mod lineage;
@@ -33,9 +35,9 @@ use crate::time::Time;
 use level::Strand;
 
 pub use added::{Added, AddedLoop};
+pub use branches::Parallel;
 pub use collection::Collection;
 pub use inspect::{Awaitable, Wait, WaitReason};
-pub use parallel::Parallel;
 pub use values::Stack;
 
 /// How many steps a flow runs in one turn before it yields to others on its event loop
@@ -291,7 +293,13 @@ impl Flow {
 
     /// Appends the steps of a template, see [`AsyncSteps::copy_from`].
     pub fn copy_from(&mut self, model: &Template) {
-        self.asi.append(model);
+        self.asi.append_template(model);
+    }
+
+    /// Appends the steps of another flow, see [`AsyncSteps::append`].
+    #[track_caller]
+    pub fn append(&mut self, flow: Self) {
+        self.asi.append(flow);
     }
 
     /// Gives the first step its arguments, as the result of a step before it would be; the last

@@ -1,46 +1,13 @@
-//! Parallel branches (FTN12 §1.4, §2.2.1): strands, which one is active, and how they end.
+//! Parallel branches at work (FTN12 §1.4): strands, which one is active, and how they end.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::mem;
-use std::panic::Location;
 
 use super::AsyncSteps;
-use super::added::Added;
 use super::drive::Next;
-use super::level::{Entry, Kind, Strand, Unstarted, index};
+use super::level::{Kind, Strand, Unstarted, index};
 use crate::args::Args;
-use crate::error::StepReturn;
 use crate::observe::StepEnd;
-
-/// The branches of a parallel step while it is being defined.
-pub struct Parallel {
-    pub(super) entries: Vec<Entry>,
-}
-
-impl Parallel {
-    /// Adds a branch; it takes no arguments, and its result is dropped: pass results through
-    /// the state (FTN12 §2.2.1 `parallel`).
-    #[track_caller]
-    pub fn add<R, F>(&mut self, body: F) -> Added<'_>
-    where
-        R: StepReturn,
-        F: FnOnce(&mut AsyncSteps, ()) -> R + 'static,
-    {
-        self.entries.push(Entry::Step {
-            body: Box::new(move |asi, _| body(asi, ()).into_result()),
-            handler: None,
-            location: Location::caller(),
-        });
-        Added::last(&mut self.entries)
-    }
-}
-
-impl fmt::Debug for Parallel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parallel({})", self.entries.len())
-    }
-}
 
 /// All strands of a flow but the active one, which is in the flow itself.
 #[derive(Default)]

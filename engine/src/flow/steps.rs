@@ -5,18 +5,16 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use super::added::{Added, AddedLoop};
+use super::branches::Parallel;
 use super::collection::Collection;
-use super::level::{Awaited, Branches, Entry, Handler, Kind, Special, Unstarted};
-use super::loops::Loop;
-use super::parallel::Parallel;
+use super::level::{Entry, Handler, Kind};
 use super::{AsyncSteps, Callback, Flow, FlowId, Identity};
 use crate::args::{Args, Arguments};
-use crate::codes;
 use crate::completion::{Completion, WaitKey};
 use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, Raised, StepResult, StepReturn};
 use crate::place::Place;
 use crate::state::State;
-use crate::sync::{ISync, Synced};
+use crate::sync::ISync;
 use crate::template::Template;
 use crate::time::Time;
 
@@ -47,12 +45,7 @@ impl AsyncSteps {
     /// the branch does not handle cancels the others (FTN12 §1.4).
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut Parallel)) -> Added<'_> {
-        let location = Place::here().location();
-        let mut parallel = Parallel { entries: Vec::new() };
-        define(&mut parallel);
-        let branches = Unstarted::Own(parallel.entries.into_iter());
-        let branches = Box::new(Branches::new(branches, location));
-        self.push(Entry::Special(Special::Parallel(branches)));
+        self.push(Entry::parallel(define, Place::here().location()));
         Added::last(&mut self.strand.pending)
     }
 
@@ -69,13 +62,11 @@ impl AsyncSteps {
         R: StepReturn,
         F: FnOnce(&mut Self, A) -> R + 'static,
     {
-        let location = Place::here().location();
         let body = move |asi: &mut Self, args| {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         };
-        let step = Synced { object: object.clone(), body, handler: None, location };
-        self.push(Entry::Special(Special::Sync(Box::new(step))));
+        self.push(Entry::sync(object, body, Place::here().location()));
         Added::last(&mut self.strand.pending)
     }
 
@@ -96,20 +87,8 @@ impl AsyncSteps {
         E: Into<Box<dyn StdError + Send + Sync>> + 'static,
         Fut: Future<Output = Result<T, E>> + 'static,
     {
-        self.push_step(Place::here(), move |asi, _| {
-            let (key, _) = asi.wait_key(0);
-            let waker = super::drive::future_waker(asi.inbox(), key);
-            let future = Box::pin(async move {
-                future.await.map(Arguments::into_args).map_err(|error| {
-                    match error.into().downcast::<Error>() {
-                        Ok(error) => *error,
-                        Err(error) => Error::caused_by(codes::INTERNAL_ERROR, error),
-                    }
-                })
-            });
-            asi.become_kind(Kind::Await(Box::new(Awaited { future, waker })));
-            Ok(())
-        })
+        self.push(Entry::await_(future, Place::here().location()));
+        Added::last(&mut self.strand.pending)
     }
 
     /// Adds a step that completes without a result after `pause`, counted from its start.
@@ -125,10 +104,41 @@ impl AsyncSteps {
     /// not have (FTN12 §1.5 `copyFrom`).
     pub fn copy_from(&mut self, model: &Template) {
         self.check_adding();
-        self.append(model);
+        self.append_template(model);
     }
 
-    pub(super) fn append(&mut self, model: &Template) {
+    /// Appends the steps of a flow that was not executed to this level, and the state variables that
+    /// this flow does not have (FTN12 §1.5 `copyFrom`).
+    ///
+    /// The flow is taken, because its steps can run once; what runs often is a [`Template`]. What was
+    /// [passed](Flow::pass) to it goes to its first step. Its extensions, its observer and its
+    /// [canceller](Flow::canceller) belong to the flow that it was, and mean nothing here.
+    ///
+    /// ```
+    /// use asyncsteps::{Flow, run_to_end};
+    ///
+    /// let mut greet = Flow::new();
+    /// greet.add(|asi, name: String| asi.success(format!("Hello, {name}!")));
+    /// let mut flow = Flow::new();
+    /// flow.success_step("Ada");
+    /// flow.append(greet);
+    /// assert_eq!(run_to_end::<String>(flow).unwrap(), "Hello, Ada!");
+    /// ```
+    #[track_caller]
+    pub fn append(&mut self, flow: Flow) {
+        self.check_adding();
+        let Flow { mut asi } = flow;
+        let passed = std::mem::take(&mut asi.strand.args);
+        asi.fail_misconfigured();
+        self.state.take_missing(std::mem::take(&mut asi.state));
+        if !passed.is_empty() {
+            self.strand
+                .enqueue(Entry::step(|asi, _| asi.success(passed), Place::here().location()));
+        }
+        asi.strand.pending.drain(..).for_each(|entry| self.strand.enqueue(entry));
+    }
+
+    pub(super) fn append_template(&mut self, model: &Template) {
         model.copy_state(&mut self.state);
         if let Some(entry) = model.entry() {
             self.strand.enqueue(entry);
@@ -453,8 +463,7 @@ impl AsyncSteps {
         place: Place,
         body: impl FnOnce(&mut Self, Args) -> StepResult + 'static,
     ) -> Added<'_> {
-        let location = place.location();
-        self.push(Entry::Step { body: Box::new(body), handler: None, location });
+        self.push(Entry::step(body, place.location()));
         Added::last(&mut self.strand.pending)
     }
 
@@ -468,8 +477,7 @@ impl AsyncSteps {
         I: Iterator + 'static,
         F: FnMut(&mut Self, I::Item) -> StepResult + 'static,
     {
-        let (body, location) = (Box::new(Loop { items, body, label: None }), place.location());
-        self.push(Entry::Special(Special::Loop { body, location }));
+        self.push(Entry::looped(items, body, place.location()));
         AddedLoop::last(&mut self.strand.pending)
     }
 
@@ -490,6 +498,15 @@ impl AsyncSteps {
         Ok(())
     }
 
+    /// The end of a body that is the section of a branch: it has no result either, whether or not it
+    /// had to wait to be entered.
+    pub(crate) fn without_result(&mut self, end: StepResult) -> StepResult {
+        if self.completed && !self.strand.args.is_empty() {
+            return self.violation("success with arguments in the step of a parallel branch");
+        }
+        end
+    }
+
     fn may_wait(&mut self, what: &str) -> bool {
         if self.callback == Callback::Body {
             self.strand.top.flags.waits = true;
@@ -505,7 +522,7 @@ impl AsyncSteps {
 
     /// How external events name the running step, and whether that is a new name, which counts so
     /// many handles.
-    fn wait_key(&mut self, handles: u32) -> (WaitKey, bool) {
+    pub(super) fn wait_key(&mut self, handles: u32) -> (WaitKey, bool) {
         if let Some(key) = self.strand.top.wait {
             return (key, false);
         }

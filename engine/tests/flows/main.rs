@@ -1,5 +1,7 @@
 //! What flows promise, one promise per file.
 
+/// What a branch of a parallel step can be.
+mod branches;
 /// Cancel handlers from the innermost step outwards; drop is cancel.
 mod cancel;
 /// Completing a step from outside: once, from any thread, and never too late.

@@ -109,3 +109,60 @@ fn branches_of_a_template_fail_like_others() {
     assert_eq!(code(template.flow()), "Seen");
     assert_eq!(code(template.flow()), "Seen");
 }
+
+/// A flow of one step that notes its name and its argument.
+fn noting(name: &'static str) -> Flow {
+    let mut flow = Flow::new();
+    flow.state_mut().set("list", Vec::<String>::new());
+    flow.state_mut().set("last", name);
+    flow.add(move |asi, n: u32| {
+        let list = asi.state_mut().get_mut::<Vec<String>>("list").expect("each brings one");
+        list.push(format!("{name}{n}"));
+        asi.success(n + 1)
+    });
+    flow
+}
+
+#[test]
+fn a_flow_is_appended_with_its_steps_its_state_and_its_arguments() {
+    let mut passed = noting("c");
+    passed.pass(7u32);
+    let mut flow = noting("a");
+    flow.pass(1u32);
+    flow.append(noting("b"));
+    flow.add(move |asi, n: u32| {
+        asi.append(passed);
+        asi.append(noting("d"));
+        asi.add(move |asi, m: u32| asi.success((n, m)));
+    });
+    flow.add(|asi, (n, m): (u32, u32)| {
+        let list = asi.state().get::<Vec<String>>("list").map(|list| list.join(" "));
+        let last = asi.state().get::<&str>("last").copied().unwrap_or_default();
+        asi.success((list.unwrap_or_default(), last, n, m))
+    });
+    let end = run_to_end::<(String, &str, u32, u32)>(flow).expect("nothing fails");
+    assert_eq!(end, ("a1 b2 c7 d8".to_owned(), "a", 3, 9));
+}
+
+#[test]
+fn a_flow_that_was_misconfigured_fails_where_it_was_appended() {
+    let mut wrong = Flow::new();
+    wrong.add(|_, ()| unreachable!("the flow is misconfigured"));
+    let _ = wrong.steps().success(());
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| asi.append(wrong))
+        .on_error(|asi, error| asi.error("Seen", error.code().to_owned()));
+    let error = run_to_end::<()>(flow).expect_err("it fails");
+    assert_eq!((error.code(), error.info()), ("Seen", Some("InternalError")));
+}
+
+#[test]
+fn a_level_that_is_complete_takes_no_flow() {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        let done = asi.success(());
+        asi.append(noting("late"));
+        done
+    });
+    assert_eq!(code(flow), "InternalError");
+}
