@@ -3,6 +3,8 @@
 //! The targets come from the best of the C++ and JavaScript implementations on this kind of
 //! machine, in nanoseconds per instance or iteration.
 
+#[path = "workloads/steps.rs"]
+mod steps;
 mod support;
 
 use std::cell::{Cell, RefCell};
@@ -10,9 +12,21 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::task::Waker;
 
-use asyncsteps::sync::Mutex;
-use asyncsteps::{Completion, Execution, Flow, Progress, Template, Time};
+use asyncsteps::{Completion, Execution, Flow, Progress, Time};
+use steps::{Fixture, WORKLOADS, Workload};
 use support::Bench;
+
+/// The same by hand, and the target of the workload, in their order.
+const BY_HAND: [(fn(), &str); WORKLOADS.len()] = [
+    (simple_by_hand, "30 (JS 69)"),
+    (ten_by_hand, "150 (C++ 563)"),
+    (template_by_hand, "110 (C++ 501)"),
+    (nested_by_hand, "75 (248)"),
+    (error_by_hand, "90 (4508)"),
+    (parallel_by_hand, "220 (3687)"),
+    (repeat_by_hand, "6 (12)"),
+    (sync_by_hand, "70 (472)"),
+];
 
 /// Roots that wait at the same time.
 const ROOTS: u32 = 30_000;
@@ -20,74 +34,12 @@ const ROOTS: u32 = 30_000;
 /// Iterations of a loop.
 const ITERATIONS: u32 = 1_000;
 
-/// A workload, the same by hand, and how many instances or iterations one run has.
-struct Workload {
-    id: &'static str,
-    run: fn(&Fixture),
-    by_hand: fn(&Fixture),
-    per: u32,
-    target: &'static str,
-}
-
-/// What workloads share, so that making it is not measured.
-struct Fixture {
-    ten: Template,
-    mutex: Mutex,
-}
-
-const WORKLOADS: [Workload; 8] = [
-    Workload { id: "simple", run: simple, by_hand: simple_by_hand, per: 1, target: "30 (JS 69)" },
-    Workload { id: "ten steps", run: ten, by_hand: ten_by_hand, per: 1, target: "150 (C++ 563)" },
-    Workload {
-        id: "template of ten",
-        run: template,
-        by_hand: template_by_hand,
-        per: 1,
-        target: "110 (C++ 501)",
-    },
-    Workload {
-        id: "nested adds",
-        run: nested,
-        by_hand: nested_by_hand,
-        per: 1,
-        target: "75 (248)",
-    },
-    Workload {
-        id: "error, recovered",
-        run: error,
-        by_hand: error_by_hand,
-        per: 1,
-        target: "90 (4508)",
-    },
-    Workload {
-        id: "parallel of three",
-        run: parallel,
-        by_hand: parallel_by_hand,
-        per: 1,
-        target: "220 (3687)",
-    },
-    Workload {
-        id: "repeat, per iteration",
-        run: repeat,
-        by_hand: repeat_by_hand,
-        per: ITERATIONS,
-        target: "6 (12)",
-    },
-    Workload {
-        id: "sync, free mutex",
-        run: sync,
-        by_hand: sync_by_hand,
-        per: 1,
-        target: "70 (472)",
-    },
-];
-
 fn main() {
-    let fixture = Fixture { ten: template_of_ten(), mutex: Mutex::default() };
+    let fixture = Fixture::new();
     let mut bench = Bench::new("step_cost");
-    for Workload { id, run, by_hand, per, target } in &WORKLOADS {
-        let by_hand = bench.add(format!("{id}, by hand"), None, *per, "", |iterations| {
-            (0..iterations).for_each(|_| by_hand(&fixture));
+    for (Workload { id, run, per }, (direct, target)) in WORKLOADS.iter().zip(BY_HAND) {
+        let by_hand = bench.add(format!("{id}, by hand"), None, *per, "", move |iterations| {
+            (0..iterations).for_each(|_| direct());
         });
         bench.add(*id, Some(by_hand), *per, target, |iterations| {
             (0..iterations).for_each(|_| run(&fixture));
@@ -122,18 +74,6 @@ fn add_waiting(bench: &mut Bench<'_>) {
     bench.count("waiting flow, two queued: allocations", heap.count_current as f64, "", "3");
 }
 
-/// Runs a flow that never waits.
-fn finish(flow: Flow) {
-    let mut execution = flow.execute();
-    while !matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Done(_)) {}
-}
-
-fn simple(_: &Fixture) {
-    let mut flow = Flow::new();
-    flow.add(|_, ()| {});
-    finish(flow);
-}
-
 type Call = Box<dyn FnOnce(&Cell<u64>)>;
 type SharedCall = Box<dyn Fn(&Cell<u64>)>;
 
@@ -150,35 +90,15 @@ fn bump(cell: &Cell<u64>) {
     cell.set(cell.get() + 1);
 }
 
-fn simple_by_hand(_: &Fixture) {
+fn simple_by_hand() {
     call_all(vec![Box::new(bump)]);
 }
 
-fn ten(_: &Fixture) {
-    let mut flow = Flow::new();
-    for _ in 0..10 {
-        flow.add(|_, ()| {});
-    }
-    finish(flow);
-}
-
-fn ten_by_hand(_: &Fixture) {
+fn ten_by_hand() {
     call_all((0..10).map(|_| Box::new(bump) as Call).collect());
 }
 
-fn template_of_ten() -> Template {
-    Template::build(|asi| {
-        for _ in 0..10 {
-            asi.add(|_, ()| {});
-        }
-    })
-}
-
-fn template(fixture: &Fixture) {
-    finish(fixture.ten.flow());
-}
-
-fn template_by_hand(_: &Fixture) {
+fn template_by_hand() {
     thread_local! {
         static CALLS: Vec<SharedCall> = (0..10).map(|_| Box::new(bump) as SharedCall).collect();
     }
@@ -189,17 +109,7 @@ fn template_by_hand(_: &Fixture) {
     });
 }
 
-fn nested(_: &Fixture) {
-    let mut flow = Flow::new();
-    flow.add(|asi, ()| {
-        asi.add(|asi, ()| {
-            asi.add(|_, ()| {});
-        });
-    });
-    finish(flow);
-}
-
-fn nested_by_hand(_: &Fixture) {
+fn nested_by_hand() {
     call_all(vec![Box::new(|cell| {
         let middle: Call = Box::new(|cell| {
             let inner: Call = Box::new(bump);
@@ -209,18 +119,7 @@ fn nested_by_hand(_: &Fixture) {
     })]);
 }
 
-fn error(_: &Fixture) {
-    let mut flow = Flow::new();
-    flow.add(|asi, ()| asi.error("Failed", "on purpose")).on_error(|asi, error| {
-        match error.code() {
-            "Failed" => asi.success(()),
-            _ => Ok(()),
-        }
-    });
-    finish(flow);
-}
-
-fn error_by_hand(_: &Fixture) {
+fn error_by_hand() {
     type Failing = Box<dyn FnOnce() -> Result<(), Box<(&'static str, &'static str)>>>;
     let call: Failing = Box::new(|| Err(Box::new(("Failed", "on purpose"))));
     let handler: Box<dyn FnOnce(&str) -> bool> = Box::new(|code| code == "Failed");
@@ -229,33 +128,11 @@ fn error_by_hand(_: &Fixture) {
     }
 }
 
-fn parallel(_: &Fixture) {
-    let mut flow = Flow::new();
-    flow.parallel(|p| {
-        p.add(|_, ()| {});
-        p.add(|_, ()| {});
-        p.add(|_, ()| {});
-    });
-    flow.add(|_, ()| {});
-    finish(flow);
-}
-
-fn parallel_by_hand(_: &Fixture) {
+fn parallel_by_hand() {
     call_all((0..4).map(|_| Box::new(bump) as Call).collect());
 }
 
-fn repeat(_: &Fixture) {
-    let mut flow = Flow::new();
-    flow.add(|asi, ()| {
-        let mut sum = 0;
-        asi.repeat(ITERATIONS as usize, move |_, i| {
-            sum = black_box(sum + i);
-        });
-    });
-    finish(flow);
-}
-
-fn repeat_by_hand(_: &Fixture) {
+fn repeat_by_hand() {
     let mut sum = 0;
     let mut body: Box<dyn FnMut(usize)> = Box::new(move |i| sum = black_box(sum + i));
     for i in 0..ITERATIONS as usize {
@@ -263,13 +140,7 @@ fn repeat_by_hand(_: &Fixture) {
     }
 }
 
-fn sync(fixture: &Fixture) {
-    let mut flow = Flow::new();
-    flow.sync(&fixture.mutex, |_, ()| {});
-    finish(flow);
-}
-
-fn sync_by_hand(_: &Fixture) {
+fn sync_by_hand() {
     let lock = Rc::new(RefCell::new(0u64));
     let shared = Rc::clone(&lock);
     let call: Box<dyn FnOnce()> = Box::new(move || *shared.borrow_mut() += 1);

@@ -122,12 +122,9 @@ async fn a_lock_wait_ends_with_its_flow_and_leaves_the_queue() {
 #[actix::test]
 async fn flows_that_a_flow_starts_end_no_later() {
     let ends = Ends::new();
-    let (launched, started, longer) = (ends.guard(), ends.guard(), ends.guard());
+    let (started, longer) = (ends.guard(), ends.guard());
     let mut flow = Flow::new();
     flow.add(move |asi, ()| {
-        let mut child = asi.new_instance();
-        child.await_(for_ever(launched));
-        asi.launch(child);
         let mut other = Flow::new();
         other.await_(for_ever(started));
         start_flow::<()>(other.within(LIMIT / 2)).detach();
@@ -139,7 +136,25 @@ async fn flows_that_a_flow_starts_end_no_later() {
     assert_eq!(error.code(), codes::TIMEOUT);
     // all are over when the arbiter had its turn
     tokio::task::yield_now().await;
-    assert_eq!(ends.take(), [5, 10, 10]);
+    assert_eq!(ends.take(), [5, 10]);
+}
+
+#[actix::test]
+async fn a_flow_that_is_launched_has_its_own_time() {
+    let ends = Ends::new();
+    let (tell, told) = oneshot::channel();
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        let mut child = asi.new_instance();
+        child.steps().sleep(LIMIT * 2);
+        child.add(move |asi, ()| tell.send(asi.remaining()).expect("the test waits"));
+        asi.launch(child);
+    });
+    flow.await_(for_ever(ends.guard()));
+    assert!(start_flow::<()>(flow.within(LIMIT)).await.is_err());
+    assert_eq!(told.await.expect("it runs to its end"), None);
+    assert_eq!(ends.1.elapsed().as_secs(), 20);
+    assert_eq!(ends.take(), [10]);
 }
 
 fn local() -> Channel {

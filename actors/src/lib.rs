@@ -34,6 +34,9 @@
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5)
 //! - [`observe`]: spans of requests and steps, and a log of them
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
+//!
+//! Features: `http` (on by default) brings the transports, `log` the log of [`observe`], `rustls` TLS
+//! for the server, and `ffi` steps in other languages.
 #![forbid(unsafe_code)]
 
 pub mod budget;

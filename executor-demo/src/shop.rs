@@ -49,9 +49,6 @@ pub struct Shop {
 
 impl Shop {
     /// A shop that keeps its products and orders in `store`.
-    ///
-    /// # Panics
-    /// Outside of an actix arbiter: the locks are actors.
     #[must_use]
     pub fn new(store: Store) -> Self {
         let skus = Mutex::named("sku", Default::default());

@@ -12,6 +12,7 @@ pub mod client;
 pub mod conform;
 pub mod host;
 pub mod jobs;
+pub mod log;
 pub mod npm;
 pub mod shop;
 pub mod stream;

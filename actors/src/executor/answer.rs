@@ -8,6 +8,7 @@ use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
 use serde_json::Value;
 use tracing::Span;
 
+use super::call::FailedCall;
 use super::exchange::Exchange;
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
@@ -69,7 +70,7 @@ impl Answer {
             End::Flow(Outcome::Success(args)) => self.success(draft, args),
             End::Flow(Outcome::Error(error)) => Err(self.failure(&error)),
             End::Expired(stack) => {
-                tracing::warn!(%stack, "request timeout");
+                tracing::warn!(stack = stack.one_line(), "request timeout");
                 Err(Response::error(codes::INTERNAL_ERROR, None))
             }
             End::Flow(Outcome::Cancelled) | End::Gone => {
@@ -103,13 +104,17 @@ impl Answer {
     fn failure(&self, error: &Error) -> Response {
         let exchange = &self.0;
         let code = error.code();
-        let known = STANDARD.contains(&code) || exchange.target.function().throws(code);
-        if known && error.is_deliberate() {
+        let place = error.place().map(tracing::field::display);
+        let cause = error.source().map(causes);
+        let declared = exchange.target.function().throws(code);
+        let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);
+        if is_known && error.is_deliberate() {
+            if cause.is_some() {
+                tracing::info!(error = %code, cause, place, "the function failed");
+            }
             return Response::error(code, error.info());
         }
-        let place = error.place().map(tracing::field::display);
         let limit = error.limit().map(tracing::field::debug);
-        let cause = error.source().map(causes);
         tracing::error!(error = %code, info = error.info(), limit, cause, place, "not expected error");
         if let Some(hooks) = &exchange.origin.shared.config.hooks {
             hooks.not_expected(&exchange.target.full_name(), error);
@@ -124,6 +129,18 @@ impl Answer {
         }
         origin.reply(response, Some(target)).with_head(head)
     }
+}
+
+/// Whether this says that the function itself made a wrong call: its caller did nothing wrong. What
+/// says that its user may not do something is as true for the caller.
+fn is_mistake_in_call(error: &Error) -> bool {
+    const MISTAKES: [&str; 4] = [
+        codes::UNKNOWN_INTERFACE,
+        codes::NOT_SUPPORTED_VERSION,
+        codes::NOT_IMPLEMENTED,
+        codes::INVALID_REQUEST,
+    ];
+    MISTAKES.contains(&error.code()) && error.source().is_some_and(|cause| cause.is::<FailedCall>())
 }
 
 /// The texts of an error and of what caused it.

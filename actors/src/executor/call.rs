@@ -95,18 +95,38 @@ impl ExecutorHandle {
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         let executor = self.clone();
         async move {
-            let incoming = Incoming::new(request?, Channel::local());
+            let request = request?;
+            let failed = FailedCall { function: request.f().into() };
+            let incoming = Incoming::new(request, Channel::local());
             let incoming = incoming.with_caller(caller).with_call(call);
             let (_, body) = executor.serve(incoming).await.into_parts();
             let result = match body {
                 ReplyBody::Message(message) => message
                     .into_response()
                     .into_result()
-                    .map_err(|(code, info)| Error::with_info(code, info))?,
+                    .map_err(|(code, info)| Error::with_info(code, info).with_cause(failed))?,
                 ReplyBody::Nothing | ReplyBody::Raw(_) => Value::Null,
             };
             T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
         }
+    }
+}
+
+/// The cause of an error that a call within the process was answered with.
+///
+/// Raised by a function that is not prepared for it, an error that blames the call, such as
+/// InvalidRequest, is InternalError for its caller, who did nothing wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the call of {function} failed")]
+pub struct FailedCall {
+    function: Box<str>,
+}
+
+impl FailedCall {
+    /// The function, with interface and version.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        &self.function
     }
 }
 
@@ -194,7 +214,7 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
         let calling = calling(asi, &function);
         let call = calling.as_ref().map(Calling::call);
         let answer = executor.call_with::<T>(caller, request, call);
-        asi.await_(async move {
+        asi.await_in_place(async move {
             let _calling = calling;
             answer.await.map(|result| (result,))
         });

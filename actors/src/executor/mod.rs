@@ -47,7 +47,7 @@ use crate::security::{Denied, SecurityProvider};
 
 pub use assignments::AssignError;
 pub use builder::Builder;
-pub use call::CallSteps;
+pub use call::{CallSteps, FailedCall};
 pub use caller::Caller;
 pub use close::Closed;
 pub use functions::{BlockingRequest, ConfigError, Functions};
@@ -204,7 +204,12 @@ impl ExecutorHandle {
             }
             match self.shared.admit(&mut incoming, &mut origin).await {
                 Ok(admitted) => self.start(origin, incoming, admitted).await,
-                Err(refused) => origin.refuse(refused),
+                Err(refused) => {
+                    let (f, rid) = (incoming.request.f(), incoming.request.rid());
+                    let text = refused.text.as_deref();
+                    observe::refused(f, rid, &incoming.channel, refused.code, text);
+                    origin.refuse(refused)
+                }
             }
         }
     }

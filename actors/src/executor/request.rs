@@ -320,6 +320,7 @@ fn no_request() -> Error {
     rule("the flow serves no request")
 }
 
+/// A mistake of the function: its caller is not told, because it has a cause, and the log is.
 fn rule(info: impl Into<asyncsteps::Info>) -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, info)
+    Error::with_info(codes::INTERNAL_ERROR, info).with_cause("the request API was misused")
 }

@@ -56,6 +56,11 @@ impl fmt::Display for Stack {
 }
 
 impl Stack {
+    /// The same on one line, for logs.
+    pub(crate) fn one_line(&self) -> String {
+        self.to_string().trim_end().replace('\n', "; ")
+    }
+
     pub(super) fn of_execution(execution: &Execution) -> Self {
         Self {
             waits: execution.waits(),

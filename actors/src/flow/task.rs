@@ -14,6 +14,7 @@ use tracing::Span;
 
 use super::{Stack, deadline, site, spawn_flow};
 use crate::clock;
+use crate::observe;
 use crate::wheel::Timer;
 
 /// Who waits for the end of a flow, and may end it early.
@@ -49,7 +50,7 @@ impl End {
         match self {
             Self::Flow(outcome) => outcome,
             Self::Expired(stack) => {
-                tracing::warn!(%stack, "the deadline of a flow passed");
+                tracing::warn!(stack = stack.one_line(), "the deadline of a flow passed");
                 let error = Error::with_info(codes::TIMEOUT, "the deadline of the flow passed");
                 Outcome::Error(error)
             }
@@ -121,14 +122,9 @@ fn turn<O: Owner>(execution: &mut Execution, owner: &O, waker: &Waker) -> Result
     let _entered = owner.span().map(Span::enter);
     let _scope = deadline::enter(limit);
     let progress = catch_unwind(AssertUnwindSafe(|| execution.run(now, waker)));
-    if matches!(progress, Ok(Progress::Done(Outcome::Cancelled))) {
-        // what cancel handlers launch is not bound by the deadline of the flow
-        let _scope = deadline::enter(None);
-        serve(execution);
-        return Err(End::Gone);
-    }
     serve(execution);
     match progress {
+        Ok(Progress::Done(Outcome::Cancelled)) => Err(End::Gone),
         Ok(progress) => Ok(progress),
         Err(payload) => {
             let_go("a flow panicked outside of its callbacks", payload);
@@ -150,7 +146,15 @@ fn serve(execution: &mut Execution) {
             }
         }
     }
-    for flow in execution.take_launched() {
+    let launched = execution.take_launched();
+    if launched.is_empty() {
+        return;
+    }
+    // a flow of its own: it has no deadline of this one, and a span that leaves this one's to end
+    let _scope = deadline::enter(None);
+    let span = observe::launched_span(&Span::current());
+    let _entered = span.enter();
+    for flow in launched {
         // not here and now: a flow may launch its successor for ever
         spawn_flow::<()>(flow).detach();
     }
@@ -160,16 +164,14 @@ fn serve(execution: &mut Execution) {
 fn finish<O: Owner>(execution: &mut Execution, owner: &mut O, end: End) -> Option<Outcome> {
     let span = owner.span().cloned();
     let _entered = span.as_ref().map(Span::enter);
+    let _scope = deadline::enter(owner.deadline());
     if !matches!(end, End::Flow(_)) {
-        // what the cancel handlers launch is not bound by a deadline that may have passed
-        let _scope = deadline::enter(None);
         let cancelled = catch_unwind(AssertUnwindSafe(|| {
             execution.cancel();
             serve(execution);
         }));
         cancelled.unwrap_or_else(|payload| let_go("a flow panicked when cancelled", payload));
     }
-    let _scope = deadline::enter(owner.deadline());
     owner.ended(execution, end)
 }
 

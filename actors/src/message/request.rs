@@ -62,6 +62,12 @@ impl Request {
         Self { sec: Some(sec), ..self }
     }
 
+    /// What the message has as the name of its function; empty if that is no text.
+    #[must_use]
+    pub fn f(&self) -> &str {
+        self.f.as_str().unwrap_or_default()
+    }
+
     /// The function called.
     ///
     /// # Errors

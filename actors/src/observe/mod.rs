@@ -12,4 +12,4 @@ mod span;
 
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, log};
-pub(crate) use span::{SpanObserver, request_span, steps_enabled};
+pub(crate) use span::{SpanObserver, launched_span, refused, request_span, steps_enabled};

@@ -7,11 +7,13 @@ use asyncsteps::{Error, Observer, StepEnd, StepRef};
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span, field};
 
+use crate::channel::Channel;
 use crate::iface::FunctionName;
 use crate::message::Rid;
 
 const REQUEST: &str = "asyncsteps::request";
 const STEP: &str = "asyncsteps::step";
+const LAUNCHED: &str = "asyncsteps::launched";
 
 /// The span of a request; `outcome` is recorded when it is answered.
 pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>) -> Span {
@@ -22,6 +24,35 @@ pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>) -> Span {
         rid = rid.map(Rid::to_string).as_deref(),
         outcome = field::Empty,
     )
+}
+
+/// The span of flows that the flow of `launcher` launched: it follows from that one, and does not keep
+/// it open.
+pub(crate) fn launched_span(launcher: &Span) -> Span {
+    let span = tracing::info_span!(target: LAUNCHED, parent: None, "launched");
+    span.follows_from(launcher);
+    span
+}
+
+/// Tells of a request that was refused before its flow began.
+pub(crate) fn refused(
+    f: &str,
+    rid: Option<&Rid>,
+    channel: &Channel,
+    code: &str,
+    text: Option<&str>,
+) {
+    let rid = rid.map(Rid::to_string);
+    let peer = channel.peer().map(|peer| peer.ip());
+    tracing::info!(
+        target: REQUEST,
+        f,
+        rid = rid.as_deref(),
+        peer = peer.map(field::display),
+        outcome = code,
+        text,
+        "request refused",
+    );
 }
 
 /// Whether somebody wants to see steps.

@@ -56,7 +56,9 @@ impl Mutex {
     #[must_use]
     #[track_caller]
     pub fn named(name: &'static str, options: Options) -> Self {
-        // the accounting of the empty key is made here, and refuses a limit of 0
+        if let Err(zero) = options.check() {
+            panic!("{zero}");
+        }
         Self(Kind::key(&Kind::new(name, options), ""))
     }
 

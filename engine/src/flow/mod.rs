@@ -187,9 +187,10 @@ impl Outcome {
     /// another type.
     pub fn into_result<A: Arguments>(self) -> Result<A, Error> {
         match self {
-            Self::Success(args) => args
-                .into_typed()
-                .map_err(|Mismatch { .. }| Error::new(crate::codes::INTERNAL_ERROR)),
+            Self::Success(args) => args.into_typed().map_err(|mismatch: Mismatch| {
+                let info = format!("the result of the flow has another type: {mismatch}");
+                Error::with_info(crate::codes::INTERNAL_ERROR, info)
+            }),
             Self::Error(error) => Err(error),
             Self::Cancelled => Err(Error::with_info(crate::codes::INTERNAL_ERROR, "cancelled")),
         }

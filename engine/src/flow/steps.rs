@@ -91,6 +91,24 @@ impl AsyncSteps {
         Added::last(&mut self.strand.pending)
     }
 
+    /// [`await_`](Self::await_) for code that adds a step on behalf of the running one: errors and
+    /// stacks show the place and name of the running step instead of the code that adds
+    /// (FTN12 §1.13).
+    pub fn await_in_place<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
+    where
+        T: Arguments,
+        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+        Fut: Future<Output = Result<T, E>> + 'static,
+    {
+        let place = self.strand.top.place;
+        self.push(Entry::await_(future, place.location()));
+        let mut added = Added::last(&mut self.strand.pending);
+        if let Some(name) = place.name() {
+            added.named(name);
+        }
+        added
+    }
+
     /// Adds a step that completes without a result after `pause`, counted from its start.
     #[track_caller]
     pub fn sleep(&mut self, pause: Duration) -> Added<'_> {
@@ -228,7 +246,9 @@ impl AsyncSteps {
         Flow::new()
     }
 
-    /// Has the host execute a flow on the same event loop, independent of this one.
+    /// Has the host execute a flow on the same event loop, independent of this one
+    /// (FTN12 §2.2.1 `newInstance`): it has its own state and time, and goes on when this one has
+    /// ended or was cancelled. A cancel handler can launch what takes steps to undo.
     pub fn launch(&mut self, flow: Flow) {
         self.more().launched.push(flow);
     }
@@ -333,6 +353,8 @@ impl AsyncSteps {
 
     /// Limits the time of this step with all its sub-steps: after that `Timeout` is raised in the
     /// innermost running step. A later call replaces an earlier one. Any duration from zero up.
+    ///
+    /// A handler around turns it into an error of the interface, if callers are to see one.
     pub fn set_timeout(&mut self, limit: Duration) {
         if self.may_wait("set_timeout") {
             self.arm_limit(limit);
@@ -341,6 +363,8 @@ impl AsyncSteps {
 
     /// Sets what to do when the step ends in any way but success: error, timeout, failure of a
     /// sibling branch, cancel (FTN12 §1.3). A later call replaces an earlier one.
+    ///
+    /// The handler can add no steps: what takes steps is [launched](Self::launch).
     pub fn set_cancel<R, F>(&mut self, handler: F)
     where
         R: StepReturn,

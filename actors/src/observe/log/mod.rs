@@ -219,7 +219,7 @@ impl Drop for LogGuard {
 #[non_exhaustive]
 pub enum LogError {
     /// What is to be logged is not in the syntax of [`EnvFilter`].
-    #[error("the filter of the log is wrong")]
+    #[error("the filter of the log, from RUST_LOG unless it was set, is wrong")]
     Filter(#[from] ParseError),
     /// The variable that says what is to be logged is not text.
     #[error("{0} is not text")]

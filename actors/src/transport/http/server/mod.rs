@@ -261,7 +261,12 @@ impl Server {
         // those that are left get no more time
         let _ = tokio::time::timeout_at(end, connections.none_left()).await;
         acceptor.tell(|| Order::End);
-        host.shutdown(Duration::ZERO).await;
+        // what requests have launched has the rest of the grace
+        let rest = end.saturating_duration_since(Instant::now());
+        let left = host.shutdown(rest).await;
+        if left.cancelled > 0 {
+            tracing::warn!(flows = left.cancelled, "flows were cancelled at the end of the grace");
+        }
         Ok(closed)
     }
 }

@@ -1,0 +1,259 @@
+//! What operations cost in instructions, counted by valgrind's callgrind: times drift with the
+//! machine, instructions do not.
+//!
+//! Each workload runs twice in a process of its own, small and large; the difference, divided by the
+//! operations between, is what one of them costs. Start and set-up fall out.
+//!
+//! - `cargo bench --bench instructions` prints the table beside the baseline of the repository.
+//! - `-- --check` fails if a workload takes over 2 % more than its baseline. With another rustc or
+//!   libc than the baseline's the table is printed and nothing fails.
+//! - `-- --record` writes a new baseline.
+
+#[path = "workloads/steps.rs"]
+mod steps;
+#[path = "workloads/waits.rs"]
+mod waits;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, str};
+
+use actix_web::{App, test};
+use asyncsteps::Template;
+use asyncsteps_actors::executor::{Executor, builtin};
+use asyncsteps_actors::flow::{spawn_flow, start_flow};
+use asyncsteps_actors::iface::{Loader, Source};
+use asyncsteps_actors::transport::http::FutoIn;
+use steps::{Fixture, WORKLOADS};
+
+/// How much more than its baseline a workload may take: less than what is worth a look, more than
+/// what hash seeds and addresses change.
+const TOLERANCE: f64 = 1.02;
+
+/// Has this program run one workload so often: `--one NAME OPERATIONS`.
+const ONE: &str = "--one";
+
+/// A workload that does so many operations.
+struct Counted {
+    id: &'static str,
+    run: Box<dyn Fn(u32)>,
+    /// Operations of the small and of the large run.
+    sizes: (u32, u32),
+}
+
+fn workloads() -> Vec<Counted> {
+    let mut all = Vec::new();
+    for workload in &WORKLOADS {
+        let run = workload.run;
+        let runs = move |operations: u32| {
+            let fixture = Fixture::new();
+            (0..operations / workload.per).for_each(|_| run(&fixture));
+        };
+        let sizes = (2_000 * workload.per.min(10), 12_000 * workload.per.min(10));
+        all.push(Counted { id: workload.id, run: Box::new(runs), sizes });
+    }
+    let mut add = |id, sizes, run: fn(u32)| all.push(Counted { id, run: Box::new(run), sizes });
+    add("waiting, per root", (1_000, 5_000), waits::roots_by_hand);
+    add("wait loop, per iteration", (2_000, 20_000), waits::loops_by_hand);
+    add("simple on Manual", (1_000, 5_000), waits::simple_on_manual);
+    add("waiting on Manual, per root", (1_000, 5_000), waits::roots_on_manual);
+    add("wait loop on Manual, per iteration", (2_000, 20_000), waits::loops_on_manual);
+    add("hosted flow, first turn", (1_000, 5_000), hosted_at_once);
+    add("hosted flow, spawned", (1_000, 5_000), hosted_later);
+    add("HTTP request", (100, 600), http_requests);
+    all
+}
+
+fn one() -> Template {
+    Template::build(|asi| {
+        asi.add(|asi, ()| asi.success(black_box(1u32)));
+    })
+}
+
+fn hosted_at_once(flows: u32) {
+    let one = one();
+    actix_rt::System::new().block_on(async {
+        for _ in 0..flows {
+            black_box(start_flow::<u32>(&one).await.is_ok());
+        }
+    });
+}
+
+fn hosted_later(flows: u32) {
+    let one = one();
+    actix_rt::System::new().block_on(async {
+        for _ in 0..flows {
+            black_box(spawn_flow::<u32>(&one).await.is_ok());
+        }
+    });
+}
+
+/// Requests through the service, without a network, which would count what the kernel wakes.
+fn http_requests(requests: u32) {
+    const PING: &str = r#"{"f":"futoin.anonping:1.0:ping","p":{"echo":7}}"#;
+    actix_rt::System::new().block_on(async {
+        let id = "futoin.anonping:1.0".parse().expect("a name");
+        let ping = Loader::new([Source::builtin()]).load(&id).expect("a definition");
+        let builder = Executor::builder().interface(ping, |functions| {
+            functions.add("ping", &builtin::ping());
+        });
+        let executor = builder.build().expect("a right configuration");
+        let app = App::new().service(FutoIn::new("/ftn/", executor));
+        let service = test::init_service(app).await;
+        for _ in 0..requests {
+            let request = test::TestRequest::post().uri("/ftn/").set_payload(PING).to_request();
+            let answer = test::call_and_read_body(&service, request).await;
+            assert_eq!(answer, r#"{"r":{"echo":7}}"#);
+        }
+    });
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == ONE) {
+        run_one(&args[at + 1], &args[at + 2]);
+        return ExitCode::SUCCESS;
+    }
+    if args.iter().any(|arg| arg == "--test") {
+        // it only has to work
+        workloads().iter().for_each(|workload| (workload.run)(workload.sizes.0));
+        return ExitCode::SUCCESS;
+    }
+    match count_all() {
+        Some(rows) => finish(&rows, &args),
+        None => {
+            print("valgrind is not installed: no instructions are counted");
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn run_one(id: &str, operations: &str) {
+    let all = workloads();
+    let workload = all.iter().find(|workload| workload.id == id).expect("a workload");
+    (workload.run)(operations.parse().expect("a number"));
+}
+
+/// The instructions per operation of each workload; `None` without valgrind.
+fn count_all() -> Option<Vec<(&'static str, f64)>> {
+    let per_operation = |Counted { id, sizes: (small, large), .. }: Counted| {
+        let (less, more) = (count(id, small)?, count(id, large)?);
+        Some((id, (more - less) / f64::from(large - small)))
+    };
+    workloads().into_iter().map(per_operation).collect()
+}
+
+/// The instructions of a process that does so many operations.
+fn count(id: &str, operations: u32) -> Option<f64> {
+    let own = env::current_exe().expect("a program has a path");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(own)
+        .args([ONE, id, &operations.to_string()])
+        .output()
+        .ok()?;
+    assert!(output.status.success(), "{id}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
+    collected.and_then(|(_, number)| number.trim().parse().ok())
+}
+
+/// The baseline of the repository.
+struct Baseline {
+    tools: String,
+    rows: Vec<(String, f64)>,
+}
+
+impl Baseline {
+    fn path() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.tsv")
+    }
+
+    /// What the figures depend on beside the code.
+    fn tools() -> String {
+        let line = |program: &str, arg: &str| {
+            let output = Command::new(program).arg(arg).output().ok()?;
+            str::from_utf8(&output.stdout).ok()?.lines().next().map(str::to_owned)
+        };
+        let (rustc, libc) = (line("rustc", "--version"), line("ldd", "--version"));
+        format!("{}, {}", rustc.unwrap_or_default(), libc.unwrap_or_default())
+    }
+
+    fn read() -> Option<Self> {
+        let text = fs::read_to_string(Self::path()).ok()?;
+        let mut lines = text.lines();
+        let tools = lines.next()?.strip_prefix("# ")?.to_owned();
+        let row = |line: &str| {
+            let (id, value) = line.split_once('\t')?;
+            Some((id.to_owned(), value.parse().ok()?))
+        };
+        Some(Self { tools, rows: lines.skip(1).filter_map(row).collect() })
+    }
+
+    fn write(rows: &[(&str, f64)]) {
+        let mut text = format!("# {}\nworkload\tinstructions\n", Self::tools());
+        for (id, value) in rows {
+            // writing to a string cannot fail
+            let _ = writeln!(text, "{id}\t{value:.0}");
+        }
+        fs::write(Self::path(), text).expect("the baseline can be written");
+    }
+
+    fn of(&self, id: &str) -> Option<f64> {
+        self.rows.iter().find(|(other, _)| other == id).map(|(_, value)| *value)
+    }
+}
+
+fn finish(rows: &[(&'static str, f64)], args: &[String]) -> ExitCode {
+    if args.iter().any(|arg| arg == "--record") {
+        Baseline::write(rows);
+    }
+    let baseline = Baseline::read();
+    let mut tsv = "workload\tvalue\tunit\tbaseline\tratio\ttarget\n".to_owned();
+    let mut over = Vec::new();
+    for (id, value) in rows {
+        let base = baseline.as_ref().and_then(|baseline| baseline.of(id));
+        let ratio = base.map(|base| value / base);
+        if ratio.is_some_and(|ratio| ratio > TOLERANCE) {
+            over.push(*id);
+        }
+        let (base, ratio) =
+            (base.map(|base| format!("{base:.0}")), ratio.map(|r| format!("{r:.3}")));
+        let (base, ratio) = (base.unwrap_or_default(), ratio.unwrap_or_default());
+        print(&format!("{id:<40} {value:>9.0} {base:>9} {ratio:>7}"));
+        // writing to a string cannot fail
+        let _ = writeln!(tsv, "{id}\t{value:.0}\tinstructions\t{base}\t{ratio}\t1.02");
+    }
+    write_table(&tsv);
+    let is_checked = args.iter().any(|arg| arg == "--check");
+    match baseline {
+        Some(baseline) if baseline.tools != Baseline::tools() => {
+            print(&format!("the baseline was counted with {}", baseline.tools));
+            ExitCode::SUCCESS
+        }
+        Some(_) if is_checked && !over.is_empty() => {
+            print(&format!("over the baseline by more than 2 %: {}", over.join("; ")));
+            ExitCode::FAILURE
+        }
+        Some(_) | None => ExitCode::SUCCESS,
+    }
+}
+
+fn write_table(tsv: &str) {
+    let target = env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    let file = target.join("bench/instructions.tsv");
+    let folder = file.parent().expect("a file is in a folder");
+    match fs::create_dir_all(folder).and_then(|()| fs::write(&file, tsv)) {
+        Ok(()) => print(&format!("written to {}", file.display())),
+        Err(error) => print(&format!("cannot write {}: {error}", file.display())),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a bench is there to print")]
+fn print(line: &str) {
+    println!("{line}");
+}

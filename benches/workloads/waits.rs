@@ -1,0 +1,120 @@
+//! Roots that wait, driven by hand and on a loop of the engine: the workloads of other engines.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::task::Waker;
+
+use asyncsteps::tool::{AsyncTool, Manual};
+use asyncsteps::{AsyncSteps, Completion, Execution, Flow, Progress, Time};
+
+/// How many roots loop at the same time.
+const LOOPERS: u32 = 1_000;
+
+/// The completions of the steps that wait, in the order of their waiting.
+type Waiting = Rc<RefCell<VecDeque<Completion>>>;
+
+/// A step that waits for a number, and one that takes it.
+fn add_pair(asi: &mut AsyncSteps, waiting: &Waiting) {
+    let waiting = Rc::clone(waiting);
+    asi.add(move |asi, ()| waiting.borrow_mut().push_back(asi.wait_external()));
+    asi.add(|_, n: i32| {
+        black_box(n);
+    });
+}
+
+fn pair(waiting: &Waiting) -> Flow {
+    let mut flow = Flow::new();
+    add_pair(flow.steps(), waiting);
+    flow
+}
+
+/// A root with an endless loop of pairs.
+fn looper(waiting: &Waiting) -> Flow {
+    let waiting = Rc::clone(waiting);
+    let mut flow = Flow::new();
+    flow.steps().make_loop(move |asi| add_pair(asi, &waiting));
+    flow
+}
+
+fn start(flow: Flow) -> Execution {
+    let mut execution = flow.execute();
+    assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+    execution
+}
+
+fn complete(waiting: &Waiting) {
+    let next = waiting.borrow_mut().pop_front().expect("a step waits");
+    next.success(1).expect("it still waits");
+}
+
+/// Roots that wait; all are completed, then all run to their end.
+pub(crate) fn roots_by_hand(roots: u32) {
+    let waiting = Waiting::default();
+    let executions: Vec<Execution> = (0..roots).map(|_| start(pair(&waiting))).collect();
+    (0..roots).for_each(|_| complete(&waiting));
+    for mut execution in executions {
+        assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Done(_)));
+    }
+}
+
+/// Endless loops whose waits are completed one after the other.
+pub(crate) fn loops_by_hand(iterations: u32) {
+    let waiting = Waiting::default();
+    let mut executions: Vec<Execution> = (0..LOOPERS).map(|_| start(looper(&waiting))).collect();
+    for _ in 0..iterations / LOOPERS {
+        for execution in &mut executions {
+            complete(&waiting);
+            assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+        }
+    }
+}
+
+/// Has the loop run a flow to its end.
+fn spawn(tool: &Manual, flow: Flow, ended: &Rc<Cell<u32>>) {
+    let (promise, ended) = (flow.promise::<(), Manual>(tool), Rc::clone(ended));
+    tool.spawn(async move {
+        black_box(promise.await.is_ok());
+        ended.set(ended.get() + 1);
+    });
+}
+
+/// Runs the loop until nothing is left to do at this time.
+fn settle(tool: &Manual) {
+    while tool.iterate(Time::ZERO, Waker::noop()).is_some() {}
+}
+
+/// One root after the other, each with an empty step.
+pub(crate) fn simple_on_manual(roots: u32) {
+    let (tool, ended) = (Manual::new(Time::ZERO), Rc::default());
+    for _ in 0..roots {
+        let mut flow = Flow::new();
+        flow.add(|_, ()| {});
+        spawn(&tool, flow, &ended);
+        settle(&tool);
+    }
+    assert_eq!(ended.get(), roots);
+}
+
+/// Roots that wait; all are completed, then the loop runs them to their end.
+pub(crate) fn roots_on_manual(roots: u32) {
+    let (tool, ended, waiting) = (Manual::new(Time::ZERO), Rc::default(), Waiting::default());
+    (0..roots).for_each(|_| spawn(&tool, pair(&waiting), &ended));
+    settle(&tool);
+    (0..roots).for_each(|_| complete(&waiting));
+    settle(&tool);
+    assert_eq!(ended.get(), roots);
+}
+
+/// Endless loops; a driver completes all that wait, and lets the loop run.
+pub(crate) fn loops_on_manual(iterations: u32) {
+    let (tool, ended, waiting) = (Manual::new(Time::ZERO), Rc::default(), Waiting::default());
+    (0..LOOPERS).for_each(|_| spawn(&tool, looper(&waiting), &ended));
+    settle(&tool);
+    for _ in 0..iterations / LOOPERS {
+        (0..LOOPERS).for_each(|_| complete(&waiting));
+        settle(&tool);
+    }
+    assert_eq!(waiting.borrow().len(), LOOPERS as usize);
+}

@@ -1,0 +1,159 @@
+//! What the log tells: errors that no caller sees, where a flow was when its deadline passed, and
+//! requests that were refused.
+
+use std::io;
+use std::time::Duration;
+
+use asyncsteps::{Error, ErrorExt, Flow, StepResult, Template, codes};
+use asyncsteps_actors::channel::Channel;
+use asyncsteps_actors::executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
+use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
+use asyncsteps_actors::message::Request;
+use asyncsteps_support::conform;
+use asyncsteps_support::log::Log;
+use serde_json::{Value, json};
+
+#[actix::test]
+async fn an_error_of_a_cancel_handler_is_logged_with_its_step() {
+    let log = Log::default();
+    let _open = log.open();
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.set_cancel(|_| {
+            Err::<(), _>(io::Error::other("the bank is closed")).code("NotRefunded")
+        });
+    })
+    .named("pay");
+    flow.add(|asi, ()| asi.wait_only());
+    let handle: FlowHandle = start_flow(flow);
+    handle.cancel();
+    assert!(handle.await.is_err());
+    let text = log.take();
+    let parts = ["ERROR", "a cancel handler failed", "NotRefunded", "the bank is closed", "`pay`"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[actix::test]
+async fn a_panic_of_a_cancel_handler_is_logged_with_its_step() {
+    let log = Log::default();
+    let _open = log.open();
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| asi.set_cancel(|_| -> () { panic!("a bug") })).named("pay");
+    let handle: FlowHandle = start_flow(flow);
+    handle.cancel();
+    assert!(handle.await.is_err());
+    let text = log.take();
+    let parts = ["ERROR", "a step panicked", "a bug", "`pay`"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[actix::test]
+async fn a_deadline_that_passes_tells_where_the_flow_waited() {
+    tokio::time::pause();
+    let log = Log::default();
+    let _open = log.open();
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.add(|asi, ()| asi.wait_only()).named("bank");
+    })
+    .named("pay");
+    let handle: FlowHandle = start_flow(flow.within(Duration::from_secs(1)));
+    assert_eq!(handle.await.expect_err("it takes too long").code(), codes::TIMEOUT);
+    let text = log.take();
+    let parts = ["WARN", "`pay`", "`bank`", "waits for a time limit or a cancel"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+/// An executor with this business logic for two functions of `conform.main`.
+fn executor(fail: &Template, answer: &Template) -> ExecutorHandle {
+    let builder =
+        Executor::builder().interface(conform::definition("conform.main:1.2"), |functions| {
+            functions.others_not_implemented().add("fail", fail).add("answer", answer);
+        });
+    builder.build().expect("a right configuration")
+}
+
+async fn call(executor: &ExecutorHandle, f: &str, params: Value) -> String {
+    let message = json!({ "f": f, "p": params, "rid": "C7" }).to_string();
+    let request = Request::parse(message.as_bytes()).expect("a message");
+    let reply = executor.dispatch(request, Channel::local()).await;
+    String::from_utf8(reply.into_bytes().expect("a message")).expect("text")
+}
+
+fn nothing() -> Template {
+    Template::build(|_| {})
+}
+
+#[actix::test]
+async fn a_request_that_is_refused_has_a_line() {
+    let log = Log::default();
+    let _open = log.open();
+    let executor = executor(&nothing(), &nothing());
+    for (f, params, parts) in [
+        ("no.such:1.0:f", json!({}), ["no.such:1.0:f", "UnknownInterface"]),
+        ("conform.main:1.2:fail", json!({}), ["conform.main:1.2:fail", "Missing parameter"]),
+        ("conform.main:1.2:echo", json!({ "msg": "", "n": 1 }), ["NotImplemented", "C7"]),
+    ] {
+        call(&executor, f, params).await;
+        let text = log.take();
+        assert!(text.contains("request refused"), "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
+#[actix::test]
+async fn the_cause_of_a_declared_error_is_logged_and_not_sent() {
+    let log = Log::default();
+    let _open = log.open();
+    let fail = Template::build(|asi| {
+        asi.add(|_, ()| -> StepResult {
+            let cause = io::Error::other("the bank says no");
+            Err(Error::with_info("MyError", "declined").with_cause(cause))?
+        })
+        .named("pay");
+    });
+    let executor = executor(&fail, &nothing());
+    let answer = call(&executor, "conform.main:1.2:fail", json!({ "code": "x" })).await;
+    assert_eq!(answer, r#"{"e":"MyError","edesc":"declined","rid":"C7"}"#);
+    let text = log.take();
+    let parts = ["the function failed", "the bank says no", "`pay`"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[actix::test]
+async fn a_wrong_call_of_a_function_is_not_blamed_on_its_caller() {
+    let log = Log::default();
+    let _open = log.open();
+    let calls = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            asi.call::<Value>("conform.main:1.2:fail", json!({ "typo": "secret" }))?.named("inner");
+            Ok(())
+        });
+    });
+    let executor = executor(&nothing(), &calls);
+    let answer = call(&executor, "conform.main:1.2:answer", json!({})).await;
+    assert_eq!(answer, r#"{"e":"InternalError","edesc":"Not expected error","rid":"C7"}"#);
+    let text = log.take();
+    let parts =
+        ["ERROR", "not expected error", "the call of conform.main:1.2:fail failed", "`inner`"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[actix::test]
+async fn a_parameter_that_is_not_declared_is_a_mistake_of_the_function() {
+    let log = Log::default();
+    let _open = log.open();
+    let typo = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let _: String = asi.param("evnt")?;
+            Ok(())
+        })
+        .named("reads");
+    });
+    let executor = executor(&nothing(), &typo);
+    let answer = call(&executor, "conform.main:1.2:answer", json!({})).await;
+    assert_eq!(answer, r#"{"e":"InternalError","edesc":"Not expected error","rid":"C7"}"#);
+    let text = log.take();
+    let parts = ["ERROR", "no parameter evnt is declared", "`reads`"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
