@@ -54,8 +54,10 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     code: ErrorCode,
     info: Option<Cow<'static, str>>,
-    /// Set by the flow when a step raises the error, if it was made elsewhere.
-    place: OnceLock<Place>,
+    /// Where the error was made, if a step made it.
+    place: Option<Place>,
+    /// Where an error that was made elsewhere was raised; set by the flow.
+    raised: OnceLock<Place>,
     cause: Cause,
 }
 
@@ -106,8 +108,8 @@ impl Error {
     /// ```
     #[must_use]
     pub fn with_cause(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        let Inner { code, info, place, .. } = &*self.0;
-        Self::build(code.clone(), info.clone(), place.get().copied(), Cause::Error(cause.into()))
+        let Inner { code, info, .. } = &*self.0;
+        Self::build(code.clone(), info.clone(), self.place(), Cause::Error(cause.into()))
     }
 
     /// The time limit of the step at `place` expired.
@@ -117,7 +119,9 @@ impl Error {
 
     /// The same error, raised in the step at `place` unless it has a place.
     pub(crate) fn at(self, place: Place) -> Self {
-        self.0.place.get_or_init(|| place);
+        if self.0.place.is_none() {
+            self.0.raised.get_or_init(|| place);
+        }
         self
     }
 
@@ -150,8 +154,7 @@ impl Error {
         place: Option<Place>,
         cause: Cause,
     ) -> Self {
-        let place = place.map_or_else(OnceLock::new, OnceLock::from);
-        Self(Arc::new(Inner { code, info, place, cause }))
+        Self(Arc::new(Inner { code, info, place, raised: OnceLock::new(), cause }))
     }
 
     /// The code that handlers match on, such as [`codes::TIMEOUT`].
@@ -170,7 +173,7 @@ impl Error {
     /// whose limit it was.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
-        self.0.place.get().copied()
+        self.0.place.or_else(|| self.0.raised.get().copied())
     }
 
     /// Of the `Timeout` of a time limit: the limit. [`place`](Self::place) tells whose it was.
