@@ -165,3 +165,32 @@ fn one_client_does_not_keep_others_out() {
     taken.pop();
     assert!((0..LOOKS).any(|_| served(&mut connect(ONE))));
 }
+
+/// What may follow a request in the same packet, and is no request.
+const GARBAGE: [&[u8]; 5] = [
+    b"\0\x01\x02\x03",
+    b"GET\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nBad Header\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+];
+
+#[test]
+fn garbage_behind_a_request_does_not_lose_its_answer() {
+    let (mut jobs, executor) = jobs();
+    let host = Host::start(1, || executor);
+    let chunked = {
+        let body = message("test.jobs:1.0:wait", &json!({}));
+        let head = "POST /ftn/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let size = format!("{:x}\r\n", body.len());
+        [head.as_bytes(), size.as_bytes(), &body, b"\r\n0\r\n\r\n"].concat()
+    };
+    for request in [post(&message("test.jobs:1.0:wait", &json!({}))), chunked] {
+        for garbage in GARBAGE {
+            let mut client = Connection::open(host.address);
+            client.send(&[&request, garbage].concat());
+            jobs.wait_for_start().finish();
+            assert_eq!(client.receive().json(), json!({ "r": { "n": 0 } }), "{garbage:?}");
+        }
+    }
+}

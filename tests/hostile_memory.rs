@@ -80,3 +80,28 @@ fn what_does_not_fit_is_refused() {
     job.finish();
     assert_eq!(first.receive().json()["r"], json!({ "n": 0 }));
 }
+
+#[test]
+fn a_body_that_is_on_its_way_counts() {
+    let (_jobs, executor, budget) = executor(2 * SIZE + SIZE / 2);
+    let host = Host::start(1, || executor);
+    let request = post(&vec![b' '; SIZE]);
+    let begin = || {
+        let mut client = Connection::open(host.address);
+        client.send(&request[..SIZE / 2]);
+        client
+    };
+    let until = |is_so: &dyn Fn(usize) -> bool| {
+        let looks = (0..100_000).find(|_| {
+            std::thread::yield_now();
+            is_so(budget.usage().memory)
+        });
+        assert!(looks.is_some(), "{} bytes are counted", budget.usage().memory);
+    };
+    let clients = [begin(), begin()];
+    until(&|memory| memory == 2 * SIZE);
+    let refused = json!({ "e": "DefenseRejected", "edesc": "Too much memory" });
+    assert_eq!(begin().receive().json(), refused);
+    drop(clients);
+    until(&|memory| memory == 0);
+}

@@ -7,6 +7,7 @@ use asyncsteps_actors::transport::http::{Cors, FutoIn};
 use asyncsteps_support::client::{Answer, Connection, ping};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
+use asyncsteps_support::shop::{Data, Shop};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -194,4 +195,26 @@ fn functions_that_change_something_can_be_kept_from_get() {
     assert_eq!((refused.status(), refused.header("allow")), (405, Some("POST")));
     let post = "POST /ftn/conform.main/1.2/zero HTTP/1.1\r\nHost: a.example\r\n\r\n";
     assert_eq!(send(&host, post).status(), 200);
+}
+
+#[test]
+fn the_demo_is_reached_by_its_own_names_only() {
+    let data = Data::new();
+    let shop = Shop::start(&data);
+    let order = |name: &str| {
+        let message = r#"{"f":"demo.shop:1.0:restock","p":{"sku":"a","count":1},"forcersp":true}"#;
+        let length = message.len();
+        format!("POST /ftn/ HTTP/1.1\r\nHost: {name}\r\nContent-Length: {length}\r\n\r\n{message}")
+    };
+    let status =
+        |request: &str| Connection::open(shop.address).send(request.as_bytes()).receive().status();
+    for (name, expected) in
+        [("127.0.0.1:8080", 200), ("localhost", 200), ("[::1]:1", 200), ("evil.example:8080", 403)]
+    {
+        assert_eq!(status(&order(name)), expected, "{name}");
+    }
+    let get = |call: &str| {
+        status(&format!("GET /ftn/demo.shop/1.0/{call} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    };
+    assert_eq!([get("stock?sku=a"), get("restock?sku=a&count=1")], [200, 405]);
 }

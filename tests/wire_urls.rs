@@ -471,11 +471,24 @@ fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
         (vec!["https://other.example"], true, 403, None),
     ] {
         let cors = cors.into_iter().map(str::to_owned).collect();
-        let config = Config { conform: true, cors, list, ..shop::config(&data) };
+        let host = vec!["a".to_owned(), "localhost".to_owned()];
+        let config = Config { conform: true, cors, host, list, ..shop::config(&data) };
         let shop = Shop::serve(config);
         let mut client = Connection::open(shop.address);
         let answer = client.send(&request("GET", "/ftn/", &headers, b"")).receive();
         assert_eq!(answer.status(), status);
         assert_eq!(answer.header("access-control-allow-origin"), origin);
+    }
+}
+
+#[test]
+fn a_stranger_is_not_told_of_the_parameters_of_a_private_function() {
+    let host = Host::start(1, conform::executor);
+    let deep = "%5b".repeat(80) + &"%5d".repeat(80);
+    for call in ["sum?a=", "sum?zzz=", "nope?a="] {
+        let request =
+            format!("GET /ftn/conform.signed/1.0/{call}{deep} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = Connection::open(host.address).send(request.as_bytes()).receive();
+        assert_eq!(answer.text(), r#"{"e":"SecurityError","edesc":"Anonymous not allowed"}"#);
     }
 }

@@ -8,7 +8,7 @@
 //! let ping = Loader::new([Source::builtin()]).load(&"futoin.anonping:1.0".parse()?)?;
 //! let url = FunctionUrl::parse("/futoin.anonping/1.0/ping/", "echo=5").expect("it is one")?;
 //! let function = ping.function(url.function().func());
-//! let request = url.into_request(function)?;
+//! let request = url.into_request(function);
 //! assert_eq!(request.signed_fields().base(), b"f:futoin.anonping:1.0:ping;p:echo:5;;");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -90,30 +90,25 @@ impl FunctionUrl {
     }
 
     /// The call as a request. A value is text where the type of its parameter takes that as a
-    /// string, else the JSON it spells. Without the function, or for a parameter that it does not
-    /// have, all is text: the checks of the executor find out.
-    ///
-    /// # Errors
-    /// "Invalid message: nested too deep".
-    pub fn into_request(self, function: Option<&Function>) -> Result<Request, Refusal> {
+    /// string, else the JSON it spells. Without the function, for a parameter that it does not have,
+    /// and for JSON that is nested too deep, all is text: the checks of the executor find out, after
+    /// those of the caller.
+    #[must_use]
+    pub fn into_request(self, function: Option<&Function>) -> Request {
         let mut params = Map::new();
         for (name, text) in self.params {
             let param = function.and_then(|function| function.param(&name));
-            let is_too_deep = is_too_deep(text.as_bytes());
             let value = match param {
-                Some(param) => param.read_text(text),
-                None => Value::String(text),
+                Some(param) if !is_too_deep(text.as_bytes()) => param.read_text(text),
+                Some(_) | None => Value::String(text),
             };
-            if is_too_deep && !value.is_string() {
-                return Err(Refusal::new("Invalid message: nested too deep"));
-            }
             params.insert(name, value);
         }
         let request = Request::new(self.function.as_str(), params);
-        Ok(match self.sec {
+        match self.sec {
             Some(sec) => request.with_sec(Value::String(sec)),
             None => request,
-        })
+        }
     }
 }
 
@@ -174,7 +169,7 @@ mod tests {
                 writeln!(out, "not ours").unwrap();
                 continue;
             };
-            let request = url.and_then(|url| {
+            let request = url.map(|url| {
                 let function = definition.function(url.function().func());
                 url.into_request(function)
             });
@@ -317,7 +312,7 @@ mod tests {
             "/a.b/1.0/f" "%ff=1"
                 InvalidRequest: Invalid URL: not UTF-8
             "/a.b/1.0/f" "l=[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
-                InvalidRequest: Invalid message: nested too deep
+                f:a.b:1.0:f;p:l:[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]];; None
             "/a.b/1.0/f" "s=[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
                 f:a.b:1.0:f;p:s:[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[;; None
             "/a.b/1.0/other" "i=12"
@@ -375,7 +370,7 @@ mod tests {
         #[test]
         fn no_url_panics(path in "[/a.b1:%0-9f]{0,30}", query in any::<String>()) {
             if let Some(Ok(url)) = FunctionUrl::parse(&path, &query) {
-                let _ = url.into_request(definition().function("f"));
+                drop(url.into_request(definition().function("f")));
             }
         }
     }

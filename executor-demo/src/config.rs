@@ -37,6 +37,12 @@ pub struct Config {
     #[arg(long, value_name = "ORIGIN")]
     pub cors: Vec<String>,
 
+    /// Serve requests for this host name, with any port; may be repeated. Where the demo listens on the
+    /// loopback only, its own names are served unless others are given, so that no page can reach it by
+    /// a name of its own; elsewhere all are.
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+
     /// Answer GET requests with the hosted interfaces, as a page or as JSON.
     #[arg(long)]
     pub list: bool,
@@ -98,6 +104,15 @@ impl Config {
             return Some(Cors::any());
         }
         (!self.cors.is_empty()).then(|| Cors::origins(&self.cors))
+    }
+
+    /// The host names that are served, for a listener at this address; `None` for all.
+    pub(crate) fn hosts(&self, listener: SocketAddr) -> Option<Vec<String>> {
+        if !self.host.is_empty() {
+            return Some(self.host.clone());
+        }
+        let own = ["localhost", "127.0.0.1", "[::1]"];
+        listener.ip().is_loopback().then(|| own.map(str::to_owned).into())
     }
 
     pub(crate) fn grace(&self) -> Duration {

@@ -74,6 +74,11 @@ pub async fn run(
         Some(cors) => service.cors(cors),
         None => service,
     };
+    let service = match config.hosts(listener.local_addr()?) {
+        Some(hosts) => service.allowed_hosts(hosts),
+        None => service,
+    };
+    let service = if config.conform { service } else { service.get_calls(shop::is_read) };
     let limits = ServerLimits {
         head_timeout: config.head_timeout(),
         keep_alive: config.keep_alive(),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use asyncsteps::{Added, Arguments, AsyncSteps, Error, Parallel, Template, codes};
 use asyncsteps_actors::executor::{Functions, RequestSteps};
-use asyncsteps_actors::iface::Source;
+use asyncsteps_actors::iface::{FunctionName, Source};
 use asyncsteps_actors::sync::Mutex;
 use serde::Deserialize;
 use serde_json::json;
@@ -34,6 +34,12 @@ const KEY_REUSED: &str = "KeyReused";
 pub fn definitions() -> Source {
     let text = include_str!("../ifaces/demo.shop-1.0-iface.json");
     Source::texts([("demo.shop-1.0-iface.json", text)])
+}
+
+/// Whether a function changes nothing, so that links and images may call it.
+#[must_use]
+pub fn is_read(function: &FunctionName) -> bool {
+    matches!(function.func(), "ping" | "stock" | "get" | "list")
 }
 
 /// What the functions of the shop work on.

@@ -70,6 +70,7 @@ pub fn config(data: &Data) -> Config {
         tls_cert: None,
         tls_key: None,
         cors: Vec::new(),
+        host: Vec::new(),
         list: false,
         workers: NonZeroUsize::MIN.saturating_add(1),
         log: LogFormat::Text,

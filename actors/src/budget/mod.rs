@@ -127,6 +127,11 @@ impl Budget {
         })
     }
 
+    /// Memory of the budget for what has no place yet, none so far.
+    pub(crate) fn room(&self) -> Room {
+        Room { budget: self.clone(), bytes: 0 }
+    }
+
     /// How the budget is used.
     #[must_use]
     pub fn usage(&self) -> Usage {
@@ -164,6 +169,40 @@ impl Permit {
         }
         self.bytes = bytes;
         Ok(())
+    }
+}
+
+/// Memory that is taken before there is a request to admit, such as that of a body that comes; given
+/// back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Room {
+    /// Takes so many bytes in all, if that is more than before.
+    ///
+    /// # Errors
+    /// DefenseRejected if there is no room for them.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Error> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        if !self.budget.lines().resize(self.bytes, bytes) {
+            return Err(refused(Refusal::Memory));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // less is always possible
+            let _ = self.budget.lines().resize(self.bytes, 0);
+        }
     }
 }
 

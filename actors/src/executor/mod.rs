@@ -308,6 +308,12 @@ impl ExecutorHandle {
         self.shared.flights.count()
     }
 
+    /// Memory of the budget for a message that comes.
+    #[cfg(feature = "http")]
+    pub(crate) fn room(&self) -> crate::budget::Room {
+        self.shared.config.budget.room()
+    }
+
     /// How the budget is used, by all executors that share it.
     #[must_use]
     pub fn usage(&self) -> Usage {

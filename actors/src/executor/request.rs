@@ -275,11 +275,11 @@ impl RequestSteps for AsyncSteps {
     }
 
     fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
-        let value = self
-            .request()?
-            .params
-            .get(name)
-            .ok_or_else(|| rule(format!("no parameter {name} is declared")))?;
+        let value = self.request()?.params.get(name).ok_or_else(|| {
+            // with a cause it is told to the log and not to the caller
+            let text = format!("no parameter {name} is declared");
+            Error::caused_by(codes::INTERNAL_ERROR, text)
+        })?;
         T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
     }
 
@@ -320,7 +320,6 @@ fn no_request() -> Error {
     rule("the flow serves no request")
 }
 
-/// A mistake of the function: its caller is not told, because it has a cause, and the log is.
 fn rule(info: impl Into<asyncsteps::Info>) -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, info).with_cause("the request API was misused")
+    Error::with_info(codes::INTERNAL_ERROR, info)
 }

@@ -15,6 +15,8 @@ use actix_web::web::{Bytes, BytesMut, Payload};
 use actix_web::{Error, HttpRequest, HttpResponse};
 use futures_util::{Stream, StreamExt};
 
+use crate::budget::Room;
+
 /// The body of a request, as it comes.
 pub(super) enum Body {
     /// Its length was told.
@@ -84,28 +86,38 @@ impl MessageBody for Kept {
     }
 }
 
-/// The whole body, never more than `limit` bytes of it in memory, within `time`.
+/// Why a body is not read to its end.
+pub(super) enum BodyError {
+    Status(StatusCode),
+    /// The memory of the budget is used up.
+    NoRoom(asyncsteps::Error),
+}
+
+/// The whole body, never more than `limit` bytes of it in memory, within `time`. One that does not
+/// come at once takes `room` in the budget.
 pub(super) async fn read(
     http: &HttpRequest,
     body: Body,
     limit: usize,
     time: Duration,
-) -> Result<Bytes, StatusCode> {
+    room: &mut Room,
+) -> Result<Bytes, BodyError> {
     let length = http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
     if length > limit {
-        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        return Err(BodyError::Status(StatusCode::PAYLOAD_TOO_LARGE));
     }
     if length == 0 && matches!(body, Body::Counted(_)) {
         // with the offer of another protocol there would be a stream without end
         return Ok(Bytes::new());
     }
-    let mut body = pin!(collect(body, length, limit));
+    let mut body = pin!(collect(body, length, limit, room));
     // most bodies come with their heads, and need no timer
     match poll_fn(|cx| Poll::Ready(body.as_mut().poll(cx))).await {
         Poll::Ready(body) => body,
         Poll::Pending => {
-            tokio::time::timeout(time, body).await.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
+            let late = Err(BodyError::Status(StatusCode::REQUEST_TIMEOUT));
+            tokio::time::timeout(time, body).await.unwrap_or(late)
         }
     }
 }
@@ -124,17 +136,23 @@ pub(super) async fn skip(http: &HttpRequest, mut body: Body, limit: usize, time:
     }
 }
 
-async fn collect(mut source: Body, length: usize, limit: usize) -> Result<Bytes, StatusCode> {
+async fn collect(
+    mut source: Body,
+    length: usize,
+    limit: usize,
+    room: &mut Room,
+) -> Result<Bytes, BodyError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = source.next().await {
-        let chunk = chunk.map_err(|_| StatusCode::BAD_REQUEST)?;
+        let chunk = chunk.map_err(|_| BodyError::Status(StatusCode::BAD_REQUEST))?;
         if body.is_empty() && chunk.len() == length {
             // nothing can follow
             return Ok(chunk);
         }
         if body.len() + chunk.len() > limit {
-            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+            return Err(BodyError::Status(StatusCode::PAYLOAD_TOO_LARGE));
         }
+        room.grow(length.max(body.len() + chunk.len())).map_err(BodyError::NoRoom)?;
         if body.is_empty() {
             body.reserve(length.max(chunk.len()));
         }

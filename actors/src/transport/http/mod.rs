@@ -33,9 +33,9 @@ use asyncsteps::codes;
 
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
-use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
+use crate::executor::{ExecutorHandle, Incoming, Rejected, Reply, Way};
 use crate::iface::{Function, FunctionName};
-use crate::message::{Coding, MediaType, Refusal, Request};
+use crate::message::{Coding, MediaType, Request};
 use crate::net::TrustedProxies;
 use crate::raw::RawInput;
 use crate::url::FunctionUrl;
@@ -43,7 +43,7 @@ use crate::url::FunctionUrl;
 pub use cors::Cors;
 pub use server::{NewConnection, Server, ServerLimits};
 
-use body::{Body, Rest};
+use body::{Body, BodyError, Rest};
 use origin::Sites;
 
 pub(super) use facts::Facts;
@@ -305,16 +305,21 @@ impl EndPoint {
                 return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
             }
         };
-        let whole = body::read(http, body, limit, time);
+        let mut room = self.executor.room();
+        let whole = body::read(http, body, limit, time, &mut room);
         let body = match whole.await {
             Ok(body) => body,
-            Err(status) => return refuse(status),
+            Err(BodyError::Status(status)) => return refuse(status),
+            Err(BodyError::NoRoom(error)) => {
+                let rejected = Rejected::from(error);
+                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+            }
         };
         self.executor.note(&body, Way::In, &channel);
         let size = body.len();
         let parsed = Request::parse(&body);
         // a request may wait for long, and what it says is in its parameters
-        drop(body);
+        drop((body, room));
         let reply = match parsed {
             Ok(request) => {
                 let incoming = incoming(http, request, channel.clone());
@@ -343,8 +348,9 @@ impl EndPoint {
                 return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
             }
         };
-        let reply = match url.and_then(|url| self.request(url)) {
-            Ok((request, takes_raw)) => {
+        let reply = match url {
+            Ok(url) => {
+                let (request, takes_raw) = self.request(url);
                 let size = http.uri().path_and_query().map_or(0, |url| url.as_str().len());
                 let input = (takes_raw || has_raw(http)).then(|| input(http, body));
                 let incoming = incoming(http, request, channel.clone()).with_size(size);
@@ -356,12 +362,12 @@ impl EndPoint {
     }
 
     /// The request in a URL, and whether its function takes raw data.
-    fn request(&self, url: FunctionUrl) -> Result<(Request, bool), Refusal> {
+    fn request(&self, url: FunctionUrl) -> (Request, bool) {
         let definition = self.executor.definition(url.function());
         let name = url.function().func().to_owned();
         let function = definition.as_ref().and_then(|definition| definition.function(&name));
         let takes_raw = function.is_some_and(Function::rawupload);
-        Ok((url.into_request(function)?, takes_raw))
+        (url.into_request(function), takes_raw)
     }
 
     fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> HttpResponse {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use actix_web::http::Method;
-use actix_web::http::header::{HOST, HeaderName, ORIGIN};
+use actix_web::http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 
 use super::cors::Cors;
 
@@ -49,8 +49,11 @@ impl Sites {
     fn is_allowed(&self, http: &HttpRequest, own: Option<Authority<'_>>) -> bool {
         let mut origins = http.headers().get_all(ORIGIN);
         let Some(origin) = origins.next() else {
-            let site = http.headers().get(SEC_FETCH_SITE);
-            return !site.is_some_and(|site| site == "cross-site" || site == "same-site");
+            let is_other = |site: &HeaderValue| {
+                let site = site.as_bytes();
+                site.eq_ignore_ascii_case(b"cross-site") || site.eq_ignore_ascii_case(b"same-site")
+            };
+            return !http.headers().get_all(SEC_FETCH_SITE).any(is_other);
         };
         if origins.next().is_some() {
             return false;

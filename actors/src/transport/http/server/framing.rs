@@ -31,6 +31,22 @@ impl Lines {
     }
 }
 
+/// How many bytes of the body may be passed on with this head: its `Content-Length`, or none where
+/// that is not clear. The rest of the body comes when the dispatcher has read the head.
+pub(super) fn body_length(head: &[u8]) -> usize {
+    const NAME: &[u8] = b"content-length:";
+    let length = |line: &[u8]| {
+        let (name, value) = line.split_at_checked(NAME.len())?;
+        let value = str::from_utf8(value).ok().filter(|_| name.eq_ignore_ascii_case(NAME))?;
+        value.trim_ascii().parse().ok()
+    };
+    let mut lengths = head.split(|byte| *byte == b'\n').filter_map(length);
+    match (lengths.next(), lengths.next()) {
+        (Some(length), None) => length,
+        _ => 0,
+    }
+}
+
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| *byte == b'\r')
 }

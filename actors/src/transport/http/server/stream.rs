@@ -15,7 +15,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 use super::ServerLimits;
-use super::framing::Lines;
+use super::framing::{Lines, body_length};
 use super::patience::{Patience, timed_out};
 use super::progress::{Phase, Progress};
 use crate::clock;
@@ -102,7 +102,7 @@ impl<T: AsyncRead + Unpin> Paced<T> {
         }
     }
 
-    /// Reads what is left of the request's head, and what came with it, but no other head.
+    /// Reads what is left of the request's head, and what came of its body.
     fn read_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.is_given {
             // the dispatcher decodes it as soon as there is nothing to read
@@ -124,11 +124,12 @@ impl<T: AsyncRead + Unpin> Paced<T> {
         if read.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        let first = self.lines.next_end(read);
-        let behind = first.map(|first| {
-            let second = self.lines.next_end(&read[first..]);
-            // all but the last byte of the second one
-            first..second.map_or(read.len(), |second| first + second - 1)
+        let is_whole = self.progress.begun().is_none();
+        let behind = self.lines.next_end(read).map(|end| {
+            // what is no part of this request waits until it is answered: another one, or garbage,
+            // for which the dispatcher would drop it
+            let length = if is_whole { body_length(&read[..end]) } else { 0 };
+            end..read.len().min(end.saturating_add(length))
         });
         self.progress.read_head(behind.clone().map(|behind| &read[behind]));
         if let Some(behind) = behind {
