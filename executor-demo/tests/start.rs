@@ -52,5 +52,8 @@ fn a_wrong_filter_of_the_log_is_told() {
     let output = fail(Data::new().file(), &[], "asyncsteps=loud");
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stderr);
-    assert!(told.contains("the filter of the log is wrong"), "{told}");
+    assert!(
+        told.contains("the filter of the log, from RUST_LOG unless it was set, is wrong"),
+        "{told}"
+    );
 }

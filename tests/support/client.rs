@@ -36,15 +36,16 @@ pub fn post(message: &[u8]) -> Vec<u8> {
 #[must_use]
 pub fn post_with(path: &str, headers: &str, message: &[u8]) -> Vec<u8> {
     let length = message.len();
-    let head =
-        format!("POST {path} HTTP/1.1\r\nHost: test\r\n{headers}Content-Length: {length}\r\n\r\n");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {length}\r\n\r\n"
+    );
     [head.as_bytes(), message].concat()
 }
 
 /// The head of a request to `/ftn/` with these headers.
 #[must_use]
 pub fn head(headers: &str) -> Vec<u8> {
-    format!("POST /ftn/ HTTP/1.1\r\nHost: test\r\n{headers}\r\n\r\n").into_bytes()
+    format!("POST /ftn/ HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n").into_bytes()
 }
 
 /// Calls a function on a connection of its own and gives the whole message that answers it.

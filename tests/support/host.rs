@@ -90,7 +90,7 @@ impl Host {
         let mut looks = 0;
         while self.executor.in_flight() != count {
             assert!(looks < LOOKS, "{} requests are in flight", self.executor.in_flight());
-            client.send(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").receive();
+            client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").receive();
             looks += 1;
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::stream::Stream;
 
 /// The handshake of RFC 6455 §1.3, so the server's answer to the key is known.
-const HANDSHAKE: &str = "Host: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+const HANDSHAKE: &str = "Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// What the server has to answer to that key.

@@ -349,13 +349,19 @@ mod tests {
     }
 
     #[actix::test]
-    async fn a_turn_has_one_head_and_what_is_behind_it() {
+    async fn a_turn_has_one_head_and_what_came_of_its_body() {
         let (mut client, mut server) = connect();
-        client.write_all(b"A\r\n\r\nB\r\n\r\nC\r\n\r\n").await.expect("room");
-        assert_eq!(turn(&mut server).await, "A\r\n\r\nB\r\n\r");
-        assert_eq!(turn(&mut server).await, "\nC\r\n\r");
-        assert_eq!(turn(&mut server).await, "\n");
+        client.write_all(b"A\r\n\r\nB\r\n\r\n").await.expect("room");
+        assert_eq!(turn(&mut server).await, "A\r\n\r\n");
+        assert_eq!(turn(&mut server).await, "B\r\n\r\n");
         assert_eq!(turn(&mut server).await, "");
+        let (mut client, mut server) = connect();
+        client.write_all(b"content-LENGTH: 2 \r\n\r\nabC\r\n\r\n").await.expect("room");
+        assert_eq!(turn(&mut server).await, "content-LENGTH: 2 \r\n\r\nab");
+        let (mut client, mut server) = connect();
+        let unclear = "Content-Length: 2\r\nContent-Length: 3\r\n\r\n";
+        client.write_all(format!("{unclear}abc").as_bytes()).await.expect("room");
+        assert_eq!(turn(&mut server).await, unclear);
     }
 
     #[actix::test]
