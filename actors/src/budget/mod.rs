@@ -128,6 +128,7 @@ impl Budget {
     }
 
     /// Memory of the budget for what has no place yet, none so far.
+    #[cfg(feature = "http")]
     pub(crate) fn room(&self) -> Room {
         Room { budget: self.clone(), bytes: 0 }
     }
@@ -174,12 +175,14 @@ impl Permit {
 
 /// Memory that is taken before there is a request to admit, such as that of a body that comes; given
 /// back when it is dropped.
+#[cfg(feature = "http")]
 #[derive(Debug)]
 pub(crate) struct Room {
     budget: Budget,
     bytes: usize,
 }
 
+#[cfg(feature = "http")]
 impl Room {
     /// Takes so many bytes in all, if that is more than before.
     ///
@@ -197,6 +200,7 @@ impl Room {
     }
 }
 
+#[cfg(feature = "http")]
 impl Drop for Room {
     fn drop(&mut self) {
         if self.bytes > 0 {

@@ -9,7 +9,6 @@
 
 mod body;
 mod cors;
-mod facts;
 mod listing;
 mod origin;
 mod reply;
@@ -31,6 +30,7 @@ use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use asyncsteps::codes;
 
+use super::headers::HttpHeaders;
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
 use crate::executor::{ExecutorHandle, Incoming, Rejected, Reply, Way};
@@ -45,8 +45,6 @@ pub use server::{NewConnection, Server, ServerLimits};
 
 use body::{Body, BodyError, Rest};
 use origin::Sites;
-
-pub(super) use facts::Facts;
 
 /// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
 ///
@@ -432,11 +430,11 @@ impl EndPoint {
 fn incoming(http: &HttpRequest, request: Request, channel: Channel) -> Incoming {
     let headers = http.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
     let held = headers.sum::<usize>() + http.uri().path().len() + http.query_string().len();
-    let facts = Facts::new(http);
-    let credentials = facts.credentials();
+    let headers = HttpHeaders::new(http);
+    let credentials = headers.credentials();
     Incoming::new(request, channel)
         .with_credentials(credentials)
-        .with_headers(Rc::new(facts))
+        .with_headers(Rc::new(headers))
         .with_held(held)
 }
 

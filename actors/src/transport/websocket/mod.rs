@@ -31,7 +31,7 @@ use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
 use crate::message::{Message, Response};
 use crate::wheel;
 
-use super::http::Facts;
+use super::headers::HttpHeaders;
 use calls::{Call, Calls, Outgoing};
 use frames::{Broken, Frames};
 
@@ -100,7 +100,7 @@ pub(super) fn upgrade(
     let (outgoing, calls) = Outgoing::new(limits.calls);
     let channel = channel.with_caller(Arc::new(outgoing));
     let frames = Frames::new(payload.into_inner(), executor.max_request_size());
-    let server = Server { executor, channel, upgrade: Rc::new(Facts::new(http)) };
+    let server = Server { executor, channel, upgrade: Rc::new(HttpHeaders::new(http)) };
     let connection = Connection { server, limits, sink, out: BytesMut::new() };
     actix_rt::spawn(connection.serve(frames, calls));
     response.message_body(BodyStream::new(body)).map_or_else(
@@ -115,7 +115,7 @@ struct Server {
     executor: ExecutorHandle,
     channel: Channel,
     /// The request that it began with, whose credentials hold for messages without their own.
-    upgrade: Rc<Facts>,
+    upgrade: Rc<HttpHeaders>,
 }
 
 /// One connection; a task owns it.
@@ -383,7 +383,7 @@ mod tests {
         let caller: Arc<dyn Caller> = Arc::clone(&outgoing) as _;
         let channel = Channel::new(ChannelKind::WebSocket).with_caller(caller);
         let executor = Executor::builder().build().expect("no interfaces are wrong");
-        let upgrade = Rc::new(Facts::new(&TestRequest::default().to_http_request()));
+        let upgrade = Rc::new(HttpHeaders::new(&TestRequest::default().to_http_request()));
         let server = Server { executor, channel, upgrade };
         let connection = Connection { server, limits, sink, out: BytesMut::new() };
         actix_rt::spawn(connection.serve(Frames::new(payload, 1000), calls));

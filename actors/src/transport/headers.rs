@@ -9,20 +9,20 @@ use crate::message::Headers;
 use crate::security::{Credentials, Denied};
 
 /// An HTTP request: that of a message, or the one that a connection began with.
-pub(in crate::transport) struct Facts(HttpRequest);
+pub(super) struct HttpHeaders(HttpRequest);
 
-impl Facts {
-    pub(in crate::transport) fn new(http: &HttpRequest) -> Self {
+impl HttpHeaders {
+    pub(super) fn new(http: &HttpRequest) -> Self {
         Self(http.clone())
     }
 
     /// The credentials of its header `Authorization: Basic`, if it has one.
-    pub(in crate::transport) fn credentials(&self) -> Option<Result<Credentials, Denied>> {
+    pub(super) fn credentials(&self) -> Option<Result<Credentials, Denied>> {
         self.header(AUTHORIZATION.as_str()).and_then(Credentials::from_header)
     }
 }
 
-impl Headers for Facts {
+impl Headers for HttpHeaders {
     fn header(&self, name: &str) -> Option<&str> {
         self.0.headers().get(name).and_then(|value| value.to_str().ok())
     }
