@@ -70,13 +70,7 @@ fn executor() -> ExecutorHandle {
             give(asi)
         });
     });
-    let whoami = Template::build(|asi| {
-        asi.add(|asi, ()| {
-            let info = asi.request()?;
-            let (lid, level) = (info.user().map(|user| user.local_id().to_owned()), info.level());
-            asi.reply(json!({ "lid": lid, "gid": null, "seclvl": level.name() }))
-        });
-    });
+    let whoami = conform::whoami();
     let ok = Template::build(|asi| {
         asi.add(|asi, ()| asi.reply(json!({ "ok": true })));
     });

@@ -39,13 +39,7 @@ fn call(function: &str, sec: &Value) -> Value {
 
 /// `conform.secret`, and `conform.main` with what it says of its caller.
 fn executor(security: impl SecurityProvider + 'static) -> ExecutorHandle {
-    let whoami = Template::build(|asi| {
-        asi.add(|asi, ()| {
-            let info = asi.request()?;
-            let (lid, level) = (info.user().map(|user| user.local_id().to_owned()), info.level());
-            asi.reply(json!({ "lid": lid, "gid": null, "seclvl": level.name() }))
-        });
-    });
+    let whoami = conform::whoami();
     let ok = Template::build(|asi| {
         asi.add(|asi, ()| asi.reply(json!({ "ok": true })));
     });

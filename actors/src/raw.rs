@@ -174,7 +174,7 @@ impl Head {
         if !name.eq_ignore_ascii_case(SET_COOKIE) {
             self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
         }
-        self.add_header(name, value)
+        self.push_header(name, value)
     }
 
     /// The same beside others of the same name (FTN5 §3.6, `override=false`).
@@ -188,6 +188,11 @@ impl Head {
     ) -> Result<&mut Self, Error> {
         let (name, value) = (name.into(), value.into());
         check_header(&name, &value)?;
+        self.push_header(name, value)
+    }
+
+    /// Adds a header that was checked.
+    fn push_header(&mut self, name: Cow<'static, str>, value: String) -> Result<&mut Self, Error> {
         if self.headers.len() == MAX_HEADERS {
             return Err(wrong(format!("more than {MAX_HEADERS} headers")));
         }

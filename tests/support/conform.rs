@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use asyncsteps_actors::executor::ExecutorHandle;
+use asyncsteps::Template;
+use asyncsteps_actors::executor::{ExecutorHandle, RequestSteps};
 use asyncsteps_actors::iface::{Definition, Loader, Source};
+use serde_json::json;
 
 /// An executor with all of them.
 #[must_use]
@@ -17,4 +19,16 @@ pub fn definition(id: &str) -> Arc<Definition> {
     let sources = [executor_demo::conform::definitions(), Source::builtin()];
     let mut loader = Loader::new(sources);
     loader.load(&id.parse().expect("a name")).expect("a definition under ifaces")
+}
+
+/// The business logic of `conform.secret:1.0:whoami`: who calls, and how well the caller is known.
+#[must_use]
+pub fn whoami() -> Template {
+    Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let info = asi.request()?;
+            let (lid, level) = (info.user().map(|user| user.local_id().to_owned()), info.level());
+            asi.reply(json!({ "lid": lid, "gid": null, "seclvl": level.name() }))
+        });
+    })
 }

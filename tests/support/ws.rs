@@ -172,7 +172,9 @@ impl Socket {
     /// The next message, which has to be binary.
     pub fn receive_bytes(&mut self) -> Vec<u8> {
         let frame = self.frame();
-        let Frame::Binary(payload) = frame else { panic!("not a binary message: {frame:?}") };
+        let Frame::Binary(payload) = frame else {
+            panic!("a binary message was expected: {frame:?}")
+        };
         payload
     }
 

@@ -129,8 +129,8 @@ impl Budget {
 
     /// Memory of the budget for what has no place yet, none so far.
     #[cfg(feature = "http")]
-    pub(crate) fn room(&self) -> Room {
-        Room { budget: self.clone(), bytes: 0 }
+    pub(crate) fn room(&self) -> Room<'_> {
+        Room { budget: self, bytes: 0 }
     }
 
     /// How the budget is used.
@@ -177,13 +177,13 @@ impl Permit {
 /// back when it is dropped.
 #[cfg(feature = "http")]
 #[derive(Debug)]
-pub(crate) struct Room {
-    budget: Budget,
+pub(crate) struct Room<'a> {
+    budget: &'a Budget,
     bytes: usize,
 }
 
 #[cfg(feature = "http")]
-impl Room {
+impl Room<'_> {
     /// Takes so many bytes in all, if that is more than before.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl Room {
 }
 
 #[cfg(feature = "http")]
-impl Drop for Room {
+impl Drop for Room<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // less is always possible

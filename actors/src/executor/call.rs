@@ -84,27 +84,27 @@ impl ExecutorHandle {
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         let request = to_map(params).map(|params| Request::new(function, params));
-        self.call_with(caller, request, None)
+        self.call_with(caller, request, function.into(), None)
     }
 
     fn call_with<T: DeserializeOwned>(
         &self,
         caller: Caller,
         request: Result<Request, Error>,
+        function: Arc<str>,
         call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         let executor = self.clone();
         async move {
-            let request = request?;
-            let failed = FailedCall { function: request.f().into() };
-            let incoming = Incoming::new(request, Channel::local());
+            let incoming = Incoming::new(request?, Channel::local());
             let incoming = incoming.with_caller(caller).with_call(call);
             let (_, body) = executor.serve(incoming).await.into_parts();
             let result = match body {
-                ReplyBody::Message(message) => message
-                    .into_response()
-                    .into_result()
-                    .map_err(|(code, info)| Error::with_info(code, info).with_cause(failed))?,
+                ReplyBody::Message(message) => {
+                    message.into_response().into_result().map_err(|(code, info)| {
+                        Error::with_info(code, info).with_cause(FailedCall { function })
+                    })?
+                }
                 ReplyBody::Nothing | ReplyBody::Raw(_) => Value::Null,
             };
             T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
@@ -119,7 +119,7 @@ impl ExecutorHandle {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the call of {function} failed")]
 pub struct FailedCall {
-    function: Box<str>,
+    function: Arc<str>,
 }
 
 impl FailedCall {
@@ -213,7 +213,7 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
     Ok(asi.add(move |asi, ()| {
         let calling = calling(asi, &function);
         let call = calling.as_ref().map(Calling::call);
-        let answer = executor.call_with::<T>(caller, request, call);
+        let answer = executor.call_with::<T>(caller, request, function, call);
         asi.await_in_place(async move {
             let _calling = calling;
             answer.await.map(|result| (result,))

@@ -15,7 +15,7 @@ use crate::security::{
 };
 use crate::wheel;
 
-/// Who a call is made for: a user with a level, or somebody anonymous (FTN3 §1.11).
+/// Who a call is made for: a user with a level, or an anonymous caller (FTN3 §1.11).
 ///
 /// [`RequestInfo::caller`](super::RequestInfo::caller) has that of a request. It can be sent to other
 /// threads, so that what a request starts there can act for the same user.
@@ -35,7 +35,7 @@ static INTERNAL: LazyLock<Arc<User>> =
     LazyLock::new(|| Arc::new(User::new("-internal", SecurityLevel::System)));
 
 impl Caller {
-    /// Somebody of whom nothing is known.
+    /// A caller without a user.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::default().within()

@@ -310,7 +310,7 @@ impl ExecutorHandle {
 
     /// Memory of the budget for a message that comes.
     #[cfg(feature = "http")]
-    pub(crate) fn room(&self) -> crate::budget::Room {
+    pub(crate) fn room(&self) -> crate::budget::Room<'_> {
         self.shared.config.budget.room()
     }
 

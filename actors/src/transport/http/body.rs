@@ -100,7 +100,7 @@ pub(super) async fn read(
     body: Body,
     limit: usize,
     time: Duration,
-    room: &mut Room,
+    room: &mut Room<'_>,
 ) -> Result<Bytes, BodyError> {
     let length = http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
@@ -140,7 +140,7 @@ async fn collect(
     mut source: Body,
     length: usize,
     limit: usize,
-    room: &mut Room,
+    room: &mut Room<'_>,
 ) -> Result<Bytes, BodyError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = source.next().await {
