@@ -471,7 +471,7 @@ fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
         (vec!["https://other.example"], true, 403, None),
     ] {
         let cors = cors.into_iter().map(str::to_owned).collect();
-        let config = Config { conform: true, cors, list, ..shop::config(&data) };
+        let config = Config { cors, list, ..shop::config(&data) };
         let shop = Shop::serve(config);
         let mut client = Connection::open(shop.address);
         let answer = client.send(&request("GET", "/ftn/", &headers, b"")).receive();

@@ -2,30 +2,27 @@
 //!
 //! [`run`] serves it on a listener until it is told to stop; the binary adds a command line. In
 //! reading order: [`config`], [`shop`] (the business logic as templates), [`shelf`] (what orders in
-//! flight have reserved), [`store`] (what is kept: SQLite). Beside it, [`conform`]: functions that other clients
-//! are tested with.
+//! flight have reserved), [`store`] (what is kept: SQLite).
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod conform;
 pub mod shelf;
 pub mod shop;
 pub mod store;
-mod tls;
 
 use std::net::TcpListener;
 use std::sync::Arc;
 
 use actix_web::App;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
-use asyncsteps_executor::security::PasswordHashError;
-use asyncsteps_executor::transport::http::{FutoIn, Server, ServerLimits};
+use asyncsteps_executor::transport::http::{
+    CertificateError, FutoIn, Server, ServerLimits, tls_from_pem,
+};
 use asyncsteps_executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
 
 pub use config::{Config, LogFormat};
 use shop::Shop;
 use store::{Store, StoreError};
-pub use tls::TlsError;
 
 /// Why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -43,18 +40,15 @@ pub enum RunError {
     /// The executor cannot be built.
     #[error("cannot build the executor")]
     Executor(#[from] ConfigError),
-    /// A password cannot be hashed.
-    #[error("cannot hash a password")]
-    Password(#[from] PasswordHashError),
     /// The certificate or its key cannot be used.
     #[error("cannot set up TLS")]
-    Tls(#[from] TlsError),
+    Tls(#[from] CertificateError),
     /// The server cannot be started, or ended with an error.
     #[error("the server failed")]
     Server(#[from] std::io::Error),
 }
 
-/// Serves the shop, or what is asked for with `--conform`, on `listener` until `shutdown` is ready,
+/// Serves the shop on `listener` until `shutdown` is ready,
 /// then closes gracefully; gives what became of the requests that were in flight. `shutdown` is
 /// polled once the database is open and the server listens.
 ///
@@ -68,8 +62,9 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let executor = if config.conform { conform::executor()? } else { executor(&config)? };
-    let service = FutoIn::new("/ftn/", executor.clone()).listing(config.list);
+    let executor = executor(&config)?;
+    let service =
+        FutoIn::new("/ftn/", executor.clone()).listing(config.list).get_calls(shop::is_read);
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
         None => service,
@@ -78,7 +73,6 @@ pub async fn run(
         Some(hosts) => service.allowed_hosts(hosts),
         None => service,
     };
-    let service = if config.conform { service } else { service.get_calls(shop::is_read) };
     let limits = ServerLimits {
         head_timeout: config.head_timeout(),
         keep_alive: config.keep_alive(),
@@ -88,8 +82,8 @@ pub async fn run(
         .workers(config.workers)
         .limits(limits)
         .grace(config.grace());
-    let server = match tls::server(&config)? {
-        Some(tls) => server.listen_rustls(listener, tls)?,
+    let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
+        Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
         None => server.listen(listener)?,
     };
     Ok(server.run_until(shutdown).await?)

@@ -53,13 +53,10 @@ fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 fn announcement(config: &Config, address: SocketAddr) -> String {
-    let data = match config.conform {
-        true => "no data".to_owned(),
-        false => format!("data in {}", config.data.display()),
-    };
+    let data = config.data.display();
     let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
     format!(
-        "executor-demo listens on {scheme}://{address}/ftn/, {data}\n\
+        "executor-demo listens on {scheme}://{address}/ftn/, data in {data}\n\
          try: curl -s --json '{PING}' {scheme}://{address}/ftn/"
     )
 }

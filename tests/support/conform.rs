@@ -1,4 +1,4 @@
-//! The interfaces of the demo, as it hosts them.
+//! The interfaces `conform.*`, served as `asyncsteps-conform` serves them.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use serde_json::json;
 /// An executor with all of them.
 #[must_use]
 pub fn executor() -> ExecutorHandle {
-    executor_demo::conform::executor().expect("the definitions have these functions")
+    asyncsteps_conform::executor().expect("the definitions have these functions")
 }
 
 /// The definition of one of them.
 #[must_use]
 pub fn definition(id: &str) -> Arc<Definition> {
-    let sources = [executor_demo::conform::definitions(), Source::builtin()];
+    let sources = [asyncsteps_conform::definitions(), Source::builtin()];
     let mut loader = Loader::new(sources);
     loader.load(&id.parse().expect("a name")).expect("a definition under ifaces")
 }

@@ -9,13 +9,13 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 static MAIN: LazyLock<Arc<Definition>> = LazyLock::new(|| {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../executor-demo/ifaces");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../conform/ifaces");
     let id = "conform.main:1.2".parse().expect("a name");
     Loader::new([Source::folder(folder)]).load(&id).expect("it is a definition")
 });
 
 static BIN: LazyLock<Arc<Definition>> = LazyLock::new(|| {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../executor-demo/ifaces");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../conform/ifaces");
     let id = "conform.bin:1.0".parse().expect("a name");
     Loader::new([Source::folder(folder)]).load(&id).expect("it is a definition")
 });

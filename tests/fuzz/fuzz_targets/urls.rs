@@ -8,7 +8,7 @@ use asyncsteps_futoin::url::FunctionUrl;
 use libfuzzer_sys::fuzz_target;
 
 static MAIN: LazyLock<Arc<Definition>> = LazyLock::new(|| {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../executor-demo/ifaces");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../conform/ifaces");
     let id = "conform.main:1.2".parse().expect("a name");
     Loader::new([Source::folder(folder)]).load(&id).expect("it is a definition")
 });

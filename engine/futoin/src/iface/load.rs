@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn conform_folder() -> PathBuf {
-        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../executor-demo/ifaces"))
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conform/ifaces"))
     }
 
     #[test]

@@ -41,6 +41,8 @@ use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 
 pub use cors::Cors;
+#[cfg(feature = "rustls")]
+pub use server::{CertificateError, tls_from_pem};
 pub use server::{NewConnection, Server, ServerLimits};
 
 use body::{Body, BodyError, Rest};

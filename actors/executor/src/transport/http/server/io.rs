@@ -66,7 +66,7 @@ impl Io {
     }
 
     #[cfg(feature = "rustls")]
-    pub(super) fn tls(&self) -> Option<&tokio_rustls::rustls::ServerConnection> {
+    pub(super) fn tls(&self) -> Option<&rustls::ServerConnection> {
         match self {
             Self::Plain(_) => None,
             Self::Tls(stream) => Some(stream.get_ref().1),

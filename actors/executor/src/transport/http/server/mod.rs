@@ -2,6 +2,8 @@
 
 mod accept;
 mod app;
+#[cfg(feature = "rustls")]
+mod certificate;
 mod connections;
 mod framing;
 mod io;
@@ -35,6 +37,8 @@ use tokio::time::Instant;
 use crate::executor::{Closed, ExecutorHandle};
 use asyncsteps_actors::host::Host;
 
+#[cfg(feature = "rustls")]
+pub use certificate::{CertificateError, tls_from_pem};
 pub use limits::ServerLimits;
 
 use accept::{Acceptor, Listener};
@@ -141,7 +145,7 @@ impl Server {
     pub fn listen_rustls(
         self,
         listener: TcpListener,
-        config: tokio_rustls::rustls::ServerConfig,
+        config: rustls::ServerConfig,
     ) -> Result<Self> {
         let handshakes = Handshakes::new(config, self.limits);
         self.listen_with(listener, Some(handshakes))
@@ -302,7 +306,7 @@ impl<'a> NewConnection<'a> {
     /// The state of TLS, such as the certificates of the client; `None` without TLS.
     #[cfg(feature = "rustls")]
     #[must_use]
-    pub fn tls(&self) -> Option<&'a tokio_rustls::rustls::ServerConnection> {
+    pub fn tls(&self) -> Option<&'a rustls::ServerConnection> {
         self.io.tls()
     }
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use actix_rt::net::TcpStream;
+use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 
 use super::ServerLimits;
 use super::io::Io;

@@ -1,22 +1,23 @@
-//! The interfaces under `ifaces/conform.*`, which clients of all kinds are tested with: each function
-//! shows one thing that an executor must be able to do.
+//! The interfaces `conform.*`, with which clients and executors of FutoIn are tested: each function
+//! shows one thing that an executor must be able to do. The program serves them.
+#![forbid(unsafe_code)]
 
+mod calls;
 mod channel;
-mod main;
 mod raw;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{StepResult, Template};
-use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::message::Data;
-use asyncsteps_executor::security::{PasswordHash, Secret, StaticUsers};
-use asyncsteps_executor::{Executor, ExecutorHandle, Functions, RequestSteps, builtin};
+use asyncsteps_executor::security::{PasswordHash, PasswordHashError, Secret, StaticUsers};
+use asyncsteps_executor::{
+    ConfigError, Executor, ExecutorHandle, Functions, RequestSteps, builtin,
+};
 use serde::Serialize;
 use serde_json::json;
-
-use crate::RunError;
 
 /// How long a request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,15 +25,33 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same for functions declared `heavy`.
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Why the interfaces cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConformError {
+    /// An interface definition is wrong.
+    #[error("cannot load an interface")]
+    Interface(#[from] LoadError),
+    /// The name of an interface is wrong.
+    #[error("cannot name an interface")]
+    Name(#[from] NameError),
+    /// The executor cannot be built.
+    #[error("cannot build the executor")]
+    Executor(#[from] ConfigError),
+    /// A password cannot be hashed.
+    #[error("cannot hash a password")]
+    Password(#[from] PasswordHashError),
+}
+
 /// The executor with all of them and its users: `user` with the password `pass`, `hmacuser` with
 /// the key `MyLongTestSecretKey`.
 ///
 /// # Errors
-/// [`RunError`] if a definition is wrong or there are no random bytes.
-pub fn executor() -> Result<ExecutorHandle, RunError> {
+/// [`ConformError`] if a definition is wrong or there are no random bytes.
+pub fn executor() -> Result<ExecutorHandle, ConformError> {
     let mut loader = Loader::new([definitions(), Source::builtin()]);
     let mut load =
-        |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
+        |name: &str| -> Result<Arc<Definition>, ConformError> { Ok(loader.load(&name.parse()?)?) };
     let users = StaticUsers::new()
         .with_password("user", PasswordHash::new(&Secret::new("pass"))?)
         .with_mac_key("hmacuser", b"MyLongTestSecretKey");
@@ -42,7 +61,7 @@ pub fn executor() -> Result<ExecutorHandle, RunError> {
         .heavy_timeout(HEAVY_TIMEOUT)
         .security(users)
         .interface(load("conform.main:1.2")?, |functions| {
-            main::define(functions);
+            calls::define(functions);
             channel::define(functions);
             raw::define(functions);
             // what callers hear of a function that a service leaves out
@@ -72,7 +91,7 @@ pub fn executor() -> Result<ExecutorHandle, RunError> {
 pub fn definitions() -> Source {
     macro_rules! files {
         ($($name:literal),+ $(,)?) => {
-            [$(($name, include_str!(concat!("../../ifaces/", $name)))),+]
+            [$(($name, include_str!(concat!("../ifaces/", $name)))),+]
         };
     }
     Source::texts(files![
