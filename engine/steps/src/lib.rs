@@ -94,3 +94,7 @@ pub use shared_state::SharedState;
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};
 pub use time::Time;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
