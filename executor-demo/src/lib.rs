@@ -20,7 +20,7 @@ use actix_web::App;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::security::PasswordHashError;
 use asyncsteps_executor::transport::http::{FutoIn, Server, ServerLimits};
-use asyncsteps_executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
+use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 
 pub use config::{Config, LogFormat};
 use shop::Shop;
@@ -103,7 +103,7 @@ pub async fn run(
 ///
 /// # Panics
 /// Outside of an actix arbiter.
-pub fn executor(config: &Config) -> Result<ExecutorHandle, RunError> {
+pub fn executor(config: &Config) -> Result<Executor, RunError> {
     let store = Store::open(&config.data)?;
     let shop = Shop::new(store);
     let ping = builtin::ping();

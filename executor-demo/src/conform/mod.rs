@@ -12,7 +12,7 @@ use asyncsteps::{StepResult, Template};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::Data;
 use asyncsteps_executor::security::{PasswordHash, Secret, StaticUsers};
-use asyncsteps_executor::{Executor, ExecutorHandle, Functions, RequestSteps, builtin};
+use asyncsteps_executor::{Executor, Functions, RequestSteps, builtin};
 use serde::Serialize;
 use serde_json::json;
 
@@ -29,7 +29,7 @@ const HEAVY_TIMEOUT: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// [`RunError`] if a definition is wrong or there are no random bytes.
-pub fn executor() -> Result<ExecutorHandle, RunError> {
+pub fn executor() -> Result<Executor, RunError> {
     let mut loader = Loader::new([definitions(), Source::builtin()]);
     let mut load =
         |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
