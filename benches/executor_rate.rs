@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
-use asyncsteps_executor::ExecutorHandle;
+use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::transport::http::FutoIn;
 use asyncsteps_support::PATIENCE;
@@ -122,7 +122,7 @@ fn checking() -> impl FnMut() {
 /// Serves until the standard input ends; says where on the standard output.
 #[expect(clippy::print_stdout, reason = "the other process reads it")]
 async fn serve() {
-    let executor: ExecutorHandle = conform::executor();
+    let executor: Executor = conform::executor();
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     println!("{}", listener.local_addr().expect("an address"));
     let server = HttpServer::new(move || {

@@ -13,7 +13,7 @@ use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, blocking, start_flow};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Executor, ExecutorHandle, Reply};
+use asyncsteps_executor::{Executor, Reply};
 use asyncsteps_support::client::message;
 use asyncsteps_support::jobs::{self, Jobs};
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ fn local() -> Channel {
     Channel::local()
 }
 
-async fn dispatch(executor: &ExecutorHandle, function: &str) -> Reply {
+async fn dispatch(executor: &Executor, function: &str) -> Reply {
     let request = Request::parse(&message(function, &json!({}))).expect("a request");
     executor.dispatch(request, local()).await
 }

@@ -8,7 +8,7 @@ use asyncsteps::{AsyncSteps, StepResult, Template};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_actors::sync::deadlock::{self, Deadlock, Target};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
+use asyncsteps_executor::{CallSteps, Executor, RequestSteps};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ fn pass_on(asi: &mut AsyncSteps, function: &str) -> StepResult {
     Ok(())
 }
 
-fn executor(name: &'static str) -> ExecutorHandle {
+fn executor(name: &'static str) -> Executor {
     let lock = Mutex::named(name, Options::default());
     let locked = |function: &'static str, lock: Mutex| {
         Template::build(move |asi| {

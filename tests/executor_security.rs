@@ -11,16 +11,14 @@ use asyncsteps_executor::security::{
     Attempt, Credentials, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider,
     StaticUsers, User, Verdict,
 };
-use asyncsteps_executor::{
-    BlockingRequest, Executor, ExecutorHandle, Incoming, Reply, RequestSteps,
-};
+use asyncsteps_executor::{BlockingRequest, Executor, Incoming, Reply, RequestSteps};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// What is sent for one message over a channel.
-async fn answer(executor: &ExecutorHandle, channel: Channel, message: &Value) -> String {
+async fn answer(executor: &Executor, channel: Channel, message: &Value) -> String {
     let request = Request::parse(message.to_string().as_bytes()).expect("a message");
     text(executor.dispatch(request, channel).await)
 }
@@ -38,7 +36,7 @@ fn call(function: &str, sec: &Value) -> Value {
 }
 
 /// `conform.secret`, and `conform.main` with what it says of its caller.
-fn executor(security: impl SecurityProvider + 'static) -> ExecutorHandle {
+fn executor(security: impl SecurityProvider + 'static) -> Executor {
     let whoami = conform::whoami();
     let ok = Template::build(|asi| {
         asi.add(|asi, ()| asi.reply(json!({ "ok": true })));

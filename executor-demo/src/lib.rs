@@ -18,7 +18,7 @@ use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Sourc
 use asyncsteps_executor::transport::http::{
     CertificateError, FutoIn, Server, ServerLimits, tls_from_pem,
 };
-use asyncsteps_executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
+use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 
 pub use config::{Config, LogFormat};
 use shop::Shop;
@@ -97,7 +97,7 @@ pub async fn run(
 ///
 /// # Panics
 /// Outside of an actix arbiter.
-pub fn executor(config: &Config) -> Result<ExecutorHandle, RunError> {
+pub fn executor(config: &Config) -> Result<Executor, RunError> {
     let store = Store::open(&config.data)?;
     let shop = Shop::new(store);
     let ping = builtin::ping();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use asyncsteps::Template;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{ExecutorHandle, RequestSteps};
+use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::json;
 
 /// An executor with all of them.
 #[must_use]
-pub fn executor() -> ExecutorHandle {
+pub fn executor() -> Executor {
     asyncsteps_conform::executor().expect("the definitions have these functions")
 }
 

@@ -13,9 +13,7 @@ use asyncsteps::{StepResult, Template};
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::message::Data;
 use asyncsteps_executor::security::{PasswordHash, PasswordHashError, Secret, StaticUsers};
-use asyncsteps_executor::{
-    ConfigError, Executor, ExecutorHandle, Functions, RequestSteps, builtin,
-};
+use asyncsteps_executor::{ConfigError, Executor, Functions, RequestSteps, builtin};
 use serde::Serialize;
 use serde_json::json;
 
@@ -48,7 +46,7 @@ pub enum ConformError {
 ///
 /// # Errors
 /// [`ConformError`] if a definition is wrong or there are no random bytes.
-pub fn executor() -> Result<ExecutorHandle, ConformError> {
+pub fn executor() -> Result<Executor, ConformError> {
     let mut loader = Loader::new([definitions(), Source::builtin()]);
     let mut load =
         |name: &str| -> Result<Arc<Definition>, ConformError> { Ok(loader.load(&name.parse()?)?) };

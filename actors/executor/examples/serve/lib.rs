@@ -16,7 +16,7 @@ use asyncsteps_actors::ffi::BinaryStep;
 use asyncsteps_actors::ffi::abi::{Execute, HandleError, Scheduled};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::transport::http::FutoIn;
-use asyncsteps_executor::{Executor, ExecutorHandle, RequestSteps};
+use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -77,7 +77,7 @@ impl Serve {
 /// Serves until it is told to stop; requests in flight are cancelled then.
 async fn serve(
     listener: TcpListener,
-    executor: ExecutorHandle,
+    executor: Executor,
     stopped: oneshot::Receiver<()>,
 ) -> Fallible<()> {
     let service = FutoIn::new("/ftn/", executor.clone());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use super::ExecutorHandle;
+use super::Executor;
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_futoin::net::{Cidr, RangeMap};
 
@@ -27,7 +27,7 @@ pub enum AssignError {
     },
 }
 
-impl ExecutorHandle {
+impl Executor {
     /// Gives the clients in a range of addresses the limiter of this name for `time`. Until then it
     /// counts before the ranges of the configuration, and the narrowest of several ranges counts; after
     /// it the configuration counts again. A second call for the same range replaces the first; a time

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::functions::{ConfigError, Functions};
 use super::gate::Gate;
 use super::registry::Registry;
-use super::{ClientLimits, Config, ExecutorHandle, Hooks};
+use super::{ClientLimits, Config, Executor, Hooks};
 use crate::channel::Channel;
 use crate::security::SecurityProvider;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
@@ -128,7 +128,7 @@ impl Builder {
         self
     }
 
-    /// Limits per client (FTN6 §1.5), for transports that ask for [`ExecutorHandle::admit`], and per
+    /// Limits per client (FTN6 §1.5), for transports that ask for [`Executor::admit`], and per
     /// user.
     pub fn client_limits(mut self, limits: ClientLimits) -> Self {
         match Gate::new(limits) {
@@ -163,10 +163,10 @@ impl Builder {
     ///
     /// # Errors
     /// The first [`ConfigError`] of an [`interface`](Self::interface) or of limits.
-    pub fn build(self) -> Result<ExecutorHandle, ConfigError> {
+    pub fn build(self) -> Result<Executor, ConfigError> {
         match self.error {
             Some(error) => Err(error),
-            None => Ok(ExecutorHandle::new(self.config, self.registry)),
+            None => Ok(Executor::new(self.config, self.registry)),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::functions::Functions;
 use super::reply::ReplyBody;
-use super::{ExecutorHandle, Incoming, RequestSteps};
+use super::{Executor, Incoming, RequestSteps};
 use crate::channel::Channel;
 use asyncsteps_futoin::message::{Refusal, Request, Response};
 
@@ -62,7 +62,7 @@ fn run_burst(asi: &mut AsyncSteps, with_results: bool) -> StepResult {
 
 /// One call of a burst; gives its response message, if there is one.
 async fn one(
-    executor: ExecutorHandle,
+    executor: Executor,
     channel: Channel,
     caller: Caller,
     request: Value,

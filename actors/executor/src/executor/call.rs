@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::caller::Caller;
 use super::reply::ReplyBody;
-use super::{ExecutorHandle, Incoming, RequestSteps};
+use super::{Executor, Incoming, RequestSteps};
 use crate::channel::Channel;
 use asyncsteps_actors::sync::{Call, Calling, calling};
 use asyncsteps_futoin::message::Request;
 
-impl ExecutorHandle {
+impl Executor {
     /// Calls a function of this executor as the service itself, with the level System, which may call
     /// everything; gives its result, which for a function without one is read from null.
     ///
@@ -156,7 +156,7 @@ pub trait CallSteps {
     /// the next step. All checks apply, and calls that the function makes are for the same caller.
     ///
     /// A flow that the request launches serves no request: it calls with
-    /// [`ExecutorHandle::call_for`] and the request's [`caller`](super::RequestInfo::caller).
+    /// [`Executor::call_for`] and the request's [`caller`](super::RequestInfo::caller).
     ///
     /// # Errors
     /// InternalError if the flow serves no request.
@@ -167,7 +167,7 @@ pub trait CallSteps {
     ) -> Result<Added<'_>, Error>;
 
     /// The same as the service itself, with the level System, whoever calls: for what users may not do
-    /// on their own. See [`ExecutorHandle::call_as_system`].
+    /// on their own. See [`Executor::call_as_system`].
     ///
     /// # Errors
     /// InternalError if the flow serves no request.

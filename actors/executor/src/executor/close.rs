@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CancelAll, Executor, ExecutorHandle};
+use super::{CancelAll, Executor, ExecutorActor};
 
-/// What [`ExecutorHandle::close`] did with the requests that were in flight.
+/// What [`Executor::close`] did with the requests that were in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closed {
@@ -15,7 +15,7 @@ pub struct Closed {
     pub cancelled: usize,
 }
 
-impl ExecutorHandle {
+impl Executor {
     /// Waits until the executor [closes](Self::close) (FTN6 §2.2, event `close`): for what must be
     /// told so, such as connections and other servers of the process. Ready at once if it does.
     ///
@@ -47,7 +47,7 @@ impl ExecutorHandle {
         }
         if tokio::time::timeout(grace, flights.idle()).await.is_err() {
             flights.cancel();
-            let actors: Vec<actix::Addr<Executor>> = self.shared.actors().clone();
+            let actors: Vec<actix::Addr<ExecutorActor>> = self.shared.actors().clone();
             for actor in actors {
                 // an actor whose arbiter ended has no flows
                 let _ = actor.send(CancelAll).await;

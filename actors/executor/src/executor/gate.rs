@@ -124,8 +124,8 @@ impl ClientLimits {
     }
 
     /// How many ranges and users can be given limiters at once while the executor runs, with
-    /// [`limit_addresses`](super::ExecutorHandle::limit_addresses) and
-    /// [`limit_user`](super::ExecutorHandle::limit_user); 10,000 unless set. Further ones are refused.
+    /// [`limit_addresses`](super::Executor::limit_addresses) and
+    /// [`limit_user`](super::Executor::limit_user); 10,000 unless set. Further ones are refused.
     pub fn assignments(mut self, number: usize) -> Self {
         self.assignments = number;
         self

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ExecutorHandle;
+use super::Executor;
 use asyncsteps_futoin::iface::{Definition, Function};
 
 /// The hosted interfaces, by name and version.
@@ -77,7 +77,7 @@ pub struct ListedParameter {
     pub default: Option<Value>,
 }
 
-impl ExecutorHandle {
+impl Executor {
     /// What is hosted now. An interface that is there only because another one inherits from it is
     /// named there.
     #[must_use]

@@ -1,6 +1,6 @@
 //! The Executor (FTN6): takes requests, checks them, runs the flow of the function, answers.
 //!
-//! There is one [`Executor`] actor per arbiter; all share one registry of interfaces. A request
+//! There is one [`ExecutorActor`] per arbiter; all share one registry of interfaces. A request
 //! runs on the arbiter that accepted it, and its flow in a task of its own if it has to wait.
 
 mod admission;
@@ -70,10 +70,10 @@ use unanswerable::Unanswerable;
 
 /// A cheap handle to an executor: use it from any arbiter.
 ///
-/// Requests given to it run on the arbiter of the caller, which starts its [`Executor`] actor when
+/// Requests given to it run on the arbiter of the caller, which starts its [`ExecutorActor`] when
 /// it needs one.
 #[derive(Clone)]
-pub struct ExecutorHandle {
+pub struct Executor {
     shared: Arc<Shared>,
 }
 
@@ -100,7 +100,7 @@ struct Shared {
     config: Config,
     registry: Registry,
     flights: Arc<Flights>,
-    actors: Mutex<Vec<Addr<Executor>>>,
+    actors: Mutex<Vec<Addr<ExecutorActor>>>,
     /// Apart from the budget, for work that takes a processor.
     hashing: Hashing,
     unanswerable: Unanswerable,
@@ -133,7 +133,13 @@ struct Admitted {
     patience: Duration,
 }
 
-impl ExecutorHandle {
+impl Executor {
+    /// Starts to build an executor.
+    #[must_use = "a builder does nothing before it is built"]
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
     fn new(config: Config, registry: Registry) -> Self {
         if let Some(hooks) = &config.hooks {
             hooks.ready();
@@ -334,7 +340,7 @@ impl ExecutorHandle {
             }
             locals.retain(|local| local.executor.strong_count() > 0 && local.actor.connected());
             let live = Rc::<Live>::default();
-            let actor = Executor { live: Rc::clone(&live) }.start();
+            let actor = ExecutorActor { live: Rc::clone(&live) }.start();
             self.shared.actors().push(actor.clone());
             let executor = Arc::downgrade(&self.shared);
             locals.push(Local { executor, actor, live: Rc::clone(&live) });
@@ -346,13 +352,13 @@ impl ExecutorHandle {
 /// An executor on one arbiter.
 struct Local {
     executor: Weak<Shared>,
-    actor: Addr<Executor>,
+    actor: Addr<ExecutorActor>,
     live: Rc<Live>,
 }
 
-impl fmt::Debug for ExecutorHandle {
+impl fmt::Debug for Executor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExecutorHandle")
+        f.debug_struct("Executor")
             .field("budget", &self.shared.config.budget)
             .field("in_flight", &self.in_flight())
             .finish_non_exhaustive()
@@ -400,7 +406,7 @@ impl Shared {
         Ok(Admitted { checked, places, begun, deadline, patience })
     }
 
-    fn actors(&self) -> std::sync::MutexGuard<'_, Vec<Addr<Executor>>> {
+    fn actors(&self) -> std::sync::MutexGuard<'_, Vec<Addr<ExecutorActor>>> {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -437,7 +443,7 @@ impl Shared {
 }
 
 /// The actor that stands for an executor on one arbiter.
-pub struct Executor {
+pub struct ExecutorActor {
     /// The flows of this arbiter that wait.
     live: Rc<Live>,
 }
@@ -447,19 +453,11 @@ pub struct Executor {
 #[rtype(result = "()")]
 struct CancelAll;
 
-impl Executor {
-    /// Starts to build an executor.
-    #[must_use = "a builder does nothing before it is built"]
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-}
-
-impl Actor for Executor {
+impl Actor for ExecutorActor {
     type Context = Context<Self>;
 }
 
-impl Handler<CancelAll> for Executor {
+impl Handler<CancelAll> for ExecutorActor {
     type Result = ();
 
     fn handle(&mut self, _: CancelAll, _: &mut Context<Self>) {
@@ -467,9 +465,9 @@ impl Handler<CancelAll> for Executor {
     }
 }
 
-impl fmt::Debug for Executor {
+impl fmt::Debug for ExecutorActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Executor").finish_non_exhaustive()
+        f.debug_struct("ExecutorActor").finish_non_exhaustive()
     }
 }
 

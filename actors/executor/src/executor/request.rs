@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::ExecutorHandle;
+use super::Executor;
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::reply::{Reply, ReplyBody};
@@ -102,8 +102,8 @@ impl RequestInfo {
 
     /// The executor that serves the request.
     #[must_use]
-    pub fn executor(&self) -> ExecutorHandle {
-        ExecutorHandle { shared: self.exchange.origin.shared.clone() }
+    pub fn executor(&self) -> Executor {
+        Executor { shared: self.exchange.origin.shared.clone() }
     }
 
     /// Who calls, with what the security provider knows of the user; `None` for an anonymous caller
@@ -113,7 +113,7 @@ impl RequestInfo {
         self.caller.user()
     }
 
-    /// Who calls, to act for them: with [`ExecutorHandle::call_for`] in flows and tasks that the request
+    /// Who calls, to act for them: with [`Executor::call_for`] in flows and tasks that the request
     /// starts. Steps of the request itself use [`CallSteps::call`](super::CallSteps::call).
     #[must_use]
     pub fn caller(&self) -> Caller {

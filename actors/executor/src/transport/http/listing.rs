@@ -3,10 +3,10 @@
 use actix_web::HttpResponse;
 use serde_json::Value;
 
-use crate::executor::{ExecutorHandle, ListedFunction, ListedParameter, Listing};
+use crate::executor::{Executor, ListedFunction, ListedParameter, Listing};
 
 /// A page for who accepts one, JSON for all others.
-pub(super) fn answer(executor: &ExecutorHandle, accept: &str) -> HttpResponse {
+pub(super) fn answer(executor: &Executor, accept: &str) -> HttpResponse {
     let listing = executor.listing();
     if accept.contains("text/html") {
         HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page(&listing))

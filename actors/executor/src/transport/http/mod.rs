@@ -33,7 +33,7 @@ use asyncsteps::codes;
 use super::headers::HttpHeaders;
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
-use crate::executor::{ExecutorHandle, Incoming, Rejected, Reply, Way};
+use crate::executor::{Executor, Incoming, Rejected, Reply, Way};
 use crate::raw::RawInput;
 use asyncsteps_futoin::iface::{Function, FunctionName};
 use asyncsteps_futoin::message::{Coding, MediaType, Request};
@@ -84,7 +84,7 @@ pub struct FutoIn {
 /// What the requests of a service share.
 #[derive(Clone)]
 struct EndPoint {
-    executor: ExecutorHandle,
+    executor: Executor,
     web_socket: WebSocketLimits,
     sites: Sites,
     get_calls: Option<GetCalls>,
@@ -103,7 +103,7 @@ type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
 impl FutoIn {
     /// Serves an executor under a path such as `/ftn/`.
     #[must_use]
-    pub fn new(path: &str, executor: ExecutorHandle) -> Self {
+    pub fn new(path: &str, executor: Executor) -> Self {
         let end_point = EndPoint {
             executor,
             web_socket: WebSocketLimits::default(),

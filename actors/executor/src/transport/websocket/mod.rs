@@ -26,7 +26,7 @@ use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
 use crate::channel::Channel;
-use crate::executor::{ExecutorHandle, Incoming, Reply, Way};
+use crate::executor::{Executor, Incoming, Reply, Way};
 use asyncsteps_actors::clock;
 use asyncsteps_actors::timer;
 use asyncsteps_futoin::message::{Message, Response};
@@ -85,7 +85,7 @@ const TOO_LARGE: u16 = 1009;
 pub(super) fn upgrade(
     http: &HttpRequest,
     payload: Payload,
-    executor: ExecutorHandle,
+    executor: Executor,
     channel: Channel,
     limits: WebSocketLimits,
 ) -> HttpResponse {
@@ -112,7 +112,7 @@ pub(super) fn upgrade(
 /// What answers the messages of one connection.
 #[derive(Clone)]
 struct Server {
-    executor: ExecutorHandle,
+    executor: Executor,
     channel: Channel,
     /// The request that it began with, whose credentials hold for messages without their own.
     upgrade: Rc<HttpHeaders>,

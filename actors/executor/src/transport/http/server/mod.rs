@@ -34,7 +34,7 @@ use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::executor::{Closed, ExecutorHandle};
+use crate::executor::{Closed, Executor};
 use asyncsteps_actors::host::Host;
 
 #[cfg(feature = "rustls")]
@@ -89,7 +89,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// ```
 #[must_use = "a server does nothing before it runs"]
 pub struct Server {
-    executor: ExecutorHandle,
+    executor: Executor,
     start: Box<dyn Fn(Worker) -> Box<dyn FnOnce() + Send> + Send>,
     listeners: Vec<(TcpListener, Option<Handshakes>)>,
     workers: NonZeroUsize,
@@ -100,8 +100,8 @@ pub struct Server {
 
 impl Server {
     /// Serves an application; each worker makes it with `app`. The executor is the one that the
-    /// application mounts: it [closes](ExecutorHandle::close) when the server stops.
-    pub fn new<F, I, S, B>(executor: ExecutorHandle, app: F) -> Self
+    /// application mounts: it [closes](Executor::close) when the server stops.
+    pub fn new<F, I, S, B>(executor: Executor, app: F) -> Self
     where
         F: Fn() -> I + Send + Clone + 'static,
         I: IntoServiceFactory<S, Request> + 'static,
