@@ -143,7 +143,7 @@ async fn serve() {
     server.await.expect("no error of the server");
 }
 
-/// What somebody would write by hand.
+/// The same written by hand.
 async fn bare(body: web::Bytes) -> HttpResponse {
     let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
         return HttpResponse::BadRequest().finish();

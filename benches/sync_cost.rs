@@ -1,4 +1,4 @@
-//! What locks and limits cost, each beside what somebody would use without AsyncSteps.
+//! What locks and limits cost, each beside what one uses without AsyncSteps.
 //!
 //! - Free: one owner locks and unlocks again and again on one thread. As a flow: a loop with one
 //!   `sync` step of an empty section, nothing taken off for the step; as a template: flows of 50
@@ -281,7 +281,7 @@ impl Contest {
         count.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// From now on the other one has nobody to wait for.
+    /// From now on the other one waits for no flow.
     fn end(&self) {
         self.add(2);
     }

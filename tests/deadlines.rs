@@ -116,7 +116,7 @@ async fn a_lock_wait_ends_with_its_flow_and_leaves_the_queue() {
     assert_eq!(ends.take(), [20]);
     let mut free = Flow::new();
     free.sync(&lock, |asi, ()| asi.success(1));
-    assert_eq!(start_flow::<i32>(free).await.expect("nobody is left"), 1);
+    assert_eq!(start_flow::<i32>(free).await.expect("no flow is left"), 1);
 }
 
 #[actix::test]

@@ -240,7 +240,7 @@ impl Data {
     #[must_use = "the server is not kept from anything"]
     pub fn hold(&self) -> Held {
         let db = self.open();
-        db.execute_batch("BEGIN IMMEDIATE").expect("nobody else holds it for long");
+        db.execute_batch("BEGIN IMMEDIATE").expect("no other process holds it for long");
         Held { _db: db }
     }
 

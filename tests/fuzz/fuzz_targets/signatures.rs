@@ -1,10 +1,11 @@
-//! What is signed verifies, what is not does not, and no credentials are anybody's by chance.
+//! A signed message verifies, any other one does not, and random credentials fit no user.
 #![no_main]
 
+use asyncsteps_executor::security::StaticUsers;
 use asyncsteps_futoin::message::Request;
 use asyncsteps_futoin::net::{Cidr, TrustedProxies};
 use asyncsteps_futoin::security::{
-    Attempt, Client, Credentials, MacAlgorithm, MacKey, SecurityProvider, StaticUsers, Verdict,
+    Attempt, Client, Credentials, MacAlgorithm, MacKey, SecurityProvider, Verdict,
 };
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
@@ -37,11 +38,11 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let Ok(request) = Request::parse(bytes) else { return };
-    let users = StaticUsers::new().with_mac_key("u", b"a key nobody guesses");
+    let users = StaticUsers::new().with_mac_key("u", b"a key that is not guessed");
     assert_ne!(check(&users, &request), Some(true));
     let base = request.signed_fields().base();
     let (name, algorithm) = ALGORITHMS[base.len() % ALGORITHMS.len()];
-    let mac = MacKey::new(b"a key nobody guesses").sign(algorithm, &base);
+    let mac = MacKey::new(b"a key that is not guessed").sign(algorithm, &base);
     let signed = request.with_sec(json!(format!("-smac:u:{name}:{mac}")));
     assert_eq!(check(&users, &signed), Some(true));
     let wrong = signed.with_sec(json!(format!("-smac:u:{name}:{}", &mac[4..])));

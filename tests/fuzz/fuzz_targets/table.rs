@@ -194,7 +194,7 @@ unsafe extern "C" fn scheduled(_: *mut c_void) {
     act(next() % 3);
 }
 
-/// An object of ours that lets everybody in, at once or later.
+/// A sync object that grants every lock, at once or later.
 struct Gate;
 
 impl ISync for Gate {
@@ -214,7 +214,7 @@ fn pointer() -> *mut FutoInSync {
     sync
 }
 
-/// A root that is a flow of ours with a foreign step, whose data it owns.
+/// A root that is a Rust flow with a foreign step, whose data it owns.
 fn flow(event_loop: *mut AsyncStepsLoop) -> Bsi {
     unsafe extern "C" fn destroy(data: *mut c_void) {
         released(data);

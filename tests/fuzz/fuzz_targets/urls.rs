@@ -1,4 +1,4 @@
-//! Any path and query are a call, a refusal, or somebody else's.
+//! Any path and query are a call, a refusal, or a path of another service.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
