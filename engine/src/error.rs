@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::place::Place;
+use crate::location::StepLocation;
 
 /// Error codes with a meaning of their own (FTN3 §1.9.1, FTN12 §1.3 and §1.11.6).
 ///
@@ -55,9 +55,9 @@ struct Inner {
     code: ErrorCode,
     info: Option<Cow<'static, str>>,
     /// Where the error was made, if a step made it.
-    place: Option<Place>,
+    place: Option<StepLocation>,
     /// Where an error that was made elsewhere was raised; set by the flow.
-    raised: OnceLock<Place>,
+    raised: OnceLock<StepLocation>,
     cause: Cause,
 }
 
@@ -113,29 +113,29 @@ impl Error {
     }
 
     /// The time limit of the step at `place` expired.
-    pub(crate) fn timeout(limit: Duration, place: Place) -> Self {
+    pub(crate) fn timeout(limit: Duration, place: StepLocation) -> Self {
         Self::build(codes::TIMEOUT.into(), None, Some(place), Cause::Limit(limit))
     }
 
     /// The same error, raised in the step at `place` unless it has a place.
-    pub(crate) fn at(self, place: Place) -> Self {
+    pub(crate) fn at(self, place: StepLocation) -> Self {
         if self.0.place.is_none() {
             self.0.raised.get_or_init(|| place);
         }
         self
     }
 
-    pub(crate) fn raised(code: ErrorCode, info: Info, place: Place) -> Self {
+    pub(crate) fn raised(code: ErrorCode, info: Info, place: StepLocation) -> Self {
         Self::build(code, info.0, Some(place), Cause::None)
     }
 
     /// A broken rule of the API: the rule and the place of the step that broke it.
-    pub(crate) fn violation(rule: impl fmt::Display, place: Place) -> Self {
+    pub(crate) fn violation(rule: impl fmt::Display, place: StepLocation) -> Self {
         let info = Cow::Owned(format!("{rule}, in the step {place}"));
         Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(place), Cause::Rule)
     }
 
-    pub(crate) fn panicked(payload: Box<dyn Any + Send>, place: Place) -> Self {
+    pub(crate) fn panicked(payload: Box<dyn Any + Send>, place: StepLocation) -> Self {
         let text: Cow<'static, str> = if let Some(text) = payload.downcast_ref::<&'static str>() {
             Cow::Borrowed(text)
         } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -151,7 +151,7 @@ impl Error {
     fn build(
         code: ErrorCode,
         info: Option<Cow<'static, str>>,
-        place: Option<Place>,
+        place: Option<StepLocation>,
         cause: Cause,
     ) -> Self {
         Self(Arc::new(Inner { code, info, place, raised: OnceLock::new(), cause }))
@@ -172,7 +172,7 @@ impl Error {
     /// The step in which the error was raised, if it was raised in a step; of a `Timeout` the step
     /// whose limit it was.
     #[must_use]
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<StepLocation> {
         self.0.place.or_else(|| self.0.raised.get().copied())
     }
 

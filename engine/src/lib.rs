@@ -68,8 +68,8 @@ mod args;
 mod completion;
 mod error;
 mod flow;
+mod location;
 mod observe;
-mod place;
 mod shared_state;
 pub mod sim;
 mod state;
@@ -88,8 +88,10 @@ pub use flow::{
     Added, AddedLoop, AsyncSteps, Awaitable, BURST, Collection, Execution, Flow, FlowId, Identity,
     Outcome, Parallel, Progress, Stack, Wait, WaitReason, run_to_end,
 };
+pub use location::StepLocation;
+#[doc(hidden)]
+pub use location::StepLocation as Place;
 pub use observe::{Observer, StepEnd, StepRef};
-pub use place::Place;
 pub use shared_state::SharedState;
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};

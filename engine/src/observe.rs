@@ -1,7 +1,7 @@
 //! How a host sees the steps of a flow, for traces and consoles.
 
 use crate::error::Error;
-use crate::place::Place;
+use crate::location::StepLocation;
 
 /// Gets told about the steps of one flow.
 ///
@@ -34,7 +34,7 @@ pub struct StepRef {
     /// How many steps of the same branch are around this one.
     pub depth: u32,
     /// Name and place of the step.
-    pub place: Place,
+    pub place: StepLocation,
 }
 
 /// How a step ended.

@@ -7,7 +7,7 @@ use crate::args::{Args, Arguments};
 use crate::error::{Error, StepResult, StepReturn};
 use crate::flow::level::{Branches, Entry, Handler, Kind, SharedSteps, Unstarted};
 use crate::flow::{AsyncSteps, Flow};
-use crate::place::Place;
+use crate::location::StepLocation;
 use crate::state::{State, TemplateState};
 use crate::sync::{ISync, Section};
 
@@ -41,7 +41,7 @@ pub(crate) struct TemplateStep {
     pub(crate) handler: Option<SharedHandler>,
     /// The body takes the handler over, because it guards a critical section only.
     pub(crate) is_sync: bool,
-    pub(crate) place: Place,
+    pub(crate) place: StepLocation,
 }
 
 impl TemplateStep {
@@ -123,13 +123,13 @@ impl TemplateSteps {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         };
-        self.push(Box::new(body), Place::here())
+        self.push(Box::new(body), StepLocation::here())
     }
 
     /// Adds a step whose sub-steps, the branches, run in parallel (FTN12 §2.2.1 `parallel`).
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut TemplateParallel)) -> TemplateAdded<'_> {
-        let place = Place::here();
+        let place = StepLocation::here();
         let mut branches = TemplateParallel(Self::default());
         define(&mut branches);
         let location = place.location();
@@ -162,7 +162,7 @@ impl TemplateSteps {
             });
             object.sync(asi, section)
         };
-        let added = self.push(Box::new(step), Place::here());
+        let added = self.push(Box::new(step), StepLocation::here());
         added.0.is_sync = true;
         added
     }
@@ -174,7 +174,7 @@ impl TemplateSteps {
         result: A,
     ) -> TemplateAdded<'_> {
         let body = move |asi: &mut AsyncSteps, _| asi.success(result.clone());
-        self.push(Box::new(body), Place::here())
+        self.push(Box::new(body), StepLocation::here())
     }
 
     /// Appends the steps of another template and the state variables that are not set here
@@ -191,7 +191,7 @@ impl TemplateSteps {
         &mut self.state
     }
 
-    fn push(&mut self, body: SharedBody, place: Place) -> TemplateAdded<'_> {
+    fn push(&mut self, body: SharedBody, place: StepLocation) -> TemplateAdded<'_> {
         self.steps.push(Draft::New(Box::new(TemplateStep {
             body,
             handler: None,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files about what the specification leaves to the host: time, traces, places, simulation.
-const BEYOND: [&str; 4] = ["time.rs", "observe.rs", "place.rs", "sim/"];
+const BEYOND: [&str; 4] = ["time.rs", "observe.rs", "location.rs", "sim/"];
 
 /// What stands for a section of a specification.
 const MARKS: [&str; 2] = ["FTN12 §", "FTN3 §"];

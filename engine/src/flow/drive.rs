@@ -11,8 +11,8 @@ use super::{AsyncSteps, Callback, Outcome, Progress};
 use crate::args::Args;
 use crate::completion::WaitKey;
 use crate::error::{Error, Fault, Raised, StepResult};
+use crate::location::StepLocation;
 use crate::observe::{StepEnd, StepRef};
-use crate::place::Place;
 use crate::time::Time;
 
 /// What to do after a step started, ended or failed.
@@ -136,7 +136,7 @@ impl AsyncSteps {
     }
 
     fn start_own(&mut self, entry: Entry, name: Option<&'static str>) -> Next {
-        let place = |location| Place::at(location).with(name);
+        let place = |location| StepLocation::at(location).with(name);
         match entry {
             Entry::Step { body, handler, location } => {
                 self.open_top(place(location), handler);
@@ -212,7 +212,7 @@ impl AsyncSteps {
         }
     }
 
-    fn open_top(&mut self, place: Place, handler: Option<Handler>) {
+    fn open_top(&mut self, place: StepLocation, handler: Option<Handler>) {
         self.burst -= 1;
         self.strand.descend();
         let base = index(self.strand.pending.len());

@@ -7,7 +7,7 @@ use super::level::{Frame, Kind, Strand};
 use super::lineage::steps;
 use super::{AsyncSteps, Callback, Execution, Identity};
 use crate::completion::Completion;
-use crate::place::Place;
+use crate::location::StepLocation;
 use crate::time::Time;
 
 /// A branch of a flow that is not over, and why it does not go on.
@@ -17,7 +17,7 @@ pub struct Wait {
     /// The parallel branch, 0 for the root.
     pub branch: u32,
     /// The steps in progress, those around the parallel steps included, outermost first.
-    pub stack: Vec<Place>,
+    pub stack: Vec<StepLocation>,
     /// What would let it go on.
     pub reason: WaitReason,
     /// When the nearest time limit of a step around it expires.
@@ -96,7 +96,7 @@ impl AsyncSteps {
 
     /// The places of the steps in progress, outermost first (FTN12 §1.7 `async_stack`).
     #[must_use]
-    pub fn async_stack(&self) -> Vec<Place> {
+    pub fn async_stack(&self) -> Vec<StepLocation> {
         outermost_first(self.places())
     }
 
@@ -138,8 +138,8 @@ impl AsyncSteps {
 }
 
 /// The places of steps that come from the innermost outwards, outermost first.
-fn outermost_first(places: impl Iterator<Item = Place>) -> Vec<Place> {
-    let mut places: Vec<Place> = places.collect();
+fn outermost_first(places: impl Iterator<Item = StepLocation>) -> Vec<StepLocation> {
+    let mut places: Vec<StepLocation> = places.collect();
     places.reverse();
     places
 }

@@ -21,7 +21,7 @@ use super::{AsyncSteps, Awaitable};
 use crate::args::Args;
 use crate::completion::WaitKey;
 use crate::error::{Error, StepResult};
-use crate::place::Place;
+use crate::location::StepLocation;
 use crate::sync::SyncStep;
 use crate::template::TemplateStep;
 
@@ -70,7 +70,7 @@ pub(crate) enum Special {
 
 /// One step in progress.
 pub(crate) struct Frame {
-    pub(crate) place: Place,
+    pub(crate) place: StepLocation,
     pub(crate) kind: Kind,
     pub(crate) handler: Option<Handler>,
     /// How external completions name the wait of this step.
@@ -218,16 +218,16 @@ impl Entry {
         *self = Self::Special(Special::Named(Box::new((entry, name))));
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> StepLocation {
         match self {
             Self::Step { location, .. } | Self::Special(Special::Loop { location, .. }) => {
-                Place::at(location)
+                StepLocation::at(location)
             }
-            Self::Special(Special::Parallel(branches)) => Place::at(branches.location),
-            Self::Special(Special::Sync(step)) => Place::at(step.location()),
+            Self::Special(Special::Parallel(branches)) => StepLocation::at(branches.location),
+            Self::Special(Special::Sync(step)) => StepLocation::at(step.location()),
             Self::Special(Special::Named(named)) => named.0.place().with_name(named.1),
             // only what was added one by one is asked for its place
-            Self::Special(Special::Template { .. }) => Place::here(),
+            Self::Special(Special::Template { .. }) => StepLocation::here(),
         }
     }
 }
@@ -298,7 +298,7 @@ impl Unstarted {
 impl Frame {
     pub(crate) fn closed() -> Self {
         Self {
-            place: Place::here(),
+            place: StepLocation::here(),
             kind: Kind::Step,
             handler: None,
             wait: None,

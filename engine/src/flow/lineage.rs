@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use super::level::{Frame, Strand};
 use super::{AsyncSteps, FlowId, Identity};
-use crate::place::Place;
+use crate::location::StepLocation;
 
 impl AsyncSteps {
     /// The branches that cannot end before the running step: its own, then the branch whose
@@ -24,7 +24,7 @@ impl AsyncSteps {
 
     /// The places of the running step and of the steps around it, from the innermost outwards
     /// (FTN12 §1.7 `async_stack`).
-    pub fn places(&self) -> impl Iterator<Item = Place> {
+    pub fn places(&self) -> impl Iterator<Item = StepLocation> {
         steps(self.frames_around())
     }
 
@@ -54,7 +54,9 @@ impl AsyncSteps {
 }
 
 /// The places of steps; an iteration is the loop itself.
-pub(super) fn steps<'a>(frames: impl Iterator<Item = &'a Frame>) -> impl Iterator<Item = Place> {
+pub(super) fn steps<'a>(
+    frames: impl Iterator<Item = &'a Frame>,
+) -> impl Iterator<Item = StepLocation> {
     frames.filter(|frame| !frame.flags.iteration).map(|frame| frame.place)
 }
 

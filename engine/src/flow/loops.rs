@@ -9,8 +9,8 @@ use super::level::{Frame, Iterate, Kind, index};
 use super::{AsyncSteps, Callback};
 use crate::args::Args;
 use crate::error::{Error, LoopEnd, StepResult};
+use crate::location::StepLocation;
 use crate::observe::StepEnd;
-use crate::place::Place;
 
 /// A loop: where the values of its iterations come from, and its body.
 pub(super) struct Loop<I, F> {
@@ -111,7 +111,7 @@ impl AsyncSteps {
         self.strand.top.kind = kind;
     }
 
-    fn open_iteration(&mut self, place: Place) {
+    fn open_iteration(&mut self, place: StepLocation) {
         let base = index(self.strand.pending.len());
         let top = &mut self.strand.top;
         top.base = base;

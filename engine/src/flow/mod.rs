@@ -25,8 +25,8 @@ use std::task::Waker;
 use crate::args::{Args, Arguments, Mismatch};
 use crate::completion::{Canceller, Inbox};
 use crate::error::{Error, Fault, StepReturn};
+use crate::location::StepLocation;
 use crate::observe::Observer;
-use crate::place::Place;
 use crate::state::{Extensions, State};
 use crate::sync::ISync;
 use crate::template::Template;
@@ -420,7 +420,7 @@ impl Execution {
 
     /// The steps in progress of the root, outermost first (FTN12 §1.7 `async_stack`).
     #[must_use]
-    pub fn stack(&self) -> Vec<Place> {
+    pub fn stack(&self) -> Vec<StepLocation> {
         self.asi.async_stack()
     }
 

@@ -12,7 +12,7 @@ use super::{AsyncSteps, Callback, Flow, FlowId, Identity};
 use crate::args::{Args, Arguments};
 use crate::completion::{Completion, WaitKey};
 use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, Raised, StepResult, StepReturn};
-use crate::place::Place;
+use crate::location::StepLocation;
 use crate::state::State;
 use crate::sync::ISync;
 use crate::template::Template;
@@ -33,7 +33,7 @@ impl AsyncSteps {
         R: StepReturn,
         F: FnOnce(&mut Self, A) -> R + 'static,
     {
-        self.push_step(Place::here(), move |asi, args| {
+        self.push_step(StepLocation::here(), move |asi, args| {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         })
@@ -45,7 +45,7 @@ impl AsyncSteps {
     /// the branch does not handle cancels the others (FTN12 §1.4).
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut Parallel)) -> Added<'_> {
-        self.push(Entry::parallel(define, Place::here().location()));
+        self.push(Entry::parallel(define, StepLocation::here().location()));
         Added::last(&mut self.strand.pending)
     }
 
@@ -66,14 +66,14 @@ impl AsyncSteps {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         };
-        self.push(Entry::sync(object, body, Place::here().location()));
+        self.push(Entry::sync(object, body, StepLocation::here().location()));
         Added::last(&mut self.strand.pending)
     }
 
     /// Adds a step with this result (FTN12 §1.12).
     #[track_caller]
     pub fn success_step(&mut self, result: impl Arguments) -> Added<'_> {
-        self.push_step(Place::here(), move |asi, _| asi.success(result))
+        self.push_step(StepLocation::here(), move |asi, _| asi.success(result))
     }
 
     /// Adds a step that polls `future` on the flow's own event loop (FTN12 §1.13).
@@ -87,7 +87,7 @@ impl AsyncSteps {
         E: Into<Box<dyn StdError + Send + Sync>> + 'static,
         Fut: Future<Output = Result<T, E>> + 'static,
     {
-        self.push(Entry::await_(future, Place::here().location()));
+        self.push(Entry::await_(future, StepLocation::here().location()));
         Added::last(&mut self.strand.pending)
     }
 
@@ -112,7 +112,7 @@ impl AsyncSteps {
     /// Adds a step that completes without a result after `pause`, counted from its start.
     #[track_caller]
     pub fn sleep(&mut self, pause: Duration) -> Added<'_> {
-        self.push_step(Place::here(), move |asi, _| {
+        self.push_step(StepLocation::here(), move |asi, _| {
             asi.wait_until(asi.now() + pause);
             Ok(())
         })
@@ -150,8 +150,10 @@ impl AsyncSteps {
         asi.fail_misconfigured();
         self.state.take_missing(std::mem::take(&mut asi.state));
         if !passed.is_empty() {
-            self.strand
-                .enqueue(Entry::step(|asi, _| asi.success(passed), Place::here().location()));
+            self.strand.enqueue(Entry::step(
+                |asi, _| asi.success(passed),
+                StepLocation::here().location(),
+            ));
         }
         asi.strand.pending.drain(..).for_each(|entry| self.strand.enqueue(entry));
     }
@@ -171,7 +173,7 @@ impl AsyncSteps {
         F: FnMut(&mut Self) -> R + 'static,
     {
         let items = std::iter::repeat(());
-        self.push_loop(items, Place::here(), move |asi, ()| body(asi).into_result())
+        self.push_loop(items, StepLocation::here(), move |asi, ()| body(asi).into_result())
     }
 
     /// Adds a loop that runs `count` times; the body gets the iteration, from 0
@@ -182,7 +184,7 @@ impl AsyncSteps {
         R: StepReturn,
         F: FnMut(&mut Self, usize) -> R + 'static,
     {
-        self.push_loop(0..count, Place::here(), move |asi, i| body(asi, i).into_result())
+        self.push_loop(0..count, StepLocation::here(), move |asi, i| body(asi, i).into_result())
     }
 
     /// Adds a loop over a list or map; the body gets index and value, or key and value
@@ -195,7 +197,7 @@ impl AsyncSteps {
         F: FnMut(&mut Self, C::Key, C::Value) -> R + 'static,
     {
         let items = collection.entries();
-        self.push_loop(items, Place::here(), move |asi, (key, value)| {
+        self.push_loop(items, StepLocation::here(), move |asi, (key, value)| {
             body(asi, key, value).into_result()
         })
     }
@@ -456,7 +458,7 @@ impl AsyncSteps {
             .map_err(|mismatch| Raised::error(Error::violation(mismatch, self.strand.top.place)))
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> StepLocation {
         self.strand.top.place
     }
 
@@ -473,7 +475,7 @@ impl AsyncSteps {
     pub(super) fn fail_misconfigured(&mut self) {
         if let Some(fault) = self.raised.take() {
             self.strand.pending.clear();
-            self.push_step(Place::here(), |_, _| Err(Raised(Some(fault))));
+            self.push_step(StepLocation::here(), |_, _| Err(Raised(Some(fault))));
         }
     }
 
@@ -484,7 +486,7 @@ impl AsyncSteps {
 
     pub(crate) fn push_step(
         &mut self,
-        place: Place,
+        place: StepLocation,
         body: impl FnOnce(&mut Self, Args) -> StepResult + 'static,
     ) -> Added<'_> {
         self.push(Entry::step(body, place.location()));
@@ -496,7 +498,7 @@ impl AsyncSteps {
         self.strand.enqueue(entry);
     }
 
-    fn push_loop<I, F>(&mut self, items: I, place: Place, body: F) -> AddedLoop<'_>
+    fn push_loop<I, F>(&mut self, items: I, place: StepLocation, body: F) -> AddedLoop<'_>
     where
         I: Iterator + 'static,
         F: FnMut(&mut Self, I::Item) -> StepResult + 'static,

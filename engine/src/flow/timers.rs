@@ -11,7 +11,7 @@ use super::level::{SlotId, index};
 use super::{AsyncSteps, Outcome};
 use crate::args::Args;
 use crate::error::{Error, Fault};
-use crate::place::Place;
+use crate::location::StepLocation;
 use crate::time::Time;
 
 /// The armed timers of a flow, in a binary heap: the next one to expire comes first.
@@ -226,7 +226,7 @@ impl AsyncSteps {
     }
 
     /// Disarms a timer that expired; gives the place of its step.
-    fn take_timer(&mut self, timer: Timer) -> Place {
+    fn take_timer(&mut self, timer: Timer) -> StepLocation {
         self.remove_timer(timer.id);
         let frames = &mut self.strand.frames;
         let step = frames.get_mut(timer.depth as usize).unwrap_or(&mut self.strand.top);

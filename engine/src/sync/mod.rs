@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::error::StepResult;
 use crate::flow::AsyncSteps;
 use crate::flow::level::{Entry, Handler};
-use crate::place::Place;
+use crate::location::StepLocation;
 
 pub use local::{Limiter, Mutex, Throttle};
 pub use zero::ZeroLimit;
@@ -105,7 +105,7 @@ pub struct Section {
     body: Box<dyn Body>,
     args: Args,
     handler: Option<Handler>,
-    place: Place,
+    place: StepLocation,
 }
 
 impl Section {

@@ -1,25 +1,27 @@
-//! Where a step was added: its name, if it has one, and its place in the source.
+//! Where a step was added: its place in the source and its name, if it has one.
 
 use std::fmt;
 use std::panic::Location;
 
-/// The source place of a step and its optional name.
+/// The source location of a step and its optional name.
 ///
-/// Every `add` records its caller, so stacks, violations and traces can say which step is meant.
+/// Every `add` records its caller, so that stacks, violations and traces say which step is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    location: &'static Location<'static>,
+pub struct StepLocation {
+    source: &'static Location<'static>,
     name: Option<&'static str>,
 }
 
-impl Place {
+impl StepLocation {
+    /// The location of the caller.
     #[track_caller]
+    #[inline]
     pub(crate) fn here() -> Self {
-        Self { location: Location::caller(), name: None }
+        Self { source: Location::caller(), name: None }
     }
 
-    pub(crate) const fn at(location: &'static Location<'static>) -> Self {
-        Self { location, name: None }
+    pub(crate) const fn at(source: &'static Location<'static>) -> Self {
+        Self { source, name: None }
     }
 
     pub(crate) const fn with_name(self, name: &'static str) -> Self {
@@ -31,7 +33,7 @@ impl Place {
     }
 
     pub(crate) const fn location(self) -> &'static Location<'static> {
-        self.location
+        self.source
     }
 
     /// The name given with `named`, if any.
@@ -43,17 +45,17 @@ impl Place {
     /// The source file in which the step was added.
     #[must_use]
     pub fn file(self) -> &'static str {
-        self.location.file()
+        self.source.file()
     }
 
-    /// The line, from 1.
+    /// The line in the source file, from 1.
     #[must_use]
     pub fn line(self) -> u32 {
-        self.location.line()
+        self.source.line()
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StepLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = self.name {
             write!(f, "`{name}` ")?;
@@ -62,7 +64,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for StepLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
