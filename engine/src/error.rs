@@ -301,10 +301,12 @@ pub(crate) enum Fault {
     Loop(Box<LoopEnd>),
 }
 
-/// Which loop to leave, and how (FTN12 §2.2.4).
+/// The end of an iteration or of a loop (FTN12 §2.2.4).
 #[derive(Debug)]
 pub(crate) struct LoopEnd {
-    pub(crate) again: bool,
+    /// The loop goes on with its next iteration.
+    pub(crate) continues: bool,
+    /// The label of the loop; `None` for the innermost one.
     pub(crate) label: Option<Cow<'static, str>>,
 }
 

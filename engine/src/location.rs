@@ -20,20 +20,9 @@ impl StepLocation {
         Self { source: Location::caller(), name: None }
     }
 
-    pub(crate) const fn at(source: &'static Location<'static>) -> Self {
-        Self { source, name: None }
-    }
-
-    pub(crate) const fn with_name(self, name: &'static str) -> Self {
-        self.with(Some(name))
-    }
-
-    pub(crate) const fn with(self, name: Option<&'static str>) -> Self {
-        Self { name, ..self }
-    }
-
-    pub(crate) const fn location(self) -> &'static Location<'static> {
-        self.source
+    /// The same location under a name.
+    pub(crate) const fn named(self, name: &'static str) -> Self {
+        Self { name: Some(name), ..self }
     }
 
     /// The name given with `named`, if any.

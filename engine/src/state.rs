@@ -1,6 +1,6 @@
 //! The state variables of a flow (FTN12 §2.2.1 `state`, §1.5 copying).
 
-use std::any::{Any, type_name};
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -194,34 +194,6 @@ impl TemplateState {
 impl fmt::Debug for TemplateState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// Typed values that a host hangs on a flow: how request APIs extend `AsyncSteps`
-/// (FTN12 §1, "derived classes").
-#[derive(Default)]
-pub(crate) struct Extensions(smallvec::SmallVec<[Box<dyn Any>; 1]>);
-
-impl Extensions {
-    pub(crate) fn set<T: 'static>(&mut self, value: T) {
-        match self.get_mut::<T>() {
-            Some(old) => *old = value,
-            None => self.0.push(Box::new(value)),
-        }
-    }
-
-    pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
-        self.0.iter().find_map(|value| value.downcast_ref())
-    }
-
-    pub(crate) fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        self.0.iter_mut().find_map(|value| value.downcast_mut())
-    }
-}
-
-impl fmt::Debug for Extensions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", type_name::<Self>(), self.0.len())
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::args::{Args, Arguments};
-use crate::error::{Error, StepResult, StepReturn};
-use crate::flow::level::{Branches, Entry, Handler, Kind, SharedSteps, Unstarted};
-use crate::flow::{AsyncSteps, Flow};
+use crate::args::Arguments;
+use crate::error::{Error, StepReturn};
 use crate::location::StepLocation;
+use crate::stack::{
+    Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, TemplateStep, Unstarted,
+};
 use crate::state::{State, TemplateState};
 use crate::sync::{ISync, Section};
 
@@ -32,26 +33,6 @@ pub struct Template {
     pub(crate) state: Option<Arc<TemplateState>>,
 }
 
-pub(crate) type SharedBody = Box<dyn Fn(&mut AsyncSteps, Args) -> StepResult + Send + Sync>;
-pub(crate) type SharedHandler = Arc<dyn Fn(&mut AsyncSteps, &Error) -> StepResult + Send + Sync>;
-
-/// A step of a template.
-pub(crate) struct TemplateStep {
-    pub(crate) body: SharedBody,
-    pub(crate) handler: Option<SharedHandler>,
-    /// The body takes the handler over, because it guards a critical section only.
-    pub(crate) is_sync: bool,
-    pub(crate) place: StepLocation,
-}
-
-impl TemplateStep {
-    /// The handler as a flow can own it.
-    pub(crate) fn own_handler(&self) -> Option<Handler> {
-        let handler = Arc::clone(self.handler.as_ref()?);
-        Some(Box::new(move |asi, error| handler(asi, error)))
-    }
-}
-
 impl Template {
     /// Builds a template: `define` adds steps as a step body would.
     #[must_use]
@@ -60,18 +41,6 @@ impl Template {
         define(&mut steps);
         let state = (!steps.state.is_empty()).then(|| Arc::new(steps.state));
         Self { steps: steps.steps.into_iter().map(Draft::finish).collect(), state }
-    }
-
-    /// Makes a flow that runs the steps of this template on a copy of its state.
-    pub fn flow(&self) -> Flow {
-        let mut flow = Flow::new();
-        flow.copy_from(self);
-        flow
-    }
-
-    pub(crate) fn entry(&self) -> Option<Entry> {
-        let end = crate::flow::level::index(self.steps.len());
-        (end > 0).then(|| Entry::template(Some(Arc::clone(&self.steps)), 0, end))
     }
 
     pub(crate) fn copy_state(&self, state: &mut State) {
@@ -83,7 +52,7 @@ impl Template {
 
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.steps.iter().map(|step| step.place)).finish()
+        f.debug_list().entries(self.steps.iter().map(|step| step.location)).finish()
     }
 }
 
@@ -129,18 +98,16 @@ impl TemplateSteps {
     /// Adds a step whose sub-steps, the branches, run in parallel (FTN12 §2.2.1 `parallel`).
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut TemplateParallel)) -> TemplateAdded<'_> {
-        let place = StepLocation::here();
+        let location = StepLocation::here();
         let mut branches = TemplateParallel(Self::default());
         define(&mut branches);
-        let location = place.location();
         let steps: SharedSteps = branches.0.steps.into_iter().map(Draft::finish).collect();
         let body = move |asi: &mut AsyncSteps, _| {
-            let end = crate::flow::level::index(steps.len());
-            let branches = Unstarted::Shared { steps: Arc::clone(&steps), next: 0, end };
-            asi.become_kind(Kind::Parallel(Box::new(Branches::new(branches, location))));
+            let branches = Branches::new(Unstarted::Shared(TemplateRange::all(&steps)));
+            asi.set_activity(Activity::Parallel(Box::new(branches)));
             Ok(())
         };
-        self.push(Box::new(body), place)
+        self.push(Box::new(body), location)
     }
 
     /// Adds a step that is synchronised against `object` (FTN12 §2.2.1 `sync`).
@@ -191,13 +158,9 @@ impl TemplateSteps {
         &mut self.state
     }
 
-    fn push(&mut self, body: SharedBody, place: StepLocation) -> TemplateAdded<'_> {
-        self.steps.push(Draft::New(Box::new(TemplateStep {
-            body,
-            handler: None,
-            is_sync: false,
-            place,
-        })));
+    fn push(&mut self, body: SharedBody, location: StepLocation) -> TemplateAdded<'_> {
+        let step = TemplateStep { location, body, handler: None, is_sync: false };
+        self.steps.push(Draft::New(Box::new(step)));
         match self.steps.last_mut() {
             Some(Draft::New(step)) => TemplateAdded(step),
             Some(Draft::Shared(_)) | None => unreachable!("a step was just added"),
@@ -265,14 +228,14 @@ impl TemplateAdded<'_> {
 
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.place = self.0.place.with_name(name);
+        self.0.location = self.0.location.named(name);
         self
     }
 }
 
 impl fmt::Debug for TemplateAdded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.0.place)
+        write!(f, "step {}", self.0.location)
     }
 }
 

@@ -271,7 +271,7 @@ fn declared_arguments_have_to_come() {
 }
 
 #[test]
-fn an_error_that_nobody_raised_is_none() {
+fn an_error_that_was_not_raised_is_a_violation() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         let kept = asi.error("MyError", ());
@@ -283,7 +283,7 @@ fn an_error_that_nobody_raised_is_none() {
         kept.unwrap_or(Ok(()))
     })
     .named("culprit");
-    assert_eq!(rule(run_to_end(flow)), "an error was returned that nobody raised");
+    assert_eq!(rule(run_to_end(flow)), "an error was returned that the callback did not raise");
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::flow::{AsyncSteps, Flow, Outcome};
+use crate::flow::{Flow, Outcome};
+use crate::stack::AsyncSteps;
 use crate::time::Time;
 use crate::tool::AsyncTool;
 use world::{Due, Moment, World};

@@ -11,7 +11,8 @@ use super::{ISync, Section};
 use crate::codes;
 use crate::completion::Completion;
 use crate::error::StepResult;
-use crate::flow::{AsyncSteps, Identity};
+use crate::flow::Identity;
+use crate::stack::AsyncSteps;
 
 pub use limiter::Limiter;
 pub use throttle::Throttle;

@@ -5,11 +5,11 @@ use std::hash::Hash;
 
 use smallvec::SmallVec;
 
-use super::line::Line;
+use super::wait_queue::WaitQueue;
 use super::zero;
 use crate::flow::Identity;
 
-pub use super::line::Ticket;
+pub use super::wait_queue::Ticket;
 
 /// Limits of a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Default for Options {
 pub struct Queue<W, I = Identity> {
     options: Options,
     inside: Inside<I>,
-    waiting: Line<(I, W)>,
+    waiting: WaitQueue<(I, W)>,
 }
 
 /// Who is inside, and how often each one entered.
@@ -120,7 +120,11 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
     #[track_caller]
     pub fn new(options: Options) -> Self {
         zero::refuse(options.check());
-        Self { options, inside: Inside::new(options.max), waiting: Line::new(options.max_queue) }
+        Self {
+            options,
+            inside: Inside::new(options.max),
+            waiting: WaitQueue::new(options.max_queue),
+        }
     }
 
     /// Enters if that needs no waiting; says whether it did.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::line::Line;
 use super::mutex::{Lock, Ticket};
+use super::wait_queue::WaitQueue;
 use super::zero;
 use crate::time::Time;
 
@@ -41,7 +41,7 @@ pub struct Queue<W> {
     end: Option<Time>,
     /// How many entered in the current window.
     entered: u32,
-    waiting: Line<W>,
+    waiting: WaitQueue<W>,
 }
 
 impl<W> Queue<W> {
@@ -53,7 +53,7 @@ impl<W> Queue<W> {
     #[track_caller]
     pub fn new(options: Options) -> Self {
         zero::refuse(options.check());
-        Self { options, end: None, entered: 0, waiting: Line::new(options.max_queue) }
+        Self { options, end: None, entered: 0, waiting: WaitQueue::new(options.max_queue) }
     }
 
     /// Enters if that needs no waiting; says whether it did.

@@ -20,7 +20,8 @@ impl Flow {
     /// the loop for the time and for its timers, and has it execute what its steps launch.
     /// Dropping it cancels the flow.
     pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
-        Promise { execution: self.execute(), tool: tool.clone(), timer: None, of: PhantomData }
+        let tool = tool.clone();
+        Promise { execution: self.execute(), tool, timer: None, of: PhantomData }
     }
 }
 

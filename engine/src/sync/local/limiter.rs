@@ -2,7 +2,7 @@
 
 use super::{Mutex, Throttle};
 use crate::error::StepResult;
-use crate::flow::AsyncSteps;
+use crate::stack::AsyncSteps;
 use crate::sync::limiter::Options;
 use crate::sync::{ISync, Section};
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::codes;
 use crate::completion::Completion;
 use crate::error::StepResult;
-use crate::flow::{AsyncSteps, Stack};
+use crate::stack::{AsyncSteps, Stack};
 use crate::sync::mutex::{Lock, Ticket};
 use crate::sync::throttle::{Options, Queue};
 use crate::sync::{ISync, Section};

@@ -1,23 +1,15 @@
-//! What adding gives back: the new step, to get a handler, a label or a name (FTN12 §2.2.1).
+//! What adding gives back: the new step, to set a handler, a label or a name (FTN12 §2.2.1).
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::AsyncSteps;
-use super::level::Entry;
 use crate::error::{Error, StepReturn};
+use crate::stack::{AsyncSteps, QueuedStep};
 
 /// The step just added: it can get an error handler and a name.
-pub struct Added<'a>(&'a mut Entry);
+pub struct Added<'a>(pub(super) &'a mut QueuedStep);
 
-impl<'a> Added<'a> {
-    pub(super) fn last(entries: &'a mut [Entry]) -> Self {
-        match entries.last_mut() {
-            Some(entry) => Self(entry),
-            None => unreachable!("a step was just added"),
-        }
-    }
-
+impl Added<'_> {
     /// Sets the error handler of the step: it recovers with `success` or by adding steps, replaces
     /// the error with `error`, or lets it pass by returning (FTN12 §1.2, §2.1).
     pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self
@@ -26,49 +18,42 @@ impl<'a> Added<'a> {
         F: FnOnce(&mut AsyncSteps, &Error) -> R + 'static,
     {
         let handler = move |asi: &mut AsyncSteps, error: &Error| handler(asi, error).into_result();
-        self.0.set_handler(Box::new(handler));
+        self.0.handler = Some(Box::new(handler));
         self
     }
 
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.set_name(name);
+        self.0.location = self.0.location.named(name);
         self
     }
 }
 
 impl fmt::Debug for Added<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.0.place())
+        write!(f, "step {}", self.0.location)
     }
 }
 
 /// The loop just added: it can get a label and a name.
-pub struct AddedLoop<'a>(&'a mut Entry);
+pub struct AddedLoop<'a>(pub(super) &'a mut QueuedStep);
 
-impl<'a> AddedLoop<'a> {
-    pub(super) fn last(entries: &'a mut [Entry]) -> Self {
-        match entries.last_mut() {
-            Some(entry) => Self(entry),
-            None => unreachable!("a loop was just added"),
-        }
-    }
-
+impl AddedLoop<'_> {
     /// Labels the loop for `break_loop` and `continue_loop` of inner loops (FTN12 §1.8).
     pub fn label(&mut self, label: impl Into<Cow<'static, str>>) -> &mut Self {
-        self.0.set_label(label.into());
+        self.0.work.set_label(label.into());
         self
     }
 
     /// Names the loop in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.set_name(name);
+        self.0.location = self.0.location.named(name);
         self
     }
 }
 
 impl fmt::Debug for AddedLoop<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "loop {}", self.0.place())
+        write!(f, "loop {}", self.0.location)
     }
 }

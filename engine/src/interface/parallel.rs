@@ -2,21 +2,20 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::panic::Location;
 
-use super::AsyncSteps;
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
-use super::level::Entry;
 use crate::error::{StepResult, StepReturn};
-use crate::sync::ISync;
+use crate::location::StepLocation;
+use crate::stack::{AsyncSteps, QueuedStep};
+use crate::sync::{ISync, Synced};
 
 /// The branches of a parallel step while it is being defined (FTN12 §2.2.1 `parallel`).
 ///
-/// It has the methods of [`AsyncSteps`] that add a step: each adds a branch that consists of this step
-/// with its sub-steps. Branches take no arguments and give no results; they share the state of the
-/// flow. What would only give a result, `success_step`, is not here; a template with its steps is one
-/// branch by `add(move |asi, ()| asi.copy_from(&template))`.
+/// It has the methods of [`AsyncSteps`] that add a step: each adds a branch that consists of this
+/// step with its sub-steps. Branches take no arguments and give no results; they share the state of
+/// the flow. So it has no `success_step`, which would only give a result. The steps of a template
+/// are one branch by `add(move |asi, ()| asi.copy_from(&template))`.
 ///
 /// ```
 /// use asyncsteps::{AsyncSteps, Flow, run_to_end, sync::Mutex};
@@ -37,7 +36,7 @@ use crate::sync::ISync;
 /// assert_eq!(run_to_end::<usize>(flow).unwrap(), 13);
 /// ```
 pub struct Parallel {
-    pub(super) entries: Vec<Entry>,
+    pub(super) branches: Vec<QueuedStep>,
 }
 
 impl Parallel {
@@ -50,17 +49,17 @@ impl Parallel {
         F: FnOnce(&mut AsyncSteps, ()) -> R + 'static,
     {
         let body = move |asi: &mut AsyncSteps, _| body(asi, ()).into_result();
-        self.push(Entry::step(body, Location::caller()))
+        Added(self.push(QueuedStep::body(StepLocation::here(), body)))
     }
 
     /// Adds a branch whose step has parallel branches itself, see [`AsyncSteps::parallel`].
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut Self)) -> Added<'_> {
-        self.push(Entry::parallel(define, Location::caller()))
+        Added(self.push(QueuedStep::parallel(StepLocation::here(), define)))
     }
 
-    /// Adds a branch that is synchronised against `object`, see [`AsyncSteps::sync`]. The lock belongs
-    /// to the branch, not to the flow (FTN12 §1.11.4).
+    /// Adds a branch that is synchronised against `object`, see [`AsyncSteps::sync`]. The lock
+    /// belongs to the branch, not to the flow (FTN12 §1.11.4).
     #[track_caller]
     pub fn sync<O, R, F>(&mut self, object: &O, body: F) -> Added<'_>
     where
@@ -68,11 +67,12 @@ impl Parallel {
         R: StepReturn,
         F: FnOnce(&mut AsyncSteps, ()) -> R + 'static,
     {
+        let object = object.clone();
         let body = move |asi: &mut AsyncSteps, _| {
             let end = body(asi, ()).into_result();
             asi.without_result(end)
         };
-        self.push(Entry::sync(object, body, Location::caller()))
+        Added(self.push(QueuedStep::new(StepLocation::here(), Synced { object, body })))
     }
 
     /// Adds a branch that awaits a future, see [`AsyncSteps::await_`].
@@ -82,7 +82,7 @@ impl Parallel {
         E: Into<Box<dyn StdError + Send + Sync>> + 'static,
         Fut: Future<Output = Result<(), E>> + 'static,
     {
-        self.push(Entry::await_(future, Location::caller()))
+        Added(self.push(QueuedStep::polling(StepLocation::here(), future)))
     }
 
     /// Adds a branch that is a loop, see [`AsyncSteps::make_loop`].
@@ -93,7 +93,7 @@ impl Parallel {
         F: FnMut(&mut AsyncSteps) -> R + 'static,
     {
         let items = std::iter::repeat(());
-        self.push_loop(items, move |asi, ()| body(asi).into_result(), Location::caller())
+        self.push_loop(StepLocation::here(), items, move |asi, ()| body(asi).into_result())
     }
 
     /// Adds a branch that runs `count` times, see [`AsyncSteps::repeat`].
@@ -104,7 +104,7 @@ impl Parallel {
         F: FnMut(&mut AsyncSteps, usize) -> R + 'static,
     {
         let body = move |asi: &mut AsyncSteps, i| body(asi, i).into_result();
-        self.push_loop(0..count, body, Location::caller())
+        self.push_loop(StepLocation::here(), 0..count, body)
     }
 
     /// Adds a branch that goes over a list or map, one entry after the other, see
@@ -117,31 +117,28 @@ impl Parallel {
         F: FnMut(&mut AsyncSteps, C::Key, C::Value) -> R + 'static,
     {
         let body = move |asi: &mut AsyncSteps, (key, value)| body(asi, key, value).into_result();
-        self.push_loop(collection.entries(), body, Location::caller())
+        self.push_loop(StepLocation::here(), collection.entries(), body)
     }
 
-    fn push(&mut self, branch: Entry) -> Added<'_> {
-        self.entries.push(branch);
-        Added::last(&mut self.entries)
+    fn push(&mut self, branch: QueuedStep) -> &mut QueuedStep {
+        self.branches.push(branch);
+        match self.branches.last_mut() {
+            Some(branch) => branch,
+            None => unreachable!("a branch was just added"),
+        }
     }
 
-    fn push_loop<I, F>(
-        &mut self,
-        items: I,
-        body: F,
-        location: &'static Location<'static>,
-    ) -> AddedLoop<'_>
+    fn push_loop<I, F>(&mut self, location: StepLocation, items: I, body: F) -> AddedLoop<'_>
     where
         I: Iterator + 'static,
         F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,
     {
-        self.entries.push(Entry::looped(items, body, location));
-        AddedLoop::last(&mut self.entries)
+        AddedLoop(self.push(QueuedStep::looping_over(location, items, body)))
     }
 }
 
 impl fmt::Debug for Parallel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parallel({})", self.entries.len())
+        write!(f, "Parallel({})", self.branches.len())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 #[cfg(doc)]
-use super::AsyncSteps;
+use crate::stack::AsyncSteps;
 
 /// What [`AsyncSteps::for_each`] goes over: lists give index and value, maps key and value.
 pub trait Collection {

@@ -8,14 +8,14 @@ pub struct Ticket(u64);
 
 /// Those who wait, in the order of their coming.
 #[derive(Debug)]
-pub(super) struct Line<T> {
+pub(super) struct WaitQueue<T> {
     /// Tickets grow from front to back.
     places: VecDeque<(Ticket, T)>,
     tickets: u64,
     limit: Option<u32>,
 }
 
-impl<T> Line<T> {
+impl<T> WaitQueue<T> {
     /// An empty line for `limit` waiting ones at most; `None` = no limit.
     pub(super) fn new(limit: Option<u32>) -> Self {
         Self { places: VecDeque::new(), tickets: 0, limit }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_first_to_come_is_the_first_to_go() {
-        let mut line = Line::new(None);
+        let mut line = WaitQueue::new(None);
         let [a, b, c] = ['a', 'b', 'c'].map(|name| line.join(|| name).expect("no limit"));
         assert_eq!(line.withdraw(b), Some('b'));
         assert_eq!(line.withdraw(b), None, "it gave up its place before");
@@ -90,11 +90,11 @@ mod tests {
 
     #[test]
     fn a_full_line_takes_nobody_until_a_place_is_free() {
-        let mut line = Line::new(Some(1));
+        let mut line = WaitQueue::new(Some(1));
         let ticket = line.join(|| ()).expect("there is a place");
         assert_eq!(line.join(|| ()), None);
         line.withdraw(ticket);
         assert!(line.join(|| ()).is_some());
-        assert_eq!(Line::<()>::new(Some(0)).join(|| ()), None);
+        assert_eq!(WaitQueue::<()>::new(Some(0)).join(|| ()), None);
     }
 }
