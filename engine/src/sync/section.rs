@@ -9,15 +9,15 @@ use crate::stack::{AsyncSteps, Handler, QueuedStep, Work};
 
 /// An object that steps can synchronise against (FTN12 §1.11.3, `ISync` of §2.1).
 ///
-/// `sync` is called in a step of its own. The object may add steps before the section, must run
-/// the section, with [`Section::enter`] or [`Section::add`], only while it grants it, and must
-/// release on every way out. A value kept with [`AsyncSteps::hold`] is the way to do so: it is
-/// dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow.
+/// `sync` is called in a step of its own. The object may add steps before the section. It runs the
+/// section with [`Section::enter`] or [`Section::add`], once the caller holds the object, and
+/// releases the object however the section ends. A guard kept with [`AsyncSteps::hold`] does so: it
+/// is dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow.
 pub trait ISync {
-    /// Runs `section` under the protection of this object.
+    /// Runs `section` while the caller holds this object.
     ///
     /// # Errors
-    /// What the step fails with, such as `DefenseRejected` when a queue limit is reached.
+    /// The step fails, for instance with `DefenseRejected` when a queue limit is reached.
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult;
 }
 
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// A critical section that waits to be entered.
+/// A critical section that was not entered yet (FTN12 §1.11.3).
 pub struct Section {
     body: Box<dyn Body>,
     args: Args,
@@ -75,8 +75,8 @@ pub struct Section {
 }
 
 impl Section {
-    /// The section of the running step. It takes the step's error handler, so that this guards the
-    /// section only.
+    /// The section of the running step. It takes the step's error handler, which guards the section
+    /// only.
     pub(crate) fn new<F>(asi: &mut AsyncSteps, args: Args, body: F) -> Self
     where
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
@@ -85,9 +85,9 @@ impl Section {
         Self { body: Box::new(Plain(body)), args, handler, location: asi.location() }
     }
 
-    /// The section that has `protect` run this one: how one object protects inside of another.
+    /// A section that has `protect` run this one: one object within another, as in a limiter.
     ///
-    /// The error handler stays with the inner section.
+    /// The error handler stays with this section.
     #[must_use]
     pub fn within<F>(self, asi: &AsyncSteps, protect: F) -> Self
     where
@@ -97,10 +97,10 @@ impl Section {
         Self { body, args: Args::none(), handler: None, location: asi.location() }
     }
 
-    /// Runs the section here and now, as part of the running step.
+    /// Runs the section at once, as part of the running step.
     ///
     /// # Errors
-    /// What the section fails with.
+    /// The section failed.
     pub fn enter(self, asi: &mut AsyncSteps) -> StepResult {
         if let Some(handler) = self.handler {
             asi.set_own_handler(handler);
@@ -108,7 +108,7 @@ impl Section {
         self.body.enter(asi, self.args)
     }
 
-    /// Adds the section as a sub-step, to run when the steps added before it are complete.
+    /// Adds the section as a sub-step, which runs when the steps added before it are complete.
     pub fn add(self, asi: &mut AsyncSteps) {
         let Self { body, args, handler, location } = self;
         let step = QueuedStep::body(location, move |asi, _| body.enter(asi, args));

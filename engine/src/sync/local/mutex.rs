@@ -1,21 +1,14 @@
-//! Synchronisation objects for flows on one event loop.
-
-mod limiter;
-mod throttle;
+//! A mutex for flows on one event loop (FTN12 §2.3).
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::mutex::{Lock, Options, Queue, Ticket};
-use super::{ISync, Section};
-use crate::codes;
 use crate::completion::Completion;
-use crate::error::StepResult;
+use crate::error::{StepResult, codes};
 use crate::flow::Identity;
 use crate::stack::AsyncSteps;
-
-pub use limiter::Limiter;
-pub use throttle::Throttle;
+use crate::sync::mutex::{Lock, Options, Queue, Ticket};
+use crate::sync::section::{ISync, Section};
 
 /// A mutex for flows on one event loop (FTN12 §2.3). Cloning shares it.
 ///
@@ -41,7 +34,7 @@ impl Mutex {
     /// A mutex with these limits.
     ///
     /// # Panics
-    /// If one of them is 0 that must not be, see [`Options::check`].
+    /// If `max` is 0, see [`Options::check`].
     #[must_use]
     #[track_caller]
     pub fn new(options: Options) -> Self {
@@ -54,7 +47,7 @@ impl Mutex {
         self.0.borrow().holders()
     }
 
-    /// How many wait.
+    /// How many owners wait.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.0.borrow().queued()
@@ -66,16 +59,16 @@ impl ISync for Mutex {
         let identity = asi.identity();
         let entered = self.0.borrow_mut().enter(identity);
         if entered {
-            asi.hold(Guard { mutex: self.clone(), identity, held: Held::Inside });
+            asi.hold(Guard { mutex: self.clone(), identity, claim: Claim::Inside });
             return section.enter(asi);
         }
-        let guard = asi.stack(Guard { mutex: self.clone(), identity, held: Held::Nothing });
+        let guard = asi.stack(Guard { mutex: self.clone(), identity, claim: Claim::None });
         let mutex = self.clone();
         asi.add(move |asi, ()| {
             let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());
-            asi[guard].held = match lock {
-                Lock::Entered => Held::Inside,
-                Lock::Queued(ticket) => Held::Place(ticket),
+            asi[guard].claim = match lock {
+                Lock::Entered => Claim::Inside,
+                Lock::Queued(ticket) => Claim::Queued(ticket),
                 Lock::Rejected => return asi.error(codes::DEFENSE_REJECTED, "Mutex queue limit"),
             };
             Ok(())
@@ -85,31 +78,31 @@ impl ISync for Mutex {
     }
 }
 
-/// Holds the lock, or a place in the queue, until the step is over.
+/// Owns what the step has of the mutex; dropped when the step ends.
 struct Guard {
     mutex: Mutex,
     identity: Identity,
-    held: Held,
+    claim: Claim,
 }
 
-enum Held {
-    Nothing,
-    /// A place in the queue, or the lock once the place came to its turn.
-    Place(Ticket),
+enum Claim {
+    None,
+    /// A ticket of the queue, or the lock once the ticket's turn came.
+    Queued(Ticket),
     Inside,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         let mut queue = self.mutex.0.borrow_mut();
-        let next = match self.held {
-            Held::Nothing => return,
-            Held::Place(ticket) if queue.withdraw(ticket) => return,
-            Held::Place(_) | Held::Inside => queue.unlock(self.identity),
+        let next = match self.claim {
+            Claim::None => return,
+            Claim::Queued(ticket) if queue.withdraw(ticket) => return,
+            Claim::Queued(_) | Claim::Inside => queue.unlock(self.identity),
         };
         drop(queue);
         if let Some((_, completion)) = next {
-            // if its step is over, its guard is about to be dropped and passes the turn on
+            // if the next owner's step is over, its guard is dropped soon and unlocks again
             let _ = completion.success(());
         }
     }
