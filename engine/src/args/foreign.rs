@@ -2,11 +2,13 @@
 
 use std::any::{Any, type_name};
 
-use super::{Args, Arguments, Elements, Mismatch, Repr, SendArgs, SendArguments, Tuple};
+use super::erased::{
+    Args, Arguments, Elements, MAX_ARGS, Mismatch, Repr, SendArgs, SendArguments, Tuple, sealed,
+};
 
 /// Up to four values in the representation of another technology.
 ///
-/// Wrapped in [`Foreign`] they are the arguments or the result of a step. They stay as they are
+/// Wrapped in [`Foreign`] they are the arguments or the result of a step. They are not converted
 /// between two foreign steps; for and from steps in Rust they are converted one by one.
 pub trait ForeignArgs: Sized + 'static {
     /// How many values there are, at most four; the rest is ignored.
@@ -24,7 +26,7 @@ pub trait ForeignArgs: Sized + 'static {
     fn take(values: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self;
 }
 
-/// The arguments of a foreign step: it takes whatever came.
+/// The arguments of a foreign step, which takes any values (FTN12 §2.7.1).
 #[derive(Clone, Debug, Default)]
 pub struct Foreign<T>(pub T);
 
@@ -32,7 +34,7 @@ impl<T: ForeignArgs> Tuple for Foreign<T> {
     fn elements(self: Box<Self>) -> Elements {
         let mut elements = Elements::new();
         self.0.give(&mut |value| elements.push(value));
-        elements.truncate(super::MAX_ARGS);
+        elements.truncate(MAX_ARGS);
         elements
     }
 
@@ -55,6 +57,8 @@ impl<T: ForeignArgs> Arguments for Foreign<T> {
         Ok(args.downcast().unwrap_or_else(taken))
     }
 }
+
+impl<T: ForeignArgs + Send> sealed::Sealed for Foreign<T> {}
 
 impl<T: ForeignArgs + Send> SendArguments for Foreign<T> {
     fn into_send_args(self) -> SendArgs {

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 
 fn pass<A: Arguments, B: Arguments>(given: A) -> Result<B, String> {
