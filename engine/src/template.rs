@@ -14,8 +14,8 @@ use crate::sync::{ISync, Section};
 
 /// The steps and state variables that flows start with, shared by all of them (FTN12 §1.5).
 ///
-/// A template is immutable, can be used from any thread and is cheap to clone. Instantiating it
-/// ([`flow`](Self::flow)) takes the same time whatever the number of its steps.
+/// A template is immutable, can be used from any thread and is cheap to clone. The time to make a
+/// flow of it ([`flow`](Self::flow)) does not depend on the number of its steps.
 ///
 /// ```
 /// use asyncsteps::{Template, run_to_end};
@@ -56,17 +56,19 @@ impl fmt::Debug for Template {
     }
 }
 
-/// What [`Template::build`] hands out: the common API of FTN12 §2.2.1 for steps that can be
-/// shared between flows and threads.
+/// The steps of a template while it is being built: the common API of FTN12 §2.2.1 for steps that
+/// flows and threads share.
 #[derive(Default)]
 pub struct TemplateSteps {
     steps: Vec<Draft>,
     state: TemplateState,
 }
 
-/// A step that may still get a handler or a name.
+/// A step of a template that is being built.
 enum Draft {
+    /// It may still get a handler or a name.
     New(Box<TemplateStep>),
+    /// It comes from another template.
     Shared(Arc<TemplateStep>),
 }
 
@@ -212,7 +214,7 @@ impl TemplateParallel {
     }
 }
 
-/// The step just added to a template: it can get an error handler and a name.
+/// The step just added to a template: it can get an error handler and a name (FTN12 §2.2.1).
 pub struct TemplateAdded<'a>(&'a mut TemplateStep);
 
 impl TemplateAdded<'_> {

@@ -11,7 +11,7 @@ use super::erased::{
 /// Wrapped in [`Foreign`] they are the arguments or the result of a step. They are not converted
 /// between two foreign steps; for and from steps in Rust they are converted one by one.
 pub trait ForeignArgs: Sized + 'static {
-    /// How many values there are, at most four; the rest is ignored.
+    /// How many values there are, at most four; further ones are ignored.
     fn len(&self) -> usize;
 
     /// Whether there are no values.
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn values_are_converted_one_by_one_for_a_step_in_rust() {
         assert_eq!(texts(&["7", "x"]).into_typed::<(u8, String)>(), Ok((7, "x".to_owned())));
-        assert_eq!(texts(&["7", "x"]).into_typed::<i64>(), Ok(7), "the rest is ignored");
+        assert_eq!(texts(&["7", "x"]).into_typed::<i64>(), Ok(7), "further values are ignored");
         assert!(texts(&["300"]).into_typed::<u8>().is_err());
         assert!(texts(&[]).is_empty());
     }

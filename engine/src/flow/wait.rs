@@ -53,6 +53,6 @@ impl fmt::Display for WaitReason {
 
 /// An object that steps wait for and that can describe the wait (FTN12 §1.7).
 pub trait Awaitable {
-    /// What `waiter` waits for, such as "mutex `stock`, place 2 of 5".
+    /// What `waiter` waits for, such as "mutex `stock`, position 2 of 5".
     fn describe(&self, waiter: Identity) -> String;
 }

@@ -8,7 +8,7 @@ impl AsyncSteps {
     /// Keeps a value as long as this step and its sub-steps live (FTN12 §1.14).
     ///
     /// In a loop body the value lives until the iteration ends. Values of a step are dropped once,
-    /// in reverse order, whatever ends the step; no value outlives its flow.
+    /// in reverse order, however the step ends; no value outlives its flow.
     ///
     /// ```
     /// # use asyncsteps::Flow;

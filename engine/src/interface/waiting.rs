@@ -77,7 +77,7 @@ impl AsyncSteps {
         }
     }
 
-    /// A handle that completes this step from outside while it waits, whatever makes it wait.
+    /// A handle that completes this step from outside while it waits, for any reason.
     ///
     /// Unlike [`wait_external`](Self::wait_external) it does not make the step wait by itself; a
     /// timeout or a cancel handler does.

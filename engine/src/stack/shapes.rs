@@ -26,8 +26,8 @@ use crate::time::Time;
 /// What step callbacks get, by convention named `asi`: the AsyncSteps interface (FTN12 §2.2).
 ///
 /// A body adds sub-steps or completes; an error handler recovers, replaces the error or lets it
-/// pass. The same object stands for whichever step is running, so it only exists as a reference
-/// inside a callback.
+/// pass. One object serves all steps of the flow: its methods act on the running step, so it only
+/// exists as a reference inside a callback.
 pub struct AsyncSteps {
     /// The active strand; the others are parked in [`ColdState::strands`].
     pub(crate) strand: Strand,

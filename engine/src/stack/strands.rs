@@ -10,7 +10,7 @@ use crate::slot::index;
 /// The root has slot 0. `S` is the strand: the table does not look into it.
 pub(crate) struct Strands<S> {
     slots: Vec<BranchSlot<S>>,
-    /// The first free slot; the others follow by their `parent`. 0 stands for none.
+    /// The first free slot; the others are linked by their `parent`. 0 means none.
     free: u32,
     pub(crate) turns: TurnQueue,
     /// The slot of the active strand.
