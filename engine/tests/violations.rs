@@ -1,10 +1,10 @@
-//! Every broken rule of the API ends in `InternalError` with the rule and the place of the step.
+//! Every broken rule of the API ends in `InternalError` with the rule and the location of the step.
 
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Error, Flow, StepReturn, Template, codes, run_to_end};
 
-/// The rule that the only step of a flow broke, as the step around it sees it.
+/// The rule that the only step of a flow broke, as the error handler around it sees it.
 fn broken_by<R: StepReturn>(body: impl FnOnce(&mut AsyncSteps) -> R + 'static) -> String {
     let mut flow = Flow::new();
     flow.add(move |asi, ()| body(asi)).named("culprit");
@@ -247,7 +247,7 @@ fn a_branch_has_no_result() {
 }
 
 #[test]
-fn declared_arguments_have_to_come() {
+fn a_missing_argument_is_a_violation() {
     let given = |give: fn(&mut AsyncSteps)| {
         broken_by(move |asi| {
             give(asi);
