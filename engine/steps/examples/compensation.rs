@@ -1,8 +1,8 @@
-//! Compensation: when a later step fails, what the earlier ones did is undone, the latest first.
+//! Compensation: when a later step fails, the effects of earlier steps are undone, the latest first.
 //!
-//! Each booking puts the rest of the work into a step whose error handler undoes it. The handler
-//! does so in steps, because undoing may take time too, and then raises the error again, so that
-//! the handlers around undo theirs.
+//! Each booking adds the bookings after it as a step, and the error handler of that step cancels the
+//! booking. The handler adds steps, because cancelling may take time too. The last of them raises the
+//! error again, so that the handlers around it cancel their bookings.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use asyncsteps::{AsyncSteps, Flow, StepResult, run_to_end};
 
-/// What was done and undone, as the outside world sees it.
+/// The bookings and cancellations, in their order.
 #[derive(Clone, Default)]
 struct Journal(Rc<RefCell<Vec<String>>>);
 
@@ -20,7 +20,7 @@ impl Journal {
     }
 }
 
-/// Books the first one and then the others; when these fail, the first one is cancelled.
+/// Books the first item and then the others; when those fail, it cancels the first one.
 fn book(asi: &mut AsyncSteps, journal: Journal, mut bookings: VecDeque<&'static str>) {
     let Some(what) = bookings.pop_front() else { return };
     let (done, undone) = (journal.clone(), journal.clone());

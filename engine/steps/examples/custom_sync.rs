@@ -1,8 +1,8 @@
-//! A synchronisation object of one's own: a budget that sections take different shares of.
+//! Your own synchronisation object: a budget of which each section takes a share.
 //!
-//! Whatever implements `ISync` works with `sync` (FTN12 §1.11.3). The object keeps a guard on the
-//! stack of the step: whatever ends the step, it drops the guard, which gives back the share or
-//! the place in the queue. A section that has to wait is added behind a step that waits.
+//! Every object that implements `ISync` works with `sync` (FTN12 §1.11.3). It keeps a guard on the
+//! stack of the step. The end of the step drops the guard, which gives back the share or leaves the
+//! queue. A section that has to wait is added after a step that waits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,24 +15,25 @@ use asyncsteps::{AsyncSteps, Completion, Flow, StepResult, codes};
 
 const ALL: u32 = 100;
 
-/// So much memory, say, for all flows together.
+/// For instance, the memory for all flows together.
 #[derive(Clone)]
 struct Budget(Rc<RefCell<Shares>>);
 
 struct Shares {
     free: u32,
-    /// Who waits for how much, in the order of their coming; a newcomer may still be faster.
+    /// The sizes of the shares that are waited for, in the order of arrival; a new request may still
+    /// be served first.
     waiting: VecDeque<(u32, Completion)>,
 }
 
-/// A part of the budget: what sections synchronise against.
+/// A share of the budget, which sections synchronise against.
 #[derive(Clone)]
 struct Share {
     of: Budget,
     size: u32,
 }
 
-/// What a step has of the budget until it ends.
+/// The share that a step holds or waits for; dropped when the step ends.
 struct Guard {
     share: Share,
     held: bool,
@@ -43,7 +44,7 @@ impl Budget {
         Share { of: self.clone(), size }
     }
 
-    /// Tells the first ones in the queue for whom there is enough to try again.
+    /// Wakes the first waiters in the queue for which enough is free: they try again.
     fn wake_waiting(&self) {
         let mut shares = self.0.borrow_mut();
         let mut left = shares.free;
@@ -51,7 +52,7 @@ impl Budget {
             && *size <= left
             && let Some((size, try_again)) = shares.waiting.pop_front()
         {
-            // who was cancelled or came too late needs nothing any more
+            // a flow that was cancelled or timed out takes nothing
             if try_again.success(()).is_ok() {
                 left -= size;
             }
@@ -75,7 +76,7 @@ impl Drop for Guard {
         if self.held {
             self.share.of.0.borrow_mut().free += self.share.size;
         }
-        // also who gives up a place in the queue may have been in the way of others
+        // a waiter that leaves the queue may have blocked others
         self.share.of.wake_waiting();
     }
 }
@@ -83,7 +84,7 @@ impl Drop for Guard {
 impl ISync for Share {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
         if self.size > ALL {
-            return asi.error(codes::DEFENSE_REJECTED, "more than there is");
+            return asi.error(codes::DEFENSE_REJECTED, "more than the whole budget");
         }
         let guard = asi.stack(Guard { share: self.clone(), held: false });
         if asi[guard].try_hold() {
@@ -103,7 +104,7 @@ impl ISync for Share {
     }
 }
 
-/// A flow that works with so much of the budget.
+/// A flow that works with a share of this size.
 fn worker(sim: &Sim, budget: &Budget, size: u32) -> Flow {
     let sim = sim.clone();
     let mut flow = Flow::new();
@@ -118,7 +119,7 @@ fn worker(sim: &Sim, budget: &Budget, size: u32) -> Flow {
 }
 
 fn main() {
-    // under any order of events, with cancels and time limits, nothing is lost and nobody hangs
+    // in any order of events, with cancels and time limits, no share is lost and no flow hangs
     let options = Options { cancel_one_in: 4, ..Options::default() };
     sim::check_with(&options, 0..200, |sim| {
         let shares = Shares { free: ALL, waiting: VecDeque::new() };

@@ -1,9 +1,9 @@
-//! A host by hand: what it takes to drive flows without a runtime.
+//! A host without a runtime, which follows the order of calls that `Execution` documents.
 //!
-//! The contract is small (`Execution`). Run a flow once to start it, and again when its waker was
-//! woken, its deadline is reached, or its last turn ended with `Progress::Ready`. Time is whatever
-//! the host is told that it is. Here three flows share one thread; another one answers two of them
-//! and is the clock.
+//! A flow runs once to start it, and again when its waker was woken, its deadline is reached, or its
+//! last run ended with `Progress::Ready`. After each run the host starts the flows that it launched
+//! and reports its errors. Here three flows share one thread; another thread answers two of them and
+//! sends the time.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -12,7 +12,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps::{Completion, Execution, Flow, Outcome, Progress, Time};
+use asyncsteps::{Completion, Error, Execution, Flow, Outcome, Progress, Time};
 
 /// The flows, and which of them can go on.
 struct Host {
@@ -20,6 +20,8 @@ struct Host {
     ready: Arc<Ready>,
     inputs: Receiver<Input>,
     now: Time,
+    /// Panics and errors of cancel handlers.
+    reports: Vec<Error>,
 }
 
 /// Why the host goes on when nothing is ready.
@@ -52,7 +54,7 @@ impl Ready {
 impl Wake for WakeFlow {
     fn wake(self: Arc<Self>) {
         self.ready.queue().push_back(self.flow);
-        // a host that is gone has no use for it
+        // the host may be gone
         let _ = self.ready.inputs.send(Input::Woken);
     }
 }
@@ -62,7 +64,8 @@ impl Host {
     fn new() -> (Self, Sender<Input>) {
         let (sender, inputs) = mpsc::channel();
         let ready = Arc::new(Ready { flows: Mutex::default(), inputs: sender.clone() });
-        (Self { flows: Vec::new(), ready, inputs, now: Time::ZERO }, sender)
+        let (flows, reports) = (Vec::new(), Vec::new());
+        (Self { flows, ready, inputs, now: Time::ZERO, reports }, sender)
     }
 
     fn start(&mut self, flow: Flow) {
@@ -73,7 +76,7 @@ impl Host {
         self.flows.push((flow.execute(), waker));
     }
 
-    /// Runs all flows to their ends; gives these in the order in which they came.
+    /// Runs all flows to their ends; gives the outcomes in the order in which they came.
     fn run(&mut self) -> Vec<(usize, Outcome)> {
         let mut ends = Vec::new();
         while ends.len() < self.flows.len() {
@@ -90,13 +93,19 @@ impl Host {
         if !flow.is_valid() {
             return None;
         }
-        match flow.run(self.now, waker) {
-            Progress::Done(outcome) => return Some(outcome),
+        let progress = flow.run(self.now, waker);
+        let (launched, unseen) = (flow.take_launched(), flow.take_unseen());
+        if matches!(progress, Progress::Ready) {
             // the turn was long: the others go first
-            Progress::Ready => waker.wake_by_ref(),
-            Progress::Waiting => {}
+            waker.wake_by_ref();
         }
-        None
+        launched.into_iter().for_each(|flow| self.start(flow));
+        self.reports.extend(unseen);
+        match progress {
+            Progress::Done(outcome) => Some(outcome),
+            // the deadline is looked at when the time changes
+            Progress::Ready | Progress::Waiting => None,
+        }
     }
 
     /// Nothing is ready: waits until a flow is woken or time has passed.
@@ -111,7 +120,7 @@ impl Host {
     }
 }
 
-/// Asks the other thread and waits for the answer, an hour at most.
+/// Asks the other thread and waits for the answer, at most an hour.
 fn ask(questions: &Sender<(u64, Completion)>, question: u64) -> Flow {
     let questions = questions.clone();
     let mut flow = Flow::new();
@@ -150,6 +159,7 @@ fn main() {
     assert!(matches!(&results[0], Err(error) if error.code() == "Timeout"), "never answered");
     assert!(matches!(results[1..], [Ok(2), Ok(4)]), "{results:?}");
     assert_eq!(host.now, hour);
+    assert!(host.reports.is_empty(), "{:?}", host.reports);
 
     drop((host, questions));
     answering.join().expect("the other thread ends too");

@@ -1,7 +1,7 @@
-//! Parallel with a limit: a branch for each item, of which so many work at once.
+//! Parallel with a limit: a branch for each item, of which a few work at once.
 //!
-//! A parallel step starts all of its branches. A mutex for several owners (FTN12 §2.3) is what
-//! limits them: each branch works inside of it, and the others wait in the order of their start.
+//! A parallel step starts all of its branches. A mutex for several owners (FTN12 §2.3) limits them:
+//! each branch works inside of it, and the others wait in the order in which they started.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ const ITEMS: u32 = 10;
 const AT_ONCE: u32 = 3;
 const WORK: Duration = Duration::from_millis(100);
 
-/// How many branches work, and how many did at once at most.
+/// How many branches work now, and the most that worked at once.
 #[derive(Clone, Default)]
 struct Watch(Rc<Cell<(u32, u32)>>);
 
@@ -31,7 +31,7 @@ impl Watch {
     }
 }
 
-/// Squares a number, which takes its time, and adds it to the state: branches have no results.
+/// Squares a number, which takes some time, and adds it to the state: branches have no results.
 fn work(asi: &mut AsyncSteps, item: u32, watch: Watch) {
     watch.begin();
     asi.sleep(WORK);
@@ -62,7 +62,7 @@ fn main() {
 
     let tool = Manual::new(Time::ZERO);
     let promise = flow.promise::<Option<u32>, _>(&tool);
-    let sum = tool.complete(promise).expect("it ends by itself").expect("nothing fails");
+    let sum = tool.complete(promise).expect("it needs no other thread").expect("nothing fails");
     assert_eq!(sum, Some(385));
     assert_eq!(watch.0.get(), (0, AT_ONCE));
     // ten items, three at once, take four rounds

@@ -1,7 +1,7 @@
 //! Retry with back-off: an unreliable call is tried again after a pause that doubles each time.
 //!
-//! The loop is the retry, the error handler decides, and breaking the loop is success. Errors that
-//! a retry cannot mend go on at once.
+//! Each iteration of a loop is an attempt. The error handler decides whether there is another one, and
+//! a success breaks the loop. Errors that a retry cannot help with go on at once.
 
 use std::cell::Cell;
 use std::future::{Ready, ready};
@@ -14,7 +14,7 @@ use asyncsteps::{Error, Flow, Time, codes};
 const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A service that answers the call with this number and is out of order before.
+/// A service that fails until the call with this number.
 #[derive(Clone)]
 struct Service {
     calls: Rc<Cell<u32>>,
@@ -22,7 +22,7 @@ struct Service {
 }
 
 impl Service {
-    /// A future, as a real client's call is.
+    /// The call of a client: a future.
     fn call(&self) -> Ready<Result<String, Error>> {
         let call = self.calls.get() + 1;
         self.calls.set(call);
@@ -64,12 +64,12 @@ fn with_retry(service: Service) -> Flow {
     flow
 }
 
-/// What the flow gives, and how long it took.
+/// Runs the flow; gives its result and how long it took.
 fn run(answers: u32) -> (Result<Option<String>, Error>, Duration) {
     let tool = Manual::new(Time::ZERO);
     let service = Service { calls: Rc::default(), answers };
     let promise = with_retry(service).promise(&tool);
-    let result = tool.complete(promise).expect("it ends by itself");
+    let result = tool.complete(promise).expect("it needs no other thread");
     (result, tool.now().since_epoch())
 }
 

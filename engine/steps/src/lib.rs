@@ -67,11 +67,17 @@
 mod args;
 mod completion;
 mod error;
+mod extensions;
 mod flow;
+mod inbox;
+mod interface;
+mod location;
+mod machine;
 mod observe;
-mod place;
 mod shared_state;
 pub mod sim;
+mod slot;
+mod stack;
 mod state;
 pub mod sync;
 mod template;
@@ -85,16 +91,16 @@ pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, S
 pub use completion::{Canceller, Completion, Stale};
 pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
 pub use flow::{
-    Added, AddedLoop, AsyncSteps, Awaitable, BURST, Collection, Execution, Flow, FlowId, Identity,
-    Outcome, Parallel, Progress, Stack, Wait, WaitReason, run_to_end,
+    Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitReason,
+    run_to_end,
 };
+pub use interface::{Added, AddedLoop, Collection, Parallel};
+pub use location::StepLocation;
+#[doc(hidden)]
+pub use location::StepLocation as Place;
 pub use observe::{Observer, StepEnd, StepRef};
-pub use place::Place;
 pub use shared_state::SharedState;
+pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};
 pub use time::Time;
-
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

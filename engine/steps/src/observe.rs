@@ -1,19 +1,19 @@
 //! How a host sees the steps of a flow, for traces and consoles.
 
 use crate::error::Error;
-use crate::place::Place;
+use crate::location::StepLocation;
 
-/// Gets told about the steps of one flow.
+/// Is called for the steps of one flow.
 ///
-/// It is asked for once per flow ([`Flow::observe`](crate::Flow::observe)); a flow without an
-/// observer pays one check per step. Steps are properly nested within a branch: what
-/// [`begin`](Self::begin) opened is closed by [`end`](Self::end) at the same
-/// [`depth`](StepRef::depth), and [`enter`](Self::enter) and [`leave`](Self::leave) surround each
-/// callback of it.
+/// It is set once per flow ([`Flow::observe`](crate::Flow::observe)); a flow without an observer pays
+/// a few checks per step. Steps are nested within a branch: each [`begin`](Self::begin) is followed
+/// by an [`end`](Self::end) at the same [`depth`](StepRef::depth), and [`enter`](Self::enter) and
+/// [`leave`](Self::leave) surround each callback of the step.
 pub trait Observer {
     /// A step starts; its body is about to run.
     fn begin(&mut self, step: StepRef);
-    /// A callback of the step is about to run: its body, its error or its cancel handler.
+    /// A callback of the step is about to run: its body, an iteration, its future, its error or its
+    /// cancel handler.
     fn enter(&mut self, step: StepRef);
     /// The callback returned; the step may go on waiting.
     fn leave(&mut self, step: StepRef);
@@ -33,8 +33,8 @@ pub struct StepRef {
     pub parent: u32,
     /// How many steps of the same branch are around this one.
     pub depth: u32,
-    /// Name and place of the step.
-    pub place: Place,
+    /// Name and source location of the step.
+    pub place: StepLocation,
 }
 
 /// How a step ended.
@@ -45,6 +45,6 @@ pub enum StepEnd<'a> {
     Success,
     /// It failed with this error.
     Error(&'a Error),
-    /// It was cancelled, or left by the end of a loop.
+    /// It was cancelled, or `break_loop` or `continue_loop` left it.
     Cancelled,
 }

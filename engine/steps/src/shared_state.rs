@@ -1,4 +1,4 @@
-//! State variables that other threads see too.
+//! State variables that other threads see too (FTN12 §2.2.1 `state`).
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -8,12 +8,11 @@ use std::sync::{Arc, OnceLock};
 
 /// State variables of a flow that any thread may read and add to (FTN12 §2.2.1 `state`).
 ///
-/// [`State::shared`](crate::State::shared) gives it; clones lead to the same variables. They are
-/// there to stay: none is replaced or removed, so a reference lives as long as the state, and
-/// reading takes no lock. A variable that changes is an atomic or a mutex. The flow's steps read
-/// them as they read their own variables.
+/// [`State::shared`](crate::State::shared) gives it; clones share the variables. No variable is
+/// replaced or removed, so a reference lives as long as the state, and reading takes no lock. A value
+/// that changes is an atomic or a mutex. The flow's steps read shared variables like their own.
 ///
-/// A look-up takes longer with each variable: this is for a few of them, as the state of a flow is.
+/// A look-up goes through all variables: it is meant for a few of them.
 ///
 /// ```
 /// # use asyncsteps::Flow;
@@ -28,11 +27,11 @@ use std::sync::{Arc, OnceLock};
 /// assert_eq!(progress.load(Ordering::Relaxed), 7);
 /// ```
 #[derive(Clone, Default)]
-pub struct SharedState(Arc<List>);
+pub struct SharedState(Arc<Variables>);
 
 /// A list that only grows.
 #[derive(Default)]
-struct List(Link);
+struct Variables(Link);
 
 type Link = OnceLock<Box<Variable>>;
 
@@ -56,14 +55,14 @@ impl SharedState {
         let mut new = Box::new(Variable { name, value, next: Link::new() });
         let mut link = &self.0.0;
         loop {
-            if let Some(there) = link.get() {
-                if there.name == new.name && there.value.is::<T>() {
+            if let Some(old) = link.get() {
+                if old.name == new.name && old.value.is::<T>() {
                     let given = new.value.downcast::<T>();
                     return Err(*given.unwrap_or_else(|_| unreachable!("it was given as `T`")));
                 }
-                link = &there.next;
+                link = &old.next;
             } else if let Err(refused) = link.set(new) {
-                // another thread was faster
+                // another thread added a variable meanwhile
                 new = refused;
             } else {
                 return Ok(());
@@ -97,8 +96,8 @@ impl SharedState {
     }
 }
 
-/// The newest variable goes first, as it may depend on older ones, and without recursion.
-impl Drop for List {
+/// Drops the newest variable first, because it may depend on older ones, and without recursion.
+impl Drop for Variables {
     fn drop(&mut self) {
         let mut variables = Vec::new();
         let mut next = self.0.take();

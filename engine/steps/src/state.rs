@@ -1,6 +1,6 @@
 //! The state variables of a flow (FTN12 §2.2.1 `state`, §1.5 copying).
 
-use std::any::{Any, type_name};
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use crate::shared_state::SharedState;
 
-/// Values by name, shared by all levels and parallel branches of a flow.
+/// Values by name, shared by all levels and parallel branches of a flow (FTN12 §2.2.1 `state`).
 ///
 /// A value keeps its type: reading under another type gives `None`. Names are ordered, so
 /// listing them is deterministic.
 ///
 /// Variables belong to the thread of the flow, except those in [`shared`](Self::shared), which
-/// other threads and foreign code make and read. [`get`](Self::get) finds both.
+/// other threads and foreign code can add and read. [`get`](Self::get) finds both.
 ///
 /// ```
 /// # use asyncsteps::Flow;
@@ -27,7 +27,7 @@ use crate::shared_state::SharedState;
 #[derive(Default)]
 pub struct State(Option<Box<Variables>>);
 
-/// Boxed, because many flows have no variables and all flows pay for the size of their state.
+/// Boxed, because many flows have no variables, and the size of the state counts in every flow.
 #[derive(Default)]
 struct Variables {
     own: BTreeMap<Cow<'static, str>, Value>,
@@ -36,7 +36,7 @@ struct Variables {
 
 enum Value {
     Own(Box<dyn Any>),
-    /// From a template: copied when somebody first changes it.
+    /// From a template: copied when the flow first changes it.
     Shared(Arc<dyn SharedValue>),
 }
 
@@ -65,8 +65,8 @@ impl State {
         self.0.get_or_insert_default().own.insert(name.into(), Value::Own(Box::new(value)));
     }
 
-    /// Reads a variable; `None` if it is not there or has another type. A shared one is read where
-    /// the flow has none of its own.
+    /// Reads a variable; `None` if it is not there or has another type. If the flow has none of its
+    /// own, a shared variable is read.
     #[must_use]
     pub fn get<T: 'static>(&self, name: &str) -> Option<&T> {
         let variables = self.0.as_ref()?;
@@ -82,8 +82,8 @@ impl State {
         own.or_else(|| Some(variables.shared.as_ref()?.get_any(name)? as &dyn Any))
     }
 
-    /// Changes a variable in place; `None` if it is not there or has another type, and for shared
-    /// ones.
+    /// Changes a variable in place; `None` if the flow has none of this name and type, and for
+    /// shared variables.
     #[must_use]
     pub fn get_mut<T: 'static>(&mut self, name: &str) -> Option<&mut T> {
         let value = self.0.as_mut()?.own.get_mut(name)?;
@@ -96,8 +96,8 @@ impl State {
         }
     }
 
-    /// Removes a variable and gives its value; `None`, and nothing removed, if it is not there
-    /// or has another type. Shared ones stay.
+    /// Removes a variable and gives its value; `None`, and nothing removed, if the flow has none of
+    /// this name and type. Shared variables stay.
     pub fn take<T: 'static>(&mut self, name: &str) -> Option<T> {
         let own = &mut self.0.as_mut()?.own;
         if !own.get(name)?.as_any().is::<T>() {
@@ -116,31 +116,30 @@ impl State {
         self.get_any(name).is_some()
     }
 
-    /// Removes a variable of any type; says whether it was there. Shared ones stay.
+    /// Removes a variable of any type; says whether it was there. Shared variables stay.
     pub fn remove(&mut self, name: &str) -> bool {
         self.0.as_mut().is_some_and(|variables| variables.own.remove(name).is_some())
     }
 
-    /// The names of all variables: in ascending order, then those of shared ones as they were
-    /// added.
+    /// The names of all variables: in ascending order, then those of shared variables in the order
+    /// in which they were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let own = self.0.iter().flat_map(|variables| variables.own.keys()).map(|name| &**name);
         let shared = self.0.iter().filter_map(|variables| variables.shared.as_ref());
         own.chain(shared.flat_map(SharedState::names))
     }
 
-    /// The variables that other threads see, too; made when they are first asked for.
+    /// The variables that other threads see too; made on the first call.
     pub fn shared(&mut self) -> &SharedState {
         self.0.get_or_insert_default().shared.get_or_insert_default()
     }
 
-    /// Has the flow use these shared variables from now on, such as those of a flow before it.
+    /// Replaces the shared variables, for instance by those of an earlier flow.
     pub fn set_shared(&mut self, shared: SharedState) {
         self.0.get_or_insert_default().shared = Some(shared);
     }
 
-    /// Takes over the variables of a template that are not here yet (FTN12 §2.2.1 `copyFrom`).
-    /// Takes over the variables of another flow that are not there.
+    /// Takes the variables of another flow that this flow does not have (FTN12 §2.2.1 `copyFrom`).
     pub(crate) fn take_missing(&mut self, model: Self) {
         let Some(model) = model.0 else { return };
         let Variables { own, shared } = self.0.get_or_insert_default().as_mut();
@@ -152,6 +151,7 @@ impl State {
         }
     }
 
+    /// Copies the variables of a template that the flow does not have (FTN12 §2.2.1 `copyFrom`).
     pub(crate) fn copy_missing(&mut self, model: &TemplateState) {
         for (name, value) in &model.0 {
             let own = &mut self.0.get_or_insert_default().own;
@@ -194,34 +194,6 @@ impl TemplateState {
 impl fmt::Debug for TemplateState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// Typed values that a host hangs on a flow: how request APIs extend `AsyncSteps`
-/// (FTN12 §1, "derived classes").
-#[derive(Default)]
-pub(crate) struct Extensions(smallvec::SmallVec<[Box<dyn Any>; 1]>);
-
-impl Extensions {
-    pub(crate) fn set<T: 'static>(&mut self, value: T) {
-        match self.get_mut::<T>() {
-            Some(old) => *old = value,
-            None => self.0.push(Box::new(value)),
-        }
-    }
-
-    pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
-        self.0.iter().find_map(|value| value.downcast_ref())
-    }
-
-    pub(crate) fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        self.0.iter_mut().find_map(|value| value.downcast_mut())
-    }
-}
-
-impl fmt::Debug for Extensions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", type_name::<Self>(), self.0.len())
     }
 }
 

@@ -3,18 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::args::{Args, Arguments};
-use crate::error::{Error, StepResult, StepReturn};
-use crate::flow::level::{Branches, Entry, Handler, Kind, SharedSteps, Unstarted};
-use crate::flow::{AsyncSteps, Flow};
-use crate::place::Place;
+use crate::args::Arguments;
+use crate::error::{Error, StepReturn};
+use crate::location::StepLocation;
+use crate::stack::{
+    Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, TemplateStep, Unstarted,
+};
 use crate::state::{State, TemplateState};
 use crate::sync::{ISync, Section};
 
 /// The steps and state variables that flows start with, shared by all of them (FTN12 §1.5).
 ///
-/// A template is immutable, can be used from any thread and is cheap to clone. Instantiating it
-/// ([`flow`](Self::flow)) takes the same time whatever the number of its steps.
+/// A template is immutable, can be used from any thread and is cheap to clone. The time to make a
+/// flow of it ([`flow`](Self::flow)) does not depend on the number of its steps.
 ///
 /// ```
 /// use asyncsteps::{Template, run_to_end};
@@ -32,26 +33,6 @@ pub struct Template {
     pub(crate) state: Option<Arc<TemplateState>>,
 }
 
-pub(crate) type SharedBody = Box<dyn Fn(&mut AsyncSteps, Args) -> StepResult + Send + Sync>;
-pub(crate) type SharedHandler = Arc<dyn Fn(&mut AsyncSteps, &Error) -> StepResult + Send + Sync>;
-
-/// A step of a template.
-pub(crate) struct TemplateStep {
-    pub(crate) body: SharedBody,
-    pub(crate) handler: Option<SharedHandler>,
-    /// The body takes the handler over, because it guards a critical section only.
-    pub(crate) is_sync: bool,
-    pub(crate) place: Place,
-}
-
-impl TemplateStep {
-    /// The handler as a flow can own it.
-    pub(crate) fn own_handler(&self) -> Option<Handler> {
-        let handler = Arc::clone(self.handler.as_ref()?);
-        Some(Box::new(move |asi, error| handler(asi, error)))
-    }
-}
-
 impl Template {
     /// Builds a template: `define` adds steps as a step body would.
     #[must_use]
@@ -60,18 +41,6 @@ impl Template {
         define(&mut steps);
         let state = (!steps.state.is_empty()).then(|| Arc::new(steps.state));
         Self { steps: steps.steps.into_iter().map(Draft::finish).collect(), state }
-    }
-
-    /// Makes a flow that runs the steps of this template on a copy of its state.
-    pub fn flow(&self) -> Flow {
-        let mut flow = Flow::new();
-        flow.copy_from(self);
-        flow
-    }
-
-    pub(crate) fn entry(&self) -> Option<Entry> {
-        let end = crate::flow::level::index(self.steps.len());
-        (end > 0).then(|| Entry::template(Some(Arc::clone(&self.steps)), 0, end))
     }
 
     pub(crate) fn copy_state(&self, state: &mut State) {
@@ -83,21 +52,23 @@ impl Template {
 
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.steps.iter().map(|step| step.place)).finish()
+        f.debug_list().entries(self.steps.iter().map(|step| step.location)).finish()
     }
 }
 
-/// What [`Template::build`] hands out: the common API of FTN12 §2.2.1 for steps that can be
-/// shared between flows and threads.
+/// The steps of a template while it is being built: the common API of FTN12 §2.2.1 for steps that
+/// flows and threads share.
 #[derive(Default)]
 pub struct TemplateSteps {
     steps: Vec<Draft>,
     state: TemplateState,
 }
 
-/// A step that may still get a handler or a name.
+/// A step of a template that is being built.
 enum Draft {
+    /// It may still get a handler or a name.
     New(Box<TemplateStep>),
+    /// It comes from another template.
     Shared(Arc<TemplateStep>),
 }
 
@@ -123,24 +94,22 @@ impl TemplateSteps {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         };
-        self.push(Box::new(body), Place::here())
+        self.push(Box::new(body), StepLocation::here())
     }
 
     /// Adds a step whose sub-steps, the branches, run in parallel (FTN12 §2.2.1 `parallel`).
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut TemplateParallel)) -> TemplateAdded<'_> {
-        let place = Place::here();
+        let location = StepLocation::here();
         let mut branches = TemplateParallel(Self::default());
         define(&mut branches);
-        let location = place.location();
         let steps: SharedSteps = branches.0.steps.into_iter().map(Draft::finish).collect();
         let body = move |asi: &mut AsyncSteps, _| {
-            let end = crate::flow::level::index(steps.len());
-            let branches = Unstarted::Shared { steps: Arc::clone(&steps), next: 0, end };
-            asi.become_kind(Kind::Parallel(Box::new(Branches::new(branches, location))));
+            let branches = Branches::new(Unstarted::Shared(TemplateRange::all(&steps)));
+            asi.set_activity(Activity::Parallel(Box::new(branches)));
             Ok(())
         };
-        self.push(Box::new(body), place)
+        self.push(Box::new(body), location)
     }
 
     /// Adds a step that is synchronised against `object` (FTN12 §2.2.1 `sync`).
@@ -162,7 +131,7 @@ impl TemplateSteps {
             });
             object.sync(asi, section)
         };
-        let added = self.push(Box::new(step), Place::here());
+        let added = self.push(Box::new(step), StepLocation::here());
         added.0.is_sync = true;
         added
     }
@@ -174,7 +143,7 @@ impl TemplateSteps {
         result: A,
     ) -> TemplateAdded<'_> {
         let body = move |asi: &mut AsyncSteps, _| asi.success(result.clone());
-        self.push(Box::new(body), Place::here())
+        self.push(Box::new(body), StepLocation::here())
     }
 
     /// Appends the steps of another template and the state variables that are not set here
@@ -191,13 +160,9 @@ impl TemplateSteps {
         &mut self.state
     }
 
-    fn push(&mut self, body: SharedBody, place: Place) -> TemplateAdded<'_> {
-        self.steps.push(Draft::New(Box::new(TemplateStep {
-            body,
-            handler: None,
-            is_sync: false,
-            place,
-        })));
+    fn push(&mut self, body: SharedBody, location: StepLocation) -> TemplateAdded<'_> {
+        let step = TemplateStep { location, body, handler: None, is_sync: false };
+        self.steps.push(Draft::New(Box::new(step)));
         match self.steps.last_mut() {
             Some(Draft::New(step)) => TemplateAdded(step),
             Some(Draft::Shared(_)) | None => unreachable!("a step was just added"),
@@ -249,7 +214,7 @@ impl TemplateParallel {
     }
 }
 
-/// The step just added to a template: it can get an error handler and a name.
+/// The step just added to a template: it can get an error handler and a name (FTN12 §2.2.1).
 pub struct TemplateAdded<'a>(&'a mut TemplateStep);
 
 impl TemplateAdded<'_> {
@@ -265,14 +230,14 @@ impl TemplateAdded<'_> {
 
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.place = self.0.place.with_name(name);
+        self.0.location = self.0.location.named(name);
         self
     }
 }
 
 impl fmt::Debug for TemplateAdded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.0.place)
+        write!(f, "step {}", self.0.location)
     }
 }
 

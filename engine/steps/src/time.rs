@@ -7,9 +7,9 @@ use std::time::Duration;
 /// A point in time, in nanoseconds since an epoch that the host chooses.
 ///
 /// A host passes the current time to [`Execution::run`](crate::Execution::run) and gets deadlines
-/// back ([`Execution::deadline`](crate::Execution::deadline)). The zero point means nothing to the
-/// engine: process start, the Unix epoch and the start of a simulation all work, as long as one
-/// host stays with one choice and time does not go backwards. The range is 584 years.
+/// back ([`Execution::deadline`](crate::Execution::deadline)). The host chooses the epoch: process
+/// start, the Unix epoch or the start of a simulation. It must not change it, and time must not go
+/// back. The range is 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -17,7 +17,7 @@ impl Time {
     /// The host's epoch.
     pub const ZERO: Self = Self(0);
 
-    /// The time `since` after the epoch; more than 584 years saturate.
+    /// The time this long after the epoch; more than 584 years saturate.
     #[must_use]
     pub fn from_epoch(since: Duration) -> Self {
         Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))

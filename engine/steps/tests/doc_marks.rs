@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files about what the specification leaves to the host: time, traces, places, simulation.
-const BEYOND: [&str; 4] = ["time.rs", "observe.rs", "place.rs", "sim/"];
+/// Files about subjects that the specification leaves to the host.
+const BEYOND: [&str; 4] = ["time.rs", "observe.rs", "location.rs", "sim/"];
 
-/// What stands for a section of a specification.
+/// The marks of a section of a specification.
 const MARKS: [&str; 2] = ["FTN12 §", "FTN3 §"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -31,8 +31,8 @@ fn declared(line: &str) -> Option<&str> {
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// The public items of a file without a mark: in their own docs, or in those of what they are part
-/// of, which is an `impl`, its type, a module, or the file.
+/// The public items of a file without a mark. The mark may be in the docs of the item, of its `impl`
+/// or type, of its module, or of the file.
 fn unmarked(text: &str) -> Vec<String> {
     let is_marked = |line: &str| MARKS.iter().any(|mark| line.contains(mark));
     if text.lines().take_while(|line| line.starts_with("//!")).any(is_marked) {

@@ -1,4 +1,4 @@
-//! Simulation: a seed decides everything, and whatever goes wrong names it.
+//! Simulation: a seed decides all choices, and the report of a failure names it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ fn a_race_is_found_and_its_seed_replays_it_exactly() {
 }
 
 #[test]
-fn a_seed_does_the_same_again_and_seeds_differ() {
+fn the_same_seed_makes_the_same_choices_and_seeds_differ() {
     let story = |seed| {
         let told = RefCell::default();
         sim::check([seed], |sim| {
@@ -76,7 +76,7 @@ fn a_seed_does_the_same_again_and_seeds_differ() {
 }
 
 #[test]
-fn a_flow_that_waits_for_what_never_comes_is_reported_with_its_stack() {
+fn a_flow_that_is_never_woken_is_reported_with_its_stack() {
     let report = report(|| {
         sim::check([7], |sim| {
             let mut flow = Flow::new();
@@ -87,7 +87,7 @@ fn a_flow_that_waits_for_what_never_comes_is_reported_with_its_stack() {
         });
     });
     assert!(report.contains("seed 7") && report.contains("flow 0 waits in"), "{report}");
-    assert!(report.contains("`forgotten` at engine/steps/tests/sim.rs:"), "{report}");
+    assert!(report.contains("`forgotten` at engine/tests/sim.rs:"), "{report}");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_simulation_is_an_event_loop() {
     });
 }
 
-/// Who is inside of a section, and how many may be.
+/// Counts the owners inside of a section, and how many may be.
 #[derive(Clone, Default)]
 struct Inside(Rc<Cell<u32>>);
 
@@ -280,7 +280,7 @@ impl Drop for Guard {
 }
 
 #[test]
-fn locks_hold_and_let_go_whatever_is_cancelled_or_too_late() {
+fn locks_are_released_also_after_cancels_and_timeouts() {
     let options = Options { cancel_one_in: 3, cancel_within: ms(100), ..Options::default() };
     sim::check_with(&options, 0..300, |sim| {
         let mutex = Mutex::new(asyncsteps::sync::mutex::Options { max: 2, max_queue: Some(6) });
@@ -316,7 +316,7 @@ fn locks_hold_and_let_go_whatever_is_cancelled_or_too_late() {
         sim.run();
         assert_eq!((mutex.holders(), mutex.queued()), (0, 0));
         assert_eq!((in_mutex.0.get(), in_limiter.0.get()), (0, 0));
-        // everything can be entered again
+        // all locks can be entered again
         let mut flow = Flow::new();
         flow.sync(&mutex, |_, ()| {});
         flow.sync(&limiter, |_, ()| {});

@@ -12,7 +12,7 @@ use asyncsteps::{
     AsyncSteps, Completion, ErrorExt, Execution, Flow, Outcome, Progress, Template, Time, codes,
 };
 
-/// What the examples print.
+/// The lines that the examples print.
 #[derive(Clone, Default)]
 struct Output(Rc<RefCell<Vec<String>>>);
 
@@ -166,7 +166,7 @@ fn steps_in_an_error_handler_stay_on_its_level_as_in_section_1_2_1() {
     );
 }
 
-/// The socket of section 1.3: it answers when the test says so.
+/// The socket of section 1.3: it answers when the test makes it answer.
 #[derive(Clone, Default)]
 struct Socket(Rc<RefCell<Option<Completion>>>);
 

@@ -19,7 +19,7 @@ fn at(after: u64) -> Time {
     Time::from_epoch(ms(after))
 }
 
-/// Iterates until the loop has nothing more to do by itself; gives the time by then.
+/// Iterates until nothing is left to do; gives the time of the last iteration.
 fn run(tool: &Manual) -> Time {
     while let Some(next) = tool.iterate(tool.now(), Waker::noop()) {
         tool.iterate(next, Waker::noop());
@@ -110,7 +110,7 @@ fn a_cancelled_callback_is_not_called_and_dropped_at_once() {
 }
 
 #[test]
-fn a_handle_of_another_loop_means_nothing() {
+fn a_handle_of_another_loop_does_nothing() {
     let (one, two) = (Manual::new(at(0)), Manual::new(at(0)));
     let handle = one.immediate(|| {});
     two.immediate(|| {});
@@ -120,7 +120,7 @@ fn a_handle_of_another_loop_means_nothing() {
 }
 
 #[test]
-fn a_panic_comes_out_and_costs_one_callback_or_future_only() {
+fn a_panic_comes_out_and_removes_only_its_callback_or_future() {
     let (tool, log) = (Manual::new(at(0)), Log::default());
     tool.immediate(|| panic!("task"));
     tool.immediate(log.adds("task"));
@@ -269,7 +269,7 @@ fn run_at(tool: &Manual, now: u64) {
 }
 
 #[test]
-fn what_a_promise_launches_runs_on_the_same_loop() {
+fn launched_flows_of_a_promise_run_on_the_same_loop() {
     let (tool, log) = (Manual::new(at(0)), Log::default());
     let add = log.adds("launched");
     let mut flow = Flow::new();
@@ -288,7 +288,7 @@ fn what_a_promise_launches_runs_on_the_same_loop() {
 }
 
 #[test]
-fn a_loop_completes_a_future_in_virtual_time_or_says_that_it_never_will() {
+fn a_loop_completes_a_future_in_virtual_time_or_gives_none() {
     let tool = Manual::new(at(3));
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
@@ -305,7 +305,7 @@ fn a_loop_completes_a_future_in_virtual_time_or_says_that_it_never_will() {
 }
 
 #[test]
-fn clearing_a_loop_drops_what_is_left_also_what_that_schedules() {
+fn clearing_a_loop_drops_its_tasks_and_those_they_schedule() {
     struct Scheduler(Manual, Rc<Cell<u32>>);
     impl Drop for Scheduler {
         fn drop(&mut self) {

@@ -1,10 +1,10 @@
-//! Every broken rule of the API ends in `InternalError` with the rule and the place of the step.
+//! Every broken rule of the API ends in `InternalError` with the rule and the location of the step.
 
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Error, Flow, StepReturn, Template, codes, run_to_end};
 
-/// The rule that the only step of a flow broke, as the step around it sees it.
+/// The rule that the only step of a flow broke, as the error handler around it sees it.
 fn broken_by<R: StepReturn>(body: impl FnOnce(&mut AsyncSteps) -> R + 'static) -> String {
     let mut flow = Flow::new();
     flow.add(move |asi, ()| body(asi)).named("culprit");
@@ -28,7 +28,7 @@ fn rule(result: Result<(), Error>) -> String {
     assert!(!error.is_deliberate(), "{error}");
     let info = error.info().expect("it names the rule");
     let (rule, place) = info.split_once(", in the step ").expect("it names the step");
-    assert!(place.starts_with("`culprit` at engine/steps/tests/violations.rs:"), "{place}");
+    assert!(place.starts_with("`culprit` at engine/tests/violations.rs:"), "{place}");
     let at = error.place().expect("it has a place");
     assert_eq!((at.name(), at.file()), (Some("culprit"), file!()));
     rule.to_owned()
@@ -247,7 +247,7 @@ fn a_branch_has_no_result() {
 }
 
 #[test]
-fn declared_arguments_have_to_come() {
+fn a_missing_argument_is_a_violation() {
     let given = |give: fn(&mut AsyncSteps)| {
         broken_by(move |asi| {
             give(asi);
@@ -271,7 +271,7 @@ fn declared_arguments_have_to_come() {
 }
 
 #[test]
-fn an_error_that_nobody_raised_is_none() {
+fn an_error_that_was_not_raised_is_a_violation() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         let kept = asi.error("MyError", ());
@@ -283,7 +283,7 @@ fn an_error_that_nobody_raised_is_none() {
         kept.unwrap_or(Ok(()))
     })
     .named("culprit");
-    assert_eq!(rule(run_to_end(flow)), "an error was returned that nobody raised");
+    assert_eq!(rule(run_to_end(flow)), "an error was returned that the callback did not raise");
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 use std::any::{Any, type_name};
 
-use super::{Args, Arguments, Elements, Mismatch, Repr, SendArgs, SendArguments, Tuple};
+use super::erased::{
+    Args, Arguments, Elements, MAX_ARGS, Mismatch, Repr, SendArgs, SendArguments, Tuple, sealed,
+};
 
 /// Up to four values in the representation of another technology.
 ///
-/// Wrapped in [`Foreign`] they are the arguments or the result of a step. They stay as they are
+/// Wrapped in [`Foreign`] they are the arguments or the result of a step. They are not converted
 /// between two foreign steps; for and from steps in Rust they are converted one by one.
 pub trait ForeignArgs: Sized + 'static {
-    /// How many values there are, at most four; the rest is ignored.
+    /// How many values there are, at most four; further ones are ignored.
     fn len(&self) -> usize;
 
     /// Whether there are no values.
@@ -24,7 +26,7 @@ pub trait ForeignArgs: Sized + 'static {
     fn take(values: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self;
 }
 
-/// The arguments of a foreign step: it takes whatever came.
+/// The arguments of a foreign step, which takes any values (FTN12 §2.7.1).
 #[derive(Clone, Debug, Default)]
 pub struct Foreign<T>(pub T);
 
@@ -32,7 +34,7 @@ impl<T: ForeignArgs> Tuple for Foreign<T> {
     fn elements(self: Box<Self>) -> Elements {
         let mut elements = Elements::new();
         self.0.give(&mut |value| elements.push(value));
-        elements.truncate(super::MAX_ARGS);
+        elements.truncate(MAX_ARGS);
         elements
     }
 
@@ -55,6 +57,8 @@ impl<T: ForeignArgs> Arguments for Foreign<T> {
         Ok(args.downcast().unwrap_or_else(taken))
     }
 }
+
+impl<T: ForeignArgs + Send> sealed::Sealed for Foreign<T> {}
 
 impl<T: ForeignArgs + Send> SendArguments for Foreign<T> {
     fn into_send_args(self) -> SendArgs {
@@ -97,7 +101,7 @@ mod tests {
     #[test]
     fn values_are_converted_one_by_one_for_a_step_in_rust() {
         assert_eq!(texts(&["7", "x"]).into_typed::<(u8, String)>(), Ok((7, "x".to_owned())));
-        assert_eq!(texts(&["7", "x"]).into_typed::<i64>(), Ok(7), "the rest is ignored");
+        assert_eq!(texts(&["7", "x"]).into_typed::<i64>(), Ok(7), "further values are ignored");
         assert!(texts(&["300"]).into_typed::<u8>().is_err());
         assert!(texts(&[]).is_empty());
     }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 
 fn pass<A: Arguments, B: Arguments>(given: A) -> Result<B, String> {
@@ -17,7 +19,7 @@ fn the_same_type_comes_back() {
 }
 
 #[test]
-fn fewer_declared_arguments_ignore_the_rest() {
+fn values_that_are_not_declared_are_ignored() {
     assert_eq!(pass::<_, ()>((1, 2)), Ok(()));
     assert_eq!(pass::<_, i32>((1, 2)), Ok(1));
     assert_eq!(pass::<_, (String, i32)>(("a".to_owned(), 2, 'x')), Ok(("a".to_owned(), 2)));
@@ -52,7 +54,7 @@ fn a_mismatch_names_both_types() {
 }
 
 #[test]
-fn erased_arguments_take_whatever_came() {
+fn erased_arguments_take_any_values() {
     let args = pass::<_, Args>((1, "two", 3.0)).expect("anything goes");
     assert_eq!(args.len(), 3);
     assert_eq!(args.into_typed(), Ok((1, "two", 3.0)));
@@ -60,7 +62,7 @@ fn erased_arguments_take_whatever_came() {
 }
 
 #[test]
-fn values_survive_the_way_through_a_completion() {
+fn values_are_the_same_after_a_completion() {
     let args = (1u64, "two".to_owned()).into_send_args();
     assert_eq!(args.into_args().into_typed(), Ok((1u64, "two".to_owned())));
     let args = 5i64.into_send_args();

@@ -8,9 +8,9 @@ use super::{Options, Sim};
 
 /// Runs a scenario once for each seed, in a simulation of its own.
 ///
-/// The scenario starts flows, may [`run`](Sim::run) them and check what came out; whatever it
-/// leaves is run to its end. Give it a range to search, `0..1000`, and the one seed that failed,
-/// `[17]`, to replay it: the same seed makes the same choices.
+/// The scenario starts flows, and may [`run`](Sim::run) them and check the results. Flows that it
+/// leaves are run to their end. A range of seeds searches, such as `0..1000`; the one seed that
+/// failed, such as `[17]`, replays the failure, because the same seed makes the same choices.
 ///
 /// # Panics
 /// With the report of the first failure: a panic of the scenario or of a callback, a flow that

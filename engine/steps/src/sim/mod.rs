@@ -11,7 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::flow::{AsyncSteps, Flow, Outcome};
+use crate::flow::{Flow, Outcome};
+use crate::stack::AsyncSteps;
 use crate::time::Time;
 use crate::tool::AsyncTool;
 use world::{Due, Moment, World};
@@ -22,8 +23,8 @@ pub use random::Random;
 
 /// One simulation: a host in virtual time whose every choice comes from a seed.
 ///
-/// It is a handle; cloning it gives the same simulation. It is an [`AsyncTool`] too, so that code
-/// which is written against one runs in it.
+/// It is a handle; cloning it gives the same simulation. It is an [`AsyncTool`] too, so that code for
+/// event loops runs in it.
 #[derive(Clone)]
 pub struct Sim(Rc<World>);
 
@@ -34,7 +35,7 @@ pub struct Started {
     flow: usize,
 }
 
-/// Names a callback or a future in a simulation (FTN12 §2.6 `Handle`).
+/// A callback or a future in a simulation (FTN12 §2.6 `Handle`).
 #[derive(Clone, Copy, Debug)]
 pub struct Handle(Scheduled);
 
@@ -62,14 +63,14 @@ impl Sim {
         }
     }
 
-    /// Starts a flow now: it runs as soon as chance wants it to (FTN12 §2.2.3 `execute`).
-    #[expect(clippy::must_use_candidate, reason = "most flows need nobody to look after them")]
+    /// Starts a flow now: it runs when it is chosen (FTN12 §2.2.3 `execute`).
+    #[expect(clippy::must_use_candidate, reason = "most flows are started and not looked at again")]
     pub fn start(&self, flow: Flow) -> Started {
         self.start_within(Duration::ZERO, flow)
     }
 
     /// Starts a flow at some time up to `most` from now.
-    #[expect(clippy::must_use_candidate, reason = "most flows need nobody to look after them")]
+    #[expect(clippy::must_use_candidate, reason = "most flows are started and not looked at again")]
     pub fn start_within(&self, most: Duration, mut flow: Flow) -> Started {
         flow.extend(self.clone());
         let number = self.0.add_flow(flow);
@@ -83,8 +84,8 @@ impl Sim {
         Started { sim: self.clone(), flow: number }
     }
 
-    /// Calls `task` after a delay around what is `typical`, see [`Random::delay`]: the way to
-    /// stand for a network, a database, or a user.
+    /// Calls `task` after a random delay, see [`Random::delay`]: the answer of a network, a database,
+    /// or a user.
     pub fn later(&self, typical: Duration, task: impl FnOnce() + 'static) {
         let delay = self.random().delay(typical);
         self.0.add_due(self.now() + delay, Due::Task(Box::new(task)));
@@ -104,7 +105,7 @@ impl Sim {
         self.0.check_all_over();
     }
 
-    /// Runs for so long in virtual time; flows may go on waiting.
+    /// Runs for this long in virtual time; flows may go on waiting.
     ///
     /// # Panics
     /// If the simulation fails, see [`check`].
@@ -112,8 +113,8 @@ impl Sim {
         self.0.run(Some(self.now() + time));
     }
 
-    /// The choices of this simulation, for those that a scenario makes itself. To be returned
-    /// before the next call of anything else: use it within one statement.
+    /// The random choices of this simulation, for choices of the scenario. Keep it no longer than one
+    /// statement: it is borrowed from the simulation.
     #[must_use]
     pub fn random(&self) -> RefMut<'_, Random> {
         self.0.random.borrow_mut()
@@ -173,7 +174,7 @@ impl AsyncTool for Sim {
         self.deferred(Duration::ZERO, task)
     }
 
-    /// Exact for a delay of zero, else late as timers are.
+    /// A delay of zero is exact; others are late by chance.
     fn deferred(&self, delay: Duration, task: impl FnOnce() + 'static) -> Handle {
         let late = match delay {
             Duration::ZERO => delay,

@@ -1,21 +1,21 @@
-//! What chance may do in a simulation, and how long one may take.
+//! The limits of a simulation and of its disturbances.
 
 use std::time::Duration;
 
 /// Limits and disturbances of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many turns there may be in one simulation: beyond it a flow is said to run for ever.
-    /// A turn is one run of a flow or one callback.
+    /// How many turns one simulation may take: beyond it, it fails, because a flow seems to run for
+    /// ever. A turn is one run of a flow or one callback.
     pub max_turns: u64,
-    /// How late timers may be: event loops are busy. Zero for exact times.
+    /// How late timers may be, as on a busy event loop. Zero for exact times.
     pub lateness: Duration,
-    /// One in so many flows is cancelled (FTN12 §2.2.3) at some time; 0 for none.
+    /// On average one in this many flows is cancelled (FTN12 §2.2.3); 0 for none.
     pub cancel_one_in: u32,
     /// How long after its start a flow may be cancelled.
     pub cancel_within: Duration,
-    /// Whether a panic in a callback is left to the error handlers of the flow. Otherwise it fails
-    /// the simulation, also if a handler recovers: it is a broken check or a bug.
+    /// Whether error handlers of the flow may recover from a panic in a callback. Otherwise a panic
+    /// fails the simulation, also if a handler recovers: it is a broken check or a bug.
     pub allow_panics: bool,
 }
 

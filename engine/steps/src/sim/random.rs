@@ -1,8 +1,9 @@
-//! Chance that can be repeated.
+//! Random choices that can be repeated.
 
 use std::time::Duration;
 
-/// A generator of choices: the same seed gives the same choices, on every machine and for ever.
+/// A generator of choices: the same seed gives the same choices, on every machine and in every
+/// version.
 ///
 /// SplitMix64 (Steele, Lea, Flood 2014): a counter that grows by a constant, and a mix of its
 /// bits. Every seed is a good one, 0 included. Not for secrets.
@@ -40,7 +41,7 @@ impl Random {
         usize::try_from(scaled).unwrap_or(0)
     }
 
-    /// True once in so many times on average; never for 0.
+    /// True once in this many calls on average; never for 0.
     pub fn one_in(&mut self, times: u32) -> bool {
         times > 0 && self.below(times as usize) == 0
     }
@@ -50,15 +51,15 @@ impl Random {
         items.get(self.below(items.len()))
     }
 
-    /// A time from zero to `most`, both included, in sixteenths of it: coarse, so that events meet
-    /// at the same time, which is where order matters.
+    /// A time from zero to `most`, both included, in sixteenths of it: coarse, so that several events
+    /// happen at the same time, where their order matters.
     pub fn within(&mut self, most: Duration) -> Duration {
         let parts = u32::try_from(self.below(PARTS as usize + 1)).unwrap_or(0);
         most.checked_mul(parts).map_or(most, |sum| sum / PARTS)
     }
 
-    /// A delay as networks and disks have it: three of four are within what is typical, few are
-    /// many times as long, up to 64 times.
+    /// A delay like that of networks and disks: three of four are at most `typical`, a few are much
+    /// longer, up to 64 times.
     pub fn delay(&mut self, typical: Duration) -> Duration {
         let mut factor = 1;
         while factor < LONGEST && self.one_in(4) {

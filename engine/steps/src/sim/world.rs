@@ -1,4 +1,4 @@
-//! The inside of a simulation: its clock, its agenda, and the flows that can go on.
+//! The state of a simulation: its clock, its agenda, and the flows that can go on.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -27,17 +27,19 @@ pub(super) struct World {
     pub(super) now: Cell<Time>,
     pub(super) turns: Cell<u64>,
     pub(super) checks: RefCell<Vec<Rc<dyn Fn()>>>,
-    pub(super) flows: RefCell<Vec<Slot>>,
+    pub(super) flows: RefCell<Vec<SimFlow>>,
     pub(super) trace: RefCell<VecDeque<String>>,
-    /// What happens when; the number keeps the order of what happens at the same time.
+    /// The events to come; the number orders those at the same time.
     agenda: RefCell<BTreeMap<Moment, Due>>,
     numbers: Cell<u64>,
     ready: Arc<Ready>,
     running: Cell<bool>,
 }
 
+/// The time and the number of an event.
 pub(super) type Moment = (Time, u64);
 
+/// An event of the agenda.
 pub(super) enum Due {
     /// A flow starts, or reaches its deadline.
     Run(usize),
@@ -45,8 +47,8 @@ pub(super) enum Due {
     Task(Box<dyn FnOnce()>),
 }
 
-/// A flow, by its number.
-pub(super) struct Slot {
+/// A flow of the simulation.
+pub(super) struct SimFlow {
     /// Taken while it runs.
     execution: Option<Execution>,
     pub(super) canceller: Canceller,
@@ -125,7 +127,7 @@ impl World {
         self.agenda.borrow().contains_key(&moment)
     }
 
-    /// Makes room for a flow that runs when its number comes up.
+    /// Adds a flow, which runs when it is woken; gives its number.
     pub(super) fn add_flow(&self, mut flow: Flow) -> usize {
         let mut flows = self.flows.borrow_mut();
         let number = flows.len();
@@ -134,7 +136,7 @@ impl World {
             flow: number,
             queued: AtomicBool::new(false),
         };
-        flows.push(Slot {
+        flows.push(SimFlow {
             canceller: flow.canceller(),
             execution: Some(flow.execute()),
             waker: Arc::new(waker),
@@ -166,7 +168,7 @@ impl World {
         self.running.set(false);
     }
 
-    /// One turn of whatever can go on, by chance; `false` if there is nothing.
+    /// Runs one of the flows that can go on, or the next event, by chance; `false` if there is none.
     fn turn(&self, end: Option<Time>) -> bool {
         let ready = self.ready.len();
         let due = self.agenda.borrow().first_key_value().map(|(moment, _)| *moment);
@@ -192,7 +194,7 @@ impl World {
     pub(super) fn cancel(&self, flow: usize) {
         let canceller = {
             let flows = self.flows.borrow();
-            flows.get(flow).filter(|slot| !slot.over).map(|slot| slot.canceller.clone())
+            flows.get(flow).filter(|flow| !flow.over).map(|flow| flow.canceller.clone())
         };
         if let Some(canceller) = canceller {
             self.log(format_args!("flow {flow} is cancelled"));
@@ -200,11 +202,11 @@ impl World {
         }
     }
 
-    /// Ends a flow that is only a future, here and now.
+    /// Drops a flow that was made of a future.
     pub(super) fn abandon(&self, flow: usize) {
         let taken = self.flows.borrow_mut().get_mut(flow).map(|slot| {
             slot.over = true;
-            // a future that cancels itself is running, and ends with its turn
+            // a future that cancels itself is running: its flow ends after this turn
             slot.canceller.cancel();
             slot.execution.take()
         });

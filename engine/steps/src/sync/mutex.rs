@@ -5,18 +5,18 @@ use std::hash::Hash;
 
 use smallvec::SmallVec;
 
-use super::line::Line;
-use super::zero;
+use super::wait_queue::WaitQueue;
+use super::zero::{self, ZeroLimit};
 use crate::flow::Identity;
 
-pub use super::line::Ticket;
+pub use super::wait_queue::Ticket;
 
 /// Limits of a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How many owners may be inside at once, at least 1.
     pub max: u32,
-    /// How many may wait; `None` = no limit, 0 = nobody waits.
+    /// How many owners may wait; `None` = no limit, 0 = no queue.
     pub max_queue: Option<u32>,
 }
 
@@ -27,30 +27,40 @@ impl Default for Options {
     }
 }
 
-/// A mutex without a way to tell the waiting ones: `W` is whatever tells them, and `I` says who is
-/// who.
+impl Options {
+    /// Checks limits that come from outside, such as a configuration (FTN12 §2.3).
+    ///
+    /// # Errors
+    /// [`ZeroLimit`] if `max` is 0.
+    pub const fn check(&self) -> Result<(), ZeroLimit> {
+        if self.max == 0 { Err(ZeroLimit::of("`max` of a mutex")) } else { Ok(()) }
+    }
+}
+
+/// A mutex that wakes no owner by itself (FTN12 §1.11.1): `W` is a waiter, the handle by which its
+/// carrier wakes an owner, and `I` identifies the owner.
 ///
-/// The order is first come, first served; nobody overtakes the queue. The same identity may enter
-/// again and leaves as often as it entered.
+/// The order is first come, first served; no owner overtakes the queue. An owner may enter again
+/// while it is inside, and leaves as often as it entered.
 #[derive(Debug)]
 pub struct Queue<W, I = Identity> {
     options: Options,
-    inside: Inside<I>,
-    waiting: Line<(I, W)>,
+    holders: Holders<I>,
+    queue: WaitQueue<(I, W)>,
 }
 
-/// Who is inside, and how often each one entered.
+/// The owners inside, and how often each of them entered.
 #[derive(Debug)]
-enum Inside<I> {
-    /// No more than [`FEW`].
+enum Holders<I> {
+    /// At most [`FEW`].
     Few(SmallVec<[(I, u32); 1]>),
     Many(HashMap<I, u32>),
 }
 
-/// So many holders are found faster one by one than by a hash.
+/// Up to this number, a search from holder to holder is faster than a hash.
 const FEW: u32 = 16;
 
-impl<I: Copy + Eq + Hash> Inside<I> {
+impl<I: Copy + Eq + Hash> Holders<I> {
     fn new(max: u32) -> Self {
         if max <= FEW { Self::Few(SmallVec::new()) } else { Self::Many(HashMap::new()) }
     }
@@ -99,13 +109,13 @@ impl<I: Copy + Eq + Hash> Inside<I> {
     }
 }
 
-/// The answer to [`Queue::lock`], of a mutex or a throttle.
-#[expect(clippy::exhaustive_enums, reason = "whoever carries the queue must handle every answer")]
+/// What [`Queue::lock`] of a mutex or a throttle gives (FTN12 §1.11.6).
+#[expect(clippy::exhaustive_enums, reason = "the carrier of the queue must handle every case")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// The section may be entered.
     Entered,
-    /// The owner waits in the queue until its turn comes or it gives up its place.
+    /// The owner waits in the queue until its turn comes or it leaves the queue.
     Queued(Ticket),
     /// The queue is full: `DefenseRejected` (FTN12 §1.11.6).
     Rejected,
@@ -120,96 +130,100 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
     #[track_caller]
     pub fn new(options: Options) -> Self {
         zero::refuse(options.check());
-        Self { options, inside: Inside::new(options.max), waiting: Line::new(options.max_queue) }
+        Self {
+            options,
+            holders: Holders::new(options.max),
+            queue: WaitQueue::new(options.max_queue),
+        }
     }
 
-    /// Enters if that needs no waiting; says whether it did.
+    /// Enters if that takes no waiting; says whether it did.
     pub fn enter(&mut self, identity: I) -> bool {
-        if let Some(entries) = self.inside.entries(identity) {
+        if let Some(entries) = self.holders.entries(identity) {
             *entries += 1;
             return true;
         }
-        // a free place with a queue is promised to the first of the queue
-        let free = self.has_room() && self.waiting.is_empty();
+        // with a queue, a free permit is for the first waiter
+        let free = self.has_room() && self.queue.is_empty();
         if free {
-            self.inside.add(identity);
+            self.holders.add(identity);
         }
         free
     }
 
-    /// Asks to enter; `tell` is made only for an owner that has to wait.
-    pub fn lock(&mut self, identity: I, tell: impl FnOnce() -> W) -> Lock {
+    /// Enters or waits; `waiter` is called only for an owner that has to wait.
+    pub fn lock(&mut self, identity: I, waiter: impl FnOnce() -> W) -> Lock {
         if self.enter(identity) {
             return Lock::Entered;
         }
-        self.waiting.join(|| (identity, tell())).map_or(Lock::Rejected, Lock::Queued)
+        self.queue.push(|| (identity, waiter())).map_or(Lock::Rejected, Lock::Queued)
     }
 
-    /// Leaves once. Gives the next owner, which is inside from now on, if that freed a place.
+    /// Leaves once. Gives the next owner, which is inside from now on, if that freed a permit.
     ///
     /// An identity that is not inside changes nothing.
-    #[must_use = "the next owner has to be told"]
+    #[must_use = "the next owner has to be woken"]
     pub fn unlock(&mut self, identity: I) -> Option<(I, W)> {
-        let entries = self.inside.entries(identity)?;
+        let entries = self.holders.entries(identity)?;
         *entries -= 1;
         if *entries > 0 {
             return None;
         }
-        self.inside.remove(identity);
+        self.holders.remove(identity);
         self.admit()
     }
 
-    /// Gives up a place in the queue; `false` if the ticket is not in the queue any more.
+    /// Leaves the queue; `false` if the ticket is not in the queue any more.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
         self.take(ticket).is_some()
     }
 
-    /// Takes what tells the one with this ticket out of the queue, which gives up its place; `None`
-    /// if it is not in the queue any more.
+    /// Takes the waiter with this ticket out of the queue; `None` if it is not in the queue any
+    /// more.
     pub fn take(&mut self, ticket: Ticket) -> Option<W> {
-        self.waiting.withdraw(ticket).map(|(_, tell)| tell)
+        self.queue.remove(ticket).map(|(_, waiter)| waiter)
     }
 
-    /// What tells the one with this ticket; `None` if it is not in the queue any more.
+    /// The waiter with this ticket; `None` if it is not in the queue any more.
     pub fn tell_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
-        self.waiting.get_mut(ticket).map(|(_, tell)| tell)
+        self.queue.get_mut(ticket).map(|(_, waiter)| waiter)
     }
 
-    /// Those who are inside, each once, in no particular order.
+    /// The owners inside, each once, in no particular order.
     pub fn inside(&self) -> impl Iterator<Item = I> {
-        self.inside.all()
+        self.holders.all()
     }
 
-    /// How many are in front of this owner in the queue; `None` if it does not wait. It looks at
-    /// all of them: for people.
+    /// How many owners are in front of this one in the queue; `None` if it does not wait. It goes
+    /// through the queue: for logs and consoles.
     #[must_use]
     pub fn ahead_of(&self, identity: I) -> Option<usize> {
-        self.waiting.iter().position(|(waiting, _)| *waiting == identity)
+        self.queue.iter().position(|(waiting, _)| *waiting == identity)
     }
 
     /// How many owners are inside.
     #[must_use]
     pub fn holders(&self) -> usize {
-        self.inside.len()
+        self.holders.len()
     }
 
-    /// How many wait.
+    /// How many owners wait.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.waiting.len()
+        self.queue.len()
     }
 
     fn has_room(&self) -> bool {
-        self.inside.len() < self.options.max as usize
+        self.holders.len() < self.options.max as usize
     }
 
     fn admit(&mut self) -> Option<(I, W)> {
         if !self.has_room() {
             return None;
         }
-        let (identity, tell) = self.waiting.next()?;
-        self.inside.add(identity);
-        Some((identity, tell))
+        let (identity, waiter) = self.queue.pop()?;
+        self.holders.add(identity);
+        Some((identity, waiter))
     }
 }
 
@@ -223,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_enter_in_the_order_of_their_asking() {
+    fn owners_enter_in_the_order_in_which_they_asked() {
         let [a, b, c] = owners();
         let mut mutex = Queue::new(Options::default());
         assert_eq!(mutex.lock(a, || 'a'), Lock::Entered);
@@ -248,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_rejects_and_a_withdrawn_place_is_free_again() {
+    fn a_full_queue_rejects_until_a_waiter_leaves() {
         let [a, b, c] = owners();
         let mut mutex = Queue::new(Options { max: 1, max_queue: Some(1) });
         assert_eq!(mutex.lock(a, || ()), Lock::Entered);
@@ -276,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_max_are_inside() {
+    fn at_most_max_owners_are_inside() {
         let [a, b, c] = owners();
         let mut mutex = Queue::new(Options { max: 2, max_queue: Some(0) });
         assert_eq!(mutex.lock(a, || ()), Lock::Entered);

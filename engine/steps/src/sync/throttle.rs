@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::line::Line;
 use super::mutex::{Lock, Ticket};
-use super::zero;
+use super::wait_queue::WaitQueue;
+use super::zero::{self, ZeroLimit};
 use crate::time::Time;
 
 /// Limits of a throttle.
@@ -14,7 +14,7 @@ pub struct Options {
     pub max: u32,
     /// The length of a period, more than zero.
     pub period: Duration,
-    /// How many may wait; `None` = no limit, 0 = nobody waits.
+    /// How many owners may wait; `None` = no limit, 0 = no queue.
     pub max_queue: Option<u32>,
 }
 
@@ -25,14 +25,30 @@ impl Default for Options {
     }
 }
 
-/// A throttle without a clock and without a way to tell the waiting ones: `W` is whatever tells
-/// them.
+impl Options {
+    /// Checks limits that come from outside, such as a configuration (FTN12 §2.4).
+    ///
+    /// # Errors
+    /// [`ZeroLimit`] if `max` is 0 or `period` is zero.
+    pub fn check(&self) -> Result<(), ZeroLimit> {
+        if self.max == 0 {
+            return Err(ZeroLimit::of("`max` of a throttle"));
+        }
+        if self.period == Duration::ZERO {
+            return Err(ZeroLimit::of("`period` of a throttle"));
+        }
+        Ok(())
+    }
+}
+
+/// A throttle that reads no clock and wakes no owner by itself (FTN12 §1.11.2): `W` is a waiter, the
+/// handle by which its carrier wakes an owner.
 ///
-/// Periods are fixed windows: the first entry after an idle time opens one, and while somebody
-/// waits the next one follows at its end. The order is first come, first served; nobody overtakes
-/// the queue. Every entry counts, also a further one by the same owner.
+/// Periods are fixed windows: the first entry after an idle time opens one, and while the queue is
+/// not empty the next window follows at its end. The order is first come, first served; no owner
+/// overtakes the queue. Every entry counts, also a further one by the same owner.
 ///
-/// Whoever carries it calls [`admit`](Self::admit) until it gives nobody, at the
+/// The carrier calls [`admit`](Self::admit) until it gives `None`, at the
 /// [`deadline`](Self::deadline) and before [`enter`](Self::enter) or [`lock`](Self::lock).
 #[derive(Debug)]
 pub struct Queue<W> {
@@ -41,7 +57,7 @@ pub struct Queue<W> {
     end: Option<Time>,
     /// How many entered in the current window.
     entered: u32,
-    waiting: Line<W>,
+    queue: WaitQueue<W>,
 }
 
 impl<W> Queue<W> {
@@ -53,84 +69,83 @@ impl<W> Queue<W> {
     #[track_caller]
     pub fn new(options: Options) -> Self {
         zero::refuse(options.check());
-        Self { options, end: None, entered: 0, waiting: Line::new(options.max_queue) }
+        Self { options, end: None, entered: 0, queue: WaitQueue::new(options.max_queue) }
     }
 
-    /// Enters if that needs no waiting; says whether it did.
+    /// Enters if that takes no waiting; says whether it did.
     pub fn enter(&mut self, now: Time) -> bool {
         self.turn_window(now);
-        // a free entry with a queue is promised to the first of the queue
-        let free = self.has_room() && self.waiting.is_empty();
+        // with a queue, a free entry is for the first waiter
+        let free = self.has_room() && self.queue.is_empty();
         if free {
             self.count(now);
         }
         free
     }
 
-    /// Asks to enter; `tell` is made only for one that has to wait.
-    pub fn lock(&mut self, now: Time, tell: impl FnOnce() -> W) -> Lock {
+    /// Enters or waits; `waiter` is called only for an owner that has to wait.
+    pub fn lock(&mut self, now: Time, waiter: impl FnOnce() -> W) -> Lock {
         if self.enter(now) {
             return Lock::Entered;
         }
-        self.waiting.join(tell).map_or(Lock::Rejected, Lock::Queued)
+        self.queue.push(waiter).map_or(Lock::Rejected, Lock::Queued)
     }
 
-    /// Gives the next one whose turn has come: its entry is counted from now on.
-    #[must_use = "whose turn has come has to be told"]
+    /// Takes the first waiter out of the queue if it may enter now: its entry is counted.
+    #[must_use = "the owner has to be woken"]
     pub fn admit(&mut self, now: Time) -> Option<W> {
         self.turn_window(now);
         if !self.has_room() {
             return None;
         }
-        let next = self.waiting.next()?;
+        let next = self.queue.pop()?;
         self.count(now);
         Some(next)
     }
 
-    /// Gives up a place in the queue; `false` if the ticket is not in the queue any more.
+    /// Leaves the queue; `false` if the ticket is not in the queue any more.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
         self.take(ticket).is_some()
     }
 
-    /// Takes what tells the one with this ticket out of the queue, which gives up its place; `None`
-    /// if it is not in the queue any more.
+    /// Takes the waiter with this ticket out of the queue; `None` if it is not in the queue any
+    /// more.
     pub fn take(&mut self, ticket: Ticket) -> Option<W> {
-        self.waiting.withdraw(ticket)
+        self.queue.remove(ticket)
     }
 
-    /// Takes the first one out of the queue without an entry: whoever carries the throttle gives it
-    /// up.
+    /// Takes the first waiter out of the queue without an entry, when the carrier ends the throttle.
     pub fn dismiss(&mut self) -> Option<W> {
-        self.waiting.next()
+        self.queue.pop()
     }
 
-    /// When the turn of the first in the queue comes; `None` if nobody waits.
+    /// When the first waiter may enter; `None` if the queue is empty.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.window_end().filter(|_| !self.waiting.is_empty())
+        self.window_end().filter(|_| !self.queue.is_empty())
     }
 
-    /// When the current window ends; `None` while idle, as far as the last call knows.
+    /// When the current window ends; `None` if the throttle was idle at the last call.
     #[must_use]
     pub fn window_end(&self) -> Option<Time> {
         self.end
     }
 
-    /// The first in the queue.
+    /// The first waiter.
     #[must_use]
     pub fn first(&self) -> Option<(Ticket, &W)> {
-        self.waiting.first()
+        self.queue.first()
     }
 
-    /// What tells the one with this ticket; `None` if it is not in the queue any more.
+    /// The waiter with this ticket; `None` if it is not in the queue any more.
     pub fn tell_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
-        self.waiting.get_mut(ticket)
+        self.queue.get_mut(ticket)
     }
 
-    /// How many wait.
+    /// How many owners wait.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.waiting.len()
+        self.queue.len()
     }
 
     fn has_room(&self) -> bool {
@@ -142,14 +157,14 @@ impl<W> Queue<W> {
         self.entered += 1;
     }
 
-    /// Leaves a window that is over: for the current one while somebody waits, else for none.
+    /// Ends a window that is over: the current window follows if the queue is not empty.
     fn turn_window(&mut self, now: Time) {
         let Some(end) = self.end else { return };
         if now < end {
             return;
         }
         self.entered = 0;
-        self.end = (!self.waiting.is_empty()).then(|| {
+        self.end = (!self.queue.is_empty()).then(|| {
             let late = now.saturating_since(end).as_nanos() / self.options.period.as_nanos();
             let periods = u32::try_from(late).unwrap_or(u32::MAX).saturating_add(1);
             end + self.options.period.saturating_mul(periods)
@@ -186,7 +201,7 @@ mod tests {
         let mut throttle = throttle(2, None);
         assert_eq!(throttle.deadline(), None);
         assert!(throttle.enter(at(0)) && throttle.enter(at(0)));
-        assert_eq!(throttle.deadline(), None, "nobody waits");
+        assert_eq!(throttle.deadline(), None, "the queue is empty");
         for name in ['a', 'b', 'c'] {
             assert!(matches!(throttle.lock(at(10), || name), Lock::Queued(_)));
         }
@@ -201,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_overtakes_the_queue() {
+    fn no_owner_overtakes_the_queue() {
         let mut throttle = throttle(1, None);
         assert!(throttle.enter(at(0)));
         assert!(matches!(throttle.lock(at(0), || 'a'), Lock::Queued(_)));
@@ -213,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_rejects_and_a_withdrawn_place_is_free_again() {
+    fn a_full_queue_rejects_until_a_waiter_leaves() {
         let mut throttle = throttle(1, Some(1));
         assert!(throttle.enter(at(0)));
         let Lock::Queued(ticket) = throttle.lock(at(0), || 'a') else { unreachable!("it waits") };
         assert_eq!(throttle.lock(at(0), || 'b'), Lock::Rejected);
         assert!(throttle.withdraw(ticket));
         assert!(!throttle.withdraw(ticket));
-        assert_eq!(throttle.deadline(), None, "no timer is kept while nobody waits");
+        assert_eq!(throttle.deadline(), None, "no timer is kept for an empty queue");
         assert!(matches!(throttle.lock(at(0), || 'b'), Lock::Queued(_)));
         assert_eq!(throttle.first().map(|(_, name)| *name), Some('b'));
     }

@@ -8,28 +8,31 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::AsyncTool;
+use super::arrivals::{Arrivals, WakeFuture};
+use super::async_tool::AsyncTool;
 use super::queue::{Key, Queue, Spawned, Task};
-use super::remote::{Arrivals, Remote, WakeFuture};
 use crate::time::Time;
 
 /// An event loop driven by hand: for foreign loops and for virtual time (FTN12 §2.6 AsyncTool).
 ///
-/// Whoever owns it calls [`iterate`](Self::iterate) and learns when to call it again. It reads no
-/// clock and starts no thread. Callbacks run in the order of their time, those of the same time in
-/// the order in which they were scheduled.
+/// The owner calls [`iterate`](Self::iterate), which tells when to call it again. It reads no clock
+/// and starts no thread. Callbacks run in the order of their time, those of the same time in the
+/// order in which they were scheduled.
 ///
 /// A panic of a callback comes out of `iterate`; the loop stays usable, without that callback.
 #[derive(Clone)]
 pub struct Manual(Rc<Core>);
 
+/// A callback that another thread posts.
+pub(super) type Post = Box<dyn FnOnce(&Manual) + Send>;
+
 struct Core {
     now: Cell<Time>,
-    queue: RefCell<Queue>,
-    arrivals: Arc<Arrivals>,
+    queue: RefCell<Queue<WakeFuture<Post>>>,
+    arrivals: Arc<Arrivals<Post>>,
 }
 
-/// Names a callback or a future of a [`Manual`] loop (FTN12 §2.6 `Handle`).
+/// A callback or a future of a [`Manual`] loop (FTN12 §2.6 `Handle`).
 #[derive(Clone)]
 pub struct Handle {
     of: Weak<Core>,
@@ -44,16 +47,16 @@ impl Manual {
         Self(Rc::new(Core { now: Cell::new(now), queue, arrivals: Arc::new(Arrivals::here()) }))
     }
 
-    /// One round of the loop: calls what other threads sent and what is due at `now`, and polls
-    /// the futures that were woken. What these add for the same time is left for the next round,
-    /// so that the owner gets its turn.
+    /// One round of the loop: calls the callbacks that other threads sent and those that are due at
+    /// `now`, and polls the futures that were woken. Callbacks that these add for the same time run
+    /// in the next round, so that the owner gets its turn.
     ///
-    /// Gives the time at which to call it again: `now` if there is more to do, `None` if not
-    /// before `waker` is woken, at most once per round, by another thread or by whatever a future
-    /// waits for. A time before that of an earlier round counts as that one.
+    /// Gives the time at which to call it again: `now` if there is more to do, `None` if not before
+    /// `waker` is woken. Another thread or the waker of a future wakes it, at most once per round.
+    /// `now` never goes back: a time before that of an earlier round counts as that time.
     ///
     /// # Panics
-    /// With the panic of a callback; call it again for what is left of the round.
+    /// With the panic of a callback; call it again for the remaining callbacks of the round.
     #[expect(clippy::must_use_candidate, reason = "a host that comes back anyway needs no time")]
     pub fn iterate(&self, now: Time, waker: &Waker) -> Option<Time> {
         let now = now.max(self.now());
@@ -73,17 +76,17 @@ impl Manual {
             let Some(number) = self.0.arrivals.next_woken() else { break };
             self.poll(number);
         }
-        if self.0.arrivals.tell(waker) {
+        if self.0.arrivals.wake_on_arrival(waker) {
             self.0.queue.borrow().earliest().map(|at| at.max(now))
         } else {
             Some(now)
         }
     }
 
-    /// Runs the loop in virtual time until `future` is over, from one moment at which something
-    /// happens to the next: for tests, and for examples as those of this crate.
+    /// Runs the loop in virtual time until `future` is over: time goes from one callback to the next
+    /// without waiting. For tests and examples.
     ///
-    /// Gives what the future gave; `None` if nothing is left on this thread that could wake it.
+    /// Gives the output of the future; `None` if nothing is left on this thread that could wake it.
     ///
     /// # Panics
     /// With the panic of a callback.
@@ -108,8 +111,8 @@ impl Manual {
         self.0.queue.borrow().is_empty() && self.0.arrivals.counts().0 == 0
     }
 
-    /// Takes everything back that is scheduled, and cancels every flow: futures keep the loop that
-    /// keeps them, so whoever ends a loop with work left has to say so.
+    /// Drops all callbacks and futures, which cancels every flow. The futures keep the loop alive and
+    /// the loop keeps the futures, so the owner of a loop with work left has to call this.
     pub fn clear(&self) {
         while !self.0.queue.borrow().is_empty() {
             let entries = self.0.queue.borrow_mut().take_all();
@@ -118,10 +121,8 @@ impl Manual {
         }
     }
 
-    /// A handle for other threads.
-    #[must_use]
-    pub fn remote(&self) -> Remote {
-        Remote(Arc::clone(&self.0.arrivals))
+    pub(super) fn arrivals(&self) -> &Arc<Arrivals<Post>> {
+        &self.0.arrivals
     }
 
     fn add(&self, delay: Duration, task: Task) -> Handle {
@@ -135,7 +136,7 @@ impl Manual {
     fn poll(&self, number: u64) {
         let taken = self.0.queue.borrow_mut().take_future(number);
         let Some(mut spawned) = taken else { return };
-        spawned.wake.polled();
+        spawned.wake.reset();
         let waker = Waker::from(Arc::clone(&spawned.wake));
         let result = catch_unwind(AssertUnwindSafe(|| {
             spawned.future.as_mut().poll(&mut Context::from_waker(&waker))
@@ -168,7 +169,8 @@ impl AsyncTool for Manual {
         let number = self.0.queue.borrow_mut().add_future();
         let wake = Arc::new(WakeFuture::new(&self.0.arrivals, number));
         wake.wake_by_ref();
-        let before = self.0.queue.borrow_mut().put_back(number, Spawned::new(future, wake));
+        let spawned = Spawned { future: Box::pin(future), wake };
+        let before = self.0.queue.borrow_mut().put_back(number, spawned);
         drop(before);
         self.handle(Key::Future(number))
     }
@@ -176,7 +178,7 @@ impl AsyncTool for Manual {
     fn cancel(&self, handle: &Handle) {
         if handle.is_of(self) {
             let entry = self.0.queue.borrow_mut().remove(handle.key);
-            // the destructor of what it captured may use the loop
+            // the destructor of a captured value may use the loop
             drop(entry);
         }
     }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::AsyncTool;
+use super::async_tool::AsyncTool;
 use crate::args::Arguments;
 use crate::completion::Canceller;
 use crate::error::Error;
@@ -15,20 +15,21 @@ use crate::time::Time;
 impl Flow {
     /// Makes the flow a future with its typed result (FTN12 §2.2.3 `promise`).
     ///
-    /// As any future it runs when it is polled, by whatever awaits it: [`AsyncTool::spawn`], an
-    /// executor, or a step of another flow through [`await_`](crate::AsyncSteps::await_). It asks
-    /// the loop for the time and for its timers, and has it execute what its steps launch.
-    /// Dropping it cancels the flow.
+    /// Like any future it runs when it is polled: by [`AsyncTool::spawn`], an executor, or a step of
+    /// another flow through [`await_`](crate::AsyncSteps::await_). It takes the time and its timers
+    /// from the loop, and spawns the flows that its steps launch there. Dropping it cancels the
+    /// flow.
     pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
-        Promise { execution: self.execute(), tool: tool.clone(), timer: None, of: PhantomData }
+        let tool = tool.clone();
+        Promise { execution: self.execute(), tool, timer: None, of: PhantomData }
     }
 }
 
 /// A flow as a future, see [`Flow::promise`] (FTN12 §2.2.3 `promise`).
 ///
 /// # Cancel safety
-/// Polling may stop at any time and go on later. Once it is ready, it must not be polled again: it
-/// then gives the `InternalError` of a cancelled flow.
+/// Polling may stop at any time and go on later. A poll after the end gives the `InternalError` of a
+/// cancelled flow.
 #[must_use = "a promise runs only while it is polled, and dropping it cancels the flow"]
 pub struct Promise<A, T: AsyncTool> {
     execution: Execution,
@@ -51,13 +52,13 @@ impl<A, T: AsyncTool> Promise<A, T> {
         self.execution.canceller()
     }
 
-    /// What polling does, for hosts that tell a cancel from an error: the outcome itself.
+    /// Polls for the outcome itself, for hosts that tell a cancel from an error.
     pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let progress = self.execution.run(self.tool.now(), cx.waker());
         for flow in self.execution.take_launched() {
             let promise = flow.promise::<(), T>(&self.tool);
             self.tool.spawn(async move {
-                // nobody asked for the outcome of a launched flow
+                // the outcome of a launched flow is not asked for
                 let _ = promise.await;
             });
         }
@@ -112,7 +113,7 @@ impl<A, T: AsyncTool> Drop for Promise<A, T> {
     }
 }
 
-/// Nothing in it is ever pinned.
+/// No part of it is ever pinned.
 impl<A, T: AsyncTool> Unpin for Promise<A, T> {}
 
 impl<A, T: AsyncTool> fmt::Debug for Promise<A, T> {

@@ -1,27 +1,20 @@
-//! What a loop has to call and when: callbacks by time, futures by name.
+//! What a loop has to call and when (FTN12 §2.6): callbacks by time, futures by number.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::remote::WakeFuture;
 use crate::time::Time;
 
 pub(super) type Task = Box<dyn FnOnce()>;
 
-/// A future with what wakes it.
-pub(super) struct Spawned {
+/// A future and `W`, which wakes it.
+pub(super) struct Spawned<W> {
     pub(super) future: Pin<Box<dyn Future<Output = ()>>>,
-    pub(super) wake: Arc<WakeFuture>,
+    pub(super) wake: Arc<W>,
 }
 
-impl Spawned {
-    pub(super) fn new(future: impl Future<Output = ()> + 'static, wake: Arc<WakeFuture>) -> Self {
-        Self { future: Box::pin(future), wake }
-    }
-}
-
-/// Names an entry of a [`Queue`]; never used again.
+/// Names a callback or a future of a [`Queue`]; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// In the order of time; those of the same time in the order in which they were scheduled.
@@ -29,30 +22,36 @@ pub(super) enum Key {
     Future(u64),
 }
 
-/// What was taken out of a [`Queue`]; whoever took it drops it when nothing is borrowed any more.
+/// What was taken out of a [`Queue`], to be dropped when the queue is not borrowed any more.
 #[must_use = "its destructor may call the loop"]
-pub(super) enum Entry {
+pub(super) enum Removed<W> {
     Task(#[expect(dead_code, reason = "kept to be dropped")] Task),
-    Future(#[expect(dead_code, reason = "kept to be dropped")] Spawned),
+    Future(#[expect(dead_code, reason = "kept to be dropped")] Spawned<W>),
 }
 
-/// The entries of a loop.
-#[derive(Default)]
-pub(super) struct Queue {
+/// The callbacks and futures of a loop.
+pub(super) struct Queue<W> {
     tasks: BTreeMap<(Time, u64), Task>,
     /// `None` while it is being polled.
-    futures: BTreeMap<u64, Option<Spawned>>,
-    numbers: u64,
+    futures: BTreeMap<u64, Option<Spawned<W>>>,
+    /// The number that is given next.
+    next_number: u64,
 }
 
-impl Queue {
+impl<W> Default for Queue<W> {
+    fn default() -> Self {
+        Self { tasks: BTreeMap::new(), futures: BTreeMap::new(), next_number: 0 }
+    }
+}
+
+impl<W> Queue<W> {
     pub(super) fn add_task(&mut self, at: Time, task: Task) -> Key {
         let number = self.number();
         self.tasks.insert((at, number), task);
         Key::Task(at, number)
     }
 
-    /// Reserves the name of a future, as if it was being polled.
+    /// Reserves the number of a future, as if the future was being polled.
     pub(super) fn add_future(&mut self) -> u64 {
         let number = self.number();
         self.futures.insert(number, None);
@@ -66,31 +65,31 @@ impl Queue {
         self.tasks.remove(&key)
     }
 
-    /// A future to poll; `None` if it is over or cancelled.
-    pub(super) fn take_future(&mut self, number: u64) -> Option<Spawned> {
+    /// Takes a future to poll it; `None` if it is over or cancelled.
+    pub(super) fn take_future(&mut self, number: u64) -> Option<Spawned<W>> {
         self.futures.get_mut(&number)?.take()
     }
 
     /// Keeps a pending future; gives it back if it was cancelled while it was being polled.
-    pub(super) fn put_back(&mut self, number: u64, spawned: Spawned) -> Option<Entry> {
+    pub(super) fn put_back(&mut self, number: u64, spawned: Spawned<W>) -> Option<Removed<W>> {
         match self.futures.get_mut(&number) {
-            Some(place) => place.replace(spawned).map(Entry::Future),
-            None => Some(Entry::Future(spawned)),
+            Some(slot) => slot.replace(spawned).map(Removed::Future),
+            None => Some(Removed::Future(spawned)),
         }
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Entry> {
+    pub(super) fn remove(&mut self, key: Key) -> Option<Removed<W>> {
         match key {
-            Key::Task(at, number) => self.tasks.remove(&(at, number)).map(Entry::Task),
-            Key::Future(number) => self.futures.remove(&number)?.map(Entry::Future),
+            Key::Task(at, number) => self.tasks.remove(&(at, number)).map(Removed::Task),
+            Key::Future(number) => self.futures.remove(&number)?.map(Removed::Future),
         }
     }
 
     /// Takes everything out.
-    pub(super) fn take_all(&mut self) -> Vec<Entry> {
-        let tasks = std::mem::take(&mut self.tasks).into_values().map(Entry::Task);
+    pub(super) fn take_all(&mut self) -> Vec<Removed<W>> {
+        let tasks = std::mem::take(&mut self.tasks).into_values().map(Removed::Task);
         let futures = std::mem::take(&mut self.futures).into_values().flatten();
-        tasks.chain(futures.map(Entry::Future)).collect()
+        tasks.chain(futures.map(Removed::Future)).collect()
     }
 
     pub(super) fn contains(&self, key: Key) -> bool {
@@ -109,14 +108,14 @@ impl Queue {
         self.tasks.is_empty() && self.futures.is_empty()
     }
 
-    /// The number that the next entry gets.
+    /// The number that the next callback or future gets.
     pub(super) fn next_number(&self) -> u64 {
-        self.numbers
+        self.next_number
     }
 
     fn number(&mut self) -> u64 {
-        let number = self.numbers;
-        self.numbers += 1;
+        let number = self.next_number;
+        self.next_number += 1;
         number
     }
 }

@@ -1,4 +1,4 @@
-//! A branch is any step that a level can have, and gives no result (FTN12 §2.2.1 `parallel`).
+//! A branch can be any kind of step, and gives no result (FTN12 §2.2.1 `parallel`).
 
 use std::future::pending;
 use std::time::Duration;
@@ -128,7 +128,7 @@ fn a_section_gives_no_result_whether_or_not_it_had_to_wait() {
 }
 
 #[test]
-fn the_handler_of_a_section_does_not_see_that_it_was_not_let_in() {
+fn the_handler_of_a_section_does_not_see_a_rejection() {
     let full = Mutex::new(mutex::Options { max: 1, max_queue: Some(0) });
     let inside = full.clone();
     let log = Log::default();

@@ -5,7 +5,7 @@ use asyncsteps::{AsyncSteps, Flow, Outcome, Progress};
 
 use crate::support::{Dropped, Log, code, run, wait};
 
-/// A step that waits and logs the end of everything in it.
+/// A step that waits and logs when its parts end.
 fn waiting(log: &Log, name: &'static str) -> impl FnOnce(&mut AsyncSteps, ()) + use<> {
     let log = log.clone();
     move |asi, ()| {
@@ -128,7 +128,7 @@ fn any_abnormal_end_calls_cancel_handlers_before_error_handlers() {
 }
 
 #[test]
-fn a_failing_branch_cancels_its_siblings_but_not_what_has_not_started() {
+fn a_failing_branch_cancels_its_siblings_that_have_started() {
     let log = Log::default();
     let mut flow = Flow::new();
     let inner = log.clone();

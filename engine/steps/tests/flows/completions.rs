@@ -117,7 +117,7 @@ fn a_handle_lost_while_the_body_runs_fails_the_step() {
         |handle| {
             let (sender, receiver) = std::sync::mpsc::channel();
             drop(receiver);
-            // the error gives the handle back, and it is dropped with it
+            // the error gives the handle back, which is dropped with the error
             let _ = sender.send(handle);
         },
     ];
@@ -149,7 +149,7 @@ fn a_handle_that_a_step_does_not_need_may_be_lost() {
 }
 
 #[test]
-fn a_handle_may_be_taken_after_it_was_said_that_the_step_waits() {
+fn a_handle_may_be_taken_after_wait_only() {
     let slot = Slot::default();
     let given = Rc::clone(&slot);
     let mut flow = Flow::new();
@@ -248,7 +248,7 @@ fn a_host_is_woken_at_most_once_per_turn() {
 }
 
 #[test]
-fn an_event_within_the_turn_is_taken_up_without_a_wake_up() {
+fn an_event_within_the_turn_is_received_without_a_wake_up() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         let handle = asi.wait_external();

@@ -1,4 +1,4 @@
-//! A flow can say where each of its branches is and why it waits.
+//! A flow shows where each of its branches is and why it waits.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -30,7 +30,7 @@ fn reasons(execution: &Execution) -> Vec<(u32, Option<&'static str>, String)> {
 }
 
 #[test]
-fn every_branch_says_what_it_waits_for() {
+fn every_branch_shows_what_it_waits_for() {
     let mut flow = Flow::new();
     let handles = Rc::new(RefCell::new(Vec::new()));
     let (external, object) = (Rc::clone(&handles), Rc::clone(&handles));
@@ -92,7 +92,7 @@ fn limits_around_a_parallel_step_hold_in_its_branches() {
 }
 
 #[test]
-fn a_flow_with_work_to_do_waits_for_its_turn_and_one_that_is_over_for_nothing() {
+fn a_runnable_flow_waits_for_its_turn_and_one_that_is_over_has_no_waits() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         asi.relinquish();

@@ -64,7 +64,7 @@ fn a_limit_around_counts_while_its_step_is_in_progress_and_a_wake_up_is_no_limit
 }
 
 #[test]
-fn values_around_are_found_by_their_type_from_the_innermost_outwards() {
+fn values_around_are_found_by_their_type_innermost_first() {
     let log = Log::default();
     let seen = log.clone();
     let mut flow = Flow::new();
@@ -96,7 +96,7 @@ fn values_around_are_found_by_their_type_from_the_innermost_outwards() {
 }
 
 #[test]
-fn places_are_those_of_the_stack_from_the_innermost_outwards() {
+fn locations_are_those_of_the_stack_innermost_first() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         asi.repeat(1, |asi, _| {

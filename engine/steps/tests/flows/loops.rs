@@ -91,7 +91,7 @@ fn the_nearest_of_equal_labels_is_meant() {
 }
 
 #[test]
-fn a_label_is_no_information_of_an_error() {
+fn a_label_is_not_the_information_of_an_error() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         asi.add(|asi, ()| asi.error("MyError", "mine")).on_error(|asi, _| asi.success(()));
@@ -117,7 +117,7 @@ fn loops_take_no_arguments_and_give_no_result() {
     assert_eq!(run_to_end::<(usize, usize)>(flow).expect("nothing fails"), (0, 0));
 }
 
-/// What a loop over this collection sees.
+/// The keys and values that a loop over this collection gets.
 fn entries<C>(collection: C) -> String
 where
     C: Collection + 'static,

@@ -1,12 +1,12 @@
 //! What flows promise, one promise per file.
 
-/// What a branch of a parallel step can be.
+/// A branch can be any kind of step.
 mod branches;
 /// Cancel handlers from the innermost step outwards; drop is cancel.
 mod cancel;
 /// Completing a step from outside: once, from any thread, and never too late.
 mod completions;
-/// A flow can say where each of its branches is and why it waits.
+/// A flow shows where each of its branches is and why it waits.
 mod inspect;
 /// The branches, limits and values around a step.
 mod lineage;
@@ -14,9 +14,9 @@ mod lineage;
 mod loops;
 /// Panics fail a step and go no further.
 mod panics;
-/// What was sent to a step counts, and a cancel is heard before the next step.
+/// A result that was accepted completes its step, and a cancel takes effect before the next step.
 mod races;
-/// Large and deep flows take neither the stack nor quadratic time.
+/// Large and deep flows neither overflow the stack nor take quadratic time.
 mod scale;
 /// Values that live as long as their step.
 mod stack_values;

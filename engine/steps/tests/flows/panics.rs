@@ -98,7 +98,7 @@ fn a_panic_in_a_branch_cancels_its_siblings() {
     assert_eq!(log.take(), "cancelled");
 }
 
-/// Tells about failed cancel handlers.
+/// Logs failed cancel handlers.
 struct Told(Log);
 
 impl Observer for Told {
@@ -114,7 +114,7 @@ impl Observer for Told {
 }
 
 #[test]
-fn a_cancel_handler_that_fails_is_told_and_does_not_stop_the_cancelling() {
+fn a_cancel_handler_that_fails_is_reported_and_does_not_stop_the_cancelling() {
     let log = Log::default();
     let mut flow = Flow::new();
     flow.observe(Told(log.clone()));

@@ -1,5 +1,5 @@
-//! What was sent to a step counts: a result that was accepted completes its step, whatever else
-//! comes in the same turn, and a cancel is heard before the next step.
+//! A result that was accepted completes its step, also if other events come in the same turn, and a
+//! cancel takes effect before the next step.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use asyncsteps::{
 
 use crate::support::{Log, at, end, run, wait};
 
-/// The handles that waiting steps gave away, in the order of their start.
+/// The handles of waiting steps, in the order in which these started.
 type Handles = Rc<RefCell<Vec<Completion>>>;
 
 /// A step that waits for one of the handles, and logs its cancel.
@@ -235,7 +235,7 @@ fn a_step_of_a_template_can_cancel_its_flow() {
 }
 
 #[test]
-fn arrivals_are_taken_up_in_turns_too() {
+fn arrivals_are_received_in_turns_too() {
     let handles = Handles::default();
     let mut flow = Flow::new();
     flow.parallel(|p| {
@@ -255,7 +255,7 @@ fn arrivals_are_taken_up_in_turns_too() {
 }
 
 #[test]
-fn errors_from_elsewhere_get_the_place_of_the_step_that_raises_them() {
+fn errors_from_elsewhere_get_the_location_of_the_step_that_raises_them() {
     let raise: [fn(&mut AsyncSteps) -> asyncsteps::StepResult; 3] = [
         |asi| {
             let number = "x".parse::<u8>()?;
@@ -281,7 +281,7 @@ fn errors_from_elsewhere_get_the_place_of_the_step_that_raises_them() {
 }
 
 #[test]
-fn a_timeout_says_whose_limit_it_was() {
+fn a_timeout_names_the_step_that_had_the_limit() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         asi.set_timeout(Duration::from_millis(5));

@@ -1,11 +1,11 @@
-//! Large and deep flows take neither the stack nor quadratic time.
+//! Large and deep flows neither overflow the stack nor take quadratic time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps::sync::{Mutex, mutex};
-use asyncsteps::{AsyncSteps, Completion, Flow};
+use asyncsteps::{AsyncSteps, Completion, Flow, Template};
 
 use crate::support::{end, wait};
 
@@ -30,6 +30,24 @@ fn branch_off(asi: &mut AsyncSteps, levels: u32) {
     });
 }
 
+/// A template inside of a template, and so on; the innermost one waits.
+fn copy_deeply(asi: &mut AsyncSteps, levels: u32) {
+    let template = Template::build(|asi| {
+        asi.add(|asi, levels: u32| {
+            if levels == 0 {
+                return asi.set_timeout(Duration::from_millis(1));
+            }
+            let own = asi.state().get::<Template>("own").cloned().expect("it was set");
+            asi.success_step(levels - 1);
+            asi.copy_from(&own);
+        });
+        asi.add(|_, ()| {});
+    });
+    asi.state_mut().set("own", template.clone());
+    asi.success_step(levels);
+    asi.copy_from(&template);
+}
+
 /// A loop inside of a loop, and so on; the innermost one leaves all.
 fn spiral(asi: &mut AsyncSteps, levels: u32) {
     asi.make_loop(move |asi| match levels {
@@ -43,7 +61,7 @@ fn spiral(asi: &mut AsyncSteps, levels: u32) {
 
 #[test]
 fn deep_levels_are_left_by_an_error_or_a_drop() {
-    for nest in [descend, branch_off] {
+    for nest in [descend, branch_off, copy_deeply] {
         let deep = || {
             let mut flow = Flow::new();
             flow.add(move |asi, ()| nest(asi, LEVELS));

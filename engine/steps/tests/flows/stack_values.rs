@@ -97,7 +97,7 @@ fn a_handler_is_not_called_again_for_the_steps_that_it_added() {
 }
 
 #[test]
-fn a_name_is_of_no_use_after_its_step() {
+fn a_name_gives_nothing_after_its_step() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         let value = asi.stack(7);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use asyncsteps::{Arguments, Error, Execution, Flow, Outcome, Progress, Time};
 
-/// What steps did, in the order in which they did it.
+/// The entries that steps log, in their order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Rc<RefCell<Vec<String>>>);
 
@@ -19,7 +19,7 @@ impl Log {
         self.0.borrow_mut().push(line.to_string());
     }
 
-    /// What was added since the last time, joined by spaces.
+    /// Takes the entries since the last call, joined by spaces.
     pub(crate) fn take(&self) -> String {
         self.0.take().join(" ")
     }
@@ -49,13 +49,13 @@ pub(crate) fn run(execution: &mut Execution, ms: u64) -> Progress {
     }
 }
 
-/// Runs one flow at this time; it has to wait then.
+/// Runs one flow at this time; it must wait after that.
 pub(crate) fn wait(execution: &mut Execution, ms: u64) {
     let progress = run(execution, ms);
     assert!(matches!(progress, Progress::Waiting), "{progress:?}");
 }
 
-/// Runs one flow at this time; it has to end then.
+/// Runs one flow at this time; it must end.
 pub(crate) fn end<A: Arguments>(execution: &mut Execution, ms: u64) -> Result<A, Error> {
     match run(execution, ms) {
         Progress::Done(outcome) => outcome.into_result(),
@@ -88,7 +88,7 @@ impl Wake for WakeFlow {
 }
 
 impl Sim {
-    /// Executes a flow, and what can go on with it; gives its number.
+    /// Executes a flow, and runs all flows that can go on; gives its number.
     pub(crate) fn start(&mut self, flow: Flow) -> usize {
         let number = self.flows.len();
         let waker = Waker::from(Arc::new(WakeFlow(Arc::clone(&self.ready), number)));
@@ -123,7 +123,7 @@ impl Sim {
         self.settle();
     }
 
-    /// The error code of a flow that failed, or how else it ended, or that it did not.
+    /// The error code of a flow that failed, else a word for its end or its progress.
     pub(crate) fn outcome(&self, flow: usize) -> &str {
         match &self.flows[flow].2 {
             Some(Outcome::Success(_)) => "success",

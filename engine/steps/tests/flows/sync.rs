@@ -37,7 +37,7 @@ fn visit(
     flow
 }
 
-/// [`visit`] that waits no longer than a limit.
+/// [`visit`] with a time limit.
 fn hurry(
     object: &(impl ISync + Clone + 'static),
     log: &Log,
@@ -54,7 +54,7 @@ fn hurry(
 }
 
 #[test]
-fn owners_enter_a_mutex_in_the_order_of_their_asking() {
+fn owners_enter_a_mutex_in_the_order_in_which_they_asked() {
     let (mutex, log, mut sim) = (mutex(1, None), Log::default(), Sim::default());
     for name in ["a", "b", "c"] {
         sim.start(visit(&mutex, &log, name, 10));
@@ -274,7 +274,7 @@ fn a_throttle_admits_its_queue_in_order_at_the_end_of_each_window() {
 }
 
 #[test]
-fn a_throttle_is_watched_by_the_next_one_when_the_first_gives_up() {
+fn the_next_waiter_sets_the_timer_when_the_first_gives_up() {
     let (throttle, log, mut sim) = (throttle(1, None), Log::default(), Sim::default());
     sim.start(visit(&throttle, &log, "a", 0));
     let first = sim.start(visit(&throttle, &log, "never", 0));
@@ -340,7 +340,7 @@ fn every_entry_into_a_throttle_counts() {
 }
 
 #[test]
-fn re_entering_a_limiter_takes_a_rate_entry_but_no_place() {
+fn re_entering_a_limiter_takes_a_rate_entry_but_no_permit() {
     let limiter = Limiter::new(limiter::Options {
         concurrent: 1,
         max_queue: Some(0),
@@ -367,7 +367,7 @@ fn re_entering_a_limiter_takes_a_rate_entry_but_no_place() {
 }
 
 #[test]
-fn a_limiter_frees_its_place_on_every_way_out() {
+fn a_limiter_frees_its_permit_on_every_way_out() {
     for (how, leave) in ways_out() {
         let options = limiter::Options { rate: 10, max_queue: None, ..limiter::Options::default() };
         let (limiter, mut sim) = (Limiter::new(options), Sim::default());

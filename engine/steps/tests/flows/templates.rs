@@ -93,6 +93,22 @@ fn handlers_of_a_template_run_once_per_failure_and_may_copy() {
 }
 
 #[test]
+fn steps_that_replace_a_step_of_a_template_run_before_its_next_step() {
+    let template = Template::build(|asi| {
+        asi.add(|asi, ()| asi.error("First", ())).on_error(|asi, _| {
+            asi.add(|asi, ()| asi.success("one"));
+            asi.add(|asi, text: String| {
+                asi.add(move |asi, ()| asi.success(format!("{text} two")));
+            });
+        });
+        asi.add(|asi, text: String| asi.success(format!("{text} three")));
+    });
+    let mut flow = template.flow();
+    flow.add(|asi, text: String| asi.success(format!("{text} four")));
+    assert_eq!(run_to_end::<String>(flow).expect("the handler recovers"), "one two three four");
+}
+
+#[test]
 fn branches_of_a_template_fail_like_others() {
     let template = Template::build(|asi| {
         asi.parallel(|p| {
@@ -110,7 +126,7 @@ fn branches_of_a_template_fail_like_others() {
     assert_eq!(code(template.flow()), "Seen");
 }
 
-/// A flow of one step that notes its name and its argument.
+/// A flow of one step that records its name and its argument.
 fn noting(name: &'static str) -> Flow {
     let mut flow = Flow::new();
     flow.state_mut().set("list", Vec::<String>::new());

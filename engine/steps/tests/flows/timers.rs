@@ -169,7 +169,7 @@ fn a_waiting_step_has_both_a_limit_and_a_time_to_wake_up() {
 }
 
 #[test]
-fn what_completes_earlier_stops_the_sleep() {
+fn an_earlier_completion_ends_the_sleep() {
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
         asi.wait_until(at(10));

@@ -1,10 +1,11 @@
-//! A limiter for flows on one event loop.
+//! A limiter for flows on one event loop (FTN12 §2.5).
 
-use super::{Mutex, Throttle};
+use super::mutex::Mutex;
+use super::throttle::Throttle;
 use crate::error::StepResult;
-use crate::flow::AsyncSteps;
+use crate::stack::AsyncSteps;
 use crate::sync::limiter::Options;
-use crate::sync::{ISync, Section};
+use crate::sync::section::{ISync, Section};
 
 /// A limiter for flows on one event loop: a mutex around a throttle (FTN12 §1.11.7, §2.5). Cloning
 /// shares it.
@@ -31,7 +32,7 @@ impl Limiter {
     /// A limiter with these limits.
     ///
     /// # Panics
-    /// If one of them is 0 that must not be, see [`Options::check`].
+    /// If a limit is 0 that must not be, see [`Options::check`].
     #[must_use]
     #[track_caller]
     pub fn new(options: Options) -> Self {
@@ -44,7 +45,7 @@ impl Limiter {
         self.mutex.holders()
     }
 
-    /// How many wait, to be inside or for the next period.
+    /// How many owners wait, to be inside or for the next period.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.mutex.queued() + self.throttle.queued()

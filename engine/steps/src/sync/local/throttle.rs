@@ -1,21 +1,20 @@
-//! A throttle for flows on one event loop.
+//! A throttle for flows on one event loop (FTN12 §2.4).
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::codes;
 use crate::completion::Completion;
-use crate::error::StepResult;
-use crate::flow::{AsyncSteps, Stack};
+use crate::error::{StepResult, codes};
+use crate::stack::{AsyncSteps, Stack};
 use crate::sync::mutex::{Lock, Ticket};
+use crate::sync::section::{ISync, Section};
 use crate::sync::throttle::{Options, Queue};
-use crate::sync::{ISync, Section};
 use crate::time::Time;
 
 /// A throttle for flows on one event loop (FTN12 §2.4). Cloning shares it.
 ///
-/// It needs no clock and no timer of its own: the flow that waits first waits until the period
-/// ends, then lets in whose turn has come and leaves the watch to the next one.
+/// It has no clock and no timer of its own: the first flow in the queue waits until the period ends.
+/// It then admits the waiters that may enter, and wakes the next first one to wait for the next end.
 ///
 /// ```
 /// use asyncsteps::{Flow, run_to_end, sync::{Throttle, throttle}};
@@ -33,27 +32,27 @@ impl Throttle {
     /// A throttle with these limits.
     ///
     /// # Panics
-    /// If one of them is 0 that must not be, see [`Options::check`].
+    /// If `max` is 0 or `period` is zero, see [`Options::check`].
     #[must_use]
     #[track_caller]
     pub fn new(options: Options) -> Self {
         Self(Rc::new(RefCell::new(Queue::new(options))))
     }
 
-    /// How many wait.
+    /// How many owners wait.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.0.borrow().queued()
     }
 
-    /// Lets in whose turn has come; then the first of the others has to keep the watch.
+    /// Admits the waiters that may enter, then wakes the first one left: it sets the next timer.
     fn admit(&self, now: Time) {
         let mut admitted = false;
         loop {
             let next = self.0.borrow_mut().admit(now);
             let Some(next) = next else { break };
             admitted = true;
-            // it finds its place gone also if something else ends its wait at the same time
+            // a waiter that something else woke finds that its ticket was admitted
             let _ = next.success(());
         }
         if admitted {
@@ -64,27 +63,27 @@ impl Throttle {
     fn wake_first(&self) {
         let first = self.0.borrow().first().map(|(_, waiter)| waiter.clone());
         if let Some(first) = first {
-            // not waiting just now means that it is about to look by itself
+            // a waiter that does not wait just now is about to look by itself
             let _ = first.success(());
         }
     }
 
-    /// One look of a flow that has to wait: it leaves the loop once it is let in.
-    fn look(&self, asi: &mut AsyncSteps, place: Stack<Place>) -> StepResult {
+    /// One iteration of a flow that has to wait: it leaves the loop once it was admitted.
+    fn look(&self, asi: &mut AsyncSteps, waiting: Stack<Waiting>) -> StepResult {
         let now = asi.now();
         self.admit(now);
         let mut queue = self.0.borrow_mut();
-        let ticket = match asi[place].ticket {
+        let ticket = match asi[waiting].ticket {
             None => match queue.lock(now, || asi.wait_external()) {
                 Lock::Entered => return asi.break_loop(None),
                 Lock::Rejected => {
                     return asi.error(codes::DEFENSE_REJECTED, "Throttle queue limit");
                 }
-                Lock::Queued(ticket) => *asi[place].ticket.insert(ticket),
+                Lock::Queued(ticket) => *asi[waiting].ticket.insert(ticket),
             },
             Some(ticket) => match queue.tell_mut(ticket) {
                 None => {
-                    asi[place].ticket = None;
+                    asi[waiting].ticket = None;
                     return asi.break_loop(None);
                 }
                 Some(waiter) => {
@@ -109,29 +108,29 @@ impl ISync for Throttle {
         if self.0.borrow_mut().enter(now) {
             return section.enter(asi);
         }
-        let place = asi.stack(Place { throttle: self.clone(), ticket: None });
+        let waiting = asi.stack(Waiting { throttle: self.clone(), ticket: None });
         let throttle = self.clone();
-        asi.make_loop(move |asi| throttle.look(asi, place));
+        asi.make_loop(move |asi| throttle.look(asi, waiting));
         section.add(asi);
         Ok(())
     }
 }
 
-/// A place in the queue; it is given up when the step ends before its turn.
-struct Place {
+/// Owns the ticket of the step, and leaves the queue if the step ends before its turn.
+struct Waiting {
     throttle: Throttle,
     ticket: Option<Ticket>,
 }
 
-impl Drop for Place {
+impl Drop for Waiting {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let watched = {
+        let was_first = {
             let mut queue = self.throttle.0.borrow_mut();
             let first = queue.first().is_some_and(|(first, _)| first == ticket);
             queue.withdraw(ticket) && first
         };
-        if watched {
+        if was_first {
             self.throttle.wake_first();
         }
     }

@@ -1,0 +1,252 @@
+//! The error of a flow (FTN12 §1.2, §1.7): a code that handlers match on, information for people, and
+//! its cause.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::codes;
+use crate::location::StepLocation;
+
+/// An error code: open text, one of [`codes`] or one that an interface declares.
+pub type ErrorCode = Cow<'static, str>;
+
+/// The error of a step or of a flow (FTN12 §1.2, §1.7).
+///
+/// Handlers match on [`code`](Self::code); [`info`](Self::info) is for people. Cloning shares.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    code: ErrorCode,
+    info: Option<Cow<'static, str>>,
+    /// The step that made the error, if a step did.
+    made_in: Option<StepLocation>,
+    /// The step that raised an error that was made elsewhere; set by the flow.
+    raised_in: OnceLock<StepLocation>,
+    cause: Cause,
+}
+
+enum Cause {
+    None,
+    /// A rule of the API was broken.
+    Rule,
+    /// This time limit expired.
+    Limit(Duration),
+    Error(Box<dyn StdError + Send + Sync>),
+    /// A panic payload is not `Sync`; the mutex makes it so, and is never contended.
+    Panic(Mutex<Option<Box<dyn Any + Send>>>, Cow<'static, str>),
+}
+
+impl Error {
+    /// An error with this code and no information.
+    #[must_use]
+    pub fn new(code: impl Into<ErrorCode>) -> Self {
+        Self::build(code.into(), None, None, Cause::None)
+    }
+
+    /// An error with a code and information for people (`error_info`, FTN12 §1.7).
+    #[must_use]
+    pub fn with_info(code: impl Into<ErrorCode>, info: impl Into<Info>) -> Self {
+        Self::build(code.into(), info.into().0, None, Cause::None)
+    }
+
+    /// An error with a code that wraps `cause`.
+    ///
+    /// It has no information: the text of the cause was not written for the callers of a service. It
+    /// is for logs, as [`source`](StdError::source). See [`with_cause`](Self::with_cause).
+    #[must_use]
+    pub fn caused_by(
+        code: impl Into<ErrorCode>,
+        cause: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        Self::build(code.into(), None, None, Cause::Error(cause.into()))
+    }
+
+    /// The same error, caused by `cause`: the information is for callers, the cause for logs.
+    ///
+    /// ```
+    /// use asyncsteps::Error;
+    ///
+    /// let cause = "x".parse::<u64>().expect_err("no digits");
+    /// let error = Error::with_info("NotANumber", "an order has a number").with_cause(cause);
+    /// assert_eq!(error.info(), Some("an order has a number"));
+    /// ```
+    #[must_use]
+    pub fn with_cause(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let Inner { code, info, .. } = &*self.0;
+        Self::build(code.clone(), info.clone(), self.place(), Cause::Error(cause.into()))
+    }
+
+    /// The error of a step whose time limit expired.
+    pub(crate) fn timeout(limit: Duration, location: StepLocation) -> Self {
+        Self::build(codes::TIMEOUT.into(), None, Some(location), Cause::Limit(limit))
+    }
+
+    /// The same error, raised in the step at `location` unless a step made it.
+    pub(crate) fn at(self, location: StepLocation) -> Self {
+        if self.0.made_in.is_none() {
+            self.0.raised_in.get_or_init(|| location);
+        }
+        self
+    }
+
+    pub(crate) fn raised(code: ErrorCode, info: Info, location: StepLocation) -> Self {
+        Self::build(code, info.0, Some(location), Cause::None)
+    }
+
+    /// The error of a step that broke a rule of the API.
+    pub(crate) fn violation(rule: impl fmt::Display, location: StepLocation) -> Self {
+        let info = Cow::Owned(format!("{rule}, in the step {location}"));
+        Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(location), Cause::Rule)
+    }
+
+    pub(crate) fn panicked(payload: Box<dyn Any + Send>, location: StepLocation) -> Self {
+        let text: Cow<'static, str> = if let Some(text) = payload.downcast_ref::<&'static str>() {
+            Cow::Borrowed(text)
+        } else if let Some(text) = payload.downcast_ref::<String>() {
+            Cow::Owned(text.clone())
+        } else {
+            Cow::Borrowed("a value that is not text")
+        };
+        let info = Cow::Owned(format!("panic in the step {location}: {text}"));
+        let cause = Cause::Panic(Mutex::new(Some(payload)), text);
+        Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(location), cause)
+    }
+
+    fn build(
+        code: ErrorCode,
+        info: Option<Cow<'static, str>>,
+        made_in: Option<StepLocation>,
+        cause: Cause,
+    ) -> Self {
+        Self(Arc::new(Inner { code, info, made_in, raised_in: OnceLock::new(), cause }))
+    }
+
+    /// The code that handlers match on, such as [`codes::TIMEOUT`].
+    #[must_use]
+    pub fn code(&self) -> &str {
+        &self.0.code
+    }
+
+    /// `error_info` of FTN12 §1.7: what went wrong, for people.
+    #[must_use]
+    pub fn info(&self) -> Option<&str> {
+        self.0.info.as_deref()
+    }
+
+    /// The step in which the error was raised, if it was raised in a step; for a `Timeout` the step
+    /// that had the limit.
+    #[must_use]
+    pub fn place(&self) -> Option<StepLocation> {
+        self.0.made_in.or_else(|| self.0.raised_in.get().copied())
+    }
+
+    /// The time limit of a `Timeout`; [`place`](Self::place) gives the step that had it.
+    #[must_use]
+    pub fn limit(&self) -> Option<Duration> {
+        match &self.0.cause {
+            Cause::Limit(limit) => Some(*limit),
+            Cause::None | Cause::Rule | Cause::Error(_) | Cause::Panic(..) => None,
+        }
+    }
+
+    /// Whether a step or a completion chose this code, so that callers of a service may see it. It did
+    /// not for a panic, a broken rule, or a foreign error without a code.
+    #[must_use]
+    pub fn is_deliberate(&self) -> bool {
+        match &self.0.cause {
+            Cause::None | Cause::Limit(_) => true,
+            Cause::Error(_) => self.code() != codes::INTERNAL_ERROR,
+            Cause::Rule | Cause::Panic(..) => false,
+        }
+    }
+
+    /// The message of the panic, if a callback panicked.
+    #[must_use]
+    pub fn panic_message(&self) -> Option<&str> {
+        match &self.0.cause {
+            Cause::Panic(_, text) => Some(text),
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
+        }
+    }
+
+    /// Takes the payload of the panic, to resume it elsewhere; `None` if no callback panicked or the
+    /// payload was taken before.
+    #[must_use]
+    pub fn take_panic_payload(&self) -> Option<Box<dyn Any + Send>> {
+        match &self.0.cause {
+            Cause::Panic(payload, _) => {
+                payload.lock().unwrap_or_else(PoisonError::into_inner).take()
+            }
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error").field("code", &self.0.code).field("info", &self.0.info).finish()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())?;
+        if let (Cause::Limit(limit), Some(location)) = (&self.0.cause, self.place()) {
+            return write!(f, ": the limit of {limit:?} of the step {location}");
+        }
+        match self.info() {
+            Some(info) => write!(f, ": {info}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0.cause {
+            Cause::Error(cause) => Some(&**cause),
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Panic(..) => None,
+        }
+    }
+}
+
+/// The optional information that goes with an error code (`error_info`, FTN12 §1.7).
+///
+/// It converts from `&'static str` and `String`. `()` and `None` stand for none, which clears the
+/// information of an earlier error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info(Option<Cow<'static, str>>);
+
+impl From<&'static str> for Info {
+    fn from(text: &'static str) -> Self {
+        Self(Some(Cow::Borrowed(text)))
+    }
+}
+
+impl From<String> for Info {
+    fn from(text: String) -> Self {
+        Self(Some(Cow::Owned(text)))
+    }
+}
+
+impl From<Option<String>> for Info {
+    fn from(text: Option<String>) -> Self {
+        Self(text.map(Cow::Owned))
+    }
+}
+
+impl From<()> for Info {
+    fn from((): ()) -> Self {
+        Self(None)
+    }
+}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Error>();
+};

@@ -1,0 +1,9 @@
+//! Flow errors (FTN12 §1.2, §1.7) and what callbacks return.
+
+pub mod codes;
+mod flow_error;
+mod raised;
+
+pub use flow_error::{Error, ErrorCode, Info};
+pub use raised::{ErrorExt, Raised, StepResult, StepReturn};
+pub(crate) use raised::{Fault, LoopEnd};

@@ -1,0 +1,161 @@
+//! What callbacks return (FTN12 §2.2.2), and how `?` raises errors.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::error::Error as StdError;
+
+use super::codes;
+use super::flow_error::{Error, ErrorCode};
+
+/// What a callback may return (FTN12 §2.2.2): `Err` if it failed or ended a loop.
+///
+/// [`AsyncSteps::success`](crate::AsyncSteps::success) and
+/// [`error`](crate::AsyncSteps::error) return it too, so that `return asi.error("Code", ())`
+/// and `?` both read naturally.
+pub type StepResult = Result<(), Raised>;
+
+/// An error, or the end of a loop, that a callback returns (FTN12 §2.2.2).
+///
+/// Any [`std::error::Error`] converts into it, so `?` raises `InternalError` with that error as
+/// `last_exception`; an [`Error`] keeps its own code. [`ErrorExt`] gives it another code. Unlike
+/// `AsyncSteps::error`, `?` may be used after adding sub-steps: they are dropped.
+#[derive(Debug)]
+#[must_use = "return it, or the callback goes on"]
+pub struct Raised(pub(crate) Option<Fault>);
+
+/// Why a step did not complete.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Error(Error),
+    /// Boxed, so that the result of a callback fits into two registers.
+    Loop(Box<LoopEnd>),
+}
+
+/// The end of an iteration or of a loop (FTN12 §2.2.4).
+#[derive(Debug)]
+pub(crate) struct LoopEnd {
+    /// The loop goes on with its next iteration.
+    pub(crate) continues: bool,
+    /// The label of the loop; `None` for the innermost one.
+    pub(crate) label: Option<Cow<'static, str>>,
+}
+
+impl Raised {
+    /// The interface has recorded the fault.
+    pub(crate) const RECORDED: Self = Self(None);
+
+    pub(crate) fn error(error: Error) -> Self {
+        Self(Some(Fault::Error(error)))
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for Raised {
+    fn from(error: E) -> Self {
+        let mut slot = Some(error);
+        let own =
+            (&mut slot as &mut dyn Any).downcast_mut::<Option<Error>>().and_then(Option::take);
+        Self(match (own, slot) {
+            (Some(error), _) => Some(Fault::Error(error)),
+            (None, Some(cause)) => {
+                Some(Fault::Error(Error::caused_by(codes::INTERNAL_ERROR, cause)))
+            }
+            (None, None) => None,
+        })
+    }
+}
+
+/// Gives the error of a `Result` a code of FTN3 or of the interface (FTN12 §1.2).
+///
+/// ```
+/// use asyncsteps::{ErrorExt, Template};
+///
+/// let parse = Template::build(|asi| {
+///     asi.add(|asi, text: String| {
+///         let number: u64 = text.parse().code("NotANumber")?;
+///         asi.success(number)
+///     });
+/// });
+/// # let _ = parse;
+/// ```
+pub trait ErrorExt<T> {
+    /// Raises the error with `code`; the error itself becomes `last_exception`.
+    ///
+    /// # Errors
+    /// The error of `self`, which a callback can raise with `?`.
+    fn code(self, code: impl Into<ErrorCode>) -> Result<T, Raised>;
+}
+
+impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ErrorExt<T> for Result<T, E> {
+    fn code(self, code: impl Into<ErrorCode>) -> Result<T, Raised> {
+        self.map_err(|error| Raised::error(Error::caused_by(code, error)))
+    }
+}
+
+/// What a callback may return (FTN12 §2.2.2): nothing, or a [`StepResult`].
+pub trait StepReturn: sealed::Sealed {
+    /// The value as a [`StepResult`].
+    ///
+    /// # Errors
+    /// The callback raised an error or ended a loop.
+    fn into_result(self) -> StepResult;
+}
+
+impl StepReturn for () {
+    fn into_result(self) -> StepResult {
+        Ok(())
+    }
+}
+
+impl StepReturn for StepResult {
+    fn into_result(self) -> StepResult {
+        self
+    }
+}
+
+impl StepReturn for sealed::Never {
+    fn into_result(self) -> StepResult {
+        self
+    }
+}
+
+mod sealed {
+    /// `!`, which has no name on a stable compiler. It is the return type of a callback that always
+    /// panics, for instance because it is not finished.
+    pub(super) type Never = <fn() -> ! as Returns>::Output;
+
+    #[expect(unnameable_types, reason = "it only serves to name a type")]
+    pub trait Returns {
+        type Output;
+    }
+
+    impl<T> Returns for fn() -> T {
+        type Output = T;
+    }
+
+    #[expect(unnameable_types, reason = "that is what seals a trait")]
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl Sealed for Never {}
+    impl Sealed for super::StepResult {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_mark_keeps_the_code_of_a_flow_error() {
+        let raised = Raised::from(Error::with_info("OutOfStock", "no apples"));
+        let Some(Fault::Error(error)) = raised.0 else { unreachable!("an error was raised") };
+        assert_eq!((error.code(), error.info()), ("OutOfStock", Some("no apples")));
+    }
+
+    #[test]
+    fn a_question_mark_wraps_any_other_error_as_internal() {
+        let cause = "x".parse::<u8>().expect_err("not a number");
+        let Some(Fault::Error(error)) = Raised::from(cause.clone()).0 else { unreachable!() };
+        assert_eq!(error.code(), codes::INTERNAL_ERROR);
+        assert_eq!(error.source().map(ToString::to_string), Some(cause.to_string()));
+        assert_eq!(error.to_string(), "InternalError");
+    }
+}

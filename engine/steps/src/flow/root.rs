@@ -1,0 +1,155 @@
+//! A root object while it is being configured (FTN12 §2.2.1, §2.2.3).
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use super::identity::FlowId;
+use crate::args::Arguments;
+use crate::completion::Canceller;
+use crate::error::StepReturn;
+use crate::interface::{Added, Parallel};
+use crate::observe::Observer;
+use crate::stack::AsyncSteps;
+use crate::state::State;
+use crate::sync::ISync;
+use crate::template::Template;
+
+/// A root AsyncSteps object that is being configured (FTN12 §2.2.1, §2.2.3).
+///
+/// Add steps and state, then [`execute`](Self::execute) it once. Most flows come ready-made from a
+/// [`Template`].
+///
+/// Its methods that add steps are those of [`AsyncSteps`] that make sense before a step runs. Not
+/// `Send`: steps may capture values of one event loop.
+#[must_use = "a flow does nothing before it is executed"]
+#[derive(Debug)]
+pub struct Flow {
+    pub(crate) asi: AsyncSteps,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Flow {
+    /// A flow without steps.
+    #[inline]
+    pub fn new() -> Self {
+        Self { asi: AsyncSteps::root() }
+    }
+
+    /// Adds a step, see [`AsyncSteps::add`].
+    #[track_caller]
+    pub fn add<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
+    {
+        self.asi.add(body)
+    }
+
+    /// Adds a parallel step, see [`AsyncSteps::parallel`].
+    #[track_caller]
+    pub fn parallel(&mut self, define: impl FnOnce(&mut Parallel)) -> Added<'_> {
+        self.asi.parallel(define)
+    }
+
+    /// Adds a synchronised step, see [`AsyncSteps::sync`].
+    #[track_caller]
+    pub fn sync<O, A, R, F>(&mut self, object: &O, body: F) -> Added<'_>
+    where
+        O: ISync + Clone + 'static,
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
+    {
+        self.asi.sync(object, body)
+    }
+
+    /// Adds a step that awaits a future, see [`AsyncSteps::await_`].
+    #[track_caller]
+    pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
+    where
+        T: Arguments,
+        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+        Fut: Future<Output = Result<T, E>> + 'static,
+    {
+        self.asi.await_(future)
+    }
+
+    /// Adds a step with this result, see [`AsyncSteps::success_step`].
+    #[track_caller]
+    pub fn success_step(&mut self, result: impl Arguments) -> Added<'_> {
+        self.asi.success_step(result)
+    }
+
+    /// Appends the steps of a template, see [`AsyncSteps::copy_from`].
+    pub fn copy_from(&mut self, model: &Template) {
+        self.asi.append_template(model);
+    }
+
+    /// Appends the steps of another flow, see [`AsyncSteps::append`].
+    #[track_caller]
+    pub fn append(&mut self, flow: Self) {
+        self.asi.append(flow);
+    }
+
+    /// Gives the first step its arguments, as the result of a step before it would; the last call
+    /// counts.
+    pub fn pass(&mut self, args: impl Arguments) {
+        self.asi.strand.args = args.into_args();
+    }
+
+    /// The interface itself, for code that adds steps to flows and inside of callbacks alike: the
+    /// common API of FTN12 §2.2.1, and loops.
+    ///
+    /// The calls that end a step or make it wait break a rule here: the flow then fails with
+    /// `InternalError` instead of running its steps.
+    pub fn steps(&mut self) -> &mut AsyncSteps {
+        &mut self.asi
+    }
+
+    /// The state variables (FTN12 §2.2.1 `state`).
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.asi.state
+    }
+
+    /// The state variables, to change them.
+    pub fn state_mut(&mut self) -> &mut State {
+        &mut self.asi.state
+    }
+
+    /// Attaches a value to the flow, which its steps find by the type (FTN12 §1, "derived
+    /// classes").
+    pub fn extend<T: 'static>(&mut self, value: T) {
+        self.asi.extend(value);
+    }
+
+    /// Has every step of the flow reported to `observer`; a later call replaces an earlier one.
+    pub fn observe(&mut self, observer: impl Observer + 'static) {
+        self.asi.cold().observer = Some(Box::new(observer));
+    }
+
+    /// A handle that cancels the flow from anywhere, also before it is executed.
+    pub fn canceller(&mut self) -> Canceller {
+        Canceller(Arc::clone(self.asi.inbox()))
+    }
+
+    /// The id of the flow, for logs and locks (FTN12 §1.11.4).
+    pub fn id(&mut self) -> FlowId {
+        self.asi.flow_id()
+    }
+}
+
+impl Template {
+    /// Makes a flow that runs the steps of this template on a copy of its state (FTN12 §1.5).
+    pub fn flow(&self) -> Flow {
+        let mut flow = Flow::new();
+        flow.copy_from(self);
+        flow
+    }
+}

@@ -1,0 +1,57 @@
+//! The running step and what is around it, in its branch and in the branches around that: for
+//! locks, which must know what a wait would hold up (FTN12 §1.11.4, §1.11.5).
+
+use std::fmt;
+
+use crate::location::StepLocation;
+use crate::stack::{AsyncSteps, locations, outermost_first};
+
+impl AsyncSteps {
+    /// The branches that cannot end before the running step: its own, then the branch whose
+    /// parallel step started that one, and so on to the root, 0 (FTN12 §1.4).
+    pub fn lineage(&self) -> impl Iterator<Item = u32> {
+        let around = self.strands_around(self.active());
+        std::iter::once(&self.strand).chain(around).map(|strand| strand.branch)
+    }
+
+    /// Whether a time limit will end the running step: one that it has set itself, or that a
+    /// step around it has (FTN12 §2.2.2 `setTimeout`).
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        let mut extras = self.frames_around().filter_map(|frame| frame.extras.as_ref());
+        extras.any(|extras| extras.timers.has_limit())
+    }
+
+    /// The locations of the running step and of the steps around it, innermost first
+    /// (FTN12 §1.7 `async_stack`).
+    pub fn places(&self) -> impl Iterator<Item = StepLocation> {
+        locations(self.frames_around())
+    }
+
+    /// The locations of the steps in progress, outermost first (FTN12 §1.7 `async_stack`).
+    #[must_use]
+    pub fn async_stack(&self) -> Vec<StepLocation> {
+        outermost_first(self.places())
+    }
+
+    /// The values of a type that the running step and the steps around it keep with
+    /// [`stack`](Self::stack) or [`hold`](Self::hold): innermost step first, of each step the
+    /// newest value first (FTN12 §1.14).
+    pub fn kept<T: 'static>(&self) -> impl Iterator<Item = &T> {
+        self.frames_around()
+            .flat_map(|frame| {
+                let values = self.cold.iter().flat_map(|cold| cold.values.linked(frame.values()));
+                values.chain(frame.activity().held())
+            })
+            .filter_map(|value| value.downcast_ref())
+    }
+}
+
+impl fmt::Debug for AsyncSteps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncSteps")
+            .field("stack", &self.async_stack())
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! What loops go over (FTN12 §2.2.4 `forEach`).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+#[cfg(doc)]
+use crate::stack::AsyncSteps;
+
+/// What [`AsyncSteps::for_each`] goes over: lists give index and value, maps key and value.
+pub trait Collection {
+    /// `usize`, or the key of a map.
+    type Key;
+    /// The values.
+    type Value;
+    /// Gives all entries by value.
+    fn entries(self) -> impl Iterator<Item = (Self::Key, Self::Value)> + 'static;
+}
+
+macro_rules! list {
+    ($([$($generic:tt)*] $List:ty),+) => { $(
+        impl<$($generic)*> Collection for $List {
+            type Key = usize;
+            type Value = T;
+
+            fn entries(self) -> impl Iterator<Item = (usize, T)> + 'static {
+                self.into_iter().enumerate()
+            }
+        }
+    )+ };
+}
+
+list!([T: 'static] Vec<T>, [T: 'static] VecDeque<T>, [T: 'static, const N: usize] [T; N]);
+
+impl<K: 'static, V: 'static> Collection for BTreeMap<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn entries(self) -> impl Iterator<Item = (K, V)> + 'static {
+        self.into_iter()
+    }
+}
+
+impl<K: 'static, V: 'static, S: 'static> Collection for HashMap<K, V, S> {
+    type Key = K;
+    type Value = V;
+
+    fn entries(self) -> impl Iterator<Item = (K, V)> + 'static {
+        self.into_iter()
+    }
+}
+
+/// A shared list, read without copying it.
+impl<T: Clone + 'static> Collection for Arc<[T]> {
+    type Key = usize;
+    type Value = T;
+
+    fn entries(self) -> impl Iterator<Item = (usize, T)> + 'static {
+        (0..self.len()).map(move |index| (index, self[index].clone()))
+    }
+}

@@ -1,0 +1,86 @@
+//! Ending the running step (FTN12 §2.2.2) and iterations of loops (§2.2.4).
+
+use std::borrow::Cow;
+
+use crate::args::Arguments;
+use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, Raised, StepResult};
+use crate::stack::{AsyncSteps, Callback};
+
+/// Execution API: completing or failing the running step (FTN12 §2.2.2).
+impl AsyncSteps {
+    /// Completes the step with a result: the arguments of the next step.
+    ///
+    /// # Errors
+    /// Records `InternalError` if the step has sub-steps, was completed before, or is the step of
+    /// a parallel branch and the result is not empty.
+    pub fn success(&mut self, result: impl Arguments) -> StepResult {
+        self.check()?;
+        match self.callback {
+            Callback::Body | Callback::ErrorHandler => {}
+            Callback::CancelHandler => return self.violation("success in a cancel handler"),
+            Callback::None => return self.violation("success outside of a callback"),
+        }
+        if self.completed {
+            return self.violation("success was called twice");
+        }
+        if self.strand.has_substeps() {
+            return self.violation("success after adding sub-steps");
+        }
+        let result = result.into_args();
+        if let Err(error) = self.check_result(&result) {
+            self.raised = Some(Fault::Error(error));
+            return Err(Raised::RECORDED);
+        }
+        self.strand.args = result;
+        self.completed = true;
+        Ok(())
+    }
+
+    /// Fails the step with a code and information for people; pass `()` for none.
+    ///
+    /// # Errors
+    /// Always: return it, or not; the step fails either way, with the first error of several.
+    pub fn error(&mut self, code: impl Into<ErrorCode>, info: impl Into<Info>) -> StepResult {
+        self.check()?;
+        if self.completed {
+            return self.violation("error after success");
+        }
+        if self.strand.has_substeps() {
+            return self.violation("error after adding sub-steps");
+        }
+        let error = Error::raised(code.into(), info.into(), self.location());
+        self.raised = Some(Fault::Error(error));
+        Err(Raised::RECORDED)
+    }
+
+    /// Leaves a loop: the innermost one for `None`, else the nearest with this label
+    /// (FTN12 §2.2.4 `break`).
+    ///
+    /// # Errors
+    /// Always; `InternalError` if there is no such loop.
+    pub fn break_loop<'a>(&mut self, label: impl Into<Option<&'a str>>) -> StepResult {
+        self.end_iteration(LoopEnd { continues: false, label: own_label(label.into()) })
+    }
+
+    /// Goes on with the next iteration of a loop: the innermost one for `None`, else the nearest
+    /// with this label (FTN12 §2.2.4 `continue`).
+    ///
+    /// # Errors
+    /// Always; `InternalError` if there is no such loop.
+    pub fn continue_loop<'a>(&mut self, label: impl Into<Option<&'a str>>) -> StepResult {
+        self.end_iteration(LoopEnd { continues: true, label: own_label(label.into()) })
+    }
+
+    fn end_iteration(&mut self, end: LoopEnd) -> StepResult {
+        self.check()?;
+        if self.completed {
+            return self.violation("the end of a loop after success");
+        }
+        self.raised = Some(Fault::Loop(Box::new(end)));
+        Err(Raised::RECORDED)
+    }
+}
+
+fn own_label(label: Option<&str>) -> Option<Cow<'static, str>> {
+    label.map(|label| Cow::Owned(label.to_owned()))
+}

@@ -1,0 +1,28 @@
+//! What callbacks may call (FTN12 §2.2): the methods of [`AsyncSteps`](crate::AsyncSteps).
+//!
+//! - `adding.rs`: adding steps (§2.2.1) and loops (§2.2.4); `new_steps.rs` makes the steps,
+//!   `added.rs` is what can be set on them, `parallel.rs` takes branches, `collection.rs` is what
+//!   loops go over.
+//! - `ending.rs`: completing or failing the step; `waiting.rs`: time limits, cancel handlers and
+//!   waits (§2.2.2).
+//! - `context.rs`: state, errors and the flow as a whole; `around.rs`: the steps around this one;
+//!   `values.rs`: values with the lifetime of a step.
+//! - `rules.rs`: what a callback may do when.
+//!
+//! Nothing here runs a step: that is the [machine](crate::machine).
+
+mod added;
+mod adding;
+mod around;
+mod collection;
+mod context;
+mod ending;
+mod new_steps;
+mod parallel;
+mod rules;
+mod values;
+mod waiting;
+
+pub use added::{Added, AddedLoop};
+pub use collection::Collection;
+pub use parallel::Parallel;

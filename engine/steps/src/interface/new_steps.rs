@@ -1,0 +1,92 @@
+//! How steps are made before they are queued (FTN12 §2.2.1): alike for levels and for branches.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+
+use super::parallel::Parallel;
+use crate::args::{Args, Arguments};
+use crate::error::{Error, StepResult, codes};
+use crate::inbox::FutureWaker;
+use crate::location::StepLocation;
+use crate::stack::{
+    Activity, AsyncSteps, Branches, Iterate, PolledFuture, QueuedStep, Unstarted, Work,
+};
+
+impl QueuedStep {
+    /// A step whose sub-steps run in parallel.
+    pub(super) fn parallel(location: StepLocation, define: impl FnOnce(&mut Parallel)) -> Self {
+        let mut parallel = Parallel { branches: Vec::new() };
+        define(&mut parallel);
+        Self::new(location, Branches::new(Unstarted::Own(parallel.branches.into_iter())))
+    }
+
+    /// A step that polls a future.
+    pub(super) fn polling<T, E, Fut>(location: StepLocation, future: Fut) -> Self
+    where
+        T: Arguments,
+        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+        Fut: Future<Output = Result<T, E>> + 'static,
+    {
+        Self::body(location, move |asi, _| {
+            let (key, _) = asi.wait_key(0);
+            let waker = FutureWaker::waker(asi.inbox(), key);
+            let future = Box::pin(async move {
+                future.await.map(Arguments::into_args).map_err(|error| {
+                    match error.into().downcast::<Error>() {
+                        Ok(error) => *error,
+                        Err(error) => Error::caused_by(codes::INTERNAL_ERROR, error),
+                    }
+                })
+            });
+            asi.set_activity(Activity::Polling(Box::new(PolledFuture { future, waker })));
+            Ok(())
+        })
+    }
+
+    /// A loop over these items.
+    pub(super) fn looping_over<I, F>(location: StepLocation, items: I, body: F) -> Self
+    where
+        I: Iterator + 'static,
+        F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,
+    {
+        Self::new(location, Loop { items, body, label: None })
+    }
+}
+
+/// A loop: its items, one for each iteration, and its body.
+struct Loop<I, F> {
+    items: I,
+    body: F,
+    label: Option<Cow<'static, str>>,
+}
+
+impl<I, F> Work for Loop<I, F>
+where
+    I: Iterator + 'static,
+    F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,
+{
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
+        asi.set_activity(Activity::Looping(self));
+        Ok(())
+    }
+
+    fn set_label(&mut self, label: Cow<'static, str>) {
+        self.label = Some(label);
+    }
+}
+
+impl<I, F> Iterate for Loop<I, F>
+where
+    I: Iterator,
+    F: FnMut(&mut AsyncSteps, I::Item) -> StepResult,
+{
+    fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    #[inline]
+    fn iterate(&mut self, asi: &mut AsyncSteps) -> Option<StepResult> {
+        let item = self.items.next()?;
+        Some((self.body)(asi, item))
+    }
+}

@@ -1,0 +1,126 @@
+//! What the running step waits for, and what ends it early (FTN12 §2.2.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::completion::Completion;
+use crate::error::StepReturn;
+use crate::flow::Awaitable;
+use crate::inbox::{Message, WaitKey};
+use crate::stack::{Activity, AsyncSteps, Callback, Purpose, Timer};
+use crate::time::Time;
+
+/// Execution API: time limits, cancel handlers and waits (FTN12 §2.2.2).
+impl AsyncSteps {
+    /// Limits the time of this step with all its sub-steps: after that `Timeout` is raised in the
+    /// innermost running step. A later call replaces an earlier one. Any duration from zero up.
+    ///
+    /// A handler around the step can turn `Timeout` into an error that the interface declares, if
+    /// callers are to see one.
+    pub fn set_timeout(&mut self, limit: Duration) {
+        if self.may_wait("set_timeout") {
+            self.arm_timer(self.now + limit, Purpose::Limit);
+        }
+    }
+
+    /// Sets what to do when the step ends in any way but success: error, timeout, failure of a
+    /// sibling branch, cancel (FTN12 §1.3). A later call replaces an earlier one.
+    ///
+    /// The handler cannot add steps; it can [`launch`](Self::launch) a flow that has them.
+    pub fn set_cancel<R, F>(&mut self, handler: F)
+    where
+        R: StepReturn,
+        F: FnOnce(&mut Self) -> R + 'static,
+    {
+        if self.may_wait("set_cancel") {
+            self.strand.top.extras().cancel = Some(Box::new(move |asi| handler(asi).into_result()));
+        }
+    }
+
+    /// Makes the step wait for something outside instead of completing when its body returns;
+    /// the handle completes it (FTN12 §1.6 `waitExternal`).
+    ///
+    /// If the last clone of the handle is dropped, inside of the body or later, the step fails with
+    /// `InternalError`; see [`wait_only`](Self::wait_only).
+    pub fn wait_external(&mut self) -> Completion {
+        self.may_wait("wait_external");
+        self.completion()
+    }
+
+    /// [`wait_external`](Self::wait_external) for an object that can describe what the step waits
+    /// for, see [`Execution::waits`](crate::Execution::waits).
+    pub fn wait_external_for(&mut self, object: Arc<dyn Awaitable>) -> Completion {
+        // the object describes the wait of an identity, so the flow needs one
+        let _ = self.flow_id();
+        let completion = self.wait_external();
+        let is_plain = matches!(self.strand.top.activity(), Activity::Plain);
+        if self.callback == Callback::Body && is_plain {
+            self.set_activity(Activity::Waiting(object));
+        }
+        completion
+    }
+
+    /// Makes the step wait without a handle: until its time limit or a cancel ends it, or a handle
+    /// that [`completion`](Self::completion) gives later in the same body completes it
+    /// (FTN12 §1.6 `waitExternal`).
+    pub fn wait_only(&mut self) {
+        self.may_wait("wait_only");
+    }
+
+    /// Makes the step wait until `at`, then completes it without a result.
+    ///
+    /// Something else may complete the step earlier. A step with sub-steps completes with them. A
+    /// later call replaces an earlier one; a point in the past is the next turn.
+    pub fn wait_until(&mut self, at: Time) {
+        if self.may_wait("wait_until") {
+            self.arm_timer(at, Purpose::WakeUp);
+        }
+    }
+
+    /// A handle that completes this step from outside while it waits, for any reason.
+    ///
+    /// Unlike [`wait_external`](Self::wait_external) it does not make the step wait by itself; a
+    /// timeout or a cancel handler does.
+    pub fn completion(&mut self) -> Completion {
+        match self.wait_key(1) {
+            (key, true) => Completion::counted(self.inbox(), key),
+            (key, false) => Completion::new(self.inbox(), key),
+        }
+    }
+
+    /// Ends the flow's turn after this callback, so that others on the event loop can run.
+    pub fn relinquish(&mut self) {
+        self.burst = 0;
+    }
+
+    /// The key under which external events know the wait of the running step, and whether it is
+    /// new; a new wait counts `handles` that are about to be made.
+    pub(super) fn wait_key(&mut self, handles: u32) -> (WaitKey, bool) {
+        if let Some(key) = self.strand.top.wait {
+            return (key, false);
+        }
+        let strand = self.active();
+        let key = self.inbox().open(strand, handles);
+        self.strand.top.wait = Some(key);
+        (key, true)
+    }
+
+    /// Closes the wait of the step on top: nothing can complete it any more. Gives the message
+    /// that came for it and was not received.
+    pub(crate) fn close_wait(&mut self) -> Option<Message> {
+        let (key, inbox) = (self.strand.top.wait.take()?, self.inbox.as_ref()?);
+        inbox.lock().close(key)
+    }
+
+    /// Arms a timer of the running step; it replaces an earlier one for the same purpose.
+    fn arm_timer(&mut self, at: Time, purpose: Purpose) {
+        let (strand, depth, armed) = (self.active(), self.strand.depth(), self.now);
+        let before = self.strand.top.extras().timers.of(purpose).take();
+        let timers = &mut self.cold().timers;
+        if let Some(before) = before {
+            timers.remove(before);
+        }
+        let id = timers.insert(Timer::new(at, armed, (strand, depth), purpose));
+        *self.strand.top.extras().timers.of(purpose) = Some(id);
+    }
+}

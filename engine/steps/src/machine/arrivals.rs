@@ -1,0 +1,136 @@
+//! What comes from outside for the steps that wait (FTN12 §1.3): results, errors, wake-ups of
+//! futures.
+
+use std::mem;
+
+use smallvec::SmallVec;
+
+use super::types::{Machine, Next};
+use crate::args::Args;
+use crate::error::{Error, Fault};
+use crate::flow::Outcome;
+use crate::inbox::{Arrival, Message, WaitKey};
+use crate::observe::StepEnd;
+
+impl Machine {
+    /// Receives completions and wake-ups of futures, as many as a turn has steps; gives the end of
+    /// the flow if they ended it.
+    ///
+    /// Steps take the results that were sent to them before an error takes effect that would cancel
+    /// them.
+    pub(super) fn receive_arrivals(&mut self) -> Option<Outcome> {
+        let inbox =
+            self.asi.inbox.as_ref().filter(|inbox| inbox.has_news() && !inbox.is_cancelled())?;
+        let arrivals = inbox.receive(self.asi.burst);
+        let others = self.take_results(arrivals);
+        for (key, strand, message) in others {
+            if self.is_cancelled() || !self.activate(strand) {
+                continue;
+            }
+            if let Next::Failed(error) = self.receive(key, message) {
+                return Some(Outcome::Error(error));
+            }
+        }
+        if self.asi.strand.runnable {
+            // the branches go on in the order in which they became runnable
+            self.rotate();
+        }
+        None
+    }
+
+    /// Receives the message that was sent to the step on top before a timer ends the step. If there
+    /// is none, its wait is closed.
+    pub(super) fn receive_last(&mut self) -> Option<Next> {
+        let key = self.asi.strand.top.wait.filter(|_| self.asi.strand.top_waits())?;
+        let message = self.asi.inbox.as_ref()?.lock().close(key)?;
+        match message {
+            Message::Success(_) | Message::Error(_) => Some(self.receive(key, message)),
+            Message::Abandoned | Message::Poll => None,
+        }
+    }
+
+    /// Whether the step on top was completed from outside and had not received that yet.
+    pub(super) fn took_result(&mut self) -> bool {
+        self.asi.strand.top_waits() && matches!(self.asi.close_wait(), Some(Message::Success(_)))
+    }
+
+    /// Completes the waiting steps to which results were sent; gives the other arrivals.
+    pub(super) fn take_results(
+        &mut self,
+        mut arrivals: SmallVec<[Arrival; 1]>,
+    ) -> SmallVec<[Arrival; 1]> {
+        arrivals.retain(|(key, strand, message)| {
+            let is_result = matches!(message, Message::Success(_));
+            if !is_result || !self.activate(*strand) || !self.waits_for(*key) {
+                return true;
+            }
+            let taken = mem::replace(message, Message::Abandoned);
+            let Message::Success(result) = taken else { return true };
+            let result = result.into_args();
+            if let Err(violation) = self.asi.check_result(&result) {
+                *message = Message::Error(violation);
+                return true;
+            }
+            // the inbox has closed the wait
+            self.asi.strand.top.wait = None;
+            self.complete_with(result);
+            false
+        });
+        arrivals
+    }
+
+    /// Whether the step on top waits for this, without sub-steps.
+    fn waits_for(&self, key: WaitKey) -> bool {
+        self.asi.strand.top.wait == Some(key) && self.asi.strand.top_waits()
+    }
+
+    /// Passes a message to the step on top that waits for it; a stale message is dropped.
+    fn receive(&mut self, key: WaitKey, message: Message) -> Next {
+        if !self.waits_for(key) {
+            return self.receive_elsewhere(key, &message);
+        }
+        if !matches!(message, Message::Poll) {
+            // the inbox has closed the wait
+            self.asi.strand.top.wait = None;
+        }
+        let location = self.asi.location();
+        match message {
+            Message::Success(args) => self.complete_waiting(args.into_args()),
+            Message::Error(error) => self.unwind(Fault::Error(error.at(location))),
+            Message::Poll => self.poll_future(),
+            Message::Abandoned => {
+                let rule = "abandoned: every handle that could complete the step was dropped";
+                self.unwind(Fault::Error(Error::violation(rule, location)))
+            }
+        }
+    }
+
+    /// A message for a step that is over, or that has sub-steps: those must not be completed.
+    fn receive_elsewhere(&mut self, key: WaitKey, message: &Message) -> Next {
+        let is_open = || self.asi.strand.open_frames().any(|frame| frame.wait == Some(key));
+        match message {
+            Message::Success(_) | Message::Error(_) if is_open() => {
+                let rule = "external completion of a step with sub-steps";
+                self.unwind(Fault::Error(Error::violation(rule, self.asi.location())))
+            }
+            Message::Success(_) | Message::Error(_) | Message::Abandoned | Message::Poll => {
+                Next::Wait
+            }
+        }
+    }
+
+    /// Completes the step on top, which waited, with a result.
+    pub(super) fn complete_waiting(&mut self, result: Args) -> Next {
+        if let Err(violation) = self.asi.check_result(&result) {
+            return self.unwind(Fault::Error(violation));
+        }
+        self.complete_with(result);
+        Next::Step
+    }
+
+    fn complete_with(&mut self, result: Args) {
+        self.leave(StepEnd::Success);
+        self.asi.strand.args = result;
+        self.asi.strand.runnable = true;
+    }
+}

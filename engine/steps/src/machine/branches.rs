@@ -1,0 +1,190 @@
+//! Parallel branches at work (FTN12 §1.4): which strand is active, how branches start and end.
+
+use std::mem;
+
+use super::types::{Machine, Next};
+use crate::args::Args;
+use crate::observe::StepEnd;
+use crate::slot::index;
+use crate::stack::{Activity, NextBranch, Strand, Turn, Unstarted};
+
+impl Machine {
+    /// Makes a strand the active one; `false` if it does not exist any more.
+    pub(super) fn activate(&mut self, id: u32) -> bool {
+        if id == self.asi.active() {
+            return true;
+        }
+        let parked = self.asi.cold.as_mut().and_then(|cold| cold.strands.take(id));
+        let Some(strand) = parked else { return false };
+        self.switch(id, strand);
+        true
+    }
+
+    /// Makes `strand`, which belongs into slot `id`, the active one, and parks the one before it.
+    fn switch(&mut self, id: u32, strand: Strand) {
+        let before = mem::replace(&mut self.asi.strand, strand);
+        let strands = &mut self.asi.cold().strands;
+        if before.runnable {
+            strands.turns.push_back(Turn::Resume(strands.active));
+        }
+        strands.park_active(before, id);
+    }
+
+    /// Gives the next turn to another branch; `false` if none can go on.
+    pub(super) fn rotate(&mut self) -> bool {
+        while let Some(cold) = &mut self.asi.cold
+            && let Some(turn) = cold.strands.turns.pop()
+        {
+            let found = match turn {
+                Turn::Resume(id) => {
+                    cold.strands.get(id).is_some_and(|strand| strand.runnable) && self.activate(id)
+                }
+                Turn::Start(id) => self.start_branch(id),
+            };
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Announces the branches of the parallel step on top; without branches it completes at once.
+    pub(super) fn start_branches(&mut self) -> Next {
+        self.asi.strand.args = Args::none();
+        let active = self.asi.active();
+        let strands = &mut self.asi.cold.get_or_insert_default().strands;
+        match self.asi.strand.branches() {
+            Some(branches) if branches.running > 0 => {
+                branches.number = strands.branches + 1;
+                strands.branches += index(branches.running);
+                strands.turns.push_back(Turn::Start(active));
+                Next::Wait
+            }
+            _ => {
+                self.leave(StepEnd::Success);
+                Next::Step
+            }
+        }
+    }
+
+    /// Makes the next branch of the parallel step in this slot the active strand.
+    fn start_branch(&mut self, parent: u32) -> bool {
+        let Some(cold) = &mut self.asi.cold else { return false };
+        let strands = &mut cold.strands;
+        let id = strands.add(parent);
+        let outer = if strands.active == parent {
+            Some(&mut self.asi.strand)
+        } else {
+            strands.get_mut(parent)
+        };
+        let next = outer.and_then(Strand::branches).and_then(|branches| branches.start_next(id));
+        let Some(NextBranch { step, position, number, is_last }) = next else {
+            strands.remove(id);
+            return false;
+        };
+        if !is_last {
+            strands.turns.push_front(Turn::Start(parent));
+        }
+        strands.set_position(id, position);
+        let mut strand = Strand::new(number);
+        strand.enqueue(step);
+        self.switch(id, strand);
+        true
+    }
+
+    /// Ends the active branch, which has completed: its result is dropped.
+    pub(super) fn complete_branch(&mut self) {
+        if self.start_in_place() || self.leave_branch() > 0 {
+            return;
+        }
+        self.asi.strand.args = Args::none();
+        self.asi.set_activity(Activity::Plain);
+        self.leave(StepEnd::Success);
+        self.asi.strand.runnable = true;
+    }
+
+    /// Has the strand of the branch that completed go on with the next branch of the same step, if
+    /// that is the next turn.
+    fn start_in_place(&mut self) -> bool {
+        let Some(cold) = &mut self.asi.cold else { return false };
+        let strands = &mut cold.strands;
+        let id = strands.active;
+        let Some((parent, position)) = strands.parent_and_position(id) else { return false };
+        if strands.turns.peek() != Some(Turn::Start(parent)) {
+            return false;
+        }
+        let Some(branches) = strands.get_mut(parent).and_then(Strand::branches) else {
+            return false;
+        };
+        let Some(next) = branches.start_next(id) else { return false };
+        branches.end(position);
+        if next.is_last {
+            strands.turns.pop();
+        }
+        strands.set_position(id, next.position);
+        self.asi.strand.restart(next.number, next.step);
+        true
+    }
+
+    /// Forgets the active branch and goes back to the parallel step that started it; gives the
+    /// number of its other branches that are not complete.
+    pub(super) fn leave_branch(&mut self) -> usize {
+        let Some(cold) = &mut self.asi.cold else { return 0 };
+        let strands = &mut cold.strands;
+        let left = strands.active;
+        let Some((parent, position)) = strands.parent_and_position(left) else { return 0 };
+        let Some(strand) = strands.take(parent) else { return 0 };
+        strands.active = parent;
+        strands.remove(left);
+        let finished = mem::replace(&mut self.asi.strand, strand);
+        drop(finished);
+        let Some(branches) = self.asi.strand.branches() else { return 0 };
+        branches.end(position);
+        branches.running
+    }
+
+    /// Cancels the branches below the step on top, in the order added, each from its innermost
+    /// step outwards. It walks the tree of branches without recursion.
+    pub(super) fn cancel_branches(&mut self) {
+        let home = self.asi.active();
+        loop {
+            if let Some(branch) = self.first_branch() {
+                self.asi.strand.runnable = false;
+                if self.activate(branch) {
+                    continue;
+                }
+            }
+            if self.asi.active() == home {
+                return;
+            }
+            if self.asi.strand.top.flags.open {
+                if self.took_result() {
+                    self.leave(StepEnd::Success);
+                } else {
+                    self.abort_leaf();
+                    self.leave(StepEnd::Cancelled);
+                }
+            }
+            if !self.asi.strand.ascend() {
+                self.leave_branch();
+            }
+        }
+    }
+
+    /// The first branch of the step on top that is not over. Those that have not started are
+    /// dropped.
+    fn first_branch(&mut self) -> Option<u32> {
+        if !self.asi.strand.top.flags.open {
+            return None;
+        }
+        let branches = self.asi.strand.branches()?;
+        if branches.unstarted.len() > 0 {
+            drop(mem::replace(&mut branches.unstarted, Unstarted::none()));
+            if let Some(cold) = &mut self.asi.cold {
+                let strands = &mut cold.strands;
+                strands.turns.remove(Turn::Start(strands.active));
+            }
+        }
+        branches.first_running()
+    }
+}

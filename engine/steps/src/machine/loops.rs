@@ -1,0 +1,150 @@
+//! Loops (FTN12 §1.8, §2.2.4): iterations and their ends.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::report::Event;
+use super::types::{Machine, Next};
+use crate::args::Args;
+use crate::error::{Error, LoopEnd, StepResult};
+use crate::observe::StepEnd;
+use crate::stack::{Activity, Callback, Flags, Frame, Iterate};
+
+/// Why a run of iterations ended.
+enum IterationsEnd {
+    /// The loop is over.
+    Exhausted,
+    /// The turn is over.
+    Burst,
+    /// An iteration did more than to complete.
+    Settle(StepResult),
+}
+
+impl Machine {
+    /// Runs iterations of the loop on top until one of them has to wait, adds steps, or ends it.
+    pub(super) fn iterate(&mut self) -> Next {
+        let activity = self.asi.strand.top.replace_activity(Activity::Plain);
+        let Activity::Looping(mut body) = activity else { return Next::Step };
+        self.asi.strand.args = Args::none();
+        let iteration = Flags { iteration: true, ..Flags::default() };
+        self.enter(self.asi.location(), None, iteration);
+        self.report(Event::Enter);
+        self.asi.completed = false;
+        self.asi.callback = Callback::Body;
+        let result = catch_unwind(AssertUnwindSafe(|| self.run_iterations(&mut *body)));
+        self.asi.callback = Callback::None;
+        self.report(Event::Leave);
+        let result = match result {
+            Ok(IterationsEnd::Settle(result)) => Ok(result),
+            Ok(IterationsEnd::Exhausted) => {
+                self.leave_iteration(Activity::Plain);
+                self.end_loop();
+                return Next::Step;
+            }
+            Ok(IterationsEnd::Burst) => {
+                self.leave_iteration(Activity::Looping(body));
+                return Next::Yield;
+            }
+            Err(payload) => Err(payload),
+        };
+        if let Some(outer) = self.asi.strand.frames.last_mut() {
+            outer.replace_activity(Activity::Looping(body));
+        }
+        self.settle(result)
+    }
+
+    /// Runs iterations that complete at once: they need nothing between them.
+    #[inline]
+    fn run_iterations(&mut self, body: &mut dyn Iterate) -> IterationsEnd {
+        let base = self.asi.strand.top.base();
+        loop {
+            if self.asi.burst == 0 || self.is_cancelled() {
+                return IterationsEnd::Burst;
+            }
+            self.asi.burst -= 1;
+            match body.iterate(&mut self.asi) {
+                None => return IterationsEnd::Exhausted,
+                Some(Ok(())) if self.left_nothing(base) => {
+                    if self.asi.completed {
+                        self.asi.completed = false;
+                        self.asi.strand.args = Args::none();
+                    }
+                }
+                Some(result) => return IterationsEnd::Settle(result),
+            }
+        }
+    }
+
+    /// Whether the iteration on top neither failed nor waits, nor left anything to clean up.
+    #[inline]
+    fn left_nothing(&self, base: usize) -> bool {
+        let strand = &self.asi.strand;
+        self.asi.raised.is_none()
+            && strand.pending.len() == base
+            && strand.top.is_plain()
+            && !strand.top.flags.waits
+    }
+
+    /// Ends the iteration on top, and sets what its loop does.
+    fn leave_iteration(&mut self, activity: Activity) {
+        self.leave(StepEnd::Success);
+        self.asi.strand.ascend();
+        self.asi.set_activity(activity);
+    }
+
+    /// Ends the loop on top like a `success` without arguments (FTN12 §1.8.1).
+    fn end_loop(&mut self) {
+        self.asi.set_activity(Activity::Plain);
+        self.asi.strand.args = Args::none();
+        self.leave(StepEnd::Success);
+    }
+
+    /// Leaves steps until the loop that `end` means is on top, without their error handlers
+    /// (FTN12 §2.2.4).
+    ///
+    /// # Errors
+    /// The violation of the rule if there is no such loop.
+    pub(super) fn unwind_loop(&mut self, end: &LoopEnd) -> Result<Next, Error> {
+        let is_target = |frame: &Frame| match frame.activity() {
+            Activity::Looping(body) => end.label.is_none() || body.label() == end.label.as_deref(),
+            Activity::Plain
+            | Activity::Holding(_)
+            | Activity::Waiting(_)
+            | Activity::Parallel(_)
+            | Activity::Polling(_) => false,
+        };
+        if !self.asi.frames_around().any(is_target) {
+            return Err(self.no_such_loop(end));
+        }
+        loop {
+            if self.asi.strand.top.flags.open {
+                if is_target(&self.asi.strand.top) {
+                    break;
+                }
+                self.abort_top();
+                self.leave(StepEnd::Cancelled);
+            }
+            if !self.asi.strand.ascend() {
+                self.leave_branch();
+            }
+        }
+        self.asi.strand.runnable = true;
+        self.asi.strand.drop_pending();
+        if !end.continues {
+            self.end_loop();
+        }
+        Ok(Next::Step)
+    }
+
+    #[cold]
+    fn no_such_loop(&self, end: &LoopEnd) -> Error {
+        let what = if end.continues { "continue_loop" } else { "break_loop" };
+        let location = self.asi.location();
+        match &end.label {
+            Some(label) => Error::violation(
+                format_args!("{what}({label:?}) is not inside a loop with that label"),
+                location,
+            ),
+            None => Error::violation(format_args!("{what} is not inside a loop"), location),
+        }
+    }
+}

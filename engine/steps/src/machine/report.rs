@@ -1,0 +1,73 @@
+//! What the observer and the host get to know about steps (FTN12 §1.7).
+
+use std::any::Any;
+use std::mem;
+
+use super::types::Machine;
+use crate::error::Error;
+use crate::observe::{StepEnd, StepRef};
+use crate::stack::AsyncSteps;
+
+/// What happens to a step, as [`Observer`](crate::Observer) has it.
+pub(super) enum Event<'a> {
+    Begin,
+    Enter,
+    Leave,
+    End(StepEnd<'a>),
+    CancelFailed(&'a Error),
+}
+
+impl Machine {
+    /// The flows that steps and cancel handlers launched since the last call.
+    pub(crate) fn take_launched(&mut self) -> Vec<AsyncSteps> {
+        self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.launched)).unwrap_or_default()
+    }
+
+    /// The errors since the last call that only the host can report.
+    pub(crate) fn take_unseen(&mut self) -> Vec<Error> {
+        self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.unseen)).unwrap_or_default()
+    }
+
+    /// Makes the error of a panic in the step on top, for the flow and for the host.
+    #[cold]
+    pub(super) fn panicked(&mut self, payload: Box<dyn Any + Send>) -> Error {
+        let error = Error::panicked(payload, self.asi.location());
+        self.asi.cold().unseen.push(error.clone());
+        error
+    }
+
+    /// Tells the observer about the step on top.
+    #[inline]
+    pub(super) fn report(&mut self, event: Event<'_>) {
+        if self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some()) {
+            self.tell_observer(event);
+        }
+    }
+
+    /// An iteration is shown as its loop, so it neither begins nor ends.
+    #[cold]
+    fn tell_observer(&mut self, event: Event<'_>) {
+        let is_iteration = self.asi.strand.top.flags.iteration;
+        let step = self.step_ref();
+        let Some(observer) = self.asi.cold().observer.as_mut() else { return };
+        match event {
+            Event::Begin | Event::End(_) if is_iteration => {}
+            Event::Begin => observer.begin(step),
+            Event::Enter => observer.enter(step),
+            Event::Leave => observer.leave(step),
+            Event::End(end) => observer.end(step, end),
+            Event::CancelFailed(error) => observer.cancel_failed(step, error),
+        }
+    }
+
+    fn step_ref(&self) -> StepRef {
+        let strand = &self.asi.strand;
+        let parent = self.asi.strands_around(self.asi.active()).next();
+        StepRef {
+            branch: strand.branch,
+            parent: parent.map_or(0, |parent| parent.branch),
+            depth: strand.depth() - u32::from(strand.top.flags.iteration),
+            place: strand.top.location,
+        }
+    }
+}

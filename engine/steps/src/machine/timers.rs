@@ -1,0 +1,68 @@
+//! Timers of steps that expire (FTN12 §2.2.2 `setTimeout`).
+
+use std::mem;
+
+use super::types::{Machine, Next};
+use crate::args::Args;
+use crate::error::{Error, Fault};
+use crate::flow::Outcome;
+use crate::location::StepLocation;
+use crate::stack::{Purpose, Timer};
+
+impl Machine {
+    /// Wakes up or fails the step of each timer that expired; gives the end of the flow if that
+    /// ended it. A message that was sent to a step before its timer is looked at counts.
+    pub(super) fn expire_timers(&mut self) -> Option<Outcome> {
+        while !self.is_cancelled()
+            && let Some(cold) = &mut self.asi.cold
+            && let Some(timer) = cold.timers.expired(self.asi.now)
+        {
+            if !self.activate(timer.strand) {
+                self.asi.cold().timers.remove(timer.id);
+                continue;
+            }
+            let next = match timer.purpose {
+                Purpose::WakeUp if !self.is_innermost(timer.depth) => {
+                    self.take_timer(timer);
+                    Next::Wait
+                }
+                Purpose::WakeUp => self.receive_last().unwrap_or_else(|| {
+                    self.take_timer(timer);
+                    self.complete_waiting(Args::none())
+                }),
+                Purpose::Limit => self.receive_last().unwrap_or_else(|| {
+                    let location = self.take_timer(timer);
+                    let limit = timer.at.saturating_since(timer.armed);
+                    self.unwind(Fault::Error(Error::timeout(limit, location)))
+                }),
+            };
+            if let Next::Failed(error) = next {
+                return Some(Outcome::Error(error));
+            }
+        }
+        None
+    }
+
+    /// Disarms the timers of the step on top.
+    pub(super) fn disarm_timers(&mut self) {
+        let Some(extras) = &mut self.asi.strand.top.extras else { return };
+        let timers = mem::take(&mut extras.timers);
+        if let Some(cold) = &mut self.asi.cold {
+            timers.armed().for_each(|id| cold.timers.remove(id));
+        }
+    }
+
+    /// Disarms a timer that expired; gives the location of its step.
+    fn take_timer(&mut self, timer: Timer) -> StepLocation {
+        self.asi.cold().timers.remove(timer.id);
+        let strand = &mut self.asi.strand;
+        let step = strand.frames.get_mut(timer.depth as usize).unwrap_or(&mut strand.top);
+        *step.extras().timers.of(timer.purpose) = None;
+        step.location
+    }
+
+    /// Whether the step at this depth waits without sub-steps: otherwise they complete it.
+    fn is_innermost(&self, depth: u32) -> bool {
+        self.asi.strand.depth() == depth && self.asi.strand.top_waits()
+    }
+}

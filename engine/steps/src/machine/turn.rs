@@ -1,0 +1,139 @@
+//! A turn of a flow (FTN12 §2.6): it receives what came, then runs steps until all strands wait.
+
+use std::mem;
+use std::task::Waker;
+
+use super::types::{Machine, Next};
+use crate::flow::{Outcome, Progress};
+use crate::observe::StepEnd;
+use crate::stack::{Activity, AsyncSteps};
+use crate::time::Time;
+
+impl Machine {
+    /// A machine that runs the steps of a root, which is configured and sealed.
+    #[inline]
+    pub(crate) fn new(asi: AsyncSteps) -> Self {
+        Self { asi, done: false }
+    }
+
+    /// Whether the flow is over.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Runs a turn of `burst` steps.
+    pub(crate) fn run(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
+        if self.done {
+            return Progress::Done(Outcome::Cancelled);
+        }
+        let progress = self.turn(burst, now, waker);
+        self.done = matches!(progress, Progress::Done(_));
+        progress
+    }
+
+    fn turn(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
+        self.asi.now = now;
+        self.asi.burst = burst;
+        let end = self.receive_arrivals();
+        let end = end.or_else(|| self.expire_timers());
+        let progress = match end.or_else(|| self.cancel_if_asked()) {
+            Some(outcome) => Progress::Done(outcome),
+            None => self.run_strands(),
+        };
+        if matches!(progress, Progress::Waiting) && !self.asi.inbox().wake_on_news(waker) {
+            return Progress::Ready;
+        }
+        progress
+    }
+
+    /// Runs strands until none is runnable, the turn is over, or the flow ends.
+    fn run_strands(&mut self) -> Progress {
+        while self.asi.strand.runnable || self.rotate() {
+            let has_turn = self.asi.burst > 0;
+            let next = self.run_steps();
+            if let Some(outcome) = self.cancel_if_asked() {
+                return Progress::Done(outcome);
+            }
+            match next {
+                Next::Step => {}
+                Next::Wait => self.asi.strand.runnable = false,
+                Next::Yield => {
+                    // a strand that had no turn goes on first: branches start in the order added
+                    if has_turn {
+                        self.rotate();
+                    }
+                    return Progress::Ready;
+                }
+                Next::Complete if self.asi.active() == 0 => {
+                    return Progress::Done(Outcome::Success(mem::take(&mut self.asi.strand.args)));
+                }
+                Next::Complete => self.complete_branch(),
+                Next::Failed(error) => return Progress::Done(Outcome::Error(error)),
+            }
+        }
+        Progress::Waiting
+    }
+
+    /// Runs steps of the active strand.
+    fn run_steps(&mut self) -> Next {
+        loop {
+            if self.is_cancelled() {
+                return Next::Yield;
+            }
+            let strand = &mut self.asi.strand;
+            let in_template = strand.runs_template();
+            let next = if in_template || strand.pending.len() > strand.level_base() {
+                if self.asi.burst == 0 {
+                    return Next::Yield;
+                }
+                if in_template { self.run_template() } else { self.start_next() }
+            } else if strand.top.flags.open || strand.ascend() {
+                self.complete_top()
+            } else {
+                return Next::Complete;
+            };
+            match next {
+                Next::Step => {}
+                Next::Wait | Next::Yield | Next::Complete | Next::Failed(_) => return next,
+            }
+        }
+    }
+
+    /// All sub-steps of the step on top are complete.
+    fn complete_top(&mut self) -> Next {
+        match self.asi.strand.top.activity() {
+            Activity::Looping(_) if self.asi.burst == 0 => Next::Yield,
+            Activity::Looping(_) => self.iterate(),
+            Activity::Plain
+            | Activity::Holding(_)
+            | Activity::Waiting(_)
+            | Activity::Parallel(_)
+            | Activity::Polling(_) => {
+                self.leave(StepEnd::Success);
+                Next::Step
+            }
+        }
+    }
+
+    /// Whether the flow is to be cancelled: no further step runs (FTN12 §2.2.3 `cancel`).
+    #[inline]
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.asi.inbox.as_ref().is_some_and(|inbox| inbox.is_cancelled())
+    }
+
+    /// Cancels the flow if a [`Canceller`](crate::Canceller) asked for it.
+    fn cancel_if_asked(&mut self) -> Option<Outcome> {
+        self.is_cancelled().then(|| {
+            self.cancel_all();
+            Outcome::Cancelled
+        })
+    }
+
+    /// Cancels the flow, unless it is over.
+    pub(crate) fn cancel(&mut self) {
+        if !self.done {
+            self.done = true;
+            self.cancel_all();
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The machine and what its parts tell each other.
+
+use std::any::Any;
+use std::fmt;
+
+use crate::error::{Error, StepResult};
+use crate::stack::AsyncSteps;
+
+/// Runs the steps of one flow (FTN12 §2.6).
+pub(crate) struct Machine {
+    /// What callbacks get: the step stack and the state of the flow.
+    pub(crate) asi: AsyncSteps,
+    /// The flow is over.
+    pub(super) done: bool,
+}
+
+/// What to do after a step started, ended or failed.
+#[must_use]
+pub(super) enum Next {
+    /// Go on with the active strand.
+    Step,
+    /// The active strand waits.
+    Wait,
+    /// The turn is over.
+    Yield,
+    /// The active strand has nothing left to do.
+    Complete,
+    /// No handler recovered.
+    Failed(Error),
+}
+
+/// What a callback returned, or the payload of its panic.
+pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.asi, f)
+    }
+}

@@ -1,0 +1,185 @@
+//! Errors on their way outwards, and cancel (FTN12 §1.2, §2.2.3).
+
+use std::mem;
+
+use super::report::Event;
+use super::types::{CallbackResult, Machine, Next};
+use crate::args::Args;
+use crate::error::{Error, Fault, LoopEnd};
+use crate::observe::StepEnd;
+use crate::stack::{Activity, Callback};
+
+/// What an error handler decided.
+enum Decision {
+    Success,
+    /// Steps were added: they replace the failed step at its own level (FTN12 §1.2.1).
+    Steps,
+    Replaced(Error),
+    LoopEnded(Box<LoopEnd>),
+    /// Nothing: the error goes on.
+    Silent,
+}
+
+impl Machine {
+    /// Ends steps from the innermost outwards until a handler recovers.
+    pub(super) fn unwind(&mut self, fault: Fault) -> Next {
+        let mut error = match fault {
+            Fault::Error(error) => error,
+            Fault::Loop(end) => match self.unwind_loop(&end) {
+                Ok(next) => return next,
+                Err(violation) => violation,
+            },
+        };
+        self.asi.last_error = Some(error.clone());
+        loop {
+            if self.asi.strand.top.flags.open {
+                self.abort_top();
+                if self.is_cancelled() {
+                    // a cancel handler asked for it: no error handler runs any more
+                    return Next::Yield;
+                }
+                match self.handle(&error) {
+                    Decision::Silent => {}
+                    Decision::Replaced(with) => error = self.replace_error(with),
+                    Decision::Steps if self.outlives_its_end() => return self.resume(),
+                    Decision::Success | Decision::Steps => return self.recover(),
+                    Decision::LoopEnded(end) => match self.unwind_loop(&end) {
+                        Ok(next) => return next,
+                        Err(violation) => error = self.replace_error(violation),
+                    },
+                }
+                self.leave(StepEnd::Error(&error));
+            }
+            if !self.asi.strand.ascend() {
+                if self.asi.active() == 0 {
+                    self.asi.strand.clear();
+                    return Next::Failed(error);
+                }
+                self.leave_branch();
+            }
+        }
+    }
+
+    fn replace_error(&mut self, error: Error) -> Error {
+        self.asi.last_error = Some(error.clone());
+        error
+    }
+
+    /// Whether the failed step on top stays around the steps that replace it: they may use what it
+    /// made with `stack`, and the step of a parallel branch stays the only one without a result.
+    fn outlives_its_end(&self) -> bool {
+        let strand = &self.asi.strand;
+        strand.top.values().is_some()
+            || matches!(strand.top.activity(), Activity::Holding(_))
+            || strand.is_branch_step()
+    }
+
+    fn recover(&mut self) -> Next {
+        self.leave(StepEnd::Success);
+        self.resume()
+    }
+
+    fn resume(&mut self) -> Next {
+        self.asi.strand.runnable = true;
+        Next::Step
+    }
+
+    /// Calls the error handler of the step on top, once ever.
+    fn handle(&mut self, error: &Error) -> Decision {
+        self.asi.strand.args = Args::none();
+        let top = &mut self.asi.strand.top;
+        let result = match top.handler.take() {
+            Some(handler) => self.call(Callback::ErrorHandler, |asi| handler(asi, error)),
+            None if mem::take(&mut top.flags.template_handler) => {
+                match self.call_template_handler(error) {
+                    Some(result) => result,
+                    None => return Decision::Silent,
+                }
+            }
+            None => return Decision::Silent,
+        };
+        let decision = self.decision(result);
+        if !matches!(decision, Decision::Success | Decision::Steps) {
+            self.asi.strand.args = Args::none();
+            self.asi.strand.drop_pending();
+        }
+        decision
+    }
+
+    /// Decides what an error handler meant.
+    fn decision(&mut self, result: CallbackResult) -> Decision {
+        if !matches!(result, Ok(Ok(()))) || self.asi.raised.is_some() {
+            return match self.fault_of(result) {
+                Fault::Error(error) => Decision::Replaced(error),
+                Fault::Loop(end) => Decision::LoopEnded(end),
+            };
+        }
+        let strand = &mut self.asi.strand;
+        if self.asi.completed {
+            Decision::Success
+        } else if strand.has_substeps() {
+            strand.seal(strand.top.base());
+            Decision::Steps
+        } else {
+            Decision::Silent
+        }
+    }
+
+    /// The abnormal end of the step on top, up to its error handler: branches, timers or future,
+    /// cancel handler, pending sub-steps.
+    pub(super) fn abort_top(&mut self) {
+        self.cancel_branches();
+        self.abort_leaf();
+    }
+
+    /// [`abort_top`](Self::abort_top) for a step without branches.
+    pub(super) fn abort_leaf(&mut self) {
+        self.disarm_timers();
+        drop(self.asi.close_wait());
+        if !matches!(self.asi.strand.top.activity(), Activity::Holding(_)) {
+            self.asi.set_activity(Activity::Plain);
+        }
+        let extras = self.asi.strand.top.extras.as_mut();
+        if let Some(cancel) = extras.and_then(|extras| extras.cancel.take()) {
+            let result = self.call(Callback::CancelHandler, cancel);
+            if !matches!(result, Ok(Ok(()))) || self.asi.raised.is_some() {
+                self.cancel_handler_failed(result);
+            }
+        }
+        self.asi.strand.drop_pending();
+    }
+
+    #[cold]
+    fn cancel_handler_failed(&mut self, result: CallbackResult) {
+        let error = match self.fault_of(result) {
+            Fault::Error(error) => error,
+            Fault::Loop(_) => {
+                Error::violation("the end of a loop in a cancel handler", self.asi.location())
+            }
+        };
+        self.report(Event::CancelFailed(&error));
+        if error.panic_message().is_none() {
+            self.asi.cold().unseen.push(error);
+        }
+    }
+
+    /// Cancels the whole flow: cancel handlers innermost to outermost, no error handlers. Steps that
+    /// were completed before are complete.
+    pub(super) fn cancel_all(&mut self) {
+        if let Some(inbox) = &self.asi.inbox {
+            let arrivals = inbox.close();
+            drop(self.take_results(arrivals));
+        }
+        self.activate(0);
+        loop {
+            if self.asi.strand.top.flags.open {
+                self.abort_top();
+                self.leave(StepEnd::Cancelled);
+            }
+            if !self.asi.strand.ascend() {
+                break;
+            }
+        }
+        self.asi.strand.clear();
+    }
+}

@@ -1,0 +1,33 @@
+//! The step stack (FTN12 §1.1): which steps are in progress, and which come next.
+//!
+//! A [`Strand`] is one line of execution: the root has one, and so has each parallel branch. Its
+//! innermost step is `top`, the steps around it are in `frames`. Only the running step can add
+//! steps, so one vector holds the queues of all levels: the queue of a step begins at its `base`
+//! and is in reverse order, so that the next step is the last element.
+//!
+//! - `shapes.rs`: the types. They refer to each other, because a callback gets the interface and
+//!   the interface owns the callbacks that are still to run.
+//! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
+//! - `walk.rs`: the strands and steps around a step.
+//! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`: tables that a flow gets when it needs them.
+
+mod branches;
+mod queued;
+mod shapes;
+mod strand;
+mod strands;
+mod timers;
+mod turns;
+mod values;
+mod walk;
+
+pub(crate) use branches::NextBranch;
+pub use shapes::AsyncSteps;
+pub(crate) use shapes::{
+    Activity, Branches, Callback, Flags, Frame, Handler, Iterate, PolledFuture, Queued, QueuedStep,
+    SharedBody, SharedSteps, Strand, TemplateRange, TemplateStep, Unstarted, Work,
+};
+pub(crate) use timers::{Purpose, Timer};
+pub(crate) use turns::Turn;
+pub use values::Stack;
+pub(crate) use walk::{locations, outermost_first};

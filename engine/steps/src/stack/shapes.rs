@@ -1,0 +1,231 @@
+//! The types of the step stack (FTN12 §1.1, §2.2).
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Waker;
+use std::vec;
+
+use smallvec::SmallVec;
+
+use super::strands::Strands;
+use super::timers::{StepTimers, Timers};
+use super::values::Values;
+use crate::args::Args;
+use crate::error::{Error, Fault, StepResult};
+use crate::extensions::Extensions;
+use crate::flow::{Awaitable, FlowId};
+use crate::inbox::{Inbox, WaitKey};
+use crate::location::StepLocation;
+use crate::observe::Observer;
+use crate::slot::SlotId;
+use crate::state::State;
+use crate::time::Time;
+
+/// What step callbacks get, by convention named `asi`: the AsyncSteps interface (FTN12 §2.2).
+///
+/// A body adds sub-steps or completes; an error handler recovers, replaces the error or lets it
+/// pass. One object serves all steps of the flow: its methods act on the running step, so it only
+/// exists as a reference inside a callback.
+pub struct AsyncSteps {
+    /// The active strand; the others are parked in [`ColdState::strands`].
+    pub(crate) strand: Strand,
+    /// The fault of the running callback: `error`, the end of a loop, or a broken rule.
+    pub(crate) raised: Option<Fault>,
+    /// Set by `success` of the running callback; the result itself is in `strand.args`.
+    pub(crate) completed: bool,
+    pub(crate) callback: Callback,
+    /// How many steps are left in this turn; `relinquish` sets it to 0.
+    pub(crate) burst: u32,
+    pub(crate) now: Time,
+    pub(crate) inbox: Option<Arc<Inbox>>,
+    pub(crate) cold: Option<Box<ColdState>>,
+    pub(crate) state: State,
+    pub(crate) id: Option<FlowId>,
+    pub(crate) last_error: Option<Error>,
+}
+
+/// What a flow without an observer, branches, timers, `stack` values and extensions does not need.
+#[derive(Default)]
+pub(crate) struct ColdState {
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(crate) strands: Strands<Strand>,
+    pub(crate) timers: Timers,
+    pub(crate) values: Values,
+    pub(crate) extensions: Extensions,
+    /// Flows for the host to start.
+    pub(crate) launched: Vec<AsyncSteps>,
+    /// Errors for the host to report.
+    pub(crate) unseen: Vec<Error>,
+}
+
+/// The callback that runs: it decides what may be called (FTN12 §2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callback {
+    None,
+    Body,
+    ErrorHandler,
+    CancelHandler,
+}
+
+/// One line of execution.
+pub(crate) struct Strand {
+    /// The innermost step in progress; if it is not open, room for the next step.
+    pub(crate) top: Frame,
+    /// The steps around `top`, outermost first.
+    pub(crate) frames: Vec<Frame>,
+    /// The steps that have not started, of all levels.
+    pub(crate) pending: SmallVec<[Queued; 2]>,
+    /// The innermost template whose steps are running.
+    pub(crate) template: Option<RunningTemplate>,
+    /// The result of the last step: the arguments of the next one.
+    pub(crate) args: Args,
+    /// The number of the branch, 0 for the root; never used twice in a flow.
+    pub(crate) branch: u32,
+    /// Whether there is something to do without outside help.
+    pub(crate) runnable: bool,
+}
+
+/// One step in progress.
+pub(crate) struct Frame {
+    pub(crate) location: StepLocation,
+    /// Changed by [`replace_activity`](Self::replace_activity) only.
+    pub(super) activity: Activity,
+    pub(crate) handler: Option<Handler>,
+    /// The name of the step's wait for external completions.
+    pub(crate) wait: Option<WaitKey>,
+    pub(crate) extras: Option<Box<StepExtras>>,
+    /// The sub-steps are `pending[base..]`.
+    pub(crate) base: u32,
+    pub(crate) flags: Flags,
+}
+
+/// Facts about a [`Frame`]; most steps have none of them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Flags {
+    /// The step is in progress; a frame that is not open is room for the next step.
+    pub(crate) open: bool,
+    /// The step's error handler is the one in its template, and was not called yet.
+    pub(crate) template_handler: bool,
+    /// No implicit success (FTN12 §1.6).
+    pub(crate) waits: bool,
+    /// One iteration of the loop whose frame is the next one out.
+    pub(crate) iteration: bool,
+}
+
+/// What few steps have, so that the others do not make room for it.
+#[derive(Default)]
+pub(crate) struct StepExtras {
+    pub(crate) cancel: Option<CancelHandler>,
+    pub(crate) timers: StepTimers,
+    /// The newest of the values made with `stack`, a slot of [`Values`].
+    pub(crate) values: Option<SlotId>,
+}
+
+/// What a step in progress does, beside waiting for its sub-steps.
+pub(crate) enum Activity {
+    /// Nothing else.
+    Plain,
+    /// It keeps a value until it is over: a lock.
+    Holding(Box<dyn Any>),
+    /// It waits for something that can describe itself.
+    Waiting(Arc<dyn Awaitable>),
+    Looping(Box<dyn Iterate>),
+    Parallel(Box<Branches>),
+    Polling(Box<PolledFuture>),
+}
+
+/// A future that a step polls (FTN12 §1.13).
+pub(crate) struct PolledFuture {
+    pub(crate) future: Pin<Box<dyn Future<Output = Result<Args, Error>>>>,
+    pub(crate) waker: Waker,
+}
+
+/// An element of a queue.
+pub(crate) enum Queued {
+    Step(QueuedStep),
+    Template(TemplateRange),
+}
+
+/// A step that has not started.
+pub(crate) struct QueuedStep {
+    pub(crate) location: StepLocation,
+    pub(crate) handler: Option<Handler>,
+    pub(crate) work: Box<dyn Work>,
+}
+
+/// What a step does when it starts: a body, a loop, branches, a critical section.
+pub(crate) trait Work {
+    /// Starts the step, which is on top, with the result of the step before it.
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+
+    /// Labels a loop; nothing else has a label (FTN12 §1.8).
+    fn set_label(&mut self, label: Cow<'static, str>) {
+        drop(label);
+    }
+}
+
+pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
+pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
+
+/// The iterations of a loop (FTN12 §2.2.4).
+pub(crate) trait Iterate {
+    fn label(&self) -> Option<&str>;
+    /// Runs one iteration; `None` is the normal end of the loop.
+    fn iterate(&mut self, asi: &mut AsyncSteps) -> Option<StepResult>;
+}
+
+/// The branches of a parallel step (FTN12 §1.4).
+pub(crate) struct Branches {
+    pub(crate) unstarted: Unstarted,
+    /// The strand of each branch that started, in the order added; `None` once it is over.
+    pub(super) strands: SmallVec<[Option<u32>; 4]>,
+    /// How many branches are not over.
+    pub(crate) running: usize,
+    /// All branches before this one are over.
+    pub(super) first: usize,
+    /// The number of the first branch; the others follow.
+    pub(crate) number: u32,
+}
+
+/// The branches that have not started, in the order added.
+pub(crate) enum Unstarted {
+    Own(vec::IntoIter<QueuedStep>),
+    /// Each step of a template is a branch.
+    Shared(TemplateRange),
+}
+
+/// Steps `next..end` of a template.
+pub(crate) struct TemplateRange {
+    pub(crate) steps: SharedSteps,
+    pub(crate) next: u32,
+    pub(crate) end: u32,
+}
+
+/// The cursor of a template whose steps are running.
+pub(crate) struct RunningTemplate {
+    /// The steps that are left.
+    pub(crate) range: TemplateRange,
+    /// How many steps are around those of the template.
+    pub(crate) level: u32,
+    /// Its steps come next when the queue is this long: what is above replaces a failed step.
+    pub(crate) base: u32,
+    /// The template around this one, which goes on when this one is over.
+    pub(crate) outer: Option<Box<Self>>,
+}
+
+/// Steps of a template, shared by all of its flows (FTN12 §1.5).
+pub(crate) type SharedSteps = Arc<[Arc<TemplateStep>]>;
+
+/// A step of a template.
+pub(crate) struct TemplateStep {
+    pub(crate) location: StepLocation,
+    pub(crate) body: SharedBody,
+    pub(crate) handler: Option<SharedHandler>,
+    /// The body takes the handler over, because it guards a critical section only.
+    pub(crate) is_sync: bool,
+}
+
+pub(crate) type SharedBody = Box<dyn Fn(&mut AsyncSteps, Args) -> StepResult + Send + Sync>;
+pub(crate) type SharedHandler = Arc<dyn Fn(&mut AsyncSteps, &Error) -> StepResult + Send + Sync>;

@@ -1,0 +1,49 @@
+//! The order in which the strands of a flow go on (FTN12 §1.4).
+
+use std::collections::VecDeque;
+
+/// What to do when the active strand cannot go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Go on with the strand in this slot, if it can.
+    Resume(u32),
+    /// Start the next branch of the parallel step on top of the strand in this slot.
+    Start(u32),
+}
+
+/// The turns to come. Most flows have one at a time, which takes no allocation.
+#[derive(Default)]
+pub(crate) struct TurnQueue {
+    first: Option<Turn>,
+    others: VecDeque<Turn>,
+}
+
+impl TurnQueue {
+    pub(crate) fn push_back(&mut self, turn: Turn) {
+        if self.first.is_none() && self.others.is_empty() {
+            self.first = Some(turn);
+        } else {
+            self.others.push_back(turn);
+        }
+    }
+
+    pub(crate) fn push_front(&mut self, turn: Turn) {
+        if let Some(second) = self.first.replace(turn) {
+            self.others.push_front(second);
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Turn> {
+        self.first.take().or_else(|| self.others.pop_front())
+    }
+
+    /// The next turn, if it is known without a look at the queue behind it.
+    pub(crate) fn peek(&self) -> Option<Turn> {
+        self.first
+    }
+
+    pub(crate) fn remove(&mut self, turn: Turn) {
+        self.first.take_if(|first| *first == turn);
+        self.others.retain(|other| *other != turn);
+    }
+}

@@ -1,0 +1,123 @@
+//! The protocol of synchronisation objects (FTN12 §1.11.3, `ISync` of §2.1).
+
+use std::fmt;
+
+use crate::args::Args;
+use crate::error::StepResult;
+use crate::location::StepLocation;
+use crate::stack::{AsyncSteps, Handler, QueuedStep, Work};
+
+/// An object that steps can synchronise against (FTN12 §1.11.3, `ISync` of §2.1).
+///
+/// `sync` is called in a step of its own. The object may add steps before the section. It runs the
+/// section with [`Section::enter`] or [`Section::add`], once the caller holds the object, and
+/// releases the object however the section ends. A guard kept with [`AsyncSteps::hold`] does so: it
+/// is dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow.
+pub trait ISync {
+    /// Runs `section` while the caller holds this object.
+    ///
+    /// # Errors
+    /// The step fails, for instance with `DefenseRejected` when a queue limit is reached.
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult;
+}
+
+/// The body of a critical section.
+trait Body {
+    fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+}
+
+/// An object and the body of its section: one allocation for both.
+pub(crate) struct Synced<O, F> {
+    pub(crate) object: O,
+    pub(crate) body: F,
+}
+
+impl<O, F> Work for Synced<O, F>
+where
+    O: ISync + Clone + 'static,
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+{
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let object = self.object.clone();
+        let handler = asi.take_own_handler();
+        let section = Section { body: self, args, handler, location: asi.location() };
+        object.sync(asi, section)
+    }
+}
+
+impl<O, F> Body for Synced<O, F>
+where
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
+{
+    fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        (self.body)(asi, args)
+    }
+}
+
+/// The body of a section without an object.
+struct Plain<F>(F);
+
+impl<F> Body for Plain<F>
+where
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
+{
+    fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        (self.0)(asi, args)
+    }
+}
+
+/// A critical section that was not entered yet (FTN12 §1.11.3).
+pub struct Section {
+    body: Box<dyn Body>,
+    args: Args,
+    handler: Option<Handler>,
+    location: StepLocation,
+}
+
+impl Section {
+    /// The section of the running step. It takes the step's error handler, which guards the section
+    /// only.
+    pub(crate) fn new<F>(asi: &mut AsyncSteps, args: Args, body: F) -> Self
+    where
+        F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+    {
+        let handler = asi.take_own_handler();
+        Self { body: Box::new(Plain(body)), args, handler, location: asi.location() }
+    }
+
+    /// A section that has `protect` run this one: one object within another, as in a limiter.
+    ///
+    /// The error handler stays with this section.
+    #[must_use]
+    pub fn within<F>(self, asi: &AsyncSteps, protect: F) -> Self
+    where
+        F: FnOnce(&mut AsyncSteps, Self) -> StepResult + 'static,
+    {
+        let body = Box::new(Plain(move |asi: &mut AsyncSteps, _: Args| protect(asi, self)));
+        Self { body, args: Args::none(), handler: None, location: asi.location() }
+    }
+
+    /// Runs the section at once, as part of the running step.
+    ///
+    /// # Errors
+    /// The section failed.
+    pub fn enter(self, asi: &mut AsyncSteps) -> StepResult {
+        if let Some(handler) = self.handler {
+            asi.set_own_handler(handler);
+        }
+        self.body.enter(asi, self.args)
+    }
+
+    /// Adds the section as a sub-step, which runs when the steps added before it are complete.
+    pub fn add(self, asi: &mut AsyncSteps) {
+        let Self { body, args, handler, location } = self;
+        let step = QueuedStep::body(location, move |asi, _| body.enter(asi, args));
+        asi.queue(QueuedStep { handler, ..step });
+    }
+}
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "section {}", self.location)
+    }
+}

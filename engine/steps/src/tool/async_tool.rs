@@ -1,0 +1,47 @@
+//! The event loop interface (FTN12 §2.6).
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// An event loop, as the code that runs on it sees it (FTN12 §2.6 AsyncTool).
+///
+/// A value of it is a handle to the loop: cloning it is cheap and gives the same loop. It stays on
+/// the thread of its loop, so its callbacks need not be `Send`. Each loop has its own way for other
+/// threads to reach it, such as [`Manual::remote`](super::Manual::remote).
+pub trait AsyncTool: Clone + 'static {
+    /// Names a scheduled callback. Dropping it changes nothing.
+    type Handle: 'static;
+
+    /// Has the loop call `task` soon: after this call returned, and after everything that was
+    /// scheduled for this time before (FTN12 §2.6 `immediate`).
+    fn immediate(&self, task: impl FnOnce() + 'static) -> Self::Handle;
+
+    /// Has the loop call `task` when `delay` has passed; zero is [`immediate`](Self::immediate)
+    /// (FTN12 §2.6 `deferred`).
+    fn deferred(&self, delay: Duration, task: impl FnOnce() + 'static) -> Self::Handle;
+
+    /// Has the loop poll `future` to its end, for the first time soon.
+    ///
+    /// Beyond FTN12, whose loops know callbacks only: a flow as a
+    /// [`promise`](crate::Flow::promise) is a future.
+    fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Self::Handle;
+
+    /// Cancels a callback or a future: it is not called any more (FTN12 §2.6 `cancel`).
+    ///
+    /// Nothing happens if it ran already.
+    fn cancel(&self, handle: &Self::Handle);
+
+    /// Whether the callback or the future is still to be called (FTN12 §2.6 `is_valid`).
+    fn is_valid(&self, handle: &Self::Handle) -> bool;
+
+    /// Whether this is the thread of the loop (FTN12 §2.6 `is_same_thread`).
+    ///
+    /// By default the answer is yes: the handle is not `Send`.
+    fn is_same_thread(&self) -> bool {
+        true
+    }
+
+    /// The current time of the loop.
+    fn now(&self) -> Time;
+}
