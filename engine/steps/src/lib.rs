@@ -104,3 +104,7 @@ pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};
 pub use time::Time;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

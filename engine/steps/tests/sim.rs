@@ -87,7 +87,7 @@ fn a_flow_that_is_never_woken_is_reported_with_its_stack() {
         });
     });
     assert!(report.contains("seed 7") && report.contains("flow 0 waits in"), "{report}");
-    assert!(report.contains("`forgotten` at engine/tests/sim.rs:"), "{report}");
+    assert!(report.contains("`forgotten` at engine/steps/tests/sim.rs:"), "{report}");
 }
 
 #[test]

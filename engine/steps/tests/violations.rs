@@ -28,7 +28,7 @@ fn rule(result: Result<(), Error>) -> String {
     assert!(!error.is_deliberate(), "{error}");
     let info = error.info().expect("it names the rule");
     let (rule, place) = info.split_once(", in the step ").expect("it names the step");
-    assert!(place.starts_with("`culprit` at engine/tests/violations.rs:"), "{place}");
+    assert!(place.starts_with("`culprit` at engine/steps/tests/violations.rs:"), "{place}");
     let at = error.place().expect("it has a place");
     assert_eq!((at.name(), at.file()), (Some("culprit"), file!()));
     rule.to_owned()
