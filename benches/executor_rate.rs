@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
-use asyncsteps_actors::executor::ExecutorHandle;
-use asyncsteps_actors::iface::FunctionName;
-use asyncsteps_actors::transport::http::FutoIn;
+use asyncsteps_executor::ExecutorHandle;
+use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::transport::http::FutoIn;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::post_with;
 use asyncsteps_support::conform;

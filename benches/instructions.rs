@@ -23,10 +23,10 @@ use std::{env, str};
 
 use actix_web::{App, test};
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{Executor, builtin};
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::transport::http::FutoIn;
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::transport::http::FutoIn;
+use asyncsteps_executor::{Executor, builtin};
 use steps::{Fixture, WORKLOADS};
 
 /// How much more than its baseline a workload may take: less than what is worth a look, more than

@@ -9,11 +9,11 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use asyncsteps::{Error, Flow, Template, codes};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Reply};
 use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, blocking, start_flow};
-use asyncsteps_actors::message::Request;
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Executor, ExecutorHandle, Reply};
 use asyncsteps_support::client::message;
 use asyncsteps_support::jobs::{self, Jobs};
 use serde_json::{Value, json};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{AsyncSteps, StepResult, Template};
-use asyncsteps_actors::executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_actors::sync::deadlock::{self, Deadlock, Target};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

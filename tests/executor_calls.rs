@@ -6,12 +6,12 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use asyncsteps::{Error, Template, codes};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{
     BlockingRequest, CallSteps, Executor, ExecutorHandle, RequestSteps, builtin,
 };
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::message::Request;
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::Jobs;
 use expect_test::expect;

@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Error, Template};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
-    Builder, Executor, ExecutorHandle, Hooks, Incoming, RequestSteps, Way,
-};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::message::{Request, Response};
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::message::{Request, Response};
+use asyncsteps_executor::{Builder, Executor, ExecutorHandle, Hooks, Incoming, RequestSteps, Way};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Map, Value, json};

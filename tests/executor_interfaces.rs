@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use asyncsteps::Template;
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Executor, ExecutorHandle, RequestSteps};
 use expect_test::expect;
 use serde_json::{Value, json};
 

@@ -9,16 +9,16 @@ use std::time::Duration;
 use asyncsteps::Template;
 use asyncsteps::sync::limiter::Options;
 use asyncsteps_actors::budget::{Budget, Limits};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
-    AssignError, ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected,
-    RequestSteps, builtin,
-};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::message::{Coding, Request};
-use asyncsteps_actors::security::{
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::message::{Coding, Request};
+use asyncsteps_executor::security::{
     Attempt, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider, StaticUsers,
     User, Verdict,
+};
+use asyncsteps_executor::{
+    AssignError, ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected,
+    RequestSteps, builtin,
 };
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::conform;

@@ -6,9 +6,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::{Budget, Client, Limits};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Reply};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Executor, ExecutorHandle, Reply};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;

@@ -10,13 +10,13 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use asyncsteps::Template;
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::message::Request;
-use asyncsteps_actors::security::{
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::security::{
     Attempt, Denied, Grant, MemoryOptions, PasswordHash, PasswordMemory, Secret, SecurityLevel,
     SecurityProvider, StaticUsers, User, Verdict,
 };
+use asyncsteps_executor::{Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_support::conform;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

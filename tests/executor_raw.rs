@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use asyncsteps::{Error, Template};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Incoming, ReplyBody, RequestSteps};
-use asyncsteps_actors::message::Request;
-use asyncsteps_actors::raw::{RawBody, RawInput};
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::raw::{RawBody, RawInput};
+use asyncsteps_executor::{Executor, ExecutorHandle, Incoming, ReplyBody, RequestSteps};
 use asyncsteps_support::conform;
 use bytes::Bytes;
 use expect_test::expect;

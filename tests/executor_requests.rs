@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use asyncsteps::{Error, ErrorExt, StepResult, Template, codes};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Builder, ConfigError, Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Builder, ConfigError, Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;

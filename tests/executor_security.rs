@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use asyncsteps::{Template, codes};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
-    BlockingRequest, Executor, ExecutorHandle, Incoming, Reply, RequestSteps,
-};
-use asyncsteps_actors::message::Request;
-use asyncsteps_actors::security::{
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::security::{
     Attempt, Credentials, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider,
     StaticUsers, User, Verdict,
+};
+use asyncsteps_executor::{
+    BlockingRequest, Executor, ExecutorHandle, Incoming, Reply, RequestSteps,
 };
 use asyncsteps_support::conform;
 use expect_test::expect;

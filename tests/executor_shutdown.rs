@@ -9,9 +9,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Closed, Executor, ExecutorHandle};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Closed, Executor, ExecutorHandle};
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;

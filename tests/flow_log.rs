@@ -5,10 +5,10 @@ use std::io;
 use std::time::Duration;
 
 use asyncsteps::{Error, ErrorExt, Flow, StepResult, Template, codes};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_support::conform;
 use asyncsteps_support::log::Log;
 use serde_json::{Value, json};

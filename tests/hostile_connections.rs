@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use asyncsteps_actors::executor::{Executor, ExecutorHandle};
-use asyncsteps_actors::transport::http::ServerLimits;
+use asyncsteps_executor::transport::http::ServerLimits;
+use asyncsteps_executor::{Executor, ExecutorHandle};
 use asyncsteps_support::client::{Connection, head, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::{Host, resident_bytes};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps_actors::budget::{Budget, Limits};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle};
+use asyncsteps_executor::{Executor, ExecutorHandle};
 use asyncsteps_support::client::{Connection, message, post, post_with};
 use asyncsteps_support::host::{Host, resident_bytes};
 use asyncsteps_support::jobs::Jobs;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Folders of the definitions that AdvancedCCM loads.
 const SPECS: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/executor-demo/ifaces"),
-    concat!(env!("CARGO_MANIFEST_DIR"), "/actors/ifaces"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/engine/futoin/ifaces"),
 ];
 
 /// Runs a script with the definitions and gives the summary that it printed.

@@ -4,9 +4,9 @@
 use std::sync::mpsc;
 
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::transport::websocket::WebSocketLimits;
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::transport::websocket::WebSocketLimits;
+use asyncsteps_executor::{Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_support::client::{Connection, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::ws::Socket;

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use asyncsteps_actors::transport::http::ServerLimits;
+use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::shop::{self, Data, Shop};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use asyncsteps_actors::transport::http::Cors;
+use asyncsteps_executor::transport::http::Cors;
 use clap::{Parser, ValueEnum};
 
 /// A FutoIn shop: restock, order, and never sell what is not there.

@@ -17,10 +17,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use actix_web::App;
-use asyncsteps_actors::executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
-use asyncsteps_actors::iface::{Definition, LoadError, Loader, NameError, Source};
-use asyncsteps_actors::security::PasswordHashError;
-use asyncsteps_actors::transport::http::{FutoIn, Server, ServerLimits};
+use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
+use asyncsteps_executor::security::PasswordHashError;
+use asyncsteps_executor::transport::http::{FutoIn, Server, ServerLimits};
+use asyncsteps_executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
 
 pub use config::{Config, LogFormat};
 use shop::Shop;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use actix_rt::signal::unix::{SignalKind, signal};
 use anyhow::Context;
-use asyncsteps_actors::observe;
+use asyncsteps_executor::observe;
 use clap::Parser;
 use executor_demo::{Config, LogFormat, run};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::{ExecutorHandle, RequestSteps};
 use serde_json::json;
 
 /// An executor with all of them.

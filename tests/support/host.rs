@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use actix_web::App;
-use asyncsteps_actors::executor::ExecutorHandle;
-use asyncsteps_actors::transport::http::{FutoIn, Server, ServerLimits};
+use asyncsteps_executor::ExecutorHandle;
+use asyncsteps_executor::transport::http::{FutoIn, Server, ServerLimits};
 use rustls::ServerConfig;
 use tokio::sync::oneshot;
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
-use asyncsteps_actors::executor::Closed;
+use asyncsteps_executor::Closed;
 use executor_demo::{Config, LogFormat, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Flow, StepResult, codes};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{Functions, RequestSteps};
 use asyncsteps_actors::flow::start_flow;
-use asyncsteps_actors::iface::Definition;
-use asyncsteps_actors::raw::Cookie;
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::Definition;
+use asyncsteps_executor::raw::Cookie;
+use asyncsteps_executor::{Functions, RequestSteps};
 use serde_json::json;
 
 use super::template;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, StepResult, Template, codes};
-use asyncsteps_actors::executor::{Functions, RequestSteps};
+use asyncsteps_executor::{Functions, RequestSteps};
 use serde_json::json;
 
 use super::{replies, template};

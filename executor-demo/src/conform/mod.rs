@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{StepResult, Template};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Functions, RequestSteps, builtin};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
-use asyncsteps_actors::message::Data;
-use asyncsteps_actors::security::{PasswordHash, Secret, StaticUsers};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::message::Data;
+use asyncsteps_executor::security::{PasswordHash, Secret, StaticUsers};
+use asyncsteps_executor::{Executor, ExecutorHandle, Functions, RequestSteps, builtin};
 use serde::Serialize;
 use serde_json::json;
 

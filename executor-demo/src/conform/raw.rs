@@ -1,7 +1,7 @@
 //! Raw data in, out, and both ways.
 
 use asyncsteps::{AsyncSteps, StepResult};
-use asyncsteps_actors::executor::{Functions, RequestSteps};
+use asyncsteps_executor::{Functions, RequestSteps};
 use serde_json::json;
 
 use super::template;
