@@ -8,7 +8,6 @@ use super::{Execution, FlowId};
 use crate::args::SendArguments;
 use crate::completion::{Mail, Stale, WaitKey};
 use crate::error::Error;
-use crate::time::Time;
 
 /// Names one wait of one flow: a step that waits for a completion from outside (FTN12 §1.3).
 ///
@@ -76,13 +75,5 @@ impl Execution {
             return Err(Stale);
         }
         self.asi.inbox().post(wait.key, result.0)
-    }
-
-    /// Whether a turn at `now` has something to do, for a flow that waits: something came from
-    /// outside, or a timer is due.
-    #[must_use]
-    pub fn is_due(&self, now: Time) -> bool {
-        let has_news = self.asi.inbox.as_ref().is_some_and(|inbox| inbox.has_news());
-        has_news || self.deadline().is_some_and(|at| at <= now)
     }
 }
