@@ -11,7 +11,7 @@ use actix::Arbiter;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{AsyncSteps, Completion, Error, Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::deadlock::{self, Deadlock, Target, Waiting};
+use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource, Waiting};
 use asyncsteps_actors::sync::{Load, Mutex};
 use tokio::sync::{Barrier, oneshot};
 
@@ -24,11 +24,11 @@ fn reports(name: &str) -> Vec<Arc<Deadlock>> {
 
 /// Whether a wait is for a mutex of this name.
 fn is_for(wait: &Waiting, name: &str) -> bool {
-    matches!(&wait.target, Target::Mutex { name: of, .. } if *of == name)
+    matches!(&wait.resource, Resource::Mutex { name: of, .. } if *of == name)
 }
 
 fn key(wait: &Waiting) -> &str {
-    let Target::Mutex { key, .. } = &wait.target else { panic!("{wait} is for no mutex") };
+    let Resource::Mutex { key, .. } = &wait.resource else { panic!("{wait} is for no mutex") };
     key
 }
 
