@@ -37,9 +37,7 @@ async fn review(flows: Vec<Addr<FlowActor>>) -> Result<(), Box<dyn std::error::E
         let completer = Completer::new(flow.clone(), wait);
         match opinion {
             Opinion::Approve => completer.success("Ann".to_owned()).await?,
-            Opinion::Refuse => {
-                completer.fail(Error::with_info(codes::SECURITY_ERROR, "no")).await?
-            }
+            Opinion::Refuse => completer.fail(Error::new(codes::SECURITY_ERROR)).await?,
             Opinion::Withdraw => flow.send(Cancel).await?,
         }
         // it was decided: a second opinion is refused

@@ -6,7 +6,7 @@ use std::mem;
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
 use super::drive;
-use super::{CompleteError, FlowEnd, FlowOwner, Stack};
+use super::{FlowEnd, FlowOwner, Stack};
 
 /// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
 /// everywhere.
@@ -24,6 +24,21 @@ enum Stage {
     Running(Execution),
     /// With the outcome until the handle takes it.
     Ended(Option<Outcome>),
+}
+
+/// Why a [`Complete`](super::Complete) was refused; then nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompleteError {
+    /// The wait belongs to another flow.
+    #[error("the wait belongs to another flow")]
+    ForeignWait,
+    /// The step is over or was completed before, or the flow is being cancelled.
+    #[error("the wait is over")]
+    Stale,
+    /// The actor of the flow is gone with its arbiter.
+    #[error("the actor of the flow is gone")]
+    Gone,
 }
 
 impl FlowActor {

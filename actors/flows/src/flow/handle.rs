@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::actor::FlowActor;
 use super::mailbox::FlowCell;
 use super::task::{Spawned, Started};
-use super::{Completer, FlowRef, Stack};
+use super::{Canceller, Completer, FlowRef, Stack};
 
 /// A started flow: a future with its result, on the arbiter of the flow. Dropping it cancels the
 /// flow.
@@ -39,26 +39,6 @@ struct Handle {
     flow: FlowRef,
     task: JoinHandle<()>,
     detached: bool,
-}
-
-/// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by [`FlowHandle::canceller`].
-///
-/// It reaches the inbox of the flow directly; [`Cancel`](super::Cancel) is the same as a message.
-#[derive(Clone, Debug, Default)]
-pub struct Canceller(Option<asyncsteps::Canceller>);
-
-impl Canceller {
-    pub(super) fn new(canceller: asyncsteps::Canceller) -> Self {
-        Self(Some(canceller))
-    }
-
-    /// Asks the arbiter of the flow to cancel it; called by a step of the flow itself, no further
-    /// step runs. A flow that is over stays as it ended.
-    pub fn cancel(&self) {
-        if let Some(flow) = &self.0 {
-            flow.cancel();
-        }
-    }
 }
 
 impl<A> FlowHandle<A> {
@@ -173,9 +153,3 @@ impl<A> fmt::Debug for FlowHandle<A> {
         f.debug_struct("FlowHandle").field("valid", &self.is_valid()).finish()
     }
 }
-
-const _: () = {
-    const fn any_thread<T: Send + Sync>() {}
-    any_thread::<Canceller>();
-    any_thread::<Completer>();
-};
