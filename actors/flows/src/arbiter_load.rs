@@ -1,4 +1,4 @@
-//! How many flows an arbiter has: by this a pool places flows and waits for their end.
+//! How many flows an arbiter has: a pool needs it to place flows and to wait for their end.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

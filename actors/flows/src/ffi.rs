@@ -7,7 +7,7 @@
 //!
 //! - `sched_immediate` and `sched_deferred` call back on the arbiter, with its time.
 //! - `newInstance` makes a flow as [`spawn_flow`](crate::flow::spawn_flow) does: it inherits the
-//!   deadline of the flow that executes it, and a host counts and ends it.
+//!   deadline of the flow that executes it, and the pool of the arbiter counts and ends it.
 //! - A [`Mutex`](crate::sync::Mutex) or another lock is known to foreign steps by a [`SyncPointer`].
 //!
 //! A flow on a `LocalSet` that is no arbiter has no event loop to give out.
@@ -49,7 +49,7 @@ impl Host for ArbiterLoop {
         self.thread == thread::current().id()
     }
 
-    /// Other threads see the time pass also while a test has stopped it.
+    /// The clock of the process: it goes on also while a test has paused that of the arbiter.
     fn now(&self) -> Time {
         self.clock.now()
     }

@@ -232,7 +232,7 @@ async fn with_room_for_two_both_holders_have_to_be_held_up() {
     assert!(reports("wide").is_empty(), "the other holder may leave");
     inside.borrow_mut().remove(0).success(()).expect("it waits");
     other.await.expect("it leaves");
-    two.await.expect("it has the place of the other one");
+    two.await.expect("the other one made room");
     one.await.expect("it is next");
 
     let (one, again, two) = (both(&wide, &narrow), both(&wide, &narrow), both(&narrow, &wide));

@@ -1,4 +1,4 @@
-//! The mutex actor: order, limits, keys, and release on every way out.
+//! The mutex: order, limits, keys, and release on every way out.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -49,7 +49,7 @@ async fn owners_enter_one_after_the_other_in_order() {
     for number in 0..3 {
         let busy = settle(&mutex).await;
         assert_eq!((busy.holders, busy.queued), (1, 2 - number));
-        let (entered, done) = inside.borrow_mut().pop().expect("somebody is inside");
+        let (entered, done) = inside.borrow_mut().pop().expect("one is inside");
         assert_eq!(entered, number);
         done.success(()).expect("it waits");
     }
@@ -250,7 +250,7 @@ fn a_request_to_an_arbiter_that_ends_gives_up_its_place() {
         }
         arbiter.stop();
         arbiter.join().expect("no panic");
-        assert!(waiting.await.expect("no panic").is_err(), "nobody answers");
+        assert!(waiting.await.expect("no panic").is_err(), "its actor is gone");
         assert_eq!(mutex.load(), Load { keys: 1, holders: 1, queued: 0 });
         drop(guard);
         assert_eq!(mutex.load(), Load::NONE);

@@ -1,4 +1,4 @@
-//! The throttle and limiter actors, in virtual time: entries per period, order, limits, keys.
+//! Throttle and limiter, in virtual time: entries per period, order, limits, keys.
 
 use std::cell::RefCell;
 use std::rc::Rc;

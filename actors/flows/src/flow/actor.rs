@@ -1,7 +1,6 @@
 //! The actor that a flow is: it owns the step stack and the state.
 
 use std::fmt;
-use std::mem;
 
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
@@ -42,6 +41,7 @@ pub enum CompleteError {
 }
 
 impl FlowActor {
+    #[inline]
     pub(super) fn new(execution: Execution) -> Self {
         Self(Stage::Running(execution))
     }
@@ -85,7 +85,7 @@ impl FlowActor {
     pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
         if let Some(execution) = self.execution() {
             let outcome = drive::tell(execution, owner, end);
-            drive::drop_guarded(mem::replace(&mut self.0, Stage::Ended(outcome)));
+            drive::guarded(|| self.0 = Stage::Ended(outcome));
         }
     }
 
@@ -93,7 +93,7 @@ impl FlowActor {
     /// actor must not be borrowed then, because cancel handlers may ask about their flow.
     #[cfg(feature = "ffi")]
     pub(super) fn abandon(&mut self) -> impl Sized + use<> {
-        mem::replace(&mut self.0, Stage::Ended(None))
+        std::mem::replace(&mut self.0, Stage::Ended(None))
     }
 
     pub(super) fn take_outcome(&mut self) -> Option<Outcome> {

@@ -59,6 +59,7 @@ pub(super) fn turn(
 
 /// Cancels the flow, unless it ended by itself. Flows that cancel handlers launched are added to
 /// `launched`.
+#[inline]
 pub(super) fn settle(
     execution: &mut Execution,
     owner: &impl FlowOwner,
@@ -88,9 +89,9 @@ pub(super) fn tell(
     owner.ended(execution, end)
 }
 
-/// Drops what a flow owned; a panic of a destructor goes to the log.
-pub(super) fn drop_guarded<T>(owned: T) {
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(owned)));
+/// Runs what drops things that a flow owned; a panic of a destructor goes to the log.
+pub(super) fn guarded(drops: impl FnOnce()) {
+    let dropped = catch_unwind(AssertUnwindSafe(drops));
     dropped.unwrap_or_else(|payload| log_panic("a flow panicked when dropped", payload));
 }
 

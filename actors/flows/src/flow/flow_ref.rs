@@ -95,7 +95,7 @@ impl FlowRef {
         let flow = actor.abandon();
         // its cancel handlers may ask about it
         drop(actor);
-        super::drive::drop_guarded(flow);
+        super::drive::guarded(|| drop(flow));
         // wakes its task, which ends
         self.cancel();
     }

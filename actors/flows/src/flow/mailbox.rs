@@ -1,7 +1,7 @@
 //! The mailbox of a flow's actor and the context that its message handlers get.
 //!
-//! Both are made when the address is first asked for, and are there as long as somebody has it: a flow
-//! that nobody sends messages to pays eight bytes for them.
+//! Both are made when the address is first asked for, and dropped with the last address. A flow without
+//! an address pays eight bytes for them.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -33,6 +33,7 @@ pub(crate) struct FlowCell {
 }
 
 impl FlowCell {
+    #[inline]
     pub(super) fn new(actor: FlowActor) -> Self {
         Self { actor: RefCell::new(actor), address: Cell::default() }
     }

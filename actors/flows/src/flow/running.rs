@@ -7,8 +7,8 @@ use slab::Slab;
 
 use super::mailbox::FlowCell;
 
-/// The flows of one arbiter; none are listed before somebody asks for them, because the list takes 16
-/// bytes for each.
+/// The flows of one arbiter; `None` until the first call of `list_flows`, because the list takes 16
+/// bytes for each flow.
 type List = Option<Slab<Weak<FlowCell>>>;
 
 thread_local! {

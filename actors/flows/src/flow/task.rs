@@ -44,18 +44,20 @@ pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
             drive::settle(&mut execution, &owner, &end, &mut launched);
             start(launched);
             let outcome = drive::tell(&mut execution, &mut owner, end);
-            drive::drop_guarded(execution);
+            drive::guarded(|| drop(execution));
             Started::Ended(outcome)
         }
     }
 }
 
 /// Makes a flow an actor, and a task that runs its next turn when the arbiter gets to it.
+#[inline]
 pub(crate) fn spawn<O: FlowOwner>(execution: Execution, owner: O) -> Spawned {
     spawn_with(execution, owner, None)
 }
 
 /// The same with a mailbox that was made before: its messages are handled before the first turn.
+#[inline]
 pub(crate) fn spawn_with<O: FlowOwner>(
     mut execution: Execution,
     owner: O,
@@ -72,9 +74,18 @@ pub(crate) fn spawn_with<O: FlowOwner>(
     Spawned { cell, canceller, task: actix_rt::spawn(task) }
 }
 
-/// Starts what steps launched: flows of their own, without the deadline of their launcher, in a span
-/// that lets the launcher's end.
+/// Starts what steps launched.
+#[inline]
 fn start(launched: Vec<Launched>) {
+    if !launched.is_empty() {
+        start_all(launched);
+    }
+}
+
+/// Starts flows of their own: without the deadline of their launcher, in a span that lets the
+/// launcher's end.
+#[cold]
+fn start_all(launched: Vec<Launched>) {
     for Launched { launcher, flows } in launched {
         let _scope = deadline::enter(None);
         let span = launched_span(&launcher);

@@ -84,7 +84,7 @@ where
     T: 'static,
 {
     fn handle(self, _: &mut A::Context, reply: Option<OneshotSender<M::Result>>) {
-        // nobody waits: what the answer holds would come free at once
+        // the message was sent without waiting for its answer: a lock would come free at once
         let Some(mut reply) = reply else { return };
         actix_rt::spawn(async move {
             tokio::select! {

@@ -101,7 +101,7 @@ pub(in crate::sync) fn look(wait: &Arc<Wait>) -> Verdict {
     if left_to_limit {
         return Verdict::Waits;
     }
-    // with a cause it is not an error that the function chose: its caller is not told the places
+    // with a cause it is not an error that the function chose: its caller does not learn the locations
     let error = Error::with_info(codes::INTERNAL_ERROR, text);
     Verdict::Deadlock(error.with_cause(deadlock))
 }
