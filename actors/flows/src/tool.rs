@@ -1,8 +1,8 @@
 //! AsyncTool (FTN12 §2.6) on the event loop of an actix arbiter.
 //!
-//! Flows of their own are better started with [`start_flow`](crate::flow::start_flow), which runs
-//! the first turn at once and needs no task for flows that never wait. This is for code that is
-//! written against [`AsyncTool`] and runs on any loop.
+//! It is for code that is written against [`AsyncTool`] and runs on any event loop. Code that knows its
+//! arbiter starts flows with [`start_flow`](crate::flow::start_flow), which runs the first turn at once
+//! and needs no task for a flow that never waits.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -33,15 +33,15 @@ use crate::{clock, timer};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ArbiterTool {
-    /// It stays on the thread of the arbiter.
+    /// Not `Send`: it stands for the loop of its thread.
     local: PhantomData<Rc<()>>,
 }
 
-/// Names a callback or a future on an arbiter (FTN12 §2.6 `Handle`).
+/// A callback or a future that was scheduled on an arbiter (FTN12 §2.6 `Handle`).
 #[derive(Clone, Debug)]
 pub struct Handle {
     task: AbortHandle,
-    /// Neither called nor cancelled.
+    /// Set until the callback is called or cancelled.
     valid: Rc<Cell<bool>>,
 }
 
@@ -52,7 +52,7 @@ pub struct Remote {
     thread: ThreadId,
 }
 
-/// The arbiter is gone, so nothing was scheduled on it.
+/// The arbiter is gone: nothing was scheduled on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the arbiter is gone")]
 pub struct Gone;
@@ -61,6 +61,9 @@ impl ArbiterTool {
     /// The loop of this thread; scheduling on it panics where there is none.
     #[must_use]
     pub fn current() -> Self {
+        // flows on this loop may have foreign steps
+        #[cfg(feature = "ffi")]
+        crate::ffi::register();
         Self { local: PhantomData }
     }
 
@@ -100,7 +103,7 @@ impl AsyncTool for ArbiterTool {
         })
     }
 
-    /// What the callback captured is dropped when the loop gets to it.
+    /// Drops what the callback captured when the loop gets to it.
     fn cancel(&self, handle: &Handle) {
         if handle.valid.replace(false) {
             handle.task.abort();
@@ -123,7 +126,7 @@ fn start<F: Future<Output = ()> + 'static>(make: impl FnOnce(Rc<Cell<bool>>) -> 
 }
 
 impl Remote {
-    /// Has the arbiter call `task` with its loop (FTN12 §2.6 `immediate`).
+    /// Calls `task` on the arbiter, with its loop (FTN12 §2.6 `immediate`).
     ///
     /// # Errors
     /// [`Gone`] if the arbiter has stopped.

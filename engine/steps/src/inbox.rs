@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::slot::index;
 
 /// Names one wait of a flow: its index in the table, and how often the index was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitKey {
     index: u32,
     generation: NonZeroU32,

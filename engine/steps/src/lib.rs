@@ -91,8 +91,8 @@ pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, S
 pub use completion::{Canceller, Completion, Stale};
 pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
 pub use flow::{
-    Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitReason,
-    run_to_end,
+    Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
+    WaitReason, WaitResult, run_to_end,
 };
 pub use interface::{Added, AddedLoop, Collection, Parallel};
 pub use location::StepLocation;

@@ -1,7 +1,7 @@
 //! Counting requests in and out, and waiting for a place in the budget.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use asyncsteps::{Error, Time, codes};
 use serde_json::{Map, Value};
@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::Refused;
 use asyncsteps_actors::budget::{Admission, Permit};
+use asyncsteps_actors::drain::{Drain, Drained, Entered};
 use asyncsteps_actors::timer;
 use asyncsteps_futoin::message::Rid;
 
@@ -57,90 +58,64 @@ fn inside(value: &Value) -> usize {
 /// The requests of an executor that are not answered.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
-    count: AtomicUsize,
-    closing: AtomicBool,
+    requests: Arc<Drain>,
     cancelling: AtomicBool,
-    /// Told when no request is left, and when the cancelling begins.
-    changed: Notify,
-    /// Told when the closing begins; apart, because idle connections wait for nothing else.
-    closes: Notify,
-    /// Counted since the closing began.
-    finished: AtomicUsize,
-    cancelled: AtomicUsize,
+    /// Told when the cancelling begins.
+    cancels: Notify,
 }
 
 /// A request that is counted in, until this is dropped.
 pub(super) struct Flight {
     flights: Arc<Flights>,
-    /// It ended by itself.
-    finished: bool,
+    entered: Entered,
 }
 
 impl Flights {
     /// Counts a request in, unless the executor is closing.
     pub(super) fn begin(self: &Arc<Self>) -> Result<Flight, Refused> {
-        // counted before `closing` is read, while `close` sets it before it reads the count: with
-        // sequential consistency one of the two sees the other
-        self.count.fetch_add(1, Ordering::SeqCst);
-        if self.is_closing() {
-            self.count_out();
-            return Err(closing());
-        }
-        Ok(Flight { flights: Arc::clone(self), finished: false })
+        let entered = self.requests.admit().ok_or_else(closing)?;
+        Ok(Flight { flights: Arc::clone(self), entered })
     }
 
     pub(super) fn count(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
+        self.requests.count()
     }
 
     /// Takes no more requests; tells whether it did until now.
     pub(super) fn close(&self) -> bool {
-        let first = !self.closing.swap(true, Ordering::SeqCst);
-        self.closes.notify_waiters();
-        first
+        self.requests.close()
     }
 
     pub(super) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
+        self.requests.is_closing()
     }
 
     /// Waits until no more requests are taken.
     pub(super) async fn closing(&self) {
-        let told = self.closes.notified();
-        if !self.is_closing() {
-            told.await;
-        }
+        self.requests.closing().await;
     }
 
     /// Refuses the requests that wait for a place.
     pub(super) fn cancel(&self) {
         self.cancelling.store(true, Ordering::SeqCst);
-        self.changed.notify_waiters();
+        self.cancels.notify_waiters();
     }
 
     /// Waits until no request is left.
     pub(super) async fn idle(&self) {
-        self.until(|| self.count() == 0).await;
+        self.requests.idle().await;
     }
 
     /// Requests that ended by themselves and requests that did not, since the closing began.
-    pub(super) fn ended(&self) -> (usize, usize) {
-        (self.finished.load(Ordering::SeqCst), self.cancelled.load(Ordering::SeqCst))
+    pub(super) fn ended(&self) -> Drained {
+        self.requests.ended()
     }
 
-    async fn until(&self, is_so: impl Fn() -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            if is_so() {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    fn count_out(&self) {
-        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.changed.notify_waiters();
+    /// Waits until the cancelling begins.
+    async fn cancelled(&self) {
+        let cancels = self.cancels.notified();
+        if !self.cancelling.load(Ordering::SeqCst) {
+            cancels.await;
         }
     }
 }
@@ -167,26 +142,13 @@ impl Flight {
                 Err(Refused::new(codes::DEFENSE_REJECTED, why))
             }
             admitted = admission => admitted.map_err(rejected),
-            () = self.flights.until(|| self.flights.cancelling.load(Ordering::SeqCst)) => {
-                Err(closing())
-            }
+            () = self.flights.cancelled() => Err(closing()),
         }
     }
 
     /// The request ended by itself.
     pub(super) fn finish(&mut self) {
-        self.finished = true;
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        let flights = &self.flights;
-        if flights.is_closing() {
-            let counter = if self.finished { &flights.finished } else { &flights.cancelled };
-            counter.fetch_add(1, Ordering::SeqCst);
-        }
-        flights.count_out();
+        self.entered.finish();
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
 use serde_json::Value;
@@ -15,17 +14,13 @@ use super::request::RequestInfo;
 use super::result_draft::{NotMerged, ResultDraft};
 use crate::channel::ChannelKind;
 use crate::raw::Head;
-use asyncsteps_actors::flow::{End, Owner};
+use asyncsteps_actors::flow::{FlowEnd, FlowOwner};
 use asyncsteps_futoin::message::Response;
 
 /// Waits for the flow of a request and answers it: the owner of the flow.
 pub(super) struct Answer(pub(super) Rc<Exchange>);
 
-impl Owner for Answer {
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_gone(cx)
-    }
-
+impl FlowOwner for Answer {
     fn deadline(&self) -> Option<Time> {
         self.0.deadline()
     }
@@ -34,9 +29,9 @@ impl Owner for Answer {
         Some(&self.0.span)
     }
 
-    fn ended(&mut self, execution: &mut Execution, end: End) -> Option<Outcome> {
+    fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         let exchange = &self.0;
-        let finished = matches!(end, End::Flow(_));
+        let finished = end.is_done();
         let (draft, head) = match execution.extension_mut::<RequestInfo>() {
             Some(info) => (info.take_result(), info.take_head()),
             None => (ResultDraft::default(), None),
@@ -65,15 +60,15 @@ impl Owner for Answer {
 }
 
 impl Answer {
-    fn response(&self, draft: ResultDraft, end: End) -> Result<Response, Response> {
+    fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
         match end {
-            End::Flow(Outcome::Success(args)) => self.success(draft, args),
-            End::Flow(Outcome::Error(error)) => Err(self.failure(&error)),
-            End::Expired(stack) => {
+            FlowEnd::Done(Outcome::Success(args)) => self.success(draft, args),
+            FlowEnd::Done(Outcome::Error(error)) => Err(self.failure(&error)),
+            FlowEnd::Expired(stack) => {
                 tracing::warn!(stack = stack.one_line(), "request timeout");
                 Err(Response::error(codes::INTERNAL_ERROR, None))
             }
-            End::Flow(Outcome::Cancelled) | End::Gone => {
+            FlowEnd::Done(Outcome::Cancelled) | FlowEnd::Cancelled => {
                 Err(Response::error(codes::INTERNAL_ERROR, Some("Executor is closing")))
             }
         }

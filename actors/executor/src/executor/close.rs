@@ -55,8 +55,8 @@ impl Executor {
             // cancelling takes one turn of each arbiter; one that is stuck is not waited for
             let _ = tokio::time::timeout(CANCEL_GRACE, flights.idle()).await;
         }
-        let (finished, cancelled) = flights.ended();
-        Closed { finished, cancelled }
+        let ended = flights.ended();
+        Closed { finished: ended.finished, cancelled: ended.cancelled }
     }
 }
 

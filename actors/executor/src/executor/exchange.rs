@@ -22,6 +22,7 @@ use crate::raw::RawFlow;
 use crate::security::Signer;
 use asyncsteps_actors::budget::Permit;
 use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::FlowRef;
 use asyncsteps_futoin::message::{Coding, Response, Rid};
 
 /// How an answer must look, whatever it says.
@@ -72,8 +73,8 @@ pub(super) struct Exchange {
     reply: RefCell<Option<Reply>>,
     /// Who waits for the reply, and then for the end of raw data.
     asker: RefCell<Option<Waker>>,
-    /// The task of the flow.
-    flow: RefCell<Option<Waker>>,
+    /// The flow while it waits.
+    flow: RefCell<Option<FlowRef>>,
     asked: Cell<Asked>,
     /// Whether the flow succeeded, once it is over.
     end: Cell<Option<bool>>,
@@ -111,7 +112,7 @@ impl Live {
         self.cancelled.set(true);
         let waiting: Vec<Rc<Exchange>> =
             self.waiting.borrow().iter().map(|(_, exchange)| Rc::clone(exchange)).collect();
-        waiting.iter().for_each(|exchange| wake(&exchange.flow));
+        waiting.iter().for_each(|exchange| exchange.cancel());
     }
 }
 
@@ -154,17 +155,20 @@ impl Exchange {
         self.patience.set(Duration::ZERO);
     }
 
-    /// Ready when the flow is to be cancelled.
-    pub(super) fn poll_gone(self: &Rc<Self>, cx: &Context<'_>) -> Poll<()> {
+    /// The flow waits: closing, or whoever asked and is gone, can cancel it from now on.
+    pub(super) fn runs_as(self: &Rc<Self>, flow: FlowRef) {
+        self.place.set(Some(self.live.waiting.borrow_mut().insert(Rc::clone(self))));
+        self.flow.replace(Some(flow));
         if self.live.cancelled.get() || self.is_gone() {
-            return Poll::Ready(());
+            self.cancel();
         }
-        remember(&self.flow, cx);
-        if self.place.get().is_none() {
-            let place = self.live.waiting.borrow_mut().insert(Rc::clone(self));
-            self.place.set(Some(place));
+    }
+
+    fn cancel(&self) {
+        let flow = self.flow.borrow().clone();
+        if let Some(flow) = flow {
+            flow.cancel();
         }
-        Poll::Pending
     }
 
     /// Whether nobody wants the answer any more.
@@ -188,6 +192,8 @@ impl Exchange {
 
     /// The flow is over: the places are free for others.
     pub(super) fn leave(&self, finished: bool, succeeded: bool) {
+        // it refers to the exchange in turn
+        drop(self.flow.take());
         if let Some(place) = self.place.take() {
             let exchange = self.live.waiting.borrow_mut().try_remove(place);
             debug_assert!(exchange.is_some(), "a flow waits once");
@@ -211,7 +217,7 @@ impl Exchange {
         // a reply that nobody took may refer to this
         drop(self.reply.take());
         if self.end.get().is_none() {
-            wake(&self.flow);
+            self.cancel();
         }
     }
 }

@@ -41,7 +41,7 @@ use crate::raw::Head;
 use crate::security::{Denied, SecurityProvider};
 use asyncsteps_actors::budget::{Budget, Client, Usage};
 use asyncsteps_actors::clock;
-use asyncsteps_actors::flow::{earliest, host};
+use asyncsteps_actors::flow::{earliest, host_flow};
 use asyncsteps_actors::span::trace_steps;
 use asyncsteps_futoin::iface::{Definition, FunctionName, Violation};
 use asyncsteps_futoin::message::{Refusal, Request, Response};
@@ -245,7 +245,9 @@ impl Executor {
             result: ResultDraft::default(),
         });
         // the owner ends it
-        drop(host(flow, Answer(Rc::clone(&exchange))));
+        if let Some(flow) = host_flow(flow, Answer(Rc::clone(&exchange))) {
+            exchange.runs_as(flow);
+        }
         Asker(exchange)
     }
 

@@ -1,18 +1,18 @@
-//! Whom a request is counted for.
+//! The client that a request is counted for.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Whom a request is counted for.
+/// The client that a request is counted for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Client {
-    /// All that nothing is known of, together.
+    /// All clients without an address and a name, together.
     #[default]
     Unknown,
-    /// A machine, or for IPv6 the network that one customer has (`/64`).
+    /// A machine, or for IPv6 the network of one customer (`/64`).
     Network(IpAddr),
-    /// Somebody with a name: a user, a tenant, a peer service.
+    /// A client with a name: a user, a tenant, a peer service.
     Named(Arc<str>),
 }
 

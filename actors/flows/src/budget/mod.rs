@@ -1,15 +1,16 @@
 //! Admission: how much may run and wait at once, and fairness among clients.
 //!
-//! Mailboxes of actors are no limit, because senders may pass over their bounds. A [`Budget`] is
-//! asked before anything is started: it lets in, has wait, or refuses at once.
+//! Mailboxes of actors are no limit, because `send` and `do_send` ignore their bounds. A [`Budget`] is
+//! asked before anything starts: it admits a request, queues it, or refuses it at once.
 //!
-//! Each client has its own queue, and the queues take turns. If the whole queue is full, a client
-//! with few requests in it takes the place of the latest request of the client with the most. So
-//! one client that sends too much delays and displaces nobody but itself. A client may have all
-//! places; but one that has half of them gets no more while others wait.
+//! Each client has its own queue, and the queues take turns. When the queues are full, a client with
+//! few requests in its queue displaces the latest request of the client with the most: a client that
+//! sends too much delays and displaces only itself. A client may have all permits; but one that has
+//! half of them gets no more while others wait.
 
 mod client;
-mod line;
+mod fair_queue;
+mod limits;
 
 use std::fmt;
 use std::pin::Pin;
@@ -20,50 +21,11 @@ use asyncsteps::{Arg, Error, codes};
 use tokio::sync::oneshot;
 
 pub use client::Client;
+pub use limits::{Limits, Usage};
 
-use line::{Entered, Lines, Refusal, Ticket};
+use fair_queue::{Decision, FairQueue, Refusal, Ticket};
 
-/// How much may run and wait at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a new limit must be thought of by everybody")]
-pub struct Limits {
-    /// How many may be inside; 0 refuses everything.
-    pub concurrent: usize,
-    /// How many may wait to get in; 0 means no queue.
-    pub queued: usize,
-    /// How many bytes those inside and those that wait may take, as far as they were estimated.
-    pub memory: usize,
-}
-
-impl Default for Limits {
-    /// 10,000 inside and 256 MB: what a small server has to spare. 1,000 in the queue: enough for
-    /// clients to take turns, and no wait for most of those that would time out in it.
-    fn default() -> Self {
-        Self { concurrent: 10_000, queued: 1_000, memory: 256 << 20 }
-    }
-}
-
-/// How a budget is used now, and what it decided so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Usage {
-    /// Inside now.
-    pub running: usize,
-    /// Waiting now.
-    pub queued: usize,
-    /// Bytes taken by both.
-    pub memory: usize,
-    /// Clients that have somebody waiting now.
-    pub clients: usize,
-    /// Let in so far.
-    pub admitted: u64,
-    /// Refused so far, those that had to give way in the queue included.
-    pub refused: u64,
-    /// Gone so far while they waited.
-    pub withdrawn: u64,
-}
-
-/// Lets requests in up to its [`Limits`], from any thread; a cheap handle.
+/// Admits requests up to its [`Limits`], from any thread; a cheap handle.
 ///
 /// ```
 /// use asyncsteps_actors::budget::{Budget, Client, Limits};
@@ -78,37 +40,37 @@ pub struct Usage {
 /// # });
 /// ```
 #[derive(Clone)]
-pub struct Budget(Arc<Mutex<Lines<Waiter>>>);
+pub struct Budget(Arc<Mutex<FairQueue<Waiter>>>);
 
-/// Whom to tell that it is in.
+/// Takes the permit of a request that waits.
 type Waiter = oneshot::Sender<Permit>;
 
 impl Budget {
-    /// A budget that nobody uses yet.
+    /// An unused budget.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self::with_most_of_client(limits, usize::MAX)
     }
 
-    /// The same, where no client may have more places than this, however many are free.
+    /// The same, where no client may have more than `most` permits, however many are free.
     #[must_use]
     pub fn with_most_of_client(limits: Limits, most: usize) -> Self {
-        Self(Arc::new(Mutex::new(Lines::new(limits, most))))
+        Self(Arc::new(Mutex::new(FairQueue::new(limits, most))))
     }
 
-    /// Asks for a place inside for a request of so many bytes, an estimate.
+    /// Asks for a permit for a request that takes about `bytes`.
     ///
     /// This decides at once: the future is ready, unless the request waits in the queue.
     ///
     /// # Errors
-    /// DefenseRejected at once if the budget is used up, and later if the request has to give way in
-    /// the queue to another client.
+    /// DefenseRejected at once if the budget is used up, and later if another client displaces the
+    /// request from the queue.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the queue, or gives the place back.
+    /// Dropping the future leaves the queue, or gives the permit back.
     pub fn admit(&self, client: &Client, bytes: usize) -> Admission {
         let mut answer = None;
-        let (entered, displaced) = self.lines().enter(client, bytes, || {
+        let (entered, displaced) = self.queue().enter(client, bytes, || {
             let (waiter, told) = oneshot::channel();
             answer = Some(told);
             waiter
@@ -116,19 +78,19 @@ impl Budget {
         // dropping their waiters tells them
         drop(displaced);
         Admission(match (entered, answer) {
-            (Entered::Waits(ticket), Some(answer)) => {
+            (Decision::Waits(ticket), Some(answer)) => {
                 State::Waits(Waits { budget: self.clone(), ticket, answer })
             }
-            (Entered::In | Entered::Waits(_), _) => State::Decided(Some(Ok(Permit {
+            (Decision::Admitted | Decision::Waits(_), _) => State::Decided(Some(Ok(Permit {
                 budget: self.clone(),
                 client: client.clone(),
                 bytes,
             }))),
-            (Entered::Refused(why), _) => State::Decided(Some(Err(refused(why)))),
+            (Decision::Refused(why), _) => State::Decided(Some(Err(refused(why)))),
         })
     }
 
-    /// Memory of the budget for what has no place yet, none so far.
+    /// Memory of the budget for what has no permit yet, such as a body that arrives; none so far.
     #[must_use]
     pub fn room(&self) -> Room<'_> {
         Room { budget: self, bytes: 0 }
@@ -137,10 +99,10 @@ impl Budget {
     /// How the budget is used.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.lines().usage()
+        self.queue().usage()
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines<Waiter>> {
+    fn queue(&self) -> MutexGuard<'_, FairQueue<Waiter>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,9 +113,9 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// A place inside of a [`Budget`]; given back when it is dropped.
+/// Permission to run, of a [`Budget`]; given back when it is dropped.
 #[derive(Debug)]
-#[must_use = "dropping it gives the place back"]
+#[must_use = "dropping it gives the permit back"]
 pub struct Permit {
     budget: Budget,
     client: Client,
@@ -161,12 +123,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The request takes so many bytes, as is known now.
+    /// Corrects the estimate of the request to `bytes`.
     ///
     /// # Errors
     /// DefenseRejected if there is no room for them.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Error> {
-        if !self.budget.lines().resize(self.bytes, bytes) {
+        if !self.budget.queue().resize(self.bytes, bytes) {
             return Err(refused(Refusal::Memory));
         }
         self.bytes = bytes;
@@ -174,8 +136,7 @@ impl Permit {
     }
 }
 
-/// Memory that is taken before there is a request to admit, such as that of a body that comes; given
-/// back when it is dropped.
+/// Memory that is taken before there is a request to admit; given back when it is dropped.
 #[derive(Debug)]
 pub struct Room<'a> {
     budget: &'a Budget,
@@ -183,7 +144,7 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Takes so many bytes in all, if that is more than before.
+    /// Takes `bytes` in all, if that is more than before.
     ///
     /// # Errors
     /// DefenseRejected if there is no room for them.
@@ -191,7 +152,7 @@ impl Room<'_> {
         if bytes <= self.bytes {
             return Ok(());
         }
-        if !self.budget.lines().resize(self.bytes, bytes) {
+        if !self.budget.queue().resize(self.bytes, bytes) {
             return Err(refused(Refusal::Memory));
         }
         self.bytes = bytes;
@@ -203,7 +164,7 @@ impl Drop for Room<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // less is always possible
-            let _ = self.budget.lines().resize(self.bytes, 0);
+            let _ = self.budget.queue().resize(self.bytes, 0);
         }
     }
 }
@@ -213,15 +174,15 @@ impl Arg for Permit {}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.budget.lines().leave(&self.client, self.bytes);
+        let next = self.budget.queue().leave(&self.client, self.bytes);
         if let Some((waiter, client, bytes)) = next {
-            // if it is gone meanwhile, its permit comes back and passes the place on
+            // if it is gone meanwhile, its permit comes back and goes to the next one
             let _ = waiter.send(Self { budget: self.budget.clone(), client, bytes });
         }
     }
 }
 
-/// Waits for a place inside of a [`Budget`]; made by [`Budget::admit`].
+/// Waits for a [`Permit`]; made by [`Budget::admit`].
 #[derive(Debug)]
 #[must_use = "dropping it leaves the queue"]
 pub struct Admission(State);
@@ -264,7 +225,7 @@ impl Future for Admission {
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        let waiter = self.budget.lines().withdraw(&self.ticket);
+        let waiter = self.budget.queue().withdraw(&self.ticket);
         drop(waiter);
     }
 }

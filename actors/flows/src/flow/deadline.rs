@@ -10,10 +10,10 @@ thread_local! {
     static CURRENT: Cell<Option<Time>> = const { Cell::new(None) };
 }
 
-/// Restores the deadline of the flow around.
+/// Restores the deadline of the enclosing flow when it is dropped.
 pub(super) struct Scope(Option<Time>);
 
-/// What is started from here on inherits `deadline`.
+/// Whatever starts until the scope is dropped inherits `deadline`.
 pub(super) fn enter(deadline: Option<Time>) -> Scope {
     Scope(CURRENT.replace(deadline))
 }

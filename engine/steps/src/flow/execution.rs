@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::identity::FlowId;
 use super::progress::{BURST, Progress};
 use super::root::Flow;
 use super::wait::Wait;
+use super::wait_id::{WaitId, WaitResult};
 use crate::args::Arguments;
-use crate::completion::Canceller;
+use crate::completion::{Canceller, Stale};
 use crate::error::{Error, codes};
 use crate::location::StepLocation;
 use crate::machine::Machine;
@@ -104,8 +106,26 @@ impl Execution {
     /// The branches of the flow that are not over, and why each of them does not go on, in the
     /// order in which they started (FTN12 §1.7).
     #[must_use]
-    pub fn waits(&self) -> Vec<Wait> {
-        self.machine.waits()
+    pub fn waits(&mut self) -> Vec<Wait> {
+        let flow = self.id();
+        self.machine.waits(flow)
+    }
+
+    /// The number of the flow (FTN12 §1.11.4), given to it when it is first asked for.
+    pub fn id(&mut self) -> FlowId {
+        self.machine.asi.flow_id()
+    }
+
+    /// Completes a wait by its name: the flow takes the result in its next turn, as that of a
+    /// [`Completion`](crate::Completion).
+    ///
+    /// # Errors
+    /// [`Stale`] if the wait is over, was completed before, or is one of another flow, or if the flow
+    /// is being cancelled; then nothing happens.
+    pub fn complete(&mut self, wait: WaitId, result: WaitResult) -> Result<(), Stale> {
+        let is_own = !self.machine.is_done() && self.machine.asi.id == Some(wait.flow());
+        let taken = is_own && self.machine.asi.inbox().send(wait.key, result.0);
+        if taken { Ok(()) } else { Err(Stale) }
     }
 
     /// When the flow had its last turn; a flow of one branch has waited since then.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::identity::Identity;
+use super::wait_id::WaitId;
 use crate::location::StepLocation;
 use crate::time::Time;
 
@@ -16,6 +17,9 @@ pub struct Wait {
     pub stack: Vec<StepLocation>,
     /// What would make it go on.
     pub reason: WaitReason,
+    /// The name of the wait, to complete it with [`Execution::complete`](super::Execution::complete);
+    /// for a step that waits for a completion from outside.
+    pub id: Option<WaitId>,
     /// When the nearest time limit of a step around it expires.
     pub limit: Option<Time>,
 }

@@ -1,7 +1,7 @@
 //! Why the branches of a flow do not go on (FTN12 §1.7 `async_stack`).
 
 use super::types::Machine;
-use crate::flow::{Identity, Wait, WaitReason};
+use crate::flow::{FlowId, Identity, Wait, WaitId, WaitReason};
 use crate::stack::{Activity, Frame, Strand, locations, outermost_first};
 use crate::time::Time;
 
@@ -12,23 +12,26 @@ impl Machine {
     }
 
     /// The branches that are not over and have no branches themselves, by their numbers.
-    pub(crate) fn waits(&self) -> Vec<Wait> {
+    pub(crate) fn waits(&self, flow: FlowId) -> Vec<Wait> {
         if self.done {
             return Vec::new();
         }
         let strands = self.asi.strands();
         let leaves =
             strands.filter(|(_, strand)| !matches!(strand.top.activity(), Activity::Parallel(_)));
-        let mut waits: Vec<Wait> = leaves.map(|(id, strand)| self.wait(id, strand)).collect();
+        let mut waits: Vec<Wait> = leaves.map(|(id, strand)| self.wait(flow, id, strand)).collect();
         waits.sort_by_key(|wait| wait.branch);
         waits
     }
 
-    fn wait(&self, id: u32, strand: &Strand) -> Wait {
+    fn wait(&self, flow: FlowId, id: u32, strand: &Strand) -> Wait {
+        let reason = self.reason(strand);
+        let key = strand.top.wait.filter(|_| reason == WaitReason::External);
         Wait {
             branch: strand.branch,
             stack: outermost_first(locations(self.asi.frames_of(id, strand))),
-            reason: self.reason(strand),
+            id: key.map(|key| WaitId::new(flow, key)),
+            reason,
             limit: self.asi.frames_of(id, strand).filter_map(|frame| self.limit(frame)).min(),
         }
     }
