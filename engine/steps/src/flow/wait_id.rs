@@ -19,8 +19,8 @@ pub struct WaitId {
     pub(crate) key: WaitKey,
 }
 
-/// What completes a wait that is known by name: the result of its step, or the error that it fails
-/// with.
+/// What completes a wait that is known by name (FTN12 §1.3): the result of its step, or the error
+/// that it fails with.
 pub struct WaitResult(pub(crate) Message);
 
 impl WaitId {
@@ -36,13 +36,13 @@ impl WaitId {
 }
 
 impl WaitResult {
-    /// Completes the step with a result, as `success` inside of it would.
+    /// Completes the step with a result, as `success` inside of it would (FTN12 §2.2.1).
     #[must_use]
     pub fn success(result: impl SendArguments) -> Self {
         Self(Message::Success(result.into_send_args()))
     }
 
-    /// Fails the step, as `error` inside of it would.
+    /// Fails the step, as `error` inside of it would (FTN12 §2.2.1).
     #[must_use]
     pub fn error(error: Error) -> Self {
         Self(Message::Error(error))
