@@ -1,8 +1,7 @@
 //! The structures of FTN12 §2.7.1-2.7.3 as `include/asyncsteps.h` has them.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::fmt;
-use std::ptr;
+use std::{fmt, ptr};
 
 /// What a binary value is (FTN12 §2.7.1): a base type, of which there may be an array.
 pub mod flags {

@@ -12,9 +12,8 @@ use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
 use crate::context::Context;
 use crate::guard::c_text;
 use crate::host::Host;
-use crate::root;
-use crate::steps;
 use crate::value::Values;
+use crate::{root, steps};
 
 /// Gives out the binary interface (FTN12 §2.2.1 `binary`).
 pub trait Binary {

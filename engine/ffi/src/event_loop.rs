@@ -2,15 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use asyncsteps::tool::{AsyncTool, Manual};
 use asyncsteps::{Args, Flow, Outcome, Time};

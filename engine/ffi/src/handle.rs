@@ -8,11 +8,10 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell, RefMut};
-use std::mem;
-use std::ptr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{mem, ptr};
 
 use asyncsteps::AsyncSteps;
 

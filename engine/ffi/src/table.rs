@@ -16,10 +16,9 @@ use crate::foreign_sync::{BinarySync, SyncStep};
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
 use crate::root::{self, Unhandled};
-use crate::sched;
 use crate::steps::{LoopStep, Step};
 use crate::value::Values;
-use crate::variables;
+use crate::{sched, variables};
 
 type Bsi = *mut FutoInAsyncSteps;
 

@@ -6,8 +6,7 @@
 #![expect(unsafe_code, reason = "called from outside, with pointers")]
 
 use std::ffi::{c_int, c_void};
-use std::mem;
-use std::ptr;
+use std::{mem, ptr};
 
 use crate::abi::FutoInHandle;
 use crate::guard::contained;

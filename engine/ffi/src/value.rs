@@ -4,12 +4,9 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_void};
-use std::fmt;
-use std::mem;
-use std::ptr;
 use std::rc::Rc;
-use std::slice;
 use std::sync::Arc;
+use std::{fmt, mem, ptr, slice};
 
 use asyncsteps::{Arg, ForeignArgs};
 

@@ -4,9 +4,8 @@
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_void};
-use std::fmt;
-use std::ptr;
 use std::rc::Rc;
+use std::{fmt, ptr};
 
 use asyncsteps::{AsyncSteps, SharedState};
 

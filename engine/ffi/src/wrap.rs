@@ -9,12 +9,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::fmt;
-use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
+use std::{fmt, ptr};
 
 use asyncsteps::{
     Arguments, AsyncSteps, Execution, Flow, Foreign, Outcome, Progress, StepReturn, Time, codes,

@@ -15,16 +15,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::{
-    borrow::Borrow,
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-    fmt,
-    hash::Hash,
-    mem,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    str::FromStr,
-};
+use std::borrow::Borrow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::{fmt, mem};
 
 /// A range of addresses, such as `10.0.0.0/8` or `2001:db8::/32` (RFC 4632).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

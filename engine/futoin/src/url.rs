@@ -13,14 +13,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    iface::{Function, FunctionName, clipped, is_iface},
-    message::{Refusal, Request, is_too_deep, name_refused},
-};
+use crate::iface::{Function, FunctionName, clipped, is_iface};
+use crate::message::{Refusal, Request, is_too_deep, name_refused};
 
 /// A call that is in a URL, its values not yet read.
 #[derive(Clone, PartialEq, Eq)]
@@ -141,7 +140,8 @@ fn decoded(text: &str) -> Result<String, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fmt::Write, sync::Arc};
+    use std::fmt::Write;
+    use std::sync::Arc;
 
     use expect_test::expect;
     use proptest::prelude::*;

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{
-    compile::{Compiler, Place},
-    decl::{FuncDecl, Module, ParamDecl, ResultDecl},
-    definition::{Definition, Function, Parameter, Shape},
-    error::{LoadError, Rule},
-};
+use super::compile::{Compiler, Place};
+use super::decl::{FuncDecl, Module, ParamDecl, ResultDecl};
+use super::definition::{Definition, Function, Parameter, Shape};
+use super::error::{LoadError, Rule};
 
 /// Compiles every type and function of `module`.
 pub(super) fn definition(

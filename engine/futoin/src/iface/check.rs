@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
-use super::{parse::MAX_ITEMS, pattern::Pattern};
+use super::parse::MAX_ITEMS;
+use super::pattern::Pattern;
 
 /// One type with all its constraints (FTN3 §1.8). Built once per definition and shared by all
 /// who refer to it; it never contains itself.

@@ -1,13 +1,12 @@
 //! Declared types into checkers: names resolved, chains of custom types folded, limits checked.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{
-    check::{Check, Field, Items, Range, Span},
-    decl::{Item, Limits, Origin, TypeDecl, TypeRef},
-    error::{LoadError, Rule},
-    pattern::Pattern,
-};
+use super::check::{Check, Field, Items, Range, Span};
+use super::decl::{Item, Limits, Origin, TypeDecl, TypeRef};
+use super::error::{LoadError, Rule};
+use super::pattern::Pattern;
 
 /// Deepest nesting of custom types, counting bases and contents. Published definitions stay below
 /// eight; the limit keeps the compiler's and the checkers' recursion within any stack.

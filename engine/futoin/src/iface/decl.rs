@@ -1,13 +1,12 @@
 //! Declarations: what a definition says, before types are resolved into checkers.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    error::{LoadError, Rule},
-    name::{IfaceVer, Version},
-};
+use super::error::{LoadError, Rule};
+use super::name::{IfaceVer, Version};
 
 /// One definition as its file has it; `types`, `funcs` and nothing else grow by merging.
 #[derive(Debug)]

@@ -1,14 +1,13 @@
 //! Compiled definitions: what an executor knows about an interface, and the checks it makes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{
-    check::Check,
-    name::{FunctionName, IfaceVer, Version},
-    violation::Violation,
-};
+use super::check::Check;
+use super::name::{FunctionName, IfaceVer, Version};
+use super::violation::Violation;
 
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}

@@ -1,6 +1,7 @@
 //! Definitions for tests, made of JSON values.
 
-use std::{fmt::Write, sync::Arc};
+use std::fmt::Write;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 

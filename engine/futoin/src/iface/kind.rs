@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{
-    check::Check,
-    definition::{Function, Parameter, Shape},
-};
+use super::check::Check;
+use super::definition::{Function, Parameter, Shape};
 
 /// A declared type (FTN3 §1.8), as far as byte strings are concerned.
 #[derive(Debug, Clone, Copy)]

@@ -1,17 +1,16 @@
 //! Finding definitions with all they refer to, each file read once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{
-    build,
-    decl::Module,
-    definition::Definition,
-    error::{LoadError, Rule},
-    merge::Merged,
-    name::IfaceVer,
-    parse::parse,
-    source::Source,
-};
+use super::build;
+use super::decl::Module;
+use super::definition::Definition;
+use super::error::{LoadError, Rule};
+use super::merge::Merged;
+use super::name::IfaceVer;
+use super::parse::parse;
+use super::source::Source;
 
 /// Longest chain of `inherit` and `imports`, so that no set of files exhausts the stack.
 const MAX_CHAIN: usize = 32;
@@ -109,15 +108,14 @@ impl Loader {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::PathBuf};
+    use std::fs;
+    use std::path::PathBuf;
 
     use expect_test::expect;
     use serde_json::{Value, json};
 
-    use super::super::{
-        fixture::{error, load, load_texts, named},
-        name::Version,
-    };
+    use super::super::fixture::{error, load, load_texts, named};
+    use super::super::name::Version;
     use super::*;
 
     fn conform_folder() -> PathBuf {

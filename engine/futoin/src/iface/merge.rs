@@ -1,13 +1,12 @@
 //! Inheritance and imports: what a definition takes over, and what it may not change (FTN3 §2.3,
 //! §2.7).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{
-    decl::{FuncDecl, Module, ParamDecl, ResultDecl, TypeDecl},
-    error::{Difference, LoadError, Rule},
-    name::{IfaceVer, Version},
-};
+use super::decl::{FuncDecl, Module, ParamDecl, ResultDecl, TypeDecl};
+use super::error::{Difference, LoadError, Rule};
+use super::name::{IfaceVer, Version};
 
 /// A definition with everything it inherits and imports.
 #[derive(Debug)]

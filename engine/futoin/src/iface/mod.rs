@@ -93,12 +93,12 @@ mod pattern;
 #[cfg(test)]
 mod fixture;
 
-pub use self::{
-    definition::{Definition, Function, Parameter},
-    error::{Difference, LoadError, Rule},
-    load::Loader,
-    name::{Compatibility, FunctionName, IfaceVer, NameError, Version},
-    source::Source,
-    violation::{INTERNAL_ERROR, INVALID_REQUEST, Violation},
-};
-pub(crate) use self::{kind::Kind, name::is_iface, violation::clipped};
+pub use self::definition::{Definition, Function, Parameter};
+pub use self::error::{Difference, LoadError, Rule};
+pub(crate) use self::kind::Kind;
+pub use self::load::Loader;
+pub(crate) use self::name::is_iface;
+pub use self::name::{Compatibility, FunctionName, IfaceVer, NameError, Version};
+pub use self::source::Source;
+pub(crate) use self::violation::clipped;
+pub use self::violation::{INTERNAL_ERROR, INVALID_REQUEST, Violation};

@@ -3,7 +3,8 @@
 //! Parameters are checked in the order of their declaration (FTN3 §2.3), whatever map type
 //! `serde_json` was built with, and a repeated field in a definition is an error.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;

@@ -1,17 +1,13 @@
 //! Where definitions come from: folders, and texts built into the program.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fs::File,
-    io::{self, Read},
-    path::PathBuf,
-};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
 
-use super::{
-    error::{LoadError, Rule},
-    name::IfaceVer,
-};
+use super::error::{LoadError, Rule};
+use super::name::IfaceVer;
 
 /// Largest definition read, in bytes: sixteen times FTN3's limit for one message. The largest
 /// published definition has a tenth of it.

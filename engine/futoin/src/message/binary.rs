@@ -1,9 +1,11 @@
 //! What the binary codings have in common: values with byte strings, how they are built from
 //! tokens and written according to declared types.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 
 use super::fields::{Fields, MAX_DEPTH, Malformed};

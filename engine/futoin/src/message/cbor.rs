@@ -2,17 +2,13 @@
 
 use std::borrow::Cow;
 
-use minicbor::{
-    Decoder, Encoder,
-    data::{Int, Type},
-    decode::Error,
-};
+use minicbor::data::{Int, Type};
+use minicbor::decode::Error;
+use minicbor::{Decoder, Encoder};
 use serde_json::Number;
 
-use super::{
-    binary::{Sink, Token, Tokenizer, float},
-    fields::Malformed,
-};
+use super::binary::{Sink, Token, Tokenizer, float};
+use super::fields::Malformed;
 
 /// Reads CBOR, also of indefinite lengths; tags and unassigned simple values are refused.
 pub(super) struct Tokens<'a> {

@@ -5,13 +5,10 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{
-    binary::{self, Item},
-    cbor,
-    coding::Coding,
-    msgpack,
-    request::{Params, Refusal},
-};
+use super::binary::{self, Item};
+use super::coding::Coding;
+use super::request::{Params, Refusal};
+use super::{cbor, msgpack};
 
 /// Deepest nesting of objects and lists in a message. Real messages stay below ten; at this depth
 /// the recursion of parser, checker and destructor needs a few kilobytes of stack.

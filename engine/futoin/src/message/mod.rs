@@ -48,13 +48,12 @@ mod signed;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    coding::{Coding, MediaType},
-    data::Data,
-    headers::Headers,
-    peer::Message,
-    request::{Refusal, Request, Rid},
-    response::Response,
-    signed::Signed,
-};
-pub(crate) use self::{fields::is_too_deep, request::name_refused};
+pub use self::coding::{Coding, MediaType};
+pub use self::data::Data;
+pub(crate) use self::fields::is_too_deep;
+pub use self::headers::Headers;
+pub use self::peer::Message;
+pub(crate) use self::request::name_refused;
+pub use self::request::{Refusal, Request, Rid};
+pub use self::response::Response;
+pub use self::signed::Signed;

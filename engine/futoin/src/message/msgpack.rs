@@ -5,10 +5,8 @@ use std::borrow::Cow;
 use rmp::{Marker, encode};
 use serde_json::Number;
 
-use super::{
-    binary::{Sink, Token, Tokenizer, float},
-    fields::Malformed,
-};
+use super::binary::{Sink, Token, Tokenizer, float};
+use super::fields::Malformed;
 
 /// Reads MessagePack; extension types are refused.
 pub(super) struct Tokens<'a> {

@@ -5,15 +5,11 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{
-    Refusal, Request, Response, Rid,
-    binary::{self, Sink},
-    cbor,
-    coding::Coding,
-    fields::Fields,
-    msgpack,
-    request::Params,
-};
+use super::binary::{self, Sink};
+use super::coding::Coding;
+use super::fields::Fields;
+use super::request::Params;
+use super::{Refusal, Request, Response, Rid, cbor, msgpack};
 use crate::iface::{Function, Parameter};
 
 /// A frame of a channel on which both sides may call.

@@ -1,16 +1,16 @@
 //! Requests, and why they are turned away (FTN3 §1.6).
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::{
-    Response,
-    binary::Item,
-    coding::Coding,
-    fields::{Fields, Malformed},
-    signed::Signed,
-};
+use super::Response;
+use super::binary::Item;
+use super::coding::Coding;
+use super::fields::{Fields, Malformed};
+use super::signed::Signed;
 use crate::iface::{Function, FunctionName, INVALID_REQUEST, NameError, Violation, clipped};
 
 /// The text for anything that is no request at all.
@@ -311,15 +311,14 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fmt::Write as _,
-        sync::{Arc, LazyLock},
-    };
+    use std::fmt::Write as _;
+    use std::sync::{Arc, LazyLock};
 
     use expect_test::expect;
     use serde_json::json;
 
-    use super::{super::fields::MAX_DEPTH, *};
+    use super::super::fields::MAX_DEPTH;
+    use super::*;
     use crate::iface::{Definition, Loader, Source};
 
     /// What becomes of each message: the request's parts, or the answer that refuses it.

@@ -1,16 +1,14 @@
 //! Answers (FTN3 §1.7).
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{
-    binary::{self, Sink},
-    cbor,
-    coding::Coding,
-    msgpack,
-    request::Rid,
-    signed::Signed,
-};
+use super::binary::{self, Sink};
+use super::coding::Coding;
+use super::request::Rid;
+use super::signed::Signed;
+use super::{cbor, msgpack};
 use crate::iface::{Function, INTERNAL_ERROR};
 
 /// An answer (FTN3 §1.7): a result or an error, never both.

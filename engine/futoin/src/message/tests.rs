@@ -6,11 +6,8 @@ use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{
-    Coding, Data, Refusal, Request, Response, Signed,
-    binary::{Sink, write},
-    cbor, msgpack,
-};
+use super::binary::{Sink, write};
+use super::{Coding, Data, Refusal, Request, Response, Signed, cbor, msgpack};
 use crate::iface::{Definition, Loader, Source};
 
 const BINARY: [Coding; 2] = [Coding::MsgPack, Coding::Cbor];

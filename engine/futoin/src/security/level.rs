@@ -1,6 +1,7 @@
 //! Security levels.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use super::Denied;
 

@@ -4,9 +4,11 @@
 //! [signed text](crate::message::Signed::base) does not tell a value with `;` and `:` from several
 //! fields. Both are FutoIn's own, and no hash helps: use TLS.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use sha2::{Sha224, Sha256, Sha384, Sha512};

@@ -17,11 +17,11 @@ mod mac;
 mod password;
 mod provider;
 
-pub use self::{
-    credentials::{Credentials, Secret},
-    denied::{Denied, PLEASE_REAUTH, SECURITY_ERROR},
-    level::{SecurityLevel, UnknownLevel},
-    mac::{MacAlgorithm, MacKey},
-    password::{PasswordHash, PasswordHashError},
-    provider::{Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict},
+pub use self::credentials::{Credentials, Secret};
+pub use self::denied::{Denied, PLEASE_REAUTH, SECURITY_ERROR};
+pub use self::level::{SecurityLevel, UnknownLevel};
+pub use self::mac::{MacAlgorithm, MacKey};
+pub use self::password::{PasswordHash, PasswordHashError};
+pub use self::provider::{
+    Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict,
 };

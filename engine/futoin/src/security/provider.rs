@@ -1,6 +1,9 @@
 //! The seam between an executor and whoever knows its users.
 
-use std::{fmt, net::IpAddr, pin::Pin, sync::Arc};
+use std::fmt;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 

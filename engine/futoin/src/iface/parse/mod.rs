@@ -2,18 +2,14 @@
 
 mod types;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub(super) use self::types::MAX_ITEMS;
-use super::{
-    decl::{FuncDecl, Module, Origin, ParamDecl, ResultDecl},
-    error::{LoadError, Rule},
-    name::{IfaceVer, Version, is_constraint, is_error, is_function, is_variable},
-    node::{Cursor, Node},
-};
+use super::decl::{FuncDecl, Module, Origin, ParamDecl, ResultDecl};
+use super::error::{LoadError, Rule};
+use super::name::{IfaceVer, Version, is_constraint, is_error, is_function, is_variable};
+use super::node::{Cursor, Node};
 
 /// FTN3 §1.10: the limit of a request or a response without one of its own, in bytes.
 const SAFE_PAYLOAD: usize = 64 << 10;

@@ -1,14 +1,13 @@
 //! Custom types and references to types (FTN3 §1.8).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Parser, names, variable_name};
-use crate::iface::{
-    decl::{FieldDecl, Item, Limits, TypeDecl, TypeRef},
-    error::{LoadError, Rule},
-    name::is_type,
-    node::{Cursor, Node},
-};
+use crate::iface::decl::{FieldDecl, Item, Limits, TypeDecl, TypeRef};
+use crate::iface::error::{LoadError, Rule};
+use crate::iface::name::is_type;
+use crate::iface::node::{Cursor, Node};
 
 /// FTN3 §2.1: most members of one enum or set.
 pub(in crate::iface) const MAX_ITEMS: usize = 1000;

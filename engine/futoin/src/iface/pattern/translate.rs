@@ -1,6 +1,8 @@
 //! ECMAScript's patterns without flags in the syntax of `regex` and `fancy-regex`.
 
-use std::{fmt::Write, iter::Peekable, str::Chars};
+use std::fmt::Write;
+use std::iter::Peekable;
+use std::str::Chars;
 
 use super::unit;
 
