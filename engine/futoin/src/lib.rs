@@ -27,5 +27,8 @@
 pub mod iface;
 pub mod message;
 pub mod net;
+mod refusal;
 pub mod security;
 pub mod url;
+
+pub use self::refusal::Refusal;

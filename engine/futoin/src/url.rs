@@ -19,7 +19,8 @@ use std::collections::btree_map::Entry;
 use serde_json::{Map, Value};
 
 use crate::iface::{Function, FunctionName, clipped, is_iface};
-use crate::message::{Refusal, Request, is_too_deep, name_refused};
+use crate::message::{Request, invalid, invalid_name, is_too_deep};
+use crate::refusal::Refusal;
 
 /// A call that is in a URL, its values not yet read.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl FunctionUrl {
         let mut parts = path.split('/');
         let (iface, version, func) = match (parts.next()?, parts.next(), parts.next()) {
             (iface, Some(version), Some(func)) => (iface, version, func),
-            (iface, ..) => return is_iface(iface).then(|| Err(Refusal::new("Invalid req.f"))),
+            (iface, ..) => return is_iface(iface).then(|| Err(invalid("Invalid req.f"))),
         };
         let sec = parts.next();
         let is_part = |part: &str| !matches!(part, "" | "." | "..");
@@ -58,7 +59,7 @@ impl FunctionUrl {
     }
 
     fn read(function: &str, sec: Option<&str>, query: &str) -> Result<Self, Refusal> {
-        let function = function.parse().map_err(|error| Refusal::new(name_refused(error)))?;
+        let function = function.parse().map_err(invalid_name)?;
         let sec = sec.map(decoded).transpose()?;
         let mut params = BTreeMap::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -69,7 +70,7 @@ impl FunctionUrl {
                 }
                 Entry::Occupied(known) => {
                     let name = clipped(known.key());
-                    return Err(Refusal::new(format!("Duplicate parameter: {name}")));
+                    return Err(invalid(format!("Duplicate parameter: {name}")));
                 }
             }
         }
@@ -133,9 +134,9 @@ fn decoded(text: &str) -> Result<String, Refusal> {
         }
         let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
         let code = digit().zip(digit()).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-        out.push(code.ok_or_else(|| Refusal::new("Invalid URL: percent-encoding"))?);
+        out.push(code.ok_or_else(|| invalid("Invalid URL: percent-encoding"))?);
     }
-    String::from_utf8(out).map_err(|_| Refusal::new("Invalid URL: not UTF-8"))
+    String::from_utf8(out).map_err(|_| invalid("Invalid URL: not UTF-8"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Definition, FunctionName, LoadError, Loader, Source};
+use super::definition::Definition;
+use super::error::LoadError;
+use super::load::Loader;
+use super::name::FunctionName;
+use super::source::Source;
 
 /// Loads the first of `files`; the others are there to be referred to.
 pub(super) fn load(files: &[Value]) -> Result<Arc<Definition>, LoadError> {

@@ -73,32 +73,30 @@
 //! # }
 //! ```
 
-mod definition;
-mod error;
-mod load;
-mod name;
-mod source;
-mod violation;
-
-mod build;
 mod check;
 mod compile;
-mod decl;
-mod kind;
+mod declared_type;
+mod definition;
+mod error;
+mod function;
+mod load;
 mod merge;
-mod node;
+mod name;
 mod parse;
-mod pattern;
+mod source;
+mod violation;
 
 #[cfg(test)]
 mod fixture;
 
-pub use self::definition::{Definition, Function, Parameter};
+pub(crate) use self::declared_type::DeclaredType;
+pub use self::definition::Definition;
 pub use self::error::{Difference, LoadError, Rule};
-pub(crate) use self::kind::Kind;
+pub use self::function::{Function, Parameter};
 pub use self::load::Loader;
 pub(crate) use self::name::is_iface;
 pub use self::name::{Compatibility, FunctionName, IfaceVer, NameError, Version};
 pub use self::source::Source;
 pub(crate) use self::violation::clipped;
-pub use self::violation::{INTERNAL_ERROR, INVALID_REQUEST, Violation};
+pub(crate) use self::violation::parameter_type;
+pub use self::violation::{INTERNAL_ERROR, INVALID_REQUEST};

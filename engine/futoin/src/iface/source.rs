@@ -15,10 +15,10 @@ const MAX_DEFINITION: u64 = 1 << 20;
 
 /// A place to look for `{iface}-{major}.{minor}-iface.json` (FTN3 §2.5).
 #[derive(Debug, Clone)]
-pub struct Source(Place);
+pub struct Source(Storage);
 
 #[derive(Debug, Clone)]
-enum Place {
+enum Storage {
     Folder(PathBuf),
     Texts(BTreeMap<Cow<'static, str>, Cow<'static, str>>),
 }
@@ -26,7 +26,7 @@ enum Place {
 impl Source {
     /// Files of one folder, not of its sub-folders. They are read when they are asked for.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
-        Self(Place::Folder(path.into()))
+        Self(Storage::Folder(path.into()))
     }
 
     /// Pairs of a file name and its text, usually from `include_str!`. Of two equal file names the
@@ -37,7 +37,7 @@ impl Source {
         T: Into<Cow<'static, str>>,
     {
         let files = files.into_iter().map(|(name, text)| (name.into(), text.into()));
-        Self(Place::Texts(files.collect()))
+        Self(Storage::Texts(files.collect()))
     }
 
     /// The definitions every executor should offer: `futoin.ping:1.0` and `futoin.anonping:1.0`
@@ -58,22 +58,22 @@ impl Source {
     }
 
     /// The text of `id`'s definition and the name to give it in errors; `None` if it is not here.
-    pub(super) fn find(&self, id: &IfaceVer) -> Result<Option<Found<'_>>, LoadError> {
+    pub(super) fn find(&self, id: &IfaceVer) -> Result<Option<SourceText<'_>>, LoadError> {
         // The grammar of interface names keeps this inside the folder.
         let name = format!("{}-{}-iface.json", id.iface(), id.version());
         match &self.0 {
-            Place::Texts(files) => {
+            Storage::Texts(files) => {
                 let text = files.get(name.as_str()).map(|text| Cow::Borrowed(text.as_ref()));
-                Ok(text.map(|text| Found { file: name, text }))
+                Ok(text.map(|text| SourceText { file: name, text }))
             }
-            Place::Folder(folder) => {
+            Storage::Folder(folder) => {
                 let path = folder.join(&name);
                 let file = path.display().to_string();
                 let fail = |rule| LoadError::new(&file, String::new(), rule);
                 match File::open(&path) {
                     Ok(open) => {
                         let text = read(open).map_err(fail)?;
-                        Ok(Some(Found { text: Cow::Owned(text), file }))
+                        Ok(Some(SourceText { text: Cow::Owned(text), file }))
                     }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                     Err(error) => Err(fail(Rule::Unreadable(error))),
@@ -84,7 +84,7 @@ impl Source {
 }
 
 /// A definition's text as a source gave it.
-pub(super) struct Found<'a> {
+pub(super) struct SourceText<'a> {
     pub(super) file: String,
     pub(super) text: Cow<'a, str>,
 }

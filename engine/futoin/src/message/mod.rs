@@ -1,10 +1,10 @@
 //! FutoIn messages as typed values (FTN3 §1.6, §1.7), coded as JSON, MessagePack or CBOR.
 //!
 //! [`Request::parse`] accepts any bytes and never panics; what it cannot read becomes a
-//! [`Refusal`], which is an answer to send. It finds out only what belongs to the message as such.
-//! The rest has its turn in the executor, because FTN6 §1 orders the checks: the function's name
-//! in [`Request::function_name`], parameters in [`Request::take_params`], unknown fields in
-//! [`Request::check_fields`].
+//! [`RefusedMessage`], which has the answer to send. It checks the form of the message only. The other
+//! checks are functions of their own, because FTN6 §1 orders them among those of the executor:
+//! [`Request::function_name`], [`Request::take_params`] for parameters, [`Request::check_fields`] for
+//! unknown fields. They give a [`Refusal`](crate::Refusal).
 //!
 //! Of a field that is repeated, at any depth, the last one counts, as in every ECMAScript peer:
 //! the signature check, the parameter check and the handler all see that one.
@@ -34,15 +34,17 @@
 //! ```
 
 mod binary;
-mod cbor;
 mod coding;
 mod data;
-mod fields;
+mod decode;
+mod encode;
 mod headers;
-mod msgpack;
+mod malformed;
 mod peer;
+mod refused;
 mod request;
 mod response;
+mod rid;
 mod signed;
 
 #[cfg(test)]
@@ -50,10 +52,12 @@ mod tests;
 
 pub use self::coding::{Coding, MediaType};
 pub use self::data::Data;
-pub(crate) use self::fields::is_too_deep;
 pub use self::headers::Headers;
+pub(crate) use self::malformed::is_too_deep;
 pub use self::peer::Message;
-pub(crate) use self::request::name_refused;
-pub use self::request::{Refusal, Request, Rid};
-pub use self::response::Response;
+pub use self::refused::RefusedMessage;
+pub(crate) use self::refused::{invalid, invalid_name};
+pub use self::request::Request;
+pub use self::response::{ErrorResult, Response};
+pub use self::rid::Rid;
 pub use self::signed::Signed;

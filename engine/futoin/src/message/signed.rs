@@ -2,8 +2,8 @@
 
 use serde_json::{Number, Value};
 
-use super::binary::{Item, data};
-use crate::iface::{Function, Kind};
+use super::binary::{BinaryValue, data};
+use crate::iface::{DeclaredType, Function};
 
 /// The fields of a message that its signature covers.
 #[derive(Debug, Clone, Default)]
@@ -16,10 +16,10 @@ enum Part<'a> {
     Flag(bool),
     Text(&'a str),
     /// With its type if it is written in a binary coding.
-    Value(&'a Value, Option<Kind<'a>>),
+    Value(&'a Value, Option<DeclaredType<'a>>),
     /// The result of this function, written in a binary coding.
     Result(&'a Value, &'a Function),
-    Item(&'a Item),
+    Binary(&'a BinaryValue),
 }
 
 impl<'a> Signed<'a> {
@@ -35,8 +35,8 @@ impl<'a> Signed<'a> {
         self.push(name, Part::Flag(flag));
     }
 
-    pub(super) fn item(&mut self, name: &'a str, item: &'a Item) {
-        self.push(name, Part::Item(item));
+    pub(super) fn binary(&mut self, name: &'a str, value: &'a BinaryValue) {
+        self.push(name, Part::Binary(value));
     }
 
     /// `function` only if byte strings are written as such.
@@ -47,7 +47,7 @@ impl<'a> Signed<'a> {
         function: Option<&'a Function>,
     ) {
         let part = match function {
-            Some(function) => match function.result_kind() {
+            Some(function) => match function.declared_result() {
                 Some(kind) => Part::Value(result, Some(kind)),
                 None => Part::Result(result, function),
             },
@@ -75,7 +75,7 @@ impl<'a> Signed<'a> {
 
 impl<'a> Part<'a> {
     fn is_null(self) -> bool {
-        matches!(self, Part::Value(Value::Null, _) | Part::Item(Item::Null))
+        matches!(self, Part::Value(Value::Null, _) | Part::Binary(BinaryValue::Null))
     }
 
     fn write(self, out: &mut Vec<u8>) {
@@ -83,10 +83,10 @@ impl<'a> Part<'a> {
             Part::Flag(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
             Part::Text(text) => out.extend_from_slice(text.as_bytes()),
             Part::Value(value, kind) => write_value(out, value, kind),
-            Part::Item(item) => write_item(out, item),
+            Part::Binary(value) => write_binary(out, value),
             Part::Result(result, function) => match result.as_object() {
                 Some(map) => {
-                    let kind = |name: &str| function.variable_kind(name);
+                    let kind = |name: &str| function.declared_variable(name);
                     let part = |v, name| Part::Value(v, kind(name));
                     pairs(
                         out,
@@ -99,7 +99,7 @@ impl<'a> Part<'a> {
     }
 }
 
-fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<Kind<'_>>) {
+fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<DeclaredType<'_>>) {
     let kind = kind.and_then(|kind| kind.chosen(value));
     match value {
         Value::Null => {}
@@ -110,7 +110,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<Kind<'_>>) {
             None => out.extend_from_slice(text.as_bytes()),
         },
         Value::Array(items) => {
-            let kind = kind.and_then(Kind::element);
+            let kind = kind.and_then(DeclaredType::element);
             list(out, items.iter().map(|item| Part::Value(item, kind)));
         }
         Value::Object(map) => {
@@ -121,16 +121,19 @@ fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<Kind<'_>>) {
     }
 }
 
-fn write_item(out: &mut Vec<u8>, item: &Item) {
-    match item {
-        Item::Null => {}
-        Item::Bool(flag) => Part::Flag(*flag).write(out),
-        Item::Number(number) => write_number(out, number),
-        Item::Text(text) => out.extend_from_slice(text.as_bytes()),
-        Item::Bytes(bytes) => out.extend_from_slice(bytes),
-        Item::List(items) => list(out, items.iter().map(Part::Item)),
-        Item::Map(map) => {
-            pairs(out, map.iter().map(|(name, item)| (name.as_str(), Part::Item(item))).collect());
+fn write_binary(out: &mut Vec<u8>, value: &BinaryValue) {
+    match value {
+        BinaryValue::Null => {}
+        BinaryValue::Bool(flag) => Part::Flag(*flag).write(out),
+        BinaryValue::Number(number) => write_number(out, number),
+        BinaryValue::Text(text) => out.extend_from_slice(text.as_bytes()),
+        BinaryValue::Bytes(bytes) => out.extend_from_slice(bytes),
+        BinaryValue::List(items) => list(out, items.iter().map(Part::Binary)),
+        BinaryValue::Map(map) => {
+            pairs(
+                out,
+                map.iter().map(|(name, item)| (name.as_str(), Part::Binary(item))).collect(),
+            );
         }
     }
 }

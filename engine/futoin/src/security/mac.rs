@@ -13,7 +13,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
-use super::Denied;
+use crate::refusal::Refusal;
 
 /// The hash of an HMAC. Names before FTN8 are `MD5`, `SHA224`, ..., those of FTN8 `HMD5`, `HS256`,
 /// `HS384`, `HS512`.
@@ -33,16 +33,16 @@ pub enum MacAlgorithm {
 }
 
 impl FromStr for MacAlgorithm {
-    type Err = Denied;
+    type Err = Refusal;
 
-    fn from_str(name: &str) -> Result<Self, Denied> {
+    fn from_str(name: &str) -> Result<Self, Refusal> {
         Ok(match name {
             "MD5" | "HMD5" => Self::Md5,
             "SHA224" => Self::Sha224,
             "SHA256" | "HS256" => Self::Sha256,
             "SHA384" | "HS384" => Self::Sha384,
             "SHA512" | "HS512" => Self::Sha512,
-            _ => return Err(Denied::credentials()),
+            _ => return Err(Refusal::credentials()),
         })
     }
 }
@@ -161,7 +161,7 @@ mod tests {
                 assert!(!key.verify(algorithm, b"base", &mac[..at]), "a part is not enough");
             }
         }
-        assert_eq!("SHA1".parse::<MacAlgorithm>(), Err(Denied::credentials()));
+        assert_eq!("SHA1".parse::<MacAlgorithm>(), Err(Refusal::credentials()));
         assert_eq!(format!("{key:?}"), "MacKey(..)");
     }
 }

@@ -11,17 +11,20 @@
 //! an unknown user costs what a wrong password does.
 
 mod credentials;
-mod denied;
 mod level;
 mod mac;
 mod password;
 mod provider;
+mod refusal;
 
 pub use self::credentials::{Credentials, Secret};
-pub use self::denied::{Denied, PLEASE_REAUTH, SECURITY_ERROR};
-pub use self::level::{SecurityLevel, UnknownLevel};
+pub use self::level::{PLEASE_REAUTH, SecurityLevel, UnknownLevel};
 pub use self::mac::{MacAlgorithm, MacKey};
 pub use self::password::{PasswordHash, PasswordHashError};
 pub use self::provider::{
     Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict,
 };
+pub use self::refusal::SECURITY_ERROR;
+pub use crate::refusal::Refusal;
+/// The former name of [`Refusal`].
+pub use crate::refusal::Refusal as Denied;

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use argon2::password_hash::phc::{Output, PasswordHash as Phc};
 use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher, Version};
 
-use super::Secret;
+use super::credentials::Secret;
 
 /// The hash of a password, such as `$argon2id$v=19$m=19456,t=2,p=1$...`.
 ///

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Credentials, Denied, SecurityLevel};
+use super::credentials::Credentials;
+use super::level::SecurityLevel;
 use crate::message::{Headers, Signed};
+use crate::refusal::Refusal;
 
 /// Knows users and their secrets.
 ///
@@ -23,7 +25,7 @@ use crate::message::{Headers, Signed};
 /// impl SecurityProvider for Directory {
 ///     fn check(&self, attempt: &Attempt<'_>) -> Verdict {
 ///         let Credentials::Password { user, password } = attempt.credentials() else {
-///             return Verdict::Known(Err(Denied::credentials()));
+///             return Verdict::Known(Err(Refusal::credentials()));
 ///         };
 ///         let (user, password) = (user.clone(), password.clone());
 ///         Verdict::wait(async move {
@@ -31,7 +33,7 @@ use crate::message::{Headers, Signed};
 ///             if password.expose() == "open sesame" {
 ///                 Ok(Grant::new(User::new(user, SecurityLevel::SafeOps)))
 ///             } else {
-///                 Err(Denied::credentials())
+///                 Err(Refusal::credentials())
 ///             }
 ///         })
 ///     }
@@ -59,15 +61,15 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     ///
     /// impl SecurityProvider for Tokens {
     ///     fn check(&self, _: &Attempt<'_>) -> Verdict {
-    ///         Verdict::Known(Err(Denied::credentials()))
+    ///         Verdict::Known(Err(Refusal::credentials()))
     ///     }
     ///
     ///     fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
     ///         let token = request.header("authorization")?.strip_prefix("Bearer ")?;
     ///         let hash: [u8; 32] = Sha256::digest(token).into();
     ///         let user = self.0.get(&hash).map(|user| User::new(user, SecurityLevel::SafeOps));
-    ///         let denied = || Denied::new(SECURITY_ERROR, "Token is not valid");
-    ///         Some(Verdict::Known(user.map(Grant::new).ok_or_else(denied)))
+    ///         let refused = || Refusal::new(SECURITY_ERROR, "Token is not valid");
+    ///         Some(Verdict::Known(user.map(Grant::new).ok_or_else(refused)))
     ///     }
     /// }
     ///
@@ -192,23 +194,23 @@ pub struct Client {
 #[expect(clippy::exhaustive_enums, reason = "an executor must know what to do")]
 pub enum Verdict {
     /// It was quick.
-    Known(Result<Grant, Denied>),
+    Known(Result<Grant, Refusal>),
     /// Work for a thread that may block.
-    Compute(Box<dyn FnOnce() -> Result<Grant, Denied> + Send>),
+    Compute(Box<dyn FnOnce() -> Result<Grant, Refusal> + Send>),
     /// It depends on somebody else. Dropping the future gives up.
-    Wait(Pin<Box<dyn Future<Output = Result<Grant, Denied>> + Send>>),
+    Wait(Pin<Box<dyn Future<Output = Result<Grant, Refusal>> + Send>>),
 }
 
 impl Verdict {
     /// Work for a thread that may block.
     #[must_use]
-    pub fn compute(work: impl FnOnce() -> Result<Grant, Denied> + Send + 'static) -> Self {
+    pub fn compute(work: impl FnOnce() -> Result<Grant, Refusal> + Send + 'static) -> Self {
         Self::Compute(Box::new(work))
     }
 
     /// A verdict to wait for.
     #[must_use]
-    pub fn wait(verdict: impl Future<Output = Result<Grant, Denied>> + Send + 'static) -> Self {
+    pub fn wait(verdict: impl Future<Output = Result<Grant, Refusal>> + Send + 'static) -> Self {
         Self::Wait(Box::pin(verdict))
     }
 }

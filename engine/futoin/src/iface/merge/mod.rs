@@ -1,65 +1,68 @@
 //! Inheritance and imports: what a definition takes over, and what it may not change (FTN3 §2.3,
 //! §2.7).
 
+mod extension;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::decl::{FuncDecl, Module, ParamDecl, ResultDecl, TypeDecl};
-use super::error::{Difference, LoadError, Rule};
+use self::extension::extends;
+use super::error::{LoadError, Rule};
 use super::name::{IfaceVer, Version};
+use super::parse::{FunctionDecl, Interface, TypeDecl};
 
 /// A definition with everything it inherits and imports.
 #[derive(Debug)]
-pub(super) struct Merged {
-    pub(super) module: Module,
+pub(crate) struct Merged {
+    pub(crate) interface: Interface,
     /// Every interface it may be called as, the parent first; imports are not among them.
-    pub(super) inherits: Vec<IfaceVer>,
+    pub(crate) inherits: Vec<IfaceVer>,
     /// Each interface imported, directly or not, in its newest version.
     imports: BTreeMap<String, Version>,
 }
 
 impl Merged {
-    pub(super) fn new(module: Module) -> Self {
-        Self { module, inherits: Vec::new(), imports: BTreeMap::new() }
+    pub(crate) fn new(interface: Interface) -> Self {
+        Self { interface, inherits: Vec::new(), imports: BTreeMap::new() }
     }
 
     /// Takes over the parent (FTN3 §2.3).
-    pub(super) fn inherit(&mut self, parent: &Self) -> Result<(), LoadError> {
-        self.inherits.push(parent.module.origin.id.clone());
+    pub(crate) fn inherit(&mut self, parent: &Self) -> Result<(), LoadError> {
+        self.inherits.push(parent.interface.file.id.clone());
         self.inherits.extend(parent.inherits.iter().cloned());
-        self.absorb(parent)
+        self.merge(parent)
     }
 
     /// Takes over a mixin (FTN3 §2.7).
-    pub(super) fn import(&mut self, mixin: &Self) -> Result<(), LoadError> {
-        self.note_import(&mixin.module.origin.id)?;
-        self.absorb(mixin)
+    pub(crate) fn import(&mut self, mixin: &Self) -> Result<(), LoadError> {
+        self.add_import(&mixin.interface.file.id)?;
+        self.merge(mixin)
     }
 
-    fn absorb(&mut self, other: &Self) -> Result<(), LoadError> {
+    fn merge(&mut self, other: &Self) -> Result<(), LoadError> {
         for (iface, version) in &other.imports {
-            self.note_version(iface, *version)?;
+            self.add_version(iface, *version)?;
         }
-        for (name, decl) in &other.module.types {
-            self.absorb_type(name, decl)?;
+        for (name, decl) in &other.interface.types {
+            self.merge_type(name, decl)?;
         }
-        for (name, decl) in &other.module.funcs {
-            self.absorb_func(name, decl)?;
+        for (name, decl) in &other.interface.funcs {
+            self.merge_function(name, decl)?;
         }
-        let requires = &self.module.requires;
-        if let Some(lost) = other.module.requires.iter().find(|name| !requires.contains(name)) {
-            let id = other.module.origin.id.clone();
+        let requires = &self.interface.requires;
+        if let Some(lost) = other.interface.requires.iter().find(|name| !requires.contains(name)) {
+            let id = other.interface.file.id.clone();
             return Err(self.fail("/requires".to_owned(), Rule::LostConstraint(lost.clone(), id)));
         }
         Ok(())
     }
 
-    fn note_import(&mut self, id: &IfaceVer) -> Result<(), LoadError> {
-        self.note_version(id.iface(), id.version())
+    fn add_import(&mut self, id: &IfaceVer) -> Result<(), LoadError> {
+        self.add_version(id.iface(), id.version())
     }
 
     /// Compatible versions of one import merge into the newest (FTN3 §2.7).
-    fn note_version(&mut self, iface: &str, version: Version) -> Result<(), LoadError> {
+    fn add_version(&mut self, iface: &str, version: Version) -> Result<(), LoadError> {
         let known = self.imports.get(iface).copied();
         if let Some(known) = known.filter(|known| known.major != version.major) {
             let rule = Rule::IncompatibleImports(iface.to_owned(), known, version);
@@ -69,28 +72,28 @@ impl Merged {
         Ok(())
     }
 
-    fn absorb_type(&mut self, name: &str, decl: &TypeDecl) -> Result<(), LoadError> {
-        if let Some(own) = self.module.types.get(name) {
-            if own.origin.id.iface() != decl.origin.id.iface() {
-                let other = decl.origin.id.clone();
+    fn merge_type(&mut self, name: &str, decl: &TypeDecl) -> Result<(), LoadError> {
+        if let Some(own) = self.interface.types.get(name) {
+            if own.file.id.iface() != decl.file.id.iface() {
+                let other = decl.file.id.clone();
                 return Err(self.fail(format!("/types/{name}"), Rule::TypeRedefined(other)));
             }
-            if own.origin.id.version() >= decl.origin.id.version() {
+            if own.file.id.version() >= decl.file.id.version() {
                 return Ok(());
             }
         }
-        self.module.types.insert(name.to_owned(), decl.clone());
+        self.interface.types.insert(name.to_owned(), decl.clone());
         Ok(())
     }
 
-    fn absorb_func(&mut self, name: &str, decl: &FuncDecl) -> Result<(), LoadError> {
-        if let Some(own) = self.module.funcs.get(name) {
-            let (here, there) = (&own.origin.id, &decl.origin.id);
+    fn merge_function(&mut self, name: &str, decl: &FunctionDecl) -> Result<(), LoadError> {
+        if let Some(own) = self.interface.funcs.get(name) {
+            let (here, there) = (&own.file.id, &decl.file.id);
             // The same interface along two ways: its newest version counts.
             let keeps = if here.iface() == there.iface() {
                 here.version() >= there.version()
             } else {
-                let is_own = Arc::ptr_eq(&own.origin, &self.module.origin);
+                let is_own = Arc::ptr_eq(&own.file, &self.interface.file);
                 match extends(own, decl) {
                     Ok(()) => true,
                     // Another import may have extended what is here already.
@@ -105,67 +108,12 @@ impl Merged {
                 return Ok(());
             }
         }
-        self.module.funcs.insert(name.to_owned(), decl.clone());
+        self.interface.funcs.insert(name.to_owned(), decl.clone());
         Ok(())
     }
 
     fn fail(&self, pointer: String, rule: Rule) -> LoadError {
-        self.module.origin.fail(pointer, rule)
-    }
-}
-
-/// Whether `derived` only adds to `base` (FTN3 §2.3), so that callers of `base` may call it. A function
-/// without a result gains none: its callers expect no answer.
-fn extends(derived: &FuncDecl, base: &FuncDecl) -> Result<(), Difference> {
-    extends_params(&derived.params, &base.params)?;
-    extends_result(&derived.result, &base.result)?;
-    for (flag, is_kept) in [
-        ("rawupload", derived.rawupload == base.rawupload),
-        ("rawresult", derived.rawresult == base.rawresult),
-        ("seclvl", derived.seclvl == base.seclvl),
-    ] {
-        if !is_kept {
-            return Err(Difference::Flag(flag));
-        }
-    }
-    Ok(())
-}
-
-fn extends_params(derived: &[ParamDecl], base: &[ParamDecl]) -> Result<(), Difference> {
-    for (index, old) in base.iter().enumerate() {
-        let name = old.name.clone();
-        match derived.get(index) {
-            Some(new) if new.name != name => return Err(Difference::ParameterOrder(name)),
-            Some(new) if new.kind != old.kind => return Err(Difference::ParameterType(name)),
-            Some(new) if new.default.is_none() && old.default.is_some() => {
-                return Err(Difference::LostDefault(name));
-            }
-            Some(_) => {}
-            None => return Err(Difference::ParameterOrder(name)),
-        }
-    }
-    match derived.iter().skip(base.len()).find(|added| added.default.is_none()) {
-        Some(added) => Err(Difference::AddedWithoutDefault(added.name.clone())),
-        None => Ok(()),
-    }
-}
-
-fn extends_result(derived: &ResultDecl, base: &ResultDecl) -> Result<(), Difference> {
-    match (derived, base) {
-        (ResultDecl::Nothing, ResultDecl::Nothing) => Ok(()),
-        (ResultDecl::Whole(new), ResultDecl::Whole(old)) if new == old => Ok(()),
-        (ResultDecl::Variables(new), ResultDecl::Variables(old)) => {
-            let is_kept = |old: &ParamDecl| {
-                new.iter().any(|new| new.name == old.name && new.kind == old.kind)
-            };
-            match old.iter().find(|old| !is_kept(old)) {
-                Some(lost) => Err(Difference::Result(lost.name.clone())),
-                None => Ok(()),
-            }
-        }
-        (ResultDecl::Nothing | ResultDecl::Whole(_) | ResultDecl::Variables(_), _) => {
-            Err(Difference::ResultForm)
-        }
+        self.interface.file.fail(pointer, rule)
     }
 }
 
@@ -174,7 +122,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::{Value, json};
 
-    use super::super::fixture::{error, load, named};
+    use crate::iface::fixture::{error, load, named};
 
     fn base() -> Value {
         named(

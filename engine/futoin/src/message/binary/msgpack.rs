@@ -5,16 +5,17 @@ use std::borrow::Cow;
 use rmp::{Marker, encode};
 use serde_json::Number;
 
-use super::binary::{Sink, Token, Tokenizer, float};
-use super::fields::Malformed;
+use super::sink::Sink;
+use super::token::{Token, Tokenizer, float};
+use crate::message::malformed::Malformed;
 
 /// Reads MessagePack; extension types are refused.
-pub(super) struct Tokens<'a> {
+pub(crate) struct Tokens<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Tokens<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
@@ -104,7 +105,7 @@ impl<'a> Tokenizer<'a> for Tokens<'a> {
 }
 
 /// Writes MessagePack in its shortest forms.
-pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
+pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
 
 /// A vector takes all bytes.
 fn written<T, E>(result: Result<T, E>) {

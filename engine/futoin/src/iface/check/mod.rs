@@ -1,37 +1,42 @@
-//! Checkers: types made ready, so that checking a value looks nothing up.
+//! Checkers: compiled types, so that checking a value looks nothing up.
+
+mod base64;
+mod limits;
+mod pattern;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
-use super::parse::MAX_ITEMS;
-use super::pattern::Pattern;
+use self::base64::decoded_len;
+pub(super) use self::limits::{LengthRange, MAX_MEMBERS, Members, Range};
+pub(super) use self::pattern::Pattern;
 
-/// One type with all its constraints (FTN3 §1.8). Built once per definition and shared by all
-/// who refer to it; it never contains itself.
+/// One type with all its constraints (FTN3 §1.8). It is built once per definition and shared by
+/// every reference to it; it never contains itself.
 #[derive(Debug)]
-pub(super) enum Check {
+pub(crate) enum Check {
     Any,
     Boolean,
     /// 32-bit signed; a number without a fraction, however it is written.
     Integer(Range),
     Number(Range),
-    Text {
-        length: Span,
-        regex: Option<Pattern>,
+    String {
+        length: LengthRange,
+        pattern: Option<Pattern>,
     },
     /// Bytes, which a JSON value carries as padded base64 (RFC 4648 §4).
-    Data(Span),
-    List {
-        length: Span,
+    Data(LengthRange),
+    Array {
+        length: LengthRange,
         element: Option<Arc<Self>>,
     },
     Map {
         fields: Box<[Field]>,
         element: Option<Arc<Self>>,
     },
-    Enum(Items),
-    Set(Items),
+    Enum(Members),
+    Set(Members),
     AnyOf(Box<[Arc<Self>]>),
 }
 
@@ -41,61 +46,61 @@ impl Check {
     ///
     /// A value that is refused stays as it is. One in normal form already is read once, and
     /// nothing is allocated for it unless a `regex` meets characters beyond U+FFFF or backtracks.
-    pub(super) fn admit(&self, value: &mut Value) -> bool {
-        let mut look = Look { rough: false };
-        let accepted = look.accepts(self, value);
-        if accepted && look.rough {
-            self.settle(value);
+    pub(crate) fn admit(&self, value: &mut Value) -> bool {
+        let mut reading = Reading { must_normalize: false };
+        let accepted = reading.accepts(self, value);
+        if accepted && reading.must_normalize {
+            self.normalize(value);
         }
         accepted
     }
 
     /// Whether `value` is of this type.
-    pub(super) fn accepts(&self, value: &Value) -> bool {
-        Look { rough: false }.accepts(self, value)
+    pub(crate) fn accepts(&self, value: &Value) -> bool {
+        Reading { must_normalize: false }.accepts(self, value)
     }
 
     /// Brings an accepted value into its normal form.
-    fn settle(&self, value: &mut Value) {
+    fn normalize(&self, value: &mut Value) {
         match self {
-            Self::Integer(_) | Self::Enum(_) => settle_integer(value),
-            Self::Set(_) => value.as_array_mut().into_iter().flatten().for_each(settle_integer),
-            Self::List { element: Some(element), .. } => {
-                value.as_array_mut().into_iter().flatten().for_each(|item| element.settle(item));
+            Self::Integer(_) | Self::Enum(_) => normalize_integer(value),
+            Self::Set(_) => value.as_array_mut().into_iter().flatten().for_each(normalize_integer),
+            Self::Array { element: Some(element), .. } => {
+                value.as_array_mut().into_iter().flatten().for_each(|item| element.normalize(item));
             }
             Self::Map { fields, element } => {
                 let Some(map) = value.as_object_mut() else {
                     return;
                 };
                 for field in fields {
-                    field.settle(map);
+                    field.normalize(map);
                 }
                 if let Some(element) = element {
-                    map.values_mut().for_each(|item| element.settle(item));
+                    map.values_mut().for_each(|item| element.normalize(item));
                 }
             }
             Self::AnyOf(kinds) => {
                 if let Some(kind) = kinds.iter().find(|kind| kind.accepts(value)) {
-                    kind.settle(value);
+                    kind.normalize(value);
                 }
             }
             Self::Any
             | Self::Boolean
             | Self::Number(_)
-            | Self::Text { .. }
+            | Self::String { .. }
             | Self::Data(_)
-            | Self::List { element: None, .. } => {}
+            | Self::Array { element: None, .. } => {}
         }
     }
 }
 
-/// One reading of a value.
-struct Look {
-    /// Something was seen that is not in its normal form.
-    rough: bool,
+/// One pass over a value.
+struct Reading {
+    /// A part of the value is accepted, but not in its normal form.
+    must_normalize: bool,
 }
 
-impl Look {
+impl Reading {
     fn accepts(&mut self, check: &Check, value: &Value) -> bool {
         match check {
             Check::Any => true,
@@ -104,13 +109,14 @@ impl Look {
                 self.integer(value).is_some_and(|number| range.holds(f64::from(number)))
             }
             Check::Number(range) => value.as_f64().is_some_and(|number| range.holds(number)),
-            Check::Text { length, regex } => value.as_str().is_some_and(|text| {
-                length.holds_units(text) && regex.as_ref().is_none_or(|regex| regex.is_match(text))
+            Check::String { length, pattern } => value.as_str().is_some_and(|text| {
+                length.holds_units(text)
+                    && pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
             }),
             Check::Data(length) => {
-                value.as_str().and_then(base64_len).is_some_and(|len| length.holds(len))
+                value.as_str().and_then(decoded_len).is_some_and(|len| length.holds(len))
             }
-            Check::List { length, element } => value.as_array().is_some_and(|items| {
+            Check::Array { length, element } => value.as_array().is_some_and(|items| {
                 length.holds(items.len())
                     && element
                         .as_ref()
@@ -122,8 +128,8 @@ impl Look {
                         .as_ref()
                         .is_none_or(|element| map.values().all(|item| self.accepts(element, item)))
             }),
-            Check::Enum(items) => self.position(items, value).is_some(),
-            Check::Set(items) => value.as_array().is_some_and(|list| self.set(items, list)),
+            Check::Enum(members) => self.position(members, value).is_some(),
+            Check::Set(members) => value.as_array().is_some_and(|list| self.set(members, list)),
             Check::AnyOf(kinds) => kinds.iter().any(|kind| self.accepts(kind, value)),
         }
     }
@@ -133,17 +139,17 @@ impl Look {
             Some(Value::Null) if field.optional => true,
             Some(value) => self.accepts(&field.check, value),
             None => {
-                self.rough = true;
+                self.must_normalize = true;
                 field.optional
             }
         }
     }
 
     /// No duplicates: a set has each member once (FTN3 §1.8).
-    fn set(&mut self, items: &Items, list: &[Value]) -> bool {
-        let mut seen = [0_u64; MAX_ITEMS.div_ceil(64)];
+    fn set(&mut self, members: &Members, list: &[Value]) -> bool {
+        let mut seen = [0_u64; MAX_MEMBERS.div_ceil(64)];
         list.iter().all(|value| {
-            let Some(position) = self.position(items, value) else {
+            let Some(position) = self.position(members, value) else {
                 return false;
             };
             let Some(word) = seen.get_mut(position / 64) else {
@@ -156,13 +162,13 @@ impl Look {
         })
     }
 
-    fn position(&mut self, items: &Items, value: &Value) -> Option<usize> {
+    fn position(&mut self, members: &Members, value: &Value) -> Option<usize> {
         if let Some(text) = value.as_str() {
-            let position = items.texts.binary_search_by(|item| (**item).cmp(text)).ok()?;
-            return Some(items.numbers.len() + position);
+            let position = members.texts.binary_search_by(|item| (**item).cmp(text)).ok()?;
+            return Some(members.numbers.len() + position);
         }
         let number = self.integer(value)?;
-        items.numbers.binary_search(&number).ok()
+        members.numbers.binary_search(&number).ok()
     }
 
     fn integer(&mut self, value: &Value) -> Option<i32> {
@@ -170,7 +176,7 @@ impl Look {
         if let Some(whole) = number.as_i64() {
             return i32::try_from(whole).ok();
         }
-        self.rough = true;
+        self.must_normalize = true;
         number.as_f64().and_then(whole)
     }
 }
@@ -184,7 +190,7 @@ fn whole(number: f64) -> Option<i32> {
     Some(number as i32)
 }
 
-fn settle_integer(value: &mut Value) {
+fn normalize_integer(value: &mut Value) {
     if let Some(number) =
         value.as_number().filter(|number| number.is_f64()).and_then(Number::as_f64)
         && let Some(whole) = whole(number)
@@ -193,93 +199,34 @@ fn settle_integer(value: &mut Value) {
     }
 }
 
-/// How many bytes padded base64 stands for; `None` if it is not that, or has bits after its last
-/// byte, which decoders refuse (RFC 4648 §3.5).
-fn base64_len(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let digits = text.trim_end_matches('=').as_bytes();
-    let padding = bytes.len() - digits.len();
-    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let ends_well = match padding {
-        0 => true,
-        1 => digits.last().is_some_and(|digit| b"AEIMQUYcgkosw048".contains(digit)),
-        2 => digits.last().is_some_and(|digit| b"AQgw".contains(digit)),
-        _ => false,
-    };
-    let is_valid = bytes.len().is_multiple_of(4) && ends_well && digits.iter().all(is_digit);
-    is_valid.then(|| bytes.len() / 4 * 3 - padding)
-}
-
 /// A field of a map type.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: Box<str>,
-    pub(super) check: Arc<Check>,
-    pub(super) optional: bool,
+pub(crate) struct Field {
+    pub(crate) name: Box<str>,
+    pub(crate) check: Arc<Check>,
+    pub(crate) optional: bool,
 }
 
 impl Field {
-    fn settle(&self, map: &mut Map<String, Value>) {
+    fn normalize(&self, map: &mut Map<String, Value>) {
         match map.get_mut(&*self.name) {
             Some(Value::Null) if self.optional => {}
-            Some(value) => self.check.settle(value),
+            Some(value) => self.check.normalize(value),
             None => drop(map.insert(self.name.as_ref().to_owned(), Value::Null)),
         }
     }
-}
-
-/// Inclusive limits of a number (`min`, `max`).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Range {
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
-
-impl Range {
-    fn holds(self, number: f64) -> bool {
-        self.min <= number && number <= self.max
-    }
-}
-
-/// Inclusive limits of a length (`minlen`, `maxlen`): UTF-16 units, items or bytes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
-    pub(super) min: usize,
-    pub(super) max: usize,
-}
-
-impl Span {
-    fn holds(self, length: usize) -> bool {
-        self.min <= length && length <= self.max
-    }
-
-    /// Counts as ECMAScript does. A text has at most as many units as bytes and at least a third
-    /// of them, so most are not counted at all.
-    fn holds_units(self, text: &str) -> bool {
-        if self.min <= text.len() / 3 && text.len() <= self.max {
-            return true;
-        }
-        self.holds(text.chars().map(char::len_utf16).sum())
-    }
-}
-
-/// The members of an enum or set, each kind sorted. A number never equals a string.
-#[derive(Debug)]
-pub(super) struct Items {
-    pub(super) numbers: Box<[i32]>,
-    pub(super) texts: Box<[Box<str>]>,
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::fixture::{call, iface, load};
     use super::*;
+    use crate::iface::fixture::{call, iface, load};
 
-    /// Each value through a parameter of the type; `rest` are other types to refer to.
-    fn check(decl: Value, rest: Value, accepted: &[Value], refused: &[Value]) {
-        let mut types = rest;
+    /// Each value thmust_normalize a parameter of the type; `rest` are other types to refer to.
+    fn check(decl: Value, others: Value, accepted: &[Value], refused: &[Value]) {
+        let mut types = others;
         types["T"] = decl.clone();
         let funcs = json!({"f": {"params": {"v": {"type": "T"}}}});
         let definition = load(&[iface(json!({"types": types, "funcs": funcs}))]).unwrap();
@@ -428,16 +375,16 @@ mod tests {
 
     #[test]
     fn custom_types_refine_their_base() {
-        let rest = json!({
+        let others = json!({
             "Id": {"type": "integer", "min": 1},
             "UserId": {"type": "Id", "max": 1000},
             "Alias": "UserId",
             "Word": {"type": "string", "regex": "^[a-z]+$"},
         });
         let small = json!({"type": "Alias", "max": 5});
-        check(small, rest.clone(), &[json!(1), json!(5)], &[json!(0), json!(6), json!("a")]);
+        check(small, others.clone(), &[json!(1), json!(5)], &[json!(0), json!(6), json!("a")]);
         let either = json!(["Alias", "Word"]);
-        check(either, rest, &[json!(1000), json!("ab")], &[json!(1001), json!("A"), json!(null)]);
+        check(either, others, &[json!(1000), json!("ab")], &[json!(1001), json!("A"), json!(null)]);
     }
 
     #[test]

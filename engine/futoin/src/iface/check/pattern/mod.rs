@@ -1,18 +1,14 @@
 //! Regular expressions of ECMAScript whose matching takes bounded time.
 //!
-//! `regress` is the judge of what is a pattern. What is regular is matched by the crate `regex` in
-//! time proportional to the text; lookaround and backreferences, which need backtracking, by
-//! `fancy-regex` with a limit on it. Both get the pattern translated.
-//!
-//! A pattern without the flag `u` sees UTF-16 units. Rust's text has no halves of surrogate pairs,
-//! so each half is stood in for by a private-use character, in patterns and texts alike: no
-//! character of that range is left in a text, as it would be a surrogate pair itself.
+//! The crate `regress` decides whether a text is a pattern. The pattern is then translated for one of
+//! two engines: `regex` matches regular patterns in time proportional to the text; `fancy-regex`
+//! matches lookaround and backreferences by backtracking, which is limited.
 
 mod translate;
-
-use std::borrow::Cow;
+mod units;
 
 use self::translate::translate;
+use self::units::units;
 
 /// Longest `regex`, in bytes, so that compiling it stays cheap.
 const MAX_PATTERN: usize = 4096;
@@ -26,9 +22,9 @@ const MAX_BACKTRACKED: usize = 4096;
 /// Steps back in one text, some ten milliseconds.
 const MAX_BACKTRACKS: usize = 200_000;
 
-/// A pattern made ready.
+/// A compiled pattern.
 #[derive(Debug)]
-pub(super) struct Pattern(Engine);
+pub(crate) struct Pattern(Engine);
 
 #[derive(Debug)]
 enum Engine {
@@ -40,8 +36,8 @@ impl Pattern {
     /// Reads a pattern without flags.
     ///
     /// # Errors
-    /// A text for whoever wrote the definition.
-    pub(super) fn new(pattern: &str) -> Result<Self, String> {
+    /// A text for the author of the definition.
+    pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         if pattern.len() > MAX_PATTERN {
             return Err(format!("longer than {MAX_PATTERN} bytes"));
         }
@@ -66,7 +62,7 @@ impl Pattern {
 
     /// Whether the pattern is somewhere in `text`. A text that takes too much backtracking to tell
     /// does not match.
-    pub(super) fn is_match(&self, text: &str) -> bool {
+    pub(crate) fn is_match(&self, text: &str) -> bool {
         let text = units(text);
         match &self.0 {
             Engine::Linear(regex) => regex.is_match(&text),
@@ -75,23 +71,6 @@ impl Pattern {
             }
         }
     }
-}
-
-/// A text with one character per UTF-16 unit.
-fn units(text: &str) -> Cow<'_, str> {
-    let is_astral = |byte: u8| byte >= 0xf0;
-    if text.bytes().any(is_astral) {
-        text.encode_utf16().map(unit).collect()
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-/// The character that stands for a UTF-16 unit.
-fn unit(unit: u16) -> char {
-    let code = u32::from(unit);
-    let stand_in = || char::from_u32(0x0010_0000 + code);
-    char::from_u32(code).or_else(stand_in).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
 #[cfg(test)]

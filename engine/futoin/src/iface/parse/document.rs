@@ -1,27 +1,29 @@
-//! A JSON document that keeps the order of its fields, and a cursor that knows where it is.
+//! A JSON document that keeps the order of its fields, and its nodes, which know their place in it.
 //!
 //! Parameters are checked in the order of their declaration (FTN3 §2.3), whatever map type
 //! `serde_json` was built with, and a repeated field in a definition is an error.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::error::{LoadError, Rule};
+use super::source_file::SourceFile;
+use crate::iface::error::{LoadError, Rule};
 
 /// A JSON value whose objects are lists of fields.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(crate) enum Json {
     Scalar(Value),
     List(Vec<Self>),
     Object(Vec<(String, Self)>),
 }
 
-impl Node {
+impl Json {
     /// The same as a plain value; the last of equal fields would win, but there are none.
-    pub(super) fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Scalar(value) => value.clone(),
             Self::List(items) => items.iter().map(Self::to_value).collect(),
@@ -32,73 +34,73 @@ impl Node {
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
+        deserializer.deserialize_any(JsonVisitor)
     }
 }
 
-struct NodeVisitor;
+struct JsonVisitor;
 
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::Null))
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Scalar(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Node::List(list))
+        Ok(Json::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
-        let mut fields: Vec<(String, Node)> = Vec::new();
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+        let mut fields: Vec<(String, Json)> = Vec::new();
         while let Some(field) = entries.next_entry()? {
             fields.push(field);
         }
         let mut seen = BTreeSet::new();
         match fields.iter().find(|(name, _)| !seen.insert(name.as_str())) {
             Some((name, _)) => Err(A::Error::custom(format_args!("field {name:?} is repeated"))),
-            None => Ok(Node::Object(fields)),
+            None => Ok(Json::Object(fields)),
         }
     }
 }
 
-/// A node of a definition with the way that led to it, so that an error can name its place.
+/// A value of a definition, which knows its file and its place there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'a> {
-    file: &'a str,
-    up: Option<&'a Self>,
+pub(crate) struct Node<'a> {
+    file: &'a Arc<SourceFile>,
+    parent: Option<&'a Self>,
     key: Key<'a>,
-    node: &'a Node,
+    json: &'a Json,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -108,86 +110,95 @@ enum Key<'a> {
     Index(usize),
 }
 
-impl<'a> Cursor<'a> {
-    pub(super) fn root(file: &'a str, node: &'a Node) -> Self {
-        Self { file, up: None, key: Key::Root, node }
+impl<'a> Node<'a> {
+    pub(crate) fn root(file: &'a Arc<SourceFile>, json: &'a Json) -> Self {
+        Self { file, parent: None, key: Key::Root, json }
     }
 
     /// The name of this field; empty at the root and inside a list.
-    pub(super) fn name(&self) -> &'a str {
+    pub(crate) fn name(&self) -> &'a str {
         match self.key {
             Key::Field(name) => name,
             Key::Root | Key::Index(_) => "",
         }
     }
 
-    pub(super) fn node(&self) -> &'a Node {
-        self.node
+    pub(crate) fn json(&self) -> &'a Json {
+        self.json
+    }
+
+    pub(crate) fn file(&self) -> &'a Arc<SourceFile> {
+        self.file
     }
 
     /// An error at this place.
-    pub(super) fn fail(&self, rule: Rule) -> LoadError {
-        LoadError::new(self.file, self.pointer(), rule)
+    pub(crate) fn fail(&self, rule: Rule) -> LoadError {
+        self.file.fail(self.pointer(), rule)
+    }
+
+    /// Refuses a feature of FTN3 1.`since` in a file written for an older revision (FTN3 §2.6).
+    pub(crate) fn require(&self, since: u32, feature: &'static str) -> Result<(), LoadError> {
+        self.file.require(since, feature).map_err(|rule| self.fail(rule))
     }
 
     /// The fields of an object, in the order of the file.
-    pub(super) fn fields(&self) -> Result<impl Iterator<Item = Cursor<'_>>, LoadError> {
-        let Node::Object(fields) = self.node else {
+    pub(crate) fn fields(&self) -> Result<impl Iterator<Item = Node<'_>>, LoadError> {
+        let Json::Object(fields) = self.json else {
             return Err(self.fail(Rule::Expected("an object")));
         };
-        Ok(fields.iter().map(|(name, node)| self.child(Key::Field(name), node)))
+        Ok(fields.iter().map(|(name, json)| self.child(Key::Field(name), json)))
     }
 
     /// The items of a list.
-    pub(super) fn items(&self) -> Result<impl Iterator<Item = Cursor<'_>>, LoadError> {
-        let Node::List(items) = self.node else {
+    pub(crate) fn items(&self) -> Result<impl Iterator<Item = Node<'_>>, LoadError> {
+        let Json::List(items) = self.json else {
             return Err(self.fail(Rule::Expected("a list")));
         };
-        Ok(items.iter().enumerate().map(|(index, node)| self.child(Key::Index(index), node)))
+        Ok(items.iter().enumerate().map(|(index, json)| self.child(Key::Index(index), json)))
     }
 
     /// One field of an object; `None` if it is absent or this is no object.
-    pub(super) fn field(&self, name: &str) -> Option<Cursor<'_>> {
-        let Node::Object(fields) = self.node else {
+    pub(crate) fn field(&self, name: &str) -> Option<Node<'_>> {
+        let Json::Object(fields) = self.json else {
             return None;
         };
-        let (name, node) = fields.iter().find(|(field, _)| field == name)?;
-        Some(self.child(Key::Field(name), node))
+        let (name, json) = fields.iter().find(|(field, _)| field == name)?;
+        Some(self.child(Key::Field(name), json))
     }
 
-    pub(super) fn text(&self) -> Result<&'a str, LoadError> {
+    pub(crate) fn text(&self) -> Result<&'a str, LoadError> {
         self.scalar().and_then(Value::as_str).ok_or_else(|| self.fail(Rule::Expected("a string")))
     }
 
-    pub(super) fn flag(&self) -> Result<bool, LoadError> {
+    pub(crate) fn flag(&self) -> Result<bool, LoadError> {
         let flag = self.scalar().and_then(Value::as_bool);
         flag.ok_or_else(|| self.fail(Rule::Expected("true or false")))
     }
 
-    pub(super) fn number(&self) -> Result<f64, LoadError> {
+    pub(crate) fn number(&self) -> Result<f64, LoadError> {
         let number = self.scalar().and_then(Value::as_f64);
         number.ok_or_else(|| self.fail(Rule::Expected("a number")))
     }
 
     /// A count: a whole number, not negative.
-    pub(super) fn count(&self) -> Result<usize, LoadError> {
+    pub(crate) fn count(&self) -> Result<usize, LoadError> {
         let count = self.scalar().and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
         count.ok_or_else(|| self.fail(Rule::Expected("a whole number, 0 or more")))
     }
 
-    pub(super) fn scalar(&self) -> Option<&'a Value> {
-        match self.node {
-            Node::Scalar(value) => Some(value),
-            Node::List(_) | Node::Object(_) => None,
+    pub(crate) fn scalar(&self) -> Option<&'a Value> {
+        match self.json {
+            Json::Scalar(value) => Some(value),
+            Json::List(_) | Json::Object(_) => None,
         }
     }
 
-    fn child<'b>(&'b self, key: Key<'b>, node: &'b Node) -> Cursor<'b> {
-        Cursor { file: self.file, up: Some(self), key, node }
+    fn child<'b>(&'b self, key: Key<'b>, json: &'b Json) -> Node<'b> {
+        Node { file: self.file, parent: Some(self), key, json }
     }
 
     fn pointer(&self) -> String {
-        let mut pointer = self.up.map(Self::pointer).unwrap_or_default();
+        let mut pointer = self.parent.map(Self::pointer).unwrap_or_default();
         match self.key {
             Key::Root => {}
             Key::Field(name) => {
@@ -203,11 +214,15 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iface::name::Version;
 
     #[test]
     fn fields_keep_their_order_and_errors_their_place() {
-        let node: Node = serde_json::from_str(r#"{"z": [1, {"a/b": null}], "a": true}"#).unwrap();
-        let root = Cursor::root("file", &node);
+        let json: Json = serde_json::from_str(r#"{"z": [1, {"a/b": null}], "a": true}"#).unwrap();
+        let id = "a.b:1.0".parse().unwrap();
+        let revision = Version::new(1, 0);
+        let file = Arc::new(SourceFile { id, name: "file".to_owned(), revision });
+        let root = Node::root(&file, &json);
         let names: Vec<&str> = root.fields().unwrap().map(|field| field.name()).collect();
         assert_eq!(names, ["z", "a"]);
         let list = root.field("z").unwrap();
@@ -219,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_repeated_field_is_refused() {
-        let error = serde_json::from_str::<Node>(r#"{"a": {"b": 1, "b": 2}}"#).unwrap_err();
+        let error = serde_json::from_str::<Json>(r#"{"a": {"b": 1, "b": 2}}"#).unwrap_err();
         assert!(error.to_string().starts_with("field \"b\" is repeated"), "{error}");
     }
 }

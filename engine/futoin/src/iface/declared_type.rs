@@ -1,17 +1,17 @@
-//! Where a type has bytes: what the codings of messages must know of it.
+//! Declared types as the codings of messages need them: where byte strings can be.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::check::Check;
-use super::definition::{Function, Parameter, Shape};
+use super::function::{Function, Parameter, ResultCheck};
 
 /// A declared type (FTN3 §1.8), as far as byte strings are concerned.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kind<'a>(&'a Check);
+pub(crate) struct DeclaredType<'a>(&'a Check);
 
-impl<'a> Kind<'a> {
+impl<'a> DeclaredType<'a> {
     pub(crate) fn is_data(self) -> bool {
         matches!(self.0, Check::Data(_))
     }
@@ -22,7 +22,7 @@ impl<'a> Kind<'a> {
 
     /// Whether a list can be of this type.
     pub(crate) fn has_lists(self) -> bool {
-        matches!(self.0, Check::Any | Check::List { .. } | Check::Set(_) | Check::Enum(_))
+        matches!(self.0, Check::Any | Check::Array { .. } | Check::Set(_) | Check::Enum(_))
     }
 
     /// Whether a map can be of this type.
@@ -32,7 +32,7 @@ impl<'a> Kind<'a> {
 
     /// The type of a list's items, if it is known.
     pub(crate) fn element(self) -> Option<Self> {
-        let Check::List { element, .. } = self.0 else {
+        let Check::Array { element, .. } = self.0 else {
             return None;
         };
         element.as_deref().map(Self)
@@ -47,7 +47,7 @@ impl<'a> Kind<'a> {
         field.or(element.as_ref()).map(|check| Self(check))
     }
 
-    /// The types of a list of types (FTN3 §1.8.4), or the type itself; all of them are no lists.
+    /// The types of a list of types (FTN3 §1.8.4), nested lists resolved, or the type itself.
     pub(crate) fn alternatives(self) -> Box<dyn Iterator<Item = Self> + 'a> {
         let Check::AnyOf(kinds) = self.0 else {
             return Box::new(std::iter::once(self));
@@ -66,27 +66,28 @@ impl<'a> Kind<'a> {
 }
 
 impl Parameter {
-    pub(crate) fn kind(&self) -> Kind<'_> {
-        Kind(&self.check)
+    pub(crate) fn declared_type(&self) -> DeclaredType<'_> {
+        DeclaredType(&self.check)
     }
 }
 
 impl Function {
     /// The type of a result that is a type (FTN3 §1.8.5).
-    pub(crate) fn result_kind(&self) -> Option<Kind<'_>> {
+    pub(crate) fn declared_result(&self) -> Option<DeclaredType<'_>> {
         match &self.result {
-            Shape::Whole(check) => Some(Kind(Arc::as_ref(check))),
-            Shape::Nothing | Shape::Raw | Shape::Variables(_) => None,
+            ResultCheck::Whole(check) => Some(DeclaredType(Arc::as_ref(check))),
+            ResultCheck::Nothing | ResultCheck::Raw | ResultCheck::Variables(_) => None,
         }
     }
 
     /// The type of a result variable.
-    pub(crate) fn variable_kind(&self, name: &str) -> Option<Kind<'_>> {
+    pub(crate) fn declared_variable(&self, name: &str) -> Option<DeclaredType<'_>> {
         match &self.result {
-            Shape::Variables(variables) => {
-                variables.iter().find(|variable| &*variable.name == name).map(Parameter::kind)
-            }
-            Shape::Nothing | Shape::Raw | Shape::Whole(_) => None,
+            ResultCheck::Variables(variables) => variables
+                .iter()
+                .find(|variable| &*variable.name == name)
+                .map(Parameter::declared_type),
+            ResultCheck::Nothing | ResultCheck::Raw | ResultCheck::Whole(_) => None,
         }
     }
 }

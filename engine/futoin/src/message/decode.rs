@@ -1,18 +1,14 @@
-//! The fields of a request, whatever their coding.
+//! Bytes into the fields of a request: the one place that chooses how a coding is read.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::binary::{self, Item};
+use super::binary::{self, BinaryValue, cbor, msgpack};
 use super::coding::Coding;
-use super::request::{Params, Refusal};
-use super::{cbor, msgpack};
-
-/// Deepest nesting of objects and lists in a message. Real messages stay below ten; at this depth
-/// the recursion of parser, checker and destructor needs a few kilobytes of stack.
-pub(super) const MAX_DEPTH: usize = 64;
+use super::malformed::{Malformed, is_too_deep};
 
 /// The fields of a request as they are read.
 #[derive(Debug, Default)]
@@ -26,25 +22,25 @@ pub(super) struct Fields {
     pub(super) unknown: Vec<(String, Value)>,
 }
 
-/// Why bytes are no message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Malformed {
-    /// They do not follow their coding.
-    Syntax,
-    /// Lists and maps are nested too deep.
-    Depth,
+/// Parameters as they came.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Params {
+    Json(Value),
+    /// It becomes a JSON value once the declared types are known.
+    Binary(BinaryValue),
 }
 
 impl Fields {
     /// Reads a message to its end.
-    pub(super) fn read(coding: Coding, bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn read(coding: Coding, bytes: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Self::default();
-        let read = match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
-            (Coding::Json, _) => fields.read_json(bytes),
-            (Coding::MsgPack, rest) => binary::read(msgpack::Tokens::new(rest), &mut fields),
-            (Coding::Cbor, rest) => binary::read(cbor::Tokens::new(rest), &mut fields),
-        };
-        read.map(|()| fields).map_err(|malformed| Refusal::malformed(coding, malformed))
+        let take = |name: Cow<'_, str>, value| fields.set(&name, value);
+        match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
+            (Coding::Json, _) => fields.read_json(bytes)?,
+            (Coding::MsgPack, map) => binary::read(msgpack::Tokens::new(map), take)?,
+            (Coding::Cbor, map) => binary::read(cbor::Tokens::new(map), take)?,
+        }
+        Ok(fields)
     }
 
     fn read_json(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
@@ -58,13 +54,13 @@ impl Fields {
         read.map_err(|_| Malformed::Syntax)
     }
 
-    /// Takes up a field of a binary coding.
-    pub(super) fn set(&mut self, name: &str, item: Item) {
+    /// Sets a field of a binary coding.
+    fn set(&mut self, name: &str, value: BinaryValue) {
         let key = Key::from(name);
         if let Key::P = key {
-            self.p = Some(Params::Binary(item));
+            self.p = Some(Params::Binary(value));
         } else {
-            self.put(key, item.into_value());
+            self.put(key, value.into_value());
         }
     }
 
@@ -147,31 +143,4 @@ impl Visitor<'_> for KeyVisitor {
     fn visit_str<E>(self, name: &str) -> Result<Key, E> {
         Ok(Key::from(name))
     }
-}
-
-/// Whether brackets outside strings are open more than [`MAX_DEPTH`] deep anywhere. It need not
-/// know JSON: text that is not JSON is refused by the parser.
-pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
-    let opening = |byte: &&u8| matches!(byte, b'{' | b'[');
-    if bytes.iter().filter(opening).count() <= MAX_DEPTH {
-        return false;
-    }
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return true;
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }

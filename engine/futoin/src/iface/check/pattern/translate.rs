@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::unit;
+use super::units::unit;
 
 const DIGIT: &str = "0-9";
 const WORD: &str = "0-9A-Za-z_";
@@ -15,14 +15,14 @@ const NO_LINE: &str = r"[^\n\r\x{2028}\x{2029}]";
 
 /// A pattern translated.
 #[derive(Debug)]
-pub(super) struct Translated {
-    pub(super) pattern: String,
+pub(crate) struct Translated {
+    pub(crate) pattern: String,
     /// Whether `regex` knows all of it.
-    pub(super) is_regular: bool,
+    pub(crate) is_regular: bool,
 }
 
 /// Translates a pattern that ECMAScript accepts.
-pub(super) fn translate(pattern: &str) -> Result<Translated, String> {
+pub(crate) fn translate(pattern: &str) -> Result<Translated, String> {
     let regular = Translator::new(pattern, false).whole()?;
     if regular.is_regular { Ok(regular) } else { Translator::new(pattern, true).whole() }
 }

@@ -7,16 +7,17 @@ use minicbor::decode::Error;
 use minicbor::{Decoder, Encoder};
 use serde_json::Number;
 
-use super::binary::{Sink, Token, Tokenizer, float};
-use super::fields::Malformed;
+use super::sink::Sink;
+use super::token::{Token, Tokenizer, float};
+use crate::message::malformed::Malformed;
 
 /// Reads CBOR, also of indefinite lengths; tags and unassigned simple values are refused.
-pub(super) struct Tokens<'a> {
+pub(crate) struct Tokens<'a> {
     decoder: Decoder<'a>,
 }
 
 impl<'a> Tokens<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { decoder: Decoder::new(bytes) }
     }
 
@@ -100,7 +101,7 @@ impl<'a> Tokenizer<'a> for Tokens<'a> {
 }
 
 /// Writes CBOR in its shortest forms, with definite lengths.
-pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
+pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl Writer<'_> {
     fn write<E>(

@@ -3,68 +3,73 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::check::{Check, Field, Items, Range, Span};
-use super::decl::{Item, Limits, Origin, TypeDecl, TypeRef};
-use super::error::{LoadError, Rule};
-use super::pattern::Pattern;
+use crate::iface::check::{Check, Field, LengthRange, Members, Pattern, Range};
+use crate::iface::error::{LoadError, Rule};
+use crate::iface::parse::{
+    Constraint, Constraints, FieldDecl, Member, SourceFile, StandardType, TypeDecl, TypeRef,
+};
 
 /// Deepest nesting of custom types, counting bases and contents. Published definitions stay below
 /// eight; the limit keeps the compiler's and the checkers' recursion within any stack.
 const MAX_TYPE_DEPTH: usize = 32;
 
 /// Turns the types of one merged definition into checkers, each custom type once.
-pub(super) struct Compiler<'a> {
+pub(crate) struct TypeCompiler<'a> {
     types: &'a BTreeMap<String, TypeDecl>,
     done: BTreeMap<&'a str, Arc<Check>>,
     /// The custom types being compiled now, outermost first.
-    open: Vec<&'a str>,
+    compiling: Vec<&'a str>,
 }
 
 /// Where a type is referred to, for errors.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) origin: &'a Origin,
+pub(crate) struct Location<'a> {
+    pub(crate) file: &'a SourceFile,
     /// A JSON Pointer into that file.
-    pub(super) pointer: &'a str,
+    pub(crate) pointer: &'a str,
 }
 
-impl Place<'_> {
-    pub(super) fn fail(self, rule: Rule) -> LoadError {
-        self.origin.fail(self.pointer.to_owned(), rule)
+impl Location<'_> {
+    pub(crate) fn fail(self, rule: Rule) -> LoadError {
+        self.file.fail(self.pointer.to_owned(), rule)
     }
 }
 
-impl<'a> Compiler<'a> {
-    pub(super) fn new(types: &'a BTreeMap<String, TypeDecl>) -> Self {
-        Self { types, done: BTreeMap::new(), open: Vec::new() }
+impl<'a> TypeCompiler<'a> {
+    pub(crate) fn new(types: &'a BTreeMap<String, TypeDecl>) -> Self {
+        Self { types, done: BTreeMap::new(), compiling: Vec::new() }
     }
 
     /// Compiles every custom type, used or not, so that no mistake stays hidden.
-    pub(super) fn all(&mut self) -> Result<(), LoadError> {
+    pub(crate) fn all(&mut self) -> Result<(), LoadError> {
         for (name, decl) in self.types {
             let pointer = format!("/types/{name}");
-            self.custom(name, Place { origin: &decl.origin, pointer: &pointer })?;
+            self.custom(name, Location { file: &decl.file, pointer: &pointer })?;
         }
         Ok(())
     }
 
     /// The checker of a type, wherever it is referred to.
-    pub(super) fn check(&mut self, kind: &TypeRef, at: Place<'_>) -> Result<Arc<Check>, LoadError> {
-        match kind {
-            TypeRef::Named(name) => match Base::of(name) {
-                Some(base) => self.standard(base, &Limits::default(), at).map(Arc::new),
+    pub(crate) fn check(
+        &mut self,
+        type_ref: &TypeRef,
+        at: Location<'_>,
+    ) -> Result<Arc<Check>, LoadError> {
+        match type_ref {
+            TypeRef::Named(name) => match StandardType::named(name) {
+                Some(base) => self.standard(base, &Constraints::default(), at).map(Arc::new),
                 None => self.custom(name, at),
             },
             TypeRef::AnyOf(names) => self.any_of(names, at).map(Arc::new),
         }
     }
 
-    fn any_of(&mut self, names: &[String], at: Place<'_>) -> Result<Check, LoadError> {
-        let kinds = names.iter().map(|name| self.check(&TypeRef::Named(name.clone()), at));
-        Ok(Check::AnyOf(kinds.collect::<Result<_, _>>()?))
+    fn any_of(&mut self, names: &[String], at: Location<'_>) -> Result<Check, LoadError> {
+        let checks = names.iter().map(|name| self.check(&TypeRef::Named(name.clone()), at));
+        Ok(Check::AnyOf(checks.collect::<Result<_, _>>()?))
     }
 
-    fn custom(&mut self, name: &str, at: Place<'_>) -> Result<Arc<Check>, LoadError> {
+    fn custom(&mut self, name: &str, at: Location<'_>) -> Result<Arc<Check>, LoadError> {
         if let Some(done) = self.done.get(name) {
             return Ok(Arc::clone(done));
         }
@@ -74,197 +79,148 @@ impl<'a> Compiler<'a> {
         };
         self.enter(name, at)?;
         let check = Arc::new(self.fold(name, decl)?);
-        self.open.pop();
+        self.compiling.pop();
         self.done.insert(name, Arc::clone(&check));
         Ok(check)
     }
 
-    fn enter(&mut self, name: &'a str, at: Place<'_>) -> Result<(), LoadError> {
-        if let Some(start) = self.open.iter().position(|open| *open == name) {
-            let chain = self.open.iter().skip(start).chain([&name]).copied();
+    fn enter(&mut self, name: &'a str, at: Location<'_>) -> Result<(), LoadError> {
+        if let Some(start) = self.compiling.iter().position(|compiling| *compiling == name) {
+            let chain = self.compiling.iter().skip(start).chain([&name]).copied();
             let chain = chain.collect::<Vec<_>>().join(" -> ");
             return Err(at.fail(Rule::RecursiveType(chain)));
         }
-        if self.open.len() == MAX_TYPE_DEPTH {
+        if self.compiling.len() == MAX_TYPE_DEPTH {
             return Err(at.fail(Rule::TypeDepth(MAX_TYPE_DEPTH)));
         }
-        self.open.push(name);
+        self.compiling.push(name);
         Ok(())
     }
 
-    /// Follows the chain of bases down to a standard type, collecting limits on the way: what a
-    /// type says itself replaces what its base says (as released executors do).
+    /// Follows the chain of bases down to a standard type and collects constraints on the way: what
+    /// a type sets itself replaces what its base sets (as released executors do).
     fn fold(&mut self, name: &'a str, decl: &'a TypeDecl) -> Result<Check, LoadError> {
         let pointer = format!("/types/{name}");
-        let at = Place { origin: &decl.origin, pointer: &pointer };
-        let depth = self.open.len();
-        let mut limits = decl.limits.clone();
+        let at = Location { file: &decl.file, pointer: &pointer };
+        let depth = self.compiling.len();
+        let mut constraints = decl.constraints.clone();
         let mut base = &decl.base;
         let check = loop {
             match base {
                 TypeRef::AnyOf(names) => {
-                    if let Some(constraint) = limits.names().next() {
+                    if let Some(constraint) = constraints.names().next() {
                         let base = "a list of types";
                         return Err(at.fail(Rule::Inapplicable { constraint, base }));
                     }
                     break self.any_of(names, at)?;
                 }
                 TypeRef::Named(next) => {
-                    if let Some(base) = Base::of(next) {
-                        base.gate(&decl.limits, at.origin).map_err(|rule| at.fail(rule))?;
-                        break self.standard(base, &limits, at)?;
+                    if let Some(base) = StandardType::named(next) {
+                        let revision = decl.constraints.check_revision(base, at.file);
+                        revision.map_err(|rule| at.fail(rule))?;
+                        break self.standard(base, &constraints, at)?;
                     }
                     let Some((next, inner)) = self.types.get_key_value(next.as_str()) else {
                         return Err(at.fail(Rule::UnknownType(next.clone())));
                     };
                     self.enter(next, at)?;
-                    limits = limits.over(&inner.limits);
+                    constraints.inherit(&inner.constraints);
                     base = &inner.base;
                 }
             }
         };
-        self.open.truncate(depth);
+        self.compiling.truncate(depth);
         Ok(check)
     }
 
-    /// A standard type with limits (FTN3 §1.8.1).
-    fn standard(&mut self, base: Base, limits: &Limits, at: Place<'_>) -> Result<Check, LoadError> {
-        base.knows(limits).map_err(|rule| at.fail(rule))?;
-        let range = Range {
-            min: limits.min.unwrap_or(f64::NEG_INFINITY),
-            max: limits.max.unwrap_or(f64::INFINITY),
-        };
-        let length = Span {
-            min: limits.minlen.unwrap_or_default(),
-            max: limits.maxlen.unwrap_or(usize::MAX),
-        };
+    /// A standard type with its constraints (FTN3 §1.8.1).
+    fn standard(
+        &mut self,
+        base: StandardType,
+        constraints: &Constraints,
+        at: Location<'_>,
+    ) -> Result<Check, LoadError> {
+        constraints.check_base(base).map_err(|rule| at.fail(rule))?;
+        let Checks { range, length, pattern, element, fields, members } =
+            self.checks(constraints, at)?;
         if range.min > range.max || length.min > length.max {
             return Err(at.fail(Rule::EmptyRange));
         }
+        let members = || members.ok_or_else(|| at.fail(Rule::Missing("items")));
         Ok(match base {
-            Base::Any => Check::Any,
-            Base::Boolean => Check::Boolean,
-            Base::Integer => Check::Integer(range),
-            Base::Number => Check::Number(range),
-            Base::Text => {
-                let regex = limits.regex.as_deref().map(regex).transpose();
-                Check::Text { length, regex: regex.map_err(|rule| at.fail(rule))? }
-            }
-            Base::Data => Check::Data(length),
-            Base::List => Check::List { length, element: self.element(limits, at)? },
-            Base::Map => {
-                Check::Map { fields: self.fields(limits, at)?, element: self.element(limits, at)? }
-            }
-            Base::Enum => Check::Enum(members(limits).map_err(|rule| at.fail(rule))?),
-            Base::Set => Check::Set(members(limits).map_err(|rule| at.fail(rule))?),
+            StandardType::Any => Check::Any,
+            StandardType::Boolean => Check::Boolean,
+            StandardType::Integer => Check::Integer(range),
+            StandardType::Number => Check::Number(range),
+            StandardType::String => Check::String { length, pattern },
+            StandardType::Data => Check::Data(length),
+            StandardType::Array => Check::Array { length, element },
+            StandardType::Map => Check::Map { fields, element },
+            StandardType::Enum => Check::Enum(members()?),
+            StandardType::Set => Check::Set(members()?),
         })
     }
 
-    fn element(&mut self, limits: &Limits, at: Place<'_>) -> Result<Option<Arc<Check>>, LoadError> {
-        limits.elemtype.as_ref().map(|kind| self.check(kind, at)).transpose()
+    /// The check of each constraint.
+    fn checks(&mut self, constraints: &Constraints, at: Location<'_>) -> Result<Checks, LoadError> {
+        let mut checks = Checks::default();
+        for constraint in constraints.iter() {
+            match constraint {
+                Constraint::Min(limit) => checks.range.min = *limit,
+                Constraint::Max(limit) => checks.range.max = *limit,
+                Constraint::MinLength(limit) => checks.length.min = *limit,
+                Constraint::MaxLength(limit) => checks.length.max = *limit,
+                Constraint::Regex(regex) => {
+                    let pattern = Pattern::new(regex).map_err(|why| at.fail(Rule::Regex(why)))?;
+                    checks.pattern = Some(pattern);
+                }
+                Constraint::ElementType(element) => {
+                    checks.element = Some(self.check(element, at)?);
+                }
+                Constraint::Fields(fields) => checks.fields = self.fields(fields, at)?,
+                Constraint::Items(items) => checks.members = Some(members(items)),
+            }
+        }
+        Ok(checks)
     }
 
-    fn fields(&mut self, limits: &Limits, at: Place<'_>) -> Result<Box<[Field]>, LoadError> {
-        let fields = limits.fields.iter().flatten().map(|field| {
+    fn fields(
+        &mut self,
+        fields: &[FieldDecl],
+        at: Location<'_>,
+    ) -> Result<Box<[Field]>, LoadError> {
+        let fields = fields.iter().map(|field| {
             let pointer = format!("{}/fields/{}", at.pointer, field.name);
-            let check = self.check(&field.kind, Place { pointer: &pointer, ..at })?;
+            let check = self.check(&field.type_ref, Location { pointer: &pointer, ..at })?;
             Ok(Field { name: field.name.as_str().into(), check, optional: field.optional })
         });
         fields.collect()
     }
 }
 
-/// The standard types (FTN3 §1.8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Base {
-    Any,
-    Boolean,
-    Integer,
-    Number,
-    Text,
-    Data,
-    List,
-    Map,
-    Enum,
-    Set,
+/// What the constraints of one type check, whatever its base is.
+#[derive(Default)]
+struct Checks {
+    range: Range,
+    length: LengthRange,
+    pattern: Option<Pattern>,
+    element: Option<Arc<Check>>,
+    fields: Box<[Field]>,
+    members: Option<Members>,
 }
 
-impl Base {
-    fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "any" => Self::Any,
-            "boolean" => Self::Boolean,
-            "integer" => Self::Integer,
-            "number" => Self::Number,
-            "string" => Self::Text,
-            "data" => Self::Data,
-            "array" => Self::List,
-            "map" => Self::Map,
-            "enum" => Self::Enum,
-            "set" => Self::Set,
-            _ => return None,
-        })
-    }
-
-    /// The type's name and the limits it knows.
-    fn profile(self) -> (&'static str, &'static [&'static str]) {
-        match self {
-            Self::Any => ("any", &[]),
-            Self::Boolean => ("boolean", &[]),
-            Self::Integer => ("integer", &["min", "max"]),
-            Self::Number => ("number", &["min", "max"]),
-            Self::Text => ("string", &["minlen", "maxlen", "regex"]),
-            Self::Data => ("data", &["minlen", "maxlen"]),
-            Self::List => ("array", &["minlen", "maxlen", "elemtype"]),
-            Self::Map => ("map", &["fields", "elemtype"]),
-            Self::Enum => ("enum", &["items"]),
-            Self::Set => ("set", &["items"]),
-        }
-    }
-
-    fn knows(self, limits: &Limits) -> Result<(), Rule> {
-        let (base, known) = self.profile();
-        if let Some(constraint) = limits.names().find(|name| !known.contains(name)) {
-            return Err(Rule::Inapplicable { constraint, base });
-        }
-        // FTN3 §1.8.1: elemtype is for a map without fields.
-        if limits.fields.is_some() && limits.elemtype.is_some() {
-            return Err(Rule::Inapplicable { constraint: "elemtype", base: "a map with fields" });
-        }
-        Ok(())
-    }
-
-    /// Refuses limits that are newer than the file that sets them (FTN3 §2.6).
-    fn gate(self, own: &Limits, origin: &Origin) -> Result<(), Rule> {
-        if self == Self::Text && (own.minlen.is_some() || own.maxlen.is_some()) {
-            origin.gate(5, "the length of a string")?;
-        }
-        if self == Self::Map && own.elemtype.is_some() {
-            origin.gate(6, "elemtype of a map")?;
-        }
-        Ok(())
-    }
-}
-
-fn regex(pattern: &str) -> Result<Pattern, Rule> {
-    Pattern::new(pattern).map_err(Rule::Regex)
-}
-
-fn members(limits: &Limits) -> Result<Items, Rule> {
-    let Some(items) = &limits.items else {
-        return Err(Rule::Missing("items"));
-    };
+fn members(items: &[Member]) -> Members {
     let mut numbers = Vec::new();
     let mut texts: Vec<Box<str>> = Vec::new();
     for item in items {
         match item {
-            Item::Number(number) => numbers.push(*number),
-            Item::Text(text) => texts.push(text.as_str().into()),
+            Member::Number(number) => numbers.push(*number),
+            Member::Text(text) => texts.push(text.as_str().into()),
         }
     }
     numbers.sort_unstable();
     texts.sort_unstable();
-    Ok(Items { numbers: numbers.into(), texts: texts.into() })
+    Members { numbers: numbers.into(), texts: texts.into() }
 }
 
 #[cfg(test)]
@@ -272,7 +228,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::{Map, Value, json};
 
-    use super::super::fixture::{errors, iface, load};
+    use crate::iface::fixture::{errors, iface, load};
 
     fn types(types: Value) -> Value {
         iface(json!({ "types": types }))

@@ -1,55 +1,58 @@
-//! A merged module into the definition that executors share.
+//! A merged interface into the definition that executors share.
+
+mod types;
 
 use std::sync::Arc;
 
-use super::compile::{Compiler, Place};
-use super::decl::{FuncDecl, Module, ParamDecl, ResultDecl};
-use super::definition::{Definition, Function, Parameter, Shape};
+use self::types::{Location, TypeCompiler};
+use super::definition::Definition;
 use super::error::{LoadError, Rule};
+use super::function::{Function, Parameter, ResultCheck};
+use super::parse::{FunctionDecl, Interface, ResultDecl, VariableDecl};
 
-/// Compiles every type and function of `module`.
-pub(super) fn definition(
-    module: &Module,
+/// Compiles every type and function of `interface`.
+pub(crate) fn definition(
+    interface: &Interface,
     inherits: Vec<Arc<Definition>>,
 ) -> Result<Definition, LoadError> {
-    let mut compiler = Compiler::new(&module.types);
+    let mut compiler = TypeCompiler::new(&interface.types);
     compiler.all()?;
-    let funcs = module.funcs.iter().map(|(name, decl)| {
+    let funcs = interface.funcs.iter().map(|(name, decl)| {
         let function = function(&mut compiler, name, decl)?;
         Ok((function.name.clone(), Arc::new(function)))
     });
-    let types = module.types.iter().map(|(name, decl)| (name.as_str().into(), decl.to_value()));
+    let types = interface.types.iter().map(|(name, decl)| (name.as_str().into(), decl.to_value()));
     Ok(Definition {
-        id: module.origin.id.clone(),
+        id: interface.file.id.clone(),
         funcs: funcs.collect::<Result<_, LoadError>>()?,
         types: types.collect(),
-        requires: module.requires.iter().map(|name| name.as_str().into()).collect(),
+        requires: interface.requires.iter().map(|name| name.as_str().into()).collect(),
         inherits: inherits.into(),
     })
 }
 
 fn function(
-    compiler: &mut Compiler<'_>,
+    compiler: &mut TypeCompiler<'_>,
     name: &str,
-    decl: &FuncDecl,
+    decl: &FunctionDecl,
 ) -> Result<Function, LoadError> {
     let params = decl.params.iter().map(|param| {
         let pointer = format!("/funcs/{name}/params/{}", param.name);
-        variable(compiler, param, Place { origin: &decl.origin, pointer: &pointer })
+        variable(compiler, param, Location { file: &decl.file, pointer: &pointer })
     });
     let params = params.collect::<Result<_, _>>()?;
     let pointer = format!("/funcs/{name}/result");
-    let at = Place { origin: &decl.origin, pointer: &pointer };
+    let at = Location { file: &decl.file, pointer: &pointer };
     let result = match &decl.result {
-        _ if decl.rawresult => Shape::Raw,
-        ResultDecl::Nothing => Shape::Nothing,
-        ResultDecl::Whole(kind) => Shape::Whole(compiler.check(kind, at)?),
+        _ if decl.rawresult => ResultCheck::Raw,
+        ResultDecl::Nothing => ResultCheck::Nothing,
+        ResultDecl::Whole(type_ref) => ResultCheck::Whole(compiler.check(type_ref, at)?),
         ResultDecl::Variables(variables) => {
             let variables = variables.iter().map(|result| {
                 let pointer = format!("{}/{}", at.pointer, result.name);
-                variable(compiler, result, Place { pointer: &pointer, ..at })
+                variable(compiler, result, Location { pointer: &pointer, ..at })
             });
-            Shape::Variables(variables.collect::<Result<_, _>>()?)
+            ResultCheck::Variables(variables.collect::<Result<_, _>>()?)
         }
     };
     Ok(Function {
@@ -67,11 +70,11 @@ fn function(
 }
 
 fn variable(
-    compiler: &mut Compiler<'_>,
-    decl: &ParamDecl,
-    at: Place<'_>,
+    compiler: &mut TypeCompiler<'_>,
+    decl: &VariableDecl,
+    at: Location<'_>,
 ) -> Result<Parameter, LoadError> {
-    let check = compiler.check(&decl.kind, at)?;
+    let check = compiler.check(&decl.type_ref, at)?;
     let mut default = decl.default.clone();
     // FTN3 §1.8.2: null is a default for every type.
     if let Some(value) = default.as_mut().filter(|value| !value.is_null())
@@ -79,6 +82,6 @@ fn variable(
     {
         return Err(at.fail(Rule::Default));
     }
-    let type_name = decl.kind.to_value();
+    let type_name = decl.type_ref.to_value();
     Ok(Parameter { name: decl.name.as_str().into(), type_name, check, default })
 }
