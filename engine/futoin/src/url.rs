@@ -1,5 +1,4 @@
-//! Functions called by their URL (FTN5 §2): `{iface}/{version}/{function}[/{sec}]?name=value&...`,
-//! pure.
+//! Functions called by their URL (FTN5 §2): `{iface}/{version}/{function}[/{sec}]?name=value&...`.
 //!
 //! ```
 //! use asyncsteps_futoin::iface::{Loader, Source};
@@ -22,7 +21,7 @@ use crate::iface::{Function, FunctionName, clipped, is_iface};
 use crate::message::{Request, invalid, invalid_name, is_too_deep};
 use crate::refusal::Refusal;
 
-/// A call that is in a URL, its values not yet read.
+/// A call in a URL. Its parameters are text until the types of the function are known.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FunctionUrl {
     function: FunctionName,
@@ -33,13 +32,13 @@ pub struct FunctionUrl {
 impl FunctionUrl {
     /// Reads a path below the end point and a query, both percent-encoded as the client sent them.
     ///
-    /// A path of three or four parts is a call, with or without a slash at its end, and so is one that
-    /// begins with the name of an interface and lacks the rest. `None` for any other, which belongs to
-    /// the application.
+    /// A path of three or four parts is a call, with or without a slash at its end. A shorter path that
+    /// begins with the name of an interface is a call, too, and refused. Every other path belongs to
+    /// the application: `None`.
     ///
     /// # Errors
-    /// "Invalid req.f", also if a part is missing; "Invalid req.f (version)", "Invalid URL: ..." for what is not
-    /// percent-encoded UTF-8, "Duplicate parameter: ..." (FTN5 §3.4).
+    /// InvalidRequest: "Invalid req.f", also for a missing part; "Invalid req.f (version)";
+    /// "Invalid URL: ..." unless it is percent-encoded UTF-8; "Duplicate parameter: ..." (FTN5 §3.4).
     #[must_use]
     pub fn parse(path: &str, query: &str) -> Option<Result<Self, Refusal>> {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -89,10 +88,11 @@ impl FunctionUrl {
         self.sec.as_deref()
     }
 
-    /// The call as a request. A value is text where the type of its parameter takes that as a
-    /// string, else the JSON it spells. Without the function, for a parameter that it does not have,
-    /// and for JSON that is nested too deep, all is text: the checks of the executor find out, after
-    /// those of the caller.
+    /// The call as a request for `function`, if it is known.
+    ///
+    /// A value stays text where the type of its parameter accepts text, otherwise it is read as JSON. It
+    /// stays text without a function, for an unknown parameter, and for JSON that is nested too deep:
+    /// the executor refuses such a call later, after it has checked the caller.
     #[must_use]
     pub fn into_request(self, function: Option<&Function>) -> Request {
         let mut params = Map::new();
@@ -114,7 +114,7 @@ impl FunctionUrl {
 
 impl std::fmt::Debug for FunctionUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // not the credentials
+        // without the credentials
         f.debug_struct("FunctionUrl")
             .field("function", &self.function)
             .field("params", &self.params)
@@ -122,7 +122,7 @@ impl std::fmt::Debug for FunctionUrl {
     }
 }
 
-/// Percent-decoding (RFC 3986 §2.1), strict: a text that two servers could read in two ways is
+/// Strict percent-decoding (RFC 3986 §2.1): a text that two servers could read differently is
 /// refused.
 fn decoded(text: &str) -> Result<String, Refusal> {
     let mut out = Vec::with_capacity(text.len());
@@ -160,7 +160,7 @@ mod tests {
         Loader::new([Source::texts(files)]).load(&"a.b:1.0".parse().unwrap()).unwrap()
     }
 
-    /// What becomes of each path and query.
+    /// The outcome of each path and query.
     fn outcomes(urls: &[(&str, &str)]) -> String {
         let definition = definition();
         let mut out = String::new();

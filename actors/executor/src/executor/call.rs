@@ -102,7 +102,8 @@ impl ExecutorHandle {
             let result = match body {
                 ReplyBody::Message(message) => {
                     message.into_response().into_result().map_err(|error| {
-                        Error::with_info(error.code, error.description).with_cause(FailedCall { function })
+                        Error::with_info(error.code, error.description)
+                            .with_cause(FailedCall { function })
                     })?
                 }
                 ReplyBody::Nothing | ReplyBody::Raw(_) => Value::Null,

@@ -11,7 +11,7 @@ use super::load::Loader;
 use super::name::FunctionName;
 use super::source::Source;
 
-/// Loads the first of `files`; the others are there to be referred to.
+/// Loads the first of `files`, which can refer to the others.
 pub(super) fn load(files: &[Value]) -> Result<Arc<Definition>, LoadError> {
     let field = |file: &Value, name: &str| file[name].as_str().unwrap_or_default().to_owned();
     let id = |file: &Value| format!("{}:{}", field(file, "iface"), field(file, "version"));

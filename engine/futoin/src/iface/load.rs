@@ -57,7 +57,7 @@ impl Loader {
         Ok(definition)
     }
 
-    /// `fail` makes an error at the place that refers to `id`.
+    /// `fail` makes an error at the position that refers to `id`.
     fn merged(
         &mut self,
         id: &IfaceVer,
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// The place of every value in `value`.
+    /// The pointer to every value in `value`.
     fn pointers(value: &Value) -> Vec<String> {
         let inner: Vec<(String, &Value)> = match value {
             Value::Array(items) => {

@@ -24,13 +24,13 @@ enum Storage {
 }
 
 impl Source {
-    /// Files of one folder, not of its sub-folders. They are read when they are asked for.
+    /// The files of one folder, without its sub-folders. A file is read when its definition is loaded.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
         Self(Storage::Folder(path.into()))
     }
 
-    /// Pairs of a file name and its text, usually from `include_str!`. Of two equal file names the
-    /// last one counts.
+    /// Pairs of a file name and its text, usually from `include_str!`. If a name is repeated, the last
+    /// one counts.
     pub fn texts<N, T>(files: impl IntoIterator<Item = (N, T)>) -> Self
     where
         N: Into<Cow<'static, str>>,
@@ -57,7 +57,7 @@ impl Source {
         ])
     }
 
-    /// The text of `id`'s definition and the name to give it in errors; `None` if it is not here.
+    /// The definition of `id`; `None` if this source does not have it.
     pub(super) fn find(&self, id: &IfaceVer) -> Result<Option<SourceText<'_>>, LoadError> {
         // The grammar of interface names keeps this inside the folder.
         let name = format!("{}-{}-iface.json", id.iface(), id.version());
@@ -83,7 +83,7 @@ impl Source {
     }
 }
 
-/// A definition's text as a source gave it.
+/// The text of a definition and its file's name for errors.
 pub(super) struct SourceText<'a> {
     pub(super) file: String,
     pub(super) text: Cow<'a, str>,

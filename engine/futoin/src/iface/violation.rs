@@ -1,4 +1,4 @@
-//! The texts callers get for parameters and results that break a definition.
+//! Refusals of parameters and results that break a definition.
 
 use std::{fmt, io};
 
@@ -13,7 +13,7 @@ pub const INVALID_REQUEST: &str = "InvalidRequest";
 /// FTN3 §1.9.1: the executor failed in a way the interface does not declare.
 pub const INTERNAL_ERROR: &str = "InternalError";
 
-/// Most bytes of a caller's value or name repeated in a text, so that no answer grows with it.
+/// How many bytes of a caller's value or name a text repeats at most, so that no answer grows with it.
 const MAX_QUOTED: usize = 64;
 
 pub(super) fn unknown_parameter(called: &FunctionName, name: &str) -> Refusal {
@@ -24,7 +24,7 @@ pub(super) fn missing_parameter(called: &FunctionName, name: &str) -> Refusal {
     request(format!("Missing parameter: {called}({name})"))
 }
 
-/// A value out of its limits has the wrong type, too: released executors say so.
+/// The text is the same for a value out of its limits, as that of released executors.
 pub(crate) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Refusal {
     let value = Quoted(value);
     request(format!("Type mismatch for parameter: {called}({name}) = {value}"))
@@ -76,7 +76,7 @@ pub(crate) fn clipped(text: &str) -> &str {
     }
 }
 
-/// A value between double quotes: strings as they are, the rest as JSON, cut with an ellipsis.
+/// A value between double quotes: a string as it is, other values as JSON; cut with an ellipsis.
 struct Quoted<'a>(&'a Value);
 
 impl fmt::Display for Quoted<'_> {
@@ -93,7 +93,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Takes [`MAX_QUOTED`] bytes and then fails, which ends the writing of a large value early.
+/// Accepts [`MAX_QUOTED`] bytes and then fails, so that a large value is not written to its end.
 struct Clipped(Vec<u8>);
 
 impl io::Write for Clipped {

@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for &mut Fields {
     }
 }
 
-/// The name of a request field; the known ones are not copied.
+/// The name of a request field. Known names are not copied.
 enum Key {
     F,
     P,

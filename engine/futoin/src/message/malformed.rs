@@ -1,10 +1,10 @@
-//! Bytes that are no message.
+//! Bytes that are not a message.
 
 /// Deepest nesting of objects and lists in a message. Real messages stay below ten; at this depth
 /// the recursion of parser, checker and destructor needs a few kilobytes of stack.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// They do not follow their coding.
@@ -13,8 +13,8 @@ pub(crate) enum Malformed {
     Depth,
 }
 
-/// Whether brackets outside strings are open more than [`MAX_DEPTH`] deep anywhere. It need not
-/// know JSON: text that is not JSON is refused by the parser.
+/// Whether brackets outside strings are nested deeper than [`MAX_DEPTH`]. The text need not be JSON:
+/// the parser refuses other text.
 pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
     let opening = |byte: &&u8| matches!(byte, b'{' | b'[');
     if bytes.iter().filter(opening).count() <= MAX_DEPTH {

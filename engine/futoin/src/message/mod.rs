@@ -6,15 +6,15 @@
 //! [`Request::function_name`], [`Request::take_params`] for parameters, [`Request::check_fields`] for
 //! unknown fields. They give a [`Refusal`](crate::Refusal).
 //!
-//! Of a field that is repeated, at any depth, the last one counts, as in every ECMAScript peer:
-//! the signature check, the parameter check and the handler all see that one.
+//! If a field is repeated, at any depth, the last one counts, as in every ECMAScript peer. The checks
+//! of signature and parameters and the handler all see that one.
 //!
 //! # Byte strings
 //!
-//! JSON's values are the values of all codings: whatever a message came in, handlers, checkers and
-//! results have a [`serde_json::Value`], and a value of type `data` (FTN3 §1.8) is its padded
-//! base64 text. The binary codings turn that text into a byte string and back, wherever the
-//! definition of the function declares `data`. [`Data`] reads and writes it as bytes.
+//! Handlers, checks and results use [`serde_json::Value`] whatever the coding of the message. A value
+//! of type `data` (FTN3 §1.8) is its padded base64 text there. The binary codings turn that text into a
+//! byte string and back wherever the definition of the function declares `data`. [`Data`] reads and
+//! writes it as bytes.
 //!
 //! ```
 //! use asyncsteps_futoin::message::{Request, Response};

@@ -21,12 +21,12 @@ use crate::iface::{Function, Parameter};
 pub enum Message {
     /// The peer calls.
     Request(Request),
-    /// The peer answers a call of ours; its byte strings are base64 text.
+    /// The peer answers a call. Byte strings are base64 text in it.
     Response(Response),
 }
 
 impl Message {
-    /// Reads one message: an answer if it has no `f` but `r` or `e`.
+    /// Reads one message. It is an answer if it has `r` or `e` and no `f`.
     ///
     /// # Errors
     /// As [`Request::parse`].
@@ -62,14 +62,14 @@ fn answer(fields: &mut Fields) -> Option<Response> {
 }
 
 impl Request {
-    /// The same with an id, so that its answer is told from others.
+    /// The same with an id, which its answer will repeat.
     #[must_use]
     pub fn with_rid(self, rid: Rid) -> Self {
         Self { rid: Some(rid), ..self }
     }
 
-    /// Appends the request to `out`. The binary codings write byte strings where `function`, which
-    /// is what is called, declares `data`.
+    /// Appends the request to `out`. The binary codings write byte strings where `function`, the function
+    /// that is called, declares `data`.
     pub fn write(&self, coding: Coding, function: Option<&Function>, out: &mut Vec<u8>) {
         encode::write(self, coding, function, out);
     }

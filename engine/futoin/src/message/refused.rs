@@ -9,7 +9,7 @@ use super::rid::Rid;
 use crate::iface::{INVALID_REQUEST, NameError};
 use crate::refusal::Refusal;
 
-/// The text for bytes that are no request at all.
+/// The text for bytes that are not a request.
 pub(super) const NO_FUNCTION: &str = "Missing req.f";
 
 /// A message refused with InvalidRequest (FTN3 §1.9.1) before it was a request, with what its answer
@@ -27,7 +27,7 @@ impl RefusedMessage {
         Self { refusal, rid, coding }
     }
 
-    /// Bytes that are no message, so that nothing in them is relied on.
+    /// A refusal of bytes that are not a message. Nothing in them is relied on, not even an id.
     pub(super) fn malformed(coding: Coding, malformed: Malformed) -> Self {
         let text = match malformed {
             Malformed::Syntax => NO_FUNCTION,

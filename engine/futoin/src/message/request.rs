@@ -28,10 +28,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads one message; its first bytes tell its coding.
+    /// Reads one message. Its first bytes say its coding.
     ///
     /// # Errors
-    /// "Missing req.f" for anything but a map; "Invalid message: ..." if it is nested more than 64
+    /// "Missing req.f" unless the message is a map; "Invalid message: ..." if it is nested more than 64
     /// deep, if `rid` is neither string nor number, or if `forcersp` is not a boolean. The refusal
     /// of a map has its `rid`.
     pub fn parse(bytes: &[u8]) -> Result<Self, RefusedMessage> {
@@ -65,7 +65,7 @@ impl Request {
         Ok(Self { coding, f, p, rid, sec, obf, forcersp, unknown })
     }
 
-    /// A request that came in another form than a message, such as a URL (FTN5).
+    /// A request of a call that came in another form, such as a URL (FTN5).
     #[must_use]
     pub fn new(f: &str, params: Map<String, Value>) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Request {
         Self { sec: Some(sec), ..self }
     }
 
-    /// What the message has as the name of its function; empty if that is no text.
+    /// The field `f` as sent; empty if it is not text.
     #[must_use]
     pub fn f(&self) -> &str {
         self.f.as_str().unwrap_or_default()
@@ -95,8 +95,8 @@ impl Request {
     /// The function called.
     ///
     /// # Errors
-    /// "Missing req.f" unless there is a field `f` with text; "Invalid req.f" or "Invalid req.f
-    /// (version)" if that is no name.
+    /// InvalidRequest: "Missing req.f" unless the field `f` is text; "Invalid req.f" or "Invalid req.f
+    /// (version)" unless the text is the name of a function.
     pub fn function_name(&self) -> Result<FunctionName, Refusal> {
         let name = self.f.as_str().ok_or_else(|| invalid(NO_FUNCTION))?;
         name.parse().map_err(invalid_name)
@@ -106,9 +106,9 @@ impl Request {
     /// base64 text.
     ///
     /// # Errors
-    /// "Invalid message: p" if they are no object, or absent although the function has parameters;
-    /// "Type mismatch for parameter: ..." for a byte string where the type has none, and for text in a
-    /// binary coding where the type is `data`.
+    /// InvalidRequest: "Invalid message: p" if they are not an object, or absent although the function
+    /// has parameters; "Type mismatch for parameter: ..." for a byte string where the type has none, and
+    /// for text in a binary coding where the type is `data`.
     pub fn take_params(
         &mut self,
         called: &FunctionName,
@@ -122,10 +122,10 @@ impl Request {
         }
     }
 
-    /// Refuses fields that FTN3 does not know; to be called after the parameters were checked.
+    /// Refuses fields that FTN3 does not know. Call it after the parameters are checked (FTN6 §1).
     ///
     /// # Errors
-    /// "Unknown request field: ..." with the first of them.
+    /// InvalidRequest: "Unknown request field: ..." with the first of them.
     pub fn check_fields(&self) -> Result<(), Refusal> {
         match self.unknown.first() {
             Some((name, _)) => Err(invalid(format!("Unknown request field: {}", clipped(name)))),
@@ -139,7 +139,7 @@ impl Request {
         RefusedMessage::new(invalid(text), self.rid.clone(), self.coding)
     }
 
-    /// What the answer must repeat (FTN3 §1.3).
+    /// The id, which the answer must repeat (FTN3 §1.3).
     #[must_use]
     pub fn rid(&self) -> Option<&Rid> {
         self.rid.as_ref()
@@ -151,7 +151,7 @@ impl Request {
         self.sec.as_ref()
     }
 
-    /// On behalf of whom, as sent (FTN3 §1.11).
+    /// The user on whose behalf the call is made, as sent (FTN3 §1.11).
     #[must_use]
     pub fn obf(&self) -> Option<&Value> {
         self.obf.as_ref()
@@ -163,14 +163,14 @@ impl Request {
         self.forcersp.unwrap_or_default()
     }
 
-    /// The coding it came in, which is the coding of its answer.
+    /// The coding of the message, which is the coding of its answer.
     #[must_use]
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// What a signature covers (FTN8): every field but `sec`, as sent, unknown ones too. To be
-    /// called before the parameters are taken.
+    /// The fields that a signature covers (FTN8): all but `sec`, as sent, unknown ones too. Call it
+    /// before the parameters are taken.
     #[must_use]
     pub fn signed_fields(&self) -> Signed<'_> {
         let mut signed = Signed::default();
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use crate::iface::{Definition, Loader, Source};
 
-    /// What becomes of each message: the request's parts, or the answer that refuses it.
+    /// The parts of each request, or the answer that refuses it.
     fn outcomes(messages: &[&str]) -> String {
         let mut out = String::new();
         for message in messages {

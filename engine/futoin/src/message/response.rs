@@ -97,8 +97,8 @@ impl Response {
         }
     }
 
-    /// What a signature covers (FTN8): every field but `sec`, as it will be written in `coding`.
-    /// `function` is what is answered, if it is known.
+    /// The fields that a signature covers (FTN8): all but `sec`, as they will be written in `coding`.
+    /// `function` is the function that answers, if it is known.
     #[must_use]
     pub fn signed_fields<'a>(
         &'a self,
@@ -124,8 +124,8 @@ impl Response {
         signed
     }
 
-    /// Appends the answer to `out`. The binary codings write byte strings where `function`, which
-    /// is what is answered, declares `data` in its result.
+    /// Appends the answer to `out`. The binary codings write byte strings where `function`, the function
+    /// that answers, declares `data` in its result.
     pub fn write(&self, coding: Coding, function: Option<&Function>, out: &mut Vec<u8>) {
         encode::write(self, coding, function, out);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A request id: a string as FTN3 §1.3 has it, or a number, which is repeated all the same.
+/// A request id: a string (FTN3 §1.3). A number is accepted and repeated, too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rid(Value);
 

@@ -15,7 +15,7 @@ pub struct Signed<'a> {
 enum Part<'a> {
     Flag(bool),
     Text(&'a str),
-    /// With its type if it is written in a binary coding.
+    /// With its declared type in a binary coding.
     Value(&'a Value, Option<DeclaredType<'a>>),
     /// The result of this function, written in a binary coding.
     Result(&'a Value, &'a Function),
@@ -39,7 +39,7 @@ impl<'a> Signed<'a> {
         self.push(name, Part::Binary(value));
     }
 
-    /// `function` only if byte strings are written as such.
+    /// `function` in a binary coding, which writes byte strings as bytes.
     pub(super) fn result(
         &mut self,
         name: &'a str,
@@ -62,9 +62,9 @@ impl<'a> Signed<'a> {
         self.fields.push((name, part));
     }
 
-    /// The bytes to sign: for each field in the order of its name `name:value;`, and so on inside
-    /// of maps and lists, whose names are their indices. Null is left out; strings and bytes are
-    /// as they are, the rest is as ECMAScript writes JSON.
+    /// The bytes to sign: `name:value;` for each field, sorted by name, and the same for the fields of
+    /// maps and the items of lists, which are named by their indices. Null is left out. Strings and
+    /// bytes are written as they are, other values as ECMAScript writes JSON.
     #[must_use]
     pub fn base(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
@@ -149,13 +149,13 @@ fn pairs(out: &mut Vec<u8>, mut parts: Vec<(&str, Part<'_>)>) {
     }
 }
 
-/// A list is a map whose names are its indices, and so sorted as text: 10 is before 2.
+/// A list is written as a map named by its indices, which are sorted as text: 10 is before 2.
 fn list<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = Part<'a>>) {
     let named: Vec<_> = items.enumerate().map(|(index, part)| (index.to_string(), part)).collect();
     pairs(out, named.iter().map(|(name, part)| (name.as_str(), *part)).collect());
 }
 
-/// As ECMAScript's `JSON.stringify` has it, which knows doubles only.
+/// As ECMAScript's `JSON.stringify` writes it, which knows doubles only.
 fn write_number(out: &mut Vec<u8>, number: &Number) {
     const EXACT: i64 = 1 << 53;
     match number.as_i64() {
@@ -166,8 +166,8 @@ fn write_number(out: &mut Vec<u8>, number: &Number) {
     }
 }
 
-/// `Number::toString` of ECMAScript (§6.1.6.1.20). Rust and ECMAScript find the same digits, the
-/// shortest ones that read back as the number, but place the point differently.
+/// `Number::toString` of ECMAScript (§6.1.6.1.20). Rust finds the same digits, the shortest ones that
+/// read back as the number, but puts the point elsewhere.
 fn ecmascript(number: f64) -> String {
     if number == 0.0 {
         return "0".to_owned();

@@ -1,4 +1,4 @@
-//! What a caller shows: the field `sec` (FTN8.1) or an `Authorization` header (FTN5 §2).
+//! Credentials: the field `sec` (FTN8.1) or an `Authorization` header (FTN5 §2).
 
 use std::fmt;
 
@@ -58,8 +58,8 @@ impl Credentials {
         parsed.ok_or_else(Refusal::credentials)
     }
 
-    /// Reads an `Authorization` header; `None` if its scheme is not `Basic`, which is nobody's
-    /// business here.
+    /// Reads an `Authorization` header; `None` if its scheme is not `Basic`: a provider reads others
+    /// itself.
     ///
     /// # Errors
     /// SecurityError unless it has the base64 of `user:password` in UTF-8.
@@ -69,7 +69,7 @@ impl Credentials {
             return None;
         }
         let text = BASE64.decode(encoded.trim()).ok().and_then(|text| String::from_utf8(text).ok());
-        // what a header carries is a password, whatever it looks like
+        // a header has a password, even if it begins like a signature
         let parsed = text.and_then(|text| Self::password(&text));
         Some(parsed.ok_or_else(Refusal::credentials))
     }
@@ -135,7 +135,7 @@ fn is_user(user: &str) -> bool {
     !user.is_empty() && user.len() <= MAX_LEN
 }
 
-/// A text that is in no log.
+/// A text that is not shown in logs: its `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -15,11 +15,11 @@ pub enum SecurityLevel {
     /// Not authenticated.
     #[default]
     Anonymous,
-    /// May read what is private.
+    /// May read private data.
     Info,
-    /// May do what cannot seriously harm.
+    /// May do what does no serious harm.
     SafeOps,
-    /// May do what can.
+    /// May do what can do serious harm.
     PrivilegedOps,
     /// May do what is most sensitive, such as changing a password.
     ExceptionalOps,

@@ -1,8 +1,8 @@
 //! Message authentication codes (FTN8 §2.11): HMAC (RFC 2104) over a message's signed fields.
 //!
-//! **Warning:** the protocol has no number or time in a message, so that one can be sent again, and the
-//! [signed text](crate::message::Signed::base) does not tell a value with `;` and `:` from several
-//! fields. Both are FutoIn's own, and no hash helps: use TLS.
+//! **Warning:** a signed message has no number and no time, so that it can be replayed, and in the
+//! [signed text](crate::message::Signed::base) a value with `;` and `:` can look like several fields.
+//! Both are properties of the protocol that no hash changes: use TLS.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ use crate::refusal::Refusal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MacAlgorithm {
-    /// MD5, for old clients: a MAC of it is not broken as its hash is.
+    /// MD5, for old clients: its collisions do not break an HMAC.
     Md5,
     /// SHA-224.
     Sha224,
@@ -71,7 +71,7 @@ impl MacKey {
         }
     }
 
-    /// Whether `mac` is the MAC of `base`, all of it. It takes the same time wherever they differ.
+    /// Whether `mac` is the whole MAC of `base`. It takes the same time wherever they differ.
     #[must_use]
     pub fn verify(&self, algorithm: MacAlgorithm, base: &[u8], mac: &[u8]) -> bool {
         match algorithm {

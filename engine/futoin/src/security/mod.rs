@@ -1,14 +1,14 @@
-//! Who calls: credentials, signatures and security levels (FTN8), pure.
+//! Callers: credentials, signatures and security levels (FTN8).
 //!
 //! An executor reads [`Credentials`] from the field `sec` or from an `Authorization` header and
-//! asks its [`SecurityProvider`], which tells at once, or gives work for another thread, or a
-//! future. The [`Grant`] has the [`User`] and, for a signed request, what signs the answer.
+//! gives them to its [`SecurityProvider`], whose [`Verdict`] is a result, work for another thread, or
+//! a future. The [`Grant`] has the [`User`] and, for a signed request, the [`Signer`] of the answer.
 //!
-//! A provider also knows callers by other things that came with a request, such as a bearer token or
-//! the certificate of a connection: see [`SecurityProvider::identify`].
+//! A provider can also identify callers by a bearer token or the certificate of a connection: see
+//! [`SecurityProvider::identify`].
 //!
-//! What is secret is in no `Debug` output. Comparisons take the same time wherever they fail, and
-//! an unknown user costs what a wrong password does.
+//! Secrets are not in any `Debug` output. Comparisons take the same time wherever they fail, and the
+//! password of an unknown user takes as long as a wrong one.
 
 mod credentials;
 mod level;

@@ -1,4 +1,4 @@
-//! Passwords as they are kept: Argon2 hashes in PHC strings.
+//! Stored passwords: Argon2 hashes in PHC strings.
 
 use std::mem;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use super::credentials::Secret;
 
 /// The hash of a password, such as `$argon2id$v=19$m=19456,t=2,p=1$...`.
 ///
-/// To make or check one costs tens of milliseconds and megabytes, on purpose: do it on a thread
-/// that has nothing else to do. [`SecurityProvider`](super::SecurityProvider) tells how.
+/// Making or checking one takes tens of milliseconds and megabytes, on purpose: do it on a thread of
+/// its own, with [`Verdict::compute`](super::Verdict::compute).
 #[derive(Debug, Clone)]
 pub struct PasswordHash(Arc<Kept>);
 
@@ -76,11 +76,11 @@ impl PasswordHash {
         Self::with(&argon2, &Secret::new(password)).unwrap()
     }
 
-    /// A hash that no password fits. Checking a password of an unknown user against it takes as
-    /// long as one of a known user, so that the time does not tell which users exist.
+    /// A hash that no password matches, for users that do not exist: checking a password against it
+    /// takes as long as for a known user, so that the time does not reveal which users exist.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "the text is constant and tested")]
-    pub fn unmatchable() -> Self {
+    pub fn dummy() -> Self {
         static HASH: LazyLock<Option<PasswordHash>> = LazyLock::new(|| {
             let salt = "bm9ib2R5IGlzIGhlcmU";
             let hash = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -96,13 +96,14 @@ impl std::fmt::Display for PasswordHash {
     }
 }
 
-/// What a hash is computed in. It is kept for the next one, because an allocator may keep such a
-/// block for each thread that ever freed one.
+/// The memory of a hash. It is kept for the next one, because an allocator may keep such a block for
+/// each thread that ever freed one.
 struct Memory(Vec<Block>);
 
 static IDLE: Mutex<Vec<Vec<Block>>> = Mutex::new(Vec::new());
 
-/// How many are kept: as many as there are processors. To ask the system costs it a look at files.
+/// How many blocks are kept: as many as there are processors. The number is read once, because the
+/// system reads files for it.
 static MOST: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 fn idle() -> MutexGuard<'static, Vec<Vec<Block>>> {
@@ -160,6 +161,6 @@ mod tests {
         ] {
             assert!(PasswordHash::parse(text).is_err(), "{text:?}");
         }
-        assert!(!PasswordHash::unmatchable().verify(&Secret::new("")));
+        assert!(!PasswordHash::dummy().verify(&Secret::new("")));
     }
 }

@@ -1,4 +1,4 @@
-//! The seam between an executor and whoever knows its users.
+//! The interface between an executor and the directory of its users.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,9 +12,10 @@ use super::level::SecurityLevel;
 use crate::message::{Headers, Signed};
 use crate::refusal::Refusal;
 
-/// Knows users and their secrets.
+/// A directory of users and their secrets.
 ///
-/// One provider serves all arbiters. It must not block: what takes long is its verdict's business.
+/// One provider serves all threads of an executor. It must not block: for slow work it returns a
+/// [`Verdict`] that computes or waits.
 ///
 /// ```
 /// use asyncsteps_futoin::security::*;
@@ -44,11 +45,11 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     /// executor knows `-internal` itself.
     fn check(&self, attempt: &Attempt<'_>) -> Verdict;
 
-    /// Knows the caller of a request without such credentials by what came beside the message: a
-    /// token or key in a header, or the certificate of the connection. `None`, which is what this does
-    /// unless it is implemented, leaves the caller anonymous; a wrong token is better denied.
+    /// Identifies the caller of a request without such credentials by what came with the message: a
+    /// token or key in a header, or the certificate of the connection. `None`, the default, leaves the
+    /// caller anonymous; refuse a wrong token instead.
     ///
-    /// It is asked for each message, of a WebSocket connection too.
+    /// The executor calls it for each message, of a WebSocket connection too.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -83,7 +84,7 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     }
 }
 
-/// What came with a request beside its message.
+/// The context of a request: its client and headers.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
     client: &'a Client,
@@ -141,25 +142,25 @@ pub struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Puts together what a provider may look at.
+    /// Credentials, the fields that a signature must cover, and the client.
     #[must_use]
     pub fn new(credentials: &'a Credentials, signed: &'a Signed<'a>, client: &'a Client) -> Self {
         Self { credentials, signed, context: RequestContext::new(client) }
     }
 
-    /// The same with all that came beside the message.
+    /// The same with the context of the request.
     #[must_use]
     pub fn with_context(self, context: RequestContext<'a>) -> Self {
         Self { context, ..self }
     }
 
-    /// What the caller shows.
+    /// The credentials of the request.
     #[must_use]
     pub fn credentials(&self) -> &'a Credentials {
         self.credentials
     }
 
-    /// What a signature must cover.
+    /// The fields that a signature must cover.
     #[must_use]
     pub fn signed(&self) -> &'a Signed<'a> {
         self.signed
@@ -171,20 +172,20 @@ impl<'a> Attempt<'a> {
         self.context.client
     }
 
-    /// What came beside the message: headers, and what the transport knows.
+    /// The context of the request.
     #[must_use]
     pub fn context(&self) -> RequestContext<'a> {
         self.context
     }
 }
 
-/// What is known of a client without credentials (FTN8 §2.13).
+/// The client as the transport knows it, without credentials (FTN8 §2.13).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Client {
     /// The source address.
     pub source: Option<IpAddr>,
-    /// Whether nobody in between can read or change the messages.
+    /// Whether messages cannot be read or changed on their way.
     pub secure: bool,
     /// The header `User-Agent`.
     pub user_agent: Option<String>,
@@ -193,11 +194,11 @@ pub struct Client {
 /// The answer of a [`SecurityProvider`].
 #[expect(clippy::exhaustive_enums, reason = "an executor must know what to do")]
 pub enum Verdict {
-    /// It was quick.
+    /// A verdict at once.
     Known(Result<Grant, Refusal>),
     /// Work for a thread that may block.
     Compute(Box<dyn FnOnce() -> Result<Grant, Refusal> + Send>),
-    /// It depends on somebody else. Dropping the future gives up.
+    /// The verdict of another service. Dropping the future gives up.
     Wait(Pin<Box<dyn Future<Output = Result<Grant, Refusal>> + Send>>),
 }
 
@@ -225,7 +226,7 @@ impl fmt::Debug for Verdict {
     }
 }
 
-/// A caller that is who it says.
+/// A caller whose credentials are right.
 #[derive(Debug, Clone)]
 pub struct Grant {
     user: User,
@@ -246,7 +247,7 @@ impl Grant {
         Self { user, signer: Some(signer) }
     }
 
-    /// Who calls.
+    /// The user who calls.
     #[must_use]
     pub fn user(&self) -> &User {
         &self.user
@@ -297,8 +298,8 @@ impl User {
         Self { global_id: global_id.into(), ..self }
     }
 
-    /// The same with a detail, such as a name, a tenant, roles, or the client's token: what functions
-    /// need to know and the provider has read anyway. A detail of the same name is replaced.
+    /// The same with a detail, such as a name, a tenant, roles, or the client's token: what the provider
+    /// has read anyway and functions need. It replaces a detail of the same name.
     #[must_use]
     pub fn with_detail(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.details.insert(name.into(), value.into());
@@ -318,8 +319,7 @@ impl User {
     }
 
     /// The details that the provider gave with the user (FTN6 §2.3 `details`); none for a user that
-    /// a message names with `obf`. What is costly to find out is better asked for by the function that
-    /// needs it.
+    /// a message names with `obf`. A function that needs costly details should look them up itself.
     #[must_use]
     pub fn details(&self) -> &Map<String, Value> {
         &self.details

@@ -1,4 +1,4 @@
-//! A JSON document that keeps the order of its fields, and its nodes, which know their place in it.
+//! A JSON document that keeps the order of its fields, and its nodes, which know their position.
 //!
 //! Parameters are checked in the order of their declaration (FTN3 §2.3), whatever map type
 //! `serde_json` was built with, and a repeated field in a definition is an error.
@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 }
 
-/// A value of a definition, which knows its file and its place there.
+/// A value in a definition, which knows its file and its position there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'a> {
     file: &'a Arc<SourceFile>,
@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
         self.file
     }
 
-    /// An error at this place.
+    /// An error at this position.
     pub(crate) fn fail(&self, rule: Rule) -> LoadError {
         self.file.fail(self.pointer(), rule)
     }

@@ -28,7 +28,8 @@ pub(crate) fn read(entry: &Node<'_>) -> Result<FunctionDecl, LoadError> {
     for field in entry.fields()? {
         match field.name() {
             "params" => {
-                func.params = field.fields()?.map(|e| param(&e)).collect::<Result<_, _>>()?
+                let params = field.fields()?.map(|entry| param(&entry));
+                func.params = params.collect::<Result<_, _>>()?;
             }
             "result" => func.result = result(&field)?,
             "throws" => func.throws = names(&field, error_name)?,

@@ -21,7 +21,7 @@ const NEWEST_MINOR: u32 = 9;
 /// Reads the definition of `id` (FTN3 §2.1).
 ///
 /// # Errors
-/// The first place that breaks a rule.
+/// The first position that breaks a rule.
 pub(crate) fn parse(id: &IfaceVer, name: &str, text: &str) -> Result<Interface, LoadError> {
     let syntax = |error| LoadError::new(name, String::new(), Rule::Syntax(error));
     let json: Json = serde_json::from_str(text).map_err(syntax)?;

@@ -25,11 +25,11 @@ pub(crate) enum Token<'a> {
 pub(crate) trait Tokenizer<'a> {
     fn token(&mut self) -> Result<Token<'a>, Malformed>;
 
-    /// Whether the message was read to its end.
+    /// Whether the message is read to its end.
     fn is_empty(&self) -> bool;
 }
 
-/// A number of JSON; it has no NaN and no infinity.
+/// A number of JSON, which has neither NaN nor infinity.
 pub(crate) fn float<'a>(number: f64) -> Result<Token<'a>, Malformed> {
     Number::from_f64(number).map(Token::Number).ok_or(Malformed::Syntax)
 }

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use crate::iface::DeclaredType;
 
-/// A value as a binary coding has it: one of JSON, or a byte string.
+/// A value of a binary coding: a value of JSON or a byte string.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum BinaryValue {
     Null,
@@ -21,7 +21,7 @@ pub(crate) enum BinaryValue {
 }
 
 impl BinaryValue {
-    /// The value in JSON's terms: byte strings become base64 text.
+    /// The value as JSON. Byte strings become base64 text.
     pub(crate) fn into_value(self) -> Value {
         match self {
             Self::Null => Value::Null,
