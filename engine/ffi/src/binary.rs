@@ -159,12 +159,13 @@ impl BinaryStep {
         callback: impl FnOnce(*mut FutoInAsyncSteps),
     ) -> StepResult {
         let context = Context::of(asi);
-        let ((), lives_on) = steps::lend(&context, asi, callback);
-        if let Some(handle) = lives_on
+        let ((), kept) = steps::lend(&context, asi, callback);
+        if let Some(handle) = kept
             && self.0.destroy.is_some()
         {
-            // what it left has the data, too
-            handle.keep(Arc::<Callbacks>::clone(&self.0));
+            // cancel handlers and sub-steps use the data, too
+            let callbacks = Arc::<Callbacks>::clone(&self.0);
+            handle.init(|local| local.called = Some(callbacks));
         }
         // what it raised is recorded in the flow
         Ok(())

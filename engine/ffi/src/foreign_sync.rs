@@ -9,10 +9,10 @@ use asyncsteps::{AsyncSteps, Foreign, StepResult, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::context::Context;
-use crate::handle::Handle;
+use crate::handle::{Handle, OpenHandle};
 use crate::local::Local;
 use crate::own_sync::{self, Held};
-use crate::steps::{self, Addition, Attached, Handler, Step};
+use crate::steps::{self, Addition, Handler, Step};
 
 /// A synchronisation object of another technology, for [`AsyncSteps::sync`].
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl Drop for SyncPointer {
 struct Unlock {
     sync: BinarySync,
     unlock: Function,
-    attached: Attached,
+    attached: OpenHandle,
 }
 
 impl Unlock {
@@ -125,12 +125,10 @@ impl Unlock {
     ) -> Self {
         let handle = Handle::open();
         handle.set_id(steps::id(asi));
-        handle.set_local(Local {
-            context: Some(Rc::clone(context)),
-            attached: true,
-            ..Local::default()
-        });
-        Self { sync, unlock, attached: Attached(handle) }
+        let context = Some(Rc::clone(context));
+        let unlock_local = Local { context, attached: true, ..Local::default() };
+        handle.init(|local| *local = unlock_local);
+        Self { sync, unlock, attached: OpenHandle(handle) }
     }
 }
 

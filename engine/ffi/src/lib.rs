@@ -13,26 +13,28 @@
 //!   variables. `cancel` waits for the cancel handlers if another thread runs them.
 
 pub mod abi;
+mod aliases;
 mod binary;
 mod context;
+mod cpp_tool;
 mod end;
 mod event_loop;
 pub mod exports;
-mod faces;
 mod foreign_sync;
 mod guard;
 mod handle;
 mod host;
 mod local;
+mod memory;
 mod ops;
 mod own_sync;
+mod parts;
 mod pool;
 mod remote;
 mod root;
 mod sched;
 mod steps;
 mod table;
-mod tool;
 mod value;
 mod variables;
 mod wrap;

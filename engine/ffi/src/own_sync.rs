@@ -15,7 +15,7 @@ use asyncsteps::sync::{ISync, throttle};
 use asyncsteps::{Time, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInSync, FutoInSyncAPI};
-use crate::faces::Faces;
+use crate::aliases::Aliases;
 use crate::guard::{Misuse, c_text, contained, report};
 use crate::host::Host;
 
@@ -279,7 +279,7 @@ impl State {
 /// What a `FutoInSync*` of ours points to: never freed, see `handle.rs`.
 #[repr(C)]
 pub(crate) struct Slot {
-    faces: Faces<FutoInSync>,
+    aliases: Aliases<FutoInSync>,
     generation: AtomicU32,
     object: Mutex<Option<Held>>,
 }
@@ -293,7 +293,7 @@ pub(crate) enum Held {
     ForOurs(Arc<dyn ISync + Send + Sync>),
 }
 
-// SAFETY: `faces` never change, everything else is made for several threads
+// SAFETY: `aliases` never change, everything else is made for several threads
 unsafe impl Sync for Slot {}
 
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
@@ -303,11 +303,11 @@ pub(crate) fn open(object: Held) -> *mut FutoInSync {
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let slot = free.unwrap_or_else(|| {
         let slot = Box::leak(Box::new(Slot {
-            faces: Faces::new(|| FutoInSync { api: &raw const API }),
+            aliases: Aliases::new(|| FutoInSync { api: &raw const API }),
             generation: AtomicU32::new(0),
             object: Mutex::default(),
         }));
-        slot.faces.settle();
+        slot.aliases.pin();
         slot
     });
     *slot.object() = Some(object);
@@ -346,7 +346,7 @@ impl Slot {
     }
 
     fn pointer(&'static self) -> *mut FutoInSync {
-        self.faces.pointer(self.generation.load(Ordering::Acquire))
+        self.aliases.pointer(self.generation.load(Ordering::Acquire))
     }
 }
 
@@ -359,8 +359,8 @@ unsafe fn find(sync: *mut FutoInSync) -> Result<&'static Slot, Misuse> {
         return Err(Misuse::Rule("the synchronisation object is of another library"));
     }
     // SAFETY: it points to one
-    let slot = unsafe { Faces::find(face) }.ok_or(Misuse::Rule("sync is a copy"))?;
-    // SAFETY: faces with this table are at the beginning of slots, which are never freed
+    let slot = unsafe { Aliases::find(face) }.ok_or(Misuse::Rule("sync is a copy"))?;
+    // SAFETY: aliases with this table are at the beginning of slots, which are never freed
     Ok(unsafe { &*slot.cast() })
 }
 

@@ -12,6 +12,7 @@ use crate::abi::{
     Allocate, Cancel, CleanupMemory, CleanupVariable, Execute, FutoInArgs, FutoInAsyncSteps,
     FutoInAsyncStepsAPI, FutoInHandle, FutoInSync, HandleError, Loop, Repeat, Scheduled,
 };
+use crate::cpp_tool::{handle_of, item_of};
 use crate::foreign_sync::{BinarySync, SyncStep};
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
@@ -333,7 +334,7 @@ functions! {
     fn sched_immediate(bsi, data: *mut c_void, cb: Option<Scheduled>) -> FutoInHandle {
         let schedule = |handle: Handle| {
             let call = cb.ok_or(Misuse::Null("cb"))?;
-            Ok(sched::immediate(&handle.host()?, call, data).to_handle())
+            Ok(handle_of(sched::immediate(&handle.host()?, call, data)))
         };
         // SAFETY: the caller's promise
         unsafe { with(bsi, "sched_immediate", schedule) }.unwrap_or(FutoInHandle::NONE)
@@ -348,7 +349,7 @@ functions! {
         let delay = Duration::from_millis(delay_ms.into());
         let schedule = |handle: Handle| {
             let call = cb.ok_or(Misuse::Null("cb"))?;
-            Ok(sched::deferred(&handle.host()?, delay, call, data).to_handle())
+            Ok(handle_of(sched::deferred(&handle.host()?, delay, call, data)))
         };
         // SAFETY: the caller's promise
         unsafe { with(bsi, "sched_deferred", schedule) }.unwrap_or(FutoInHandle::NONE)
@@ -358,8 +359,8 @@ functions! {
         let cancel = |steps: Handle| {
             // SAFETY: the caller's promise
             let handle = unsafe { handle.as_ref() }.ok_or(Misuse::Null("handle"))?;
-            if let Some(name) = sched::Name::of(handle) {
-                name.cancel(steps.host().ok().as_ref());
+            if let Some(item) = item_of(handle) {
+                item.cancel(steps.host().ok().as_ref());
             }
             Ok(())
         };
@@ -371,7 +372,7 @@ functions! {
         let is_valid = |_: Handle| {
             // SAFETY: the caller's promise
             let handle = unsafe { handle.as_ref() }.ok_or(Misuse::Null("handle"))?;
-            Ok(sched::Name::of(handle).is_some_and(sched::Name::is_valid))
+            Ok(item_of(handle).is_some_and(sched::ItemId::is_valid))
         };
         // SAFETY: the caller's promise
         c_int::from(unsafe { with(bsi, "sched_is_valid", is_valid) } == Some(true))

@@ -149,8 +149,9 @@ impl Handle {
             None => self.around(&context).and_then(|step| step.local().ok()?.error.clone()),
             told @ Some(_) => told.clone(),
         };
-        let asi = self.flow(&mut local, &context);
-        Ok(context.text(which, asi.as_deref(), told.as_ref()))
+        let text = |asi: Option<&AsyncSteps>| context.text(which, asi, told.as_ref());
+        let in_flow = self.with_flow(&mut local, &context, |asi| text(Some(asi)));
+        Ok(in_flow.unwrap_or_else(|| text(None)))
     }
 
     /// A variable, of foreign code or of Rust, as foreign code sees it.
@@ -160,14 +161,13 @@ impl Handle {
         }
         let mut local = self.local()?;
         let context = Rc::clone(local.context()?);
-        let Some(asi) = self.flow(&mut local, &context) else {
-            return Ok(context.shared().and_then(|shared| seen_in(shared, name)));
-        };
-        let state = asi.state();
-        if let Some(variable) = state.get::<Variable>(name) {
-            return Ok(Some(variable.as_ptr()));
-        }
-        Ok(state.get_any(name).map(|value| context.see(name, value)))
+        let in_flow = self.with_flow(&mut local, &context, |asi| {
+            let state = asi.state();
+            let variable = state.get::<Variable>(name).map(Variable::as_ptr);
+            variable.or_else(|| state.get_any(name).map(|value| context.view(name, value)))
+        });
+        let in_shared = || context.shared().and_then(|shared| seen_in(shared, name));
+        Ok(in_flow.unwrap_or_else(in_shared))
     }
 
     /// The variables that all threads see.
@@ -182,16 +182,22 @@ impl Handle {
         if let Some(shared) = context.shared() {
             return Ok(see(shared));
         }
-        let asi = self.flow(&mut local, &context).ok_or(Misuse::NotRunning)?;
-        Ok(see(context.share(asi)))
+        let shared = self.with_flow(&mut local, &context, |asi| context.share(asi).clone());
+        Ok(see(&shared.ok_or(Misuse::NotRunning)?))
     }
 
-    /// The flow, where it can be reached: in its callbacks, and before it is executed.
-    fn flow<'a>(self, local: &'a mut Local, context: &Rc<Context>) -> Option<&'a mut AsyncSteps> {
+    /// Calls `see` with the flow where it can be reached: in its callbacks, and before it is executed.
+    fn with_flow<R>(
+        self,
+        local: &mut Local,
+        context: &Rc<Context>,
+        see: impl FnOnce(&mut AsyncSteps) -> R,
+    ) -> Option<R> {
         if let Target::Root(flow) = &mut local.target {
-            return Some(flow.steps());
+            return Some(see(flow.steps()));
         }
-        self.asi().or_else(|| self.around(context)?.asi()).map(|asi| asi as &mut AsyncSteps)
+        let callback = if self.is_running() { self } else { self.around(context)? };
+        callback.with_asi(see)
     }
 
     /// The callback of the same flow in which this is called.

@@ -1,8 +1,8 @@
-//! What a scheduling handle points to for bindings that call through it.
+//! Scheduling handles as C structures, and the C++ object that they point to.
 //!
-//! The binding of FutoIn for C++ takes `data2` of a handle for a pointer to its own `AsyncTool`, an
-//! object with virtual functions, and calls `cancel` and `is_valid` of it, with the handle. So it
-//! gets such an object: these two do what they say, and all others nothing.
+//! The C++ binding of FutoIn takes `data2` of a handle for a pointer to its own `AsyncTool`, an object
+//! with virtual functions, and calls `cancel` and `is_valid` of it with the handle. So `data2` points to
+//! such an object, which has these two functions. Its other functions do nothing.
 #![expect(unsafe_code, reason = "called from outside, with pointers")]
 
 use std::ffi::{c_int, c_void};
@@ -10,17 +10,17 @@ use std::{mem, ptr};
 
 use crate::abi::FutoInHandle;
 use crate::guard::contained;
-use crate::sched::Name;
+use crate::sched::ItemId;
 
 /// Enough for the functions of the binding, and as many again.
 const FUNCTIONS: usize = 24;
 
-/// Where `cancel` and `is_valid` are: behind six others and the destructor, which has one place in
-/// the C++ ABI of Microsoft, and two in the one that all others share.
+/// The index of `cancel`, which `is_valid` follows: there are six other functions and the destructor
+/// before it. The destructor has one entry in the C++ ABI of Microsoft, and two in the Itanium C++ ABI.
 const CANCEL: usize = if cfg!(target_env = "msvc") { 7 } else { 8 };
 const IS_VALID: usize = CANCEL + 1;
 
-/// The function table of the object. What is asked for the type of the object finds none.
+/// The virtual function table of the object, without type information.
 #[repr(C)]
 struct Table {
     offset_to_top: isize,
@@ -38,7 +38,7 @@ union Function {
 
 /// The object: it begins with the address of its first function.
 #[repr(transparent)]
-pub(crate) struct Tool(*const Function);
+struct Tool(*const Function);
 
 // SAFETY: it does not change
 unsafe impl Sync for Tool {}
@@ -52,46 +52,63 @@ static TABLE: Table = {
     Table { offset_to_top: 0, type_info: ptr::null(), functions }
 };
 
-pub(crate) static TOOL: Tool = Tool((&raw const TABLE.functions).cast());
+static TOOL: Tool = Tool((&raw const TABLE.functions).cast());
+
+/// The handle of a scheduled item. `data1` is not null, as it is in a handle without an item.
+pub(crate) fn handle_of(item: ItemId) -> FutoInHandle {
+    let (index, number) = item.numbers();
+    FutoInHandle {
+        data1: ptr::without_provenance_mut(index + 1),
+        data2: (&raw const TOOL).cast_mut().cast(),
+        data3: number,
+    }
+}
+
+/// The item of a handle; `None` if the handle is of another library or empty.
+pub(crate) fn item_of(handle: &FutoInHandle) -> Option<ItemId> {
+    let index = handle.data1.addr().checked_sub(1)?;
+    let is_ours = ptr::eq(handle.data2, (&raw const TOOL).cast());
+    is_ours.then(|| ItemId::of_numbers(index, handle.data3))
+}
 
 const _: () = assert!(size_of::<Function>() == size_of::<usize>());
 
-/// Any other function, with any arguments, which are not looked at.
+/// Any other function. It ignores its arguments.
 unsafe extern "C" fn nothing() -> usize {
     0
 }
 
-/// The name in a handle that the binding keeps.
+/// The item of a handle that the binding keeps.
 ///
 /// # Safety
 /// `handle` is null or points to a handle.
-unsafe fn name_in(tool: *const Tool, handle: *mut FutoInHandle) -> Option<Name> {
+unsafe fn item_in(tool: *const Tool, handle: *mut FutoInHandle) -> Option<ItemId> {
     if !ptr::eq(tool, &raw const TOOL) || !handle.is_aligned() {
         return None;
     }
     // SAFETY: the caller's promise
-    Name::of(unsafe { handle.as_ref() }?)
+    item_of(unsafe { handle.as_ref() }?)
 }
 
 /// # Safety
-/// As [`name_in`].
+/// As [`item_in`].
 unsafe extern "C" fn cancel(tool: *const Tool, handle: *mut FutoInHandle) {
     contained("the cancel of a handle", || {
         // SAFETY: the caller's promise
-        let Some(name) = (unsafe { name_in(tool, handle) }) else { return };
-        name.cancel(None);
-        // SAFETY: it names something, so there is one
+        let Some(item) = (unsafe { item_in(tool, handle) }) else { return };
+        item.cancel(None);
+        // SAFETY: it has an item, so it is not null
         let handle = unsafe { &mut *handle };
         let _ = mem::replace(handle, FutoInHandle::NONE);
     });
 }
 
 /// # Safety
-/// As [`name_in`].
+/// As [`item_in`].
 unsafe extern "C" fn is_valid(tool: *const Tool, handle: *mut FutoInHandle) -> c_int {
     contained("the question to a handle", || {
         // SAFETY: the caller's promise
-        let name = unsafe { name_in(tool, handle) };
-        c_int::from(name.is_some_and(Name::is_valid))
+        let item = unsafe { item_in(tool, handle) };
+        c_int::from(item.is_some_and(ItemId::is_valid))
     })
 }
