@@ -1,4 +1,4 @@
-//! The part of a handle that belongs to the thread of the event loop.
+//! The local part of a handle, which belongs to the thread of the event loop.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What the functions of the table do inside of a flow (FTN12 §2.7.2, 0 to 12 and 15 to 17).
+//! The functions of the table inside of a flow (FTN12 §2.7.2, 0 to 12 and 15 to 17).
 
 use std::ffi::c_void;
 use std::mem;
@@ -21,7 +21,7 @@ use crate::value::{UnknownFlags, Values};
 type Done = Result<(), Misuse>;
 
 impl Handle {
-    /// Adds what `make` makes for the flow.
+    /// Adds the steps that `make` returns.
     pub(crate) fn add<A: Addition>(self, make: impl FnOnce(&Rc<Context>) -> A) -> Done {
         let mut local = self.local()?;
         let addition = make(local.context()?);
@@ -60,7 +60,7 @@ impl Handle {
         }
     }
 
-    /// Has the handle live as long as the running step.
+    /// Makes the handle live as long as the running step.
     fn attach(self, local: &mut Local, asi: &mut AsyncSteps) {
         // a flow that is being configured has no running step
         if asi.is_valid() && !mem::replace(&mut local.attached, true) {
@@ -156,7 +156,7 @@ impl Handle {
                     self.mark_answered();
                 }
                 drop(remote);
-                // its destructor is not ours
+                // its destructor is foreign code
                 drop(before);
                 if is_called { Ok(()) } else { Err(Misuse::NotWaiting) }
             }
@@ -175,7 +175,7 @@ impl Handle {
         self.wait(|_, asi| asi.wait_only())
     }
 
-    /// Makes the running step wait, which any thread may end.
+    /// Makes the running step wait. Any thread may complete it then.
     fn wait(self, arm: impl FnOnce(&Rc<Context>, &mut AsyncSteps)) -> Done {
         let mut local = self.local()?;
         let context = Rc::clone(local.context()?);
@@ -198,7 +198,7 @@ impl Handle {
         }
     }
 
-    /// From now on any thread may complete the step; one that did so already is heard.
+    /// Lets any thread complete the step from now on. An early answer completes it at once.
     fn open_wait(self, completion: Completion, context: &Context, shared: SharedState) -> Done {
         let host = context.host().ok().cloned();
         let mut remote = self.remote()?;
@@ -207,7 +207,7 @@ impl Handle {
         match mem::replace(&mut remote.external, External::Completed) {
             External::Early(of, answer) if of == self.generation() => {
                 drop(remote);
-                // nobody else has completed it
+                // nothing else has completed it
                 let _ = answer.send(&completion);
             }
             before @ (External::None
@@ -255,7 +255,7 @@ impl Handle {
         host.ok_or(Misuse::ELSEWHERE)
     }
 
-    /// Has the running callback fail: a rule was broken in it.
+    /// Fails the running callback, which broke a rule.
     pub(crate) fn raise(self, rule: &str) {
         if let Ok(mut local) = self.local() {
             // the flow records it

@@ -249,7 +249,7 @@ impl Drop for Executing {
             root.end();
             self.root.unclaim();
         });
-        self.end.come();
+        self.end.signal();
     }
 }
 

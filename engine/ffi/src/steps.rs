@@ -39,7 +39,7 @@ pub(crate) fn lend<R>(
         }
         None => Handle::open(),
     };
-    // the flow may have come from another thread, and the branch may be another one
+    // the flow may come from another thread, and the branch may be another one
     handle.take_over();
     handle.set_id(0);
     set_context(handle, Some(context));
@@ -49,7 +49,7 @@ pub(crate) fn lend<R>(
         asi.relinquish();
     }
     if !is_used {
-        // a handle that is not in use must not keep its context, which keeps the handle
+        // the context keeps the unused handle, which therefore must not keep the context
         set_context(handle, None);
         context.spare.set(Some(attached));
         return (result, None);
@@ -78,7 +78,7 @@ fn end_callback(handle: Handle, asi: &mut AsyncSteps) -> bool {
     attached
 }
 
-/// Something that can be added to steps, or to a parallel step as a branch.
+/// A step that can be added to steps, or to a parallel step as a branch.
 pub(crate) trait Addition: Sized + 'static {
     fn add_to(self, asi: &mut AsyncSteps);
 
@@ -112,8 +112,8 @@ impl Addition for Step {
 impl Step {
     pub(crate) fn execute(&self, asi: &mut AsyncSteps, mut values: Values) -> StepResult {
         let (execute, data) = (self.execute, self.data);
-        // SAFETY: FTN12 §2.1 wants the callback called with its data; what it leaves of the
-        // values is released with `values`
+        // SAFETY: FTN12 §2.1 wants the callback called with its data; values that it does not take
+        // are released with `values`
         call(&self.context, asi, |bsi| unsafe { execute(bsi, data, values.as_args()) })
     }
 
@@ -145,7 +145,7 @@ impl Handler {
     }
 }
 
-/// A parallel step, whose branches are added to its handle before it starts.
+/// A parallel step. Its branches are added to its handle before it starts.
 pub(crate) struct ParallelStep {
     attached: OpenHandle,
     branches: Branches,
@@ -186,7 +186,7 @@ impl Addition for ParallelStep {
     }
 }
 
-/// A loop: its body, how often it runs if that is known, and its label.
+/// A loop: its body, its number of iterations if that is known, and its label.
 pub(crate) struct LoopStep<F> {
     pub(crate) context: Rc<Context>,
     pub(crate) run: F,
@@ -208,7 +208,7 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> 
     }
 }
 
-/// Calls the body of a loop, with one handle as long as no iteration needs it for itself.
+/// Calls the body of a loop. Iterations share a handle until one of them uses it.
 struct Iterations<F> {
     context: Rc<Context>,
     run: F,
@@ -275,6 +275,6 @@ pub(crate) fn id(asi: &mut AsyncSteps) -> isize {
     usize::try_from(number & usize::MAX as u64).unwrap_or(usize::MAX).cast_signed()
 }
 
-/// Sixteen million branches of one flow, a trillion flows.
+/// Room for sixteen million branches of a flow and a trillion flows.
 const BRANCH_BITS: u32 = 24;
 const BRANCH_MASK: u64 = (1 << BRANCH_BITS) - 1;
