@@ -64,8 +64,8 @@ impl FunctionUrl {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match params.entry(decoded(&name.replace('+', " "))?) {
-                Entry::Vacant(place) => {
-                    place.insert(decoded(&value.replace('+', " "))?);
+                Entry::Vacant(vacant) => {
+                    vacant.insert(decoded(&value.replace('+', " "))?);
                 }
                 Entry::Occupied(known) => {
                     let name = clipped(known.key());

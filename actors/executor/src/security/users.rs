@@ -6,7 +6,7 @@ use super::{
     Attempt, Credentials, Denied, Grant, MacAlgorithm, MacKey, MemoryOptions, PasswordHash,
     PasswordMemory, SecurityLevel, SecurityProvider, Signer, User, Verdict,
 };
-use asyncsteps_futoin::message::Signed;
+use asyncsteps_futoin::message::SignedFields;
 
 /// Users with passwords and keys given at start: for tests and small services.
 ///
@@ -125,7 +125,7 @@ struct MacSigner {
 }
 
 impl Signer for MacSigner {
-    fn sign(&self, answer: &Signed<'_>) -> String {
+    fn sign(&self, answer: &SignedFields<'_>) -> String {
         self.key.sign(self.algorithm, &answer.base())
     }
 }

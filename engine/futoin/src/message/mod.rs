@@ -60,4 +60,4 @@ pub(crate) use self::refused::{invalid, invalid_name};
 pub use self::request::Request;
 pub use self::response::{ErrorResult, Response};
 pub use self::rid::Rid;
-pub use self::signed::Signed;
+pub use self::signed::SignedFields;

@@ -10,7 +10,7 @@ use super::coding::Coding;
 use super::decode::{Fields, Params};
 use super::refused::{NO_FUNCTION, RefusedMessage, invalid, invalid_name};
 use super::rid::Rid;
-use super::signed::Signed;
+use super::signed::SignedFields;
 use crate::iface::{Function, FunctionName, clipped, parameter_type};
 use crate::refusal::Refusal;
 
@@ -172,8 +172,8 @@ impl Request {
     /// The fields that a signature covers (FTN8): all but `sec`, as sent, unknown ones too. Call it
     /// before the parameters are taken.
     #[must_use]
-    pub fn signed_fields(&self) -> Signed<'_> {
-        let mut signed = Signed::default();
+    pub fn signed_fields(&self) -> SignedFields<'_> {
+        let mut signed = SignedFields::default();
         signed.value("f", &self.f);
         match &self.p {
             Some(Params::Json(value)) => signed.value("p", value),

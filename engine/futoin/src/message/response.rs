@@ -8,7 +8,7 @@ use super::binary::{self, Sink};
 use super::coding::Coding;
 use super::encode::{self, Encode};
 use super::rid::Rid;
-use super::signed::Signed;
+use super::signed::SignedFields;
 use crate::iface::Function;
 
 /// An answer (FTN3 §1.7): a result or an error, never both.
@@ -104,8 +104,8 @@ impl Response {
         &'a self,
         coding: Coding,
         function: Option<&'a Function>,
-    ) -> Signed<'a> {
-        let mut signed = Signed::default();
+    ) -> SignedFields<'a> {
+        let mut signed = SignedFields::default();
         match &self.body {
             Body::Result(result) => {
                 let kinds = function.filter(|_| coding != Coding::Json);

@@ -7,7 +7,7 @@ use crate::iface::{DeclaredType, Function};
 
 /// The fields of a message that its signature covers.
 #[derive(Debug, Clone, Default)]
-pub struct Signed<'a> {
+pub struct SignedFields<'a> {
     fields: Vec<(&'a str, Part<'a>)>,
 }
 
@@ -22,7 +22,7 @@ enum Part<'a> {
     Binary(&'a BinaryValue),
 }
 
-impl<'a> Signed<'a> {
+impl<'a> SignedFields<'a> {
     pub(super) fn value(&mut self, name: &'a str, value: &'a Value) {
         self.push(name, Part::Value(value, None));
     }

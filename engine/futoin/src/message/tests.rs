@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::binary::{Sink, cbor, msgpack, write};
-use super::{Coding, Data, Request, Response, Signed};
+use super::{Coding, Data, Request, Response, SignedFields};
 use crate::iface::{Definition, Loader, Source};
 use crate::refusal::Refusal;
 
@@ -191,7 +191,7 @@ fn answers_have_bytes_where_data_is_declared() {
 #[test]
 fn signatures_run_over_raw_bytes_in_binary_codings() {
     let definition = definition();
-    let base = |signed: Signed<'_>| signed.base();
+    let base = |signed: SignedFields<'_>| signed.base();
     let params = json!({"blob": {"byte string": [1, 255]}, "text": "AQID", "any": [{"byte string": [0]}, 1.5]});
     for coding in BINARY {
         let request = Request::parse(&coded(coding, &call(&params))).unwrap();

@@ -1,7 +1,7 @@
 //! Message authentication codes (FTN8 §2.11): HMAC (RFC 2104) over a message's signed fields.
 //!
 //! **Warning:** a signed message has no number and no time, so that it can be replayed, and in the
-//! [signed text](crate::message::Signed::base) a value with `;` and `:` can look like several fields.
+//! [signed text](crate::message::SignedFields::base) a value with `;` and `:` can look like several fields.
 //! Both are properties of the protocol that no hash changes: use TLS.
 
 use std::fmt;
@@ -58,7 +58,7 @@ impl MacKey {
         Self(raw.into())
     }
 
-    /// The MAC of `base`, the bytes of [`Signed::base`](crate::message::Signed::base), as base64:
+    /// The MAC of `base`, the bytes of [`SignedFields::base`](crate::message::SignedFields::base), as base64:
     /// the field `sec` of an answer.
     #[must_use]
     pub fn sign(&self, algorithm: MacAlgorithm, base: &[u8]) -> String {

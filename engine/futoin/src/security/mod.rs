@@ -10,21 +10,25 @@
 //! Secrets are not in any `Debug` output. Comparisons take the same time wherever they fail, and the
 //! password of an unknown user takes as long as a wrong one.
 
+mod attempt;
 mod credentials;
 mod level;
 mod mac;
 mod password;
 mod provider;
 mod refusal;
+mod user;
+mod verdict;
 
+pub use self::attempt::{Attempt, Client, RequestContext};
 pub use self::credentials::{Credentials, Secret};
 pub use self::level::{PLEASE_REAUTH, SecurityLevel, UnknownLevel};
 pub use self::mac::{MacAlgorithm, MacKey};
 pub use self::password::{PasswordHash, PasswordHashError};
-pub use self::provider::{
-    Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict,
-};
+pub use self::provider::SecurityProvider;
 pub use self::refusal::SECURITY_ERROR;
+pub use self::user::User;
+pub use self::verdict::{Grant, Signer, Verdict};
 pub use crate::refusal::Refusal;
 /// The former name of [`Refusal`].
 pub use crate::refusal::Refusal as Denied;

@@ -14,10 +14,10 @@ use super::credentials::Secret;
 /// Making or checking one takes tens of milliseconds and megabytes, on purpose: do it on a thread of
 /// its own, with [`Verdict::compute`](super::Verdict::compute).
 #[derive(Debug, Clone)]
-pub struct PasswordHash(Arc<Kept>);
+pub struct PasswordHash(Arc<Parsed>);
 
 #[derive(Debug)]
-struct Kept {
+struct Parsed {
     phc: Phc,
     /// By the parameters of the hash.
     argon2: Argon2<'static>,
@@ -34,7 +34,7 @@ impl PasswordHash {
 
     fn with(argon2: &Argon2<'_>, password: &Secret) -> Result<Self, PasswordHashError> {
         let hash = argon2.hash_password(password.expose().as_bytes());
-        Self::kept(hash.map_err(|_| PasswordHashError)?).ok_or(PasswordHashError)
+        Self::parsed(hash.map_err(|_| PasswordHashError)?).ok_or(PasswordHashError)
     }
 
     /// Reads a PHC string.
@@ -42,22 +42,22 @@ impl PasswordHash {
     /// # Errors
     /// Unless it has a hash of Argon2.
     pub fn parse(phc: &str) -> Result<Self, PasswordHashError> {
-        Phc::new(phc).ok().and_then(Self::kept).ok_or(PasswordHashError)
+        Phc::new(phc).ok().and_then(Self::parsed).ok_or(PasswordHashError)
     }
 
     /// `None` unless all is there.
-    fn kept(phc: Phc) -> Option<Self> {
+    fn parsed(phc: Phc) -> Option<Self> {
         let algorithm = Algorithm::try_from(phc.algorithm.as_str()).ok()?;
         let version = phc.version.map_or_else(|| Ok(Version::default()), Version::try_from).ok()?;
         let argon2 = Argon2::new(algorithm, version, Params::try_from(&phc).ok()?);
         let is_whole = phc.salt.is_some() && phc.hash.is_some();
-        is_whole.then(|| Self(Arc::new(Kept { phc, argon2 })))
+        is_whole.then(|| Self(Arc::new(Parsed { phc, argon2 })))
     }
 
     /// Whether this is the hash of `password`, by the parameters in the hash.
     #[must_use]
     pub fn verify(&self, password: &Secret) -> bool {
-        let Kept { phc, argon2 } = &*self.0;
+        let Parsed { phc, argon2 } = &*self.0;
         let (Some(salt), Some(hash)) = (&phc.salt, &phc.hash) else { return false };
         let mut memory = Memory::take(argon2.params().block_count());
         let mut computed = [0; Output::MAX_LENGTH];

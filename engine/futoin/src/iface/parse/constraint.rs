@@ -170,3 +170,31 @@ impl Constraints {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::iface::fixture::{iface, load};
+
+    #[test]
+    fn every_constraint_is_written_as_it_is_read() {
+        let types = json!({
+            "Number": {"type": "number", "min": -1, "max": 2.5},
+            "Text": {"type": "string", "minlen": 1, "maxlen": 9, "regex": "^a"},
+            "List": {"type": "array", "elemtype": ["integer", "Text"]},
+            "Map": {"type": "map", "fields": {"a": {"type": "Text", "optional": true}}},
+            "Enum": {"type": "enum", "items": ["a", 7]},
+        });
+        let is_used = |row: &Row| {
+            types.as_object().unwrap().values().any(|declared| declared.get(row.name).is_some())
+        };
+        assert!(TABLE.iter().all(is_used), "each row has a type here");
+        let definition = load(&[iface(json!({ "types": types }))]).unwrap();
+        assert_eq!(definition.types().count(), 5);
+        for (name, written) in definition.types() {
+            assert_eq!(written, &types[name], "{name}");
+        }
+    }
+}
