@@ -26,6 +26,7 @@ pub mod channel;
 mod executor;
 pub mod observe;
 pub mod raw;
+mod recent;
 pub mod security;
 pub mod transport;
 

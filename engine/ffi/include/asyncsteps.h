@@ -6,32 +6,33 @@
  * The last part is what this library exports to make event loops, roots and synchronisation
  * objects.
  *
- * Steps in short: a callback gets `bsi`, adds steps to it or completes it, and returns. What it
- * added runs then, and the step is over with the last of them. A step that neither adds nor waits
- * (waitExternal, setTimeout, setCancel) is over when its callback returns: success without values
- * need not be called. Each callback may get another `bsi`; it stays usable while its step is in
- * progress, and code that needs to know who is who asks `rootId`. Keep the pointer: a copy of what
- * it points to is no `bsi`. A `bsi` that is used too late is refused. Its address comes again after
- * thousands of other steps at the earliest, so let nobody keep one for good.
+ * Steps: a callback gets `bsi`, adds steps to it or completes it, and returns. Then the added steps
+ * run, and the step ends with the last of them. A step that neither adds nor waits (waitExternal,
+ * setTimeout, setCancel) ends when its callback returns: it need not call success without values.
  *
- * Waiting: whatever completes a step may be started before or after its callback says that the step
- * waits. What another thread answers while the callback runs is kept until it returns.
+ * Pointers: each callback may get another `bsi`. It is valid while its step is in progress; rootId
+ * identifies the flow and branch. Keep the pointer itself: a copy of the structure behind it is not
+ * a `bsi`. A call with a `bsi` that is not valid any more is refused. Its address is used again
+ * after thousands of other steps at the earliest, so do not keep it for longer.
  *
- * Data: each callback comes with the `data` that was given with it, which has to live as long as it
- * may be called. Memory made with `stack` does, if it is made with the `bsi` the callback is added
- * to; its `cleanup` is the place to release what lies in it.
+ * Waiting: work that completes a step may be started before or after its callback says that the
+ * step waits. An answer that another thread gives during the callback is kept until it returns.
+ *
+ * Data: each callback gets the `data` that was given with it, which has to live as long as the
+ * callback may be called. Memory of `stack` does, if it is made with the `bsi` that the callback is
+ * added to. Release its contents in its `cleanup`.
  *
  * Threads: success, handle_error, execute, cancel, isValid, free, stateVariable, is_same_thread and
  * the sched_ functions may be called from any thread, with a root or a step that waits; everything
  * else on the thread of the event loop. A root that was not executed yet belongs to the thread that
- * made it, and one that has ended to the next thread that uses it, until another one executes or
- * frees it. Other use is refused, see asyncsteps_last_error().
+ * made it. A root that has ended belongs to the next thread that uses it, until another thread
+ * executes or frees it. Other use is refused, see asyncsteps_last_error().
  *
  * Errors do not jump out of a callback: call handle_error and return. A C++ exception that leaves a
  * callback ends the process, and longjmp must not leave one.
  *
- * Mistakes: a call that breaks a rule fails the running callback with InternalError; one that comes
- * too late does nothing but to set asyncsteps_last_error().
+ * Mistakes: a call that breaks a rule fails the running callback with InternalError. A call that
+ * comes too late only sets asyncsteps_last_error().
  */
 #ifndef ASYNCSTEPS_H
 #define ASYNCSTEPS_H
@@ -43,7 +44,7 @@
 #include <uchar.h>
 #endif
 
-/* the specification wants structs without a name, which C++ has not */
+/* the specification wants unnamed structs, which C++ does not have */
 #ifdef __GNUC__
 #define ASYNCSTEPS_UNNAMED __extension__
 #else
@@ -83,7 +84,7 @@ enum
     FTN_COMPLEX_TYPE_MASK = 0xF0
 };
 
-/* What a value is, and how it is released; `cleanup` may be NULL. */
+/* The type of a value, and how the value is released; `cleanup` may be NULL. */
 struct FutoInType_
 {
     const FutoInTypeFlags flags;
@@ -91,8 +92,8 @@ struct FutoInType_
 };
 
 /*
- * A value: no `type` means no value. Strings end with NUL; `length` counts the units before it,
- * or is 0 where whoever made the string did not count.
+ * A value; without a `type` it is no value. Strings end with NUL; `length` counts the units before
+ * it, or is 0 if they were not counted.
  */
 struct FutoInBinaryValue_
 {
@@ -119,7 +120,7 @@ struct FutoInBinaryValue_
     uint32_t length;
 };
 
-/* Releases what the value holds and makes it no value. */
+/* Releases the value and makes it no value. */
 static inline void futoin_reset_binval(FutoInBinaryValue *v)
 {
     if (v->type && v->type->cleanup)
@@ -159,9 +160,9 @@ struct FutoInArgs_
 };
 
 /*
- * Names a scheduled callback. A zeroed one names none. The binding of FutoIn for C++ takes `data2`
- * for an object of its class AsyncTool and calls its functions cancel and is_valid, which do as
- * sched_cancel and sched_is_valid do.
+ * Identifies a scheduled callback; a zeroed handle identifies none. The C++ binding of FutoIn takes
+ * `data2` for an object of its class AsyncTool and calls its functions cancel and is_valid, which
+ * do the same as sched_cancel and sched_is_valid.
  */
 struct FutoInHandle_
 {
@@ -177,11 +178,11 @@ struct FutoInHandle_
  */
 typedef void (*FutoInAsyncSteps_execute_callback)(
         FutoInAsyncSteps *bsi, void *data, const FutoInArgs *args);
-/* An error handler: success or added steps recover, handle_error replaces the error, and simply
- * returning passes it on to the steps around. */
+/* An error handler. It recovers with success or by adding steps, replaces the error with
+ * handle_error, or just returns: then the error goes to the steps around. */
 typedef void (*FutoInAsyncSteps_error_callback)(
         FutoInAsyncSteps *bsi, void *data, const char *code);
-/* Called when a step ends in any other way than with success. What goes wrong in it is logged. */
+/* Called when a step ends without success. Its own errors are logged. */
 typedef void (*FutoInAsyncSteps_cancel_callback)(FutoInAsyncSteps *bsi, void *data);
 
 struct FutoInAsyncStepsAPI_
@@ -196,25 +197,25 @@ struct FutoInAsyncStepsAPI_
                     void *data,
                     FutoInAsyncSteps_execute_callback f,
                     FutoInAsyncSteps_error_callback eh);
-            /* 1: adds a parallel step; what is added to the result, before the callback returns,
-             * are its branches. Never NULL: if it is refused, so is all use of the result */
+            /* 1: adds a parallel step. Steps added to the result before the callback returns are
+             * its branches. Never NULL: if the call is refused, so is every use of the result */
             FutoInAsyncSteps *(*parallel)(
                     FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_error_callback eh);
-            /* 2: a state variable of the flow; what `allocate` gave is kept until the root is
-             * freed, also while the root is executed again. Any thread may make and read variables
-             * while the root lives; if two make the same one at a time, one `cleanup` is called at
+            /* 2: a state variable of the flow. The result of `allocate` is kept until the root is
+             * freed, also if the root is executed again. Any thread may make and read variables
+             * while the root lives; if two threads make the same one, one `cleanup` is called at
              * once.
-             * Without `allocate` a missing variable is NULL, and one that a step in Rust has set is
-             * a `const FutoInBinaryValue *`: numbers, texts and arrays as such, everything else as
-             * a custom object whose `p` is its address. It is read only, and good until the next
+             * Without `allocate` a missing variable is NULL, and a variable that a step in Rust has
+             * set is a `const FutoInBinaryValue *`: numbers, texts and arrays as such, other types
+             * as a custom object whose `p` is its address. It is read-only and valid until the next
              * look-up of the name. It is found in the callbacks of the flow and before the root is
-             * executed; on any thread if Rust has made it a shared variable. Steps in Rust find
+             * executed, and on any thread if it is a shared variable in Rust. Steps in Rust find
              * variables made here by their names, too.
-             * Never NULL, and read-only: "error_info", what the last error was about, as a C
-             * string, "" if there is nothing to say; "async_stack", the steps in progress as lines
-             * of a C string, outermost first, those in Rust with their names and places in the
-             * source, others as "a foreign step"; "last_exception", which is for bindings to C++:
-             * a std::exception_ptr that is null. asyncsteps_last_exception() tells in words. */
+             * Three names are special, never NULL, and read-only. "error_info" is the information
+             * of the last error as a C string, "" without one. "async_stack" is the steps in
+             * progress as lines of a C string, outermost first: those in Rust with their names and
+             * positions in the source, others as "a foreign step". "last_exception" is for the C++
+             * binding: a std::exception_ptr that is null; asyncsteps_last_exception() is a text. */
             void *(*stateVariable)(
                     FutoInAsyncSteps *bsi,
                     void *data,
@@ -224,19 +225,19 @@ struct FutoInAsyncStepsAPI_
             /* 3: memory that lives as long as the step, aligned to 16; `cleanup` may be NULL */
             void *(*stack)(
                     FutoInAsyncSteps *bsi, size_t data_size, void (*cleanup)(void *value));
-            /* 4: completes the step. Takes the values and makes `args` empty, also if it is
-             * refused; NULL is no values */
+            /* 4: completes the step. Takes the values and makes `args` empty, also if the call is
+             * refused; NULL for no values */
             void (*success)(FutoInAsyncSteps *bsi, FutoInArgs *args);
-            /* 5: fails the step, in a callback as soon as it returns; `info` may be NULL */
+            /* 5: fails the step; in a callback, as soon as that returns. `info` may be NULL */
             void (*handle_error)(FutoInAsyncSteps *bsi, const char *code, const char *info);
-            /* 6: raises the error Timeout when the step with all of its sub-steps takes longer */
+            /* 6: raises the error Timeout if the step with all of its sub-steps takes longer */
             void (*setTimeout)(FutoInAsyncSteps *bsi, uint32_t timeout_ms);
-            /* 7: has `ch` called when the step ends in any other way than with success */
+            /* 7: calls `ch` if the step ends without success */
             void (*setCancel)(
                     FutoInAsyncSteps *bsi, void *data, FutoInAsyncSteps_cancel_callback ch);
             /* 8: the step waits for success or handle_error from outside */
             void (*waitExternal)(FutoInAsyncSteps *bsi);
-            /* 9: adds a step that calls `f` until breakLoop; what `f` adds belongs to its
+            /* 9: adds a step that calls `f` until breakLoop. Steps that `f` adds belong to its
              * iteration. `label` may be NULL and is copied */
             void (*loop)(
                     FutoInAsyncSteps *bsi,
@@ -250,26 +251,26 @@ struct FutoInAsyncStepsAPI_
                     size_t count,
                     void (*f)(FutoInAsyncSteps *bsi, void *data, size_t i),
                     const char *label);
-            /* 11: the innermost loop for NULL; return after it */
+            /* 11: ends a loop, the innermost one for NULL; return after it */
             void (*breakLoop)(FutoInAsyncSteps *bsi, const char *label);
-            /* 12: the innermost loop for NULL; return after it */
+            /* 12: begins the next iteration, of the innermost loop for NULL; return after it */
             void (*continueLoop)(FutoInAsyncSteps *bsi, const char *label);
-            /* 13: starts a root; `unhandled_error` may be NULL: such errors are logged. It gets the
-             * root, which is over: to read its state, to configure and execute it again, or to
-             * free it */
+            /* 13: starts a root. `unhandled_error` may be NULL: such errors are logged then. It
+             * gets the root, which has ended: to read its state, to configure and execute it
+             * again, or to free it */
             void (*execute)(
                     FutoInAsyncSteps *bsi,
                     void *data,
                     FutoInAsyncSteps_error_callback unhandled_error);
             /* 14: cancels a root: cancel handlers are called, error handlers are not. On the thread
-             * of the event loop it returns before, in a callback of the root no step runs after
-             * that callback. On another thread it returns when the root has ended, if its loop runs
-             * there (one with a thread of its own, or in asyncsteps_loop_run): what the handlers
-             * use may go then. So the caller holds no lock that a callback takes. It does not wait
-             * for a thread that waits for this one in the same way, nor for loops that are
-             * iterated, nor for those of Executors */
+             * of the event loop it returns before they are called; in a callback of the root, no
+             * step runs after that callback. On another thread it returns when the root has ended,
+             * if the loop runs (on its own thread, or in asyncsteps_loop_run): then the caller can
+             * release what the handlers use. So it must not hold a lock that a callback takes. It
+             * does not wait for a thread that waits for this one in the same way, for loops that
+             * are iterated, or for those of Executors */
             void (*cancel)(FutoInAsyncSteps *bsi);
-            /* 15: adds a step that runs while `sync` lets it */
+            /* 15: adds a step that runs while it holds `sync` */
             void (*addSync)(
                     FutoInAsyncSteps *bsi,
                     FutoInSync *sync,
@@ -278,30 +279,30 @@ struct FutoInAsyncStepsAPI_
                     FutoInAsyncSteps_error_callback eh);
             /* 16: the same number for all steps of one branch of one flow */
             ptrdiff_t (*rootId)(FutoInAsyncSteps *bsi);
-            /* 17: whether the step is in progress; whether the root can be configured and
-             * executed, which is so before it is executed and again after it has ended, and not
-             * meanwhile. 0 for NULL. asyncsteps_is_over() tells the end */
+            /* 17: for a step, whether it is in progress. For a root, whether it can be configured
+             * and executed: before it is executed, and after it has ended. 0 for NULL.
+             * asyncsteps_is_over() says whether a root has ended */
             int (*isValid)(FutoInAsyncSteps *bsi);
-            /* 18: a new root on the same event loop, to be freed. Never NULL: if it is refused, so
-             * is all use of the result */
+            /* 18: a new root on the same event loop; free it. Never NULL: if the call is refused,
+             * so is every use of the result */
             FutoInAsyncSteps *(*newInstance)(FutoInAsyncSteps *bsi);
-            /* 19: frees a root; one that is running is cancelled, in a callback of its own as soon
-             * as that returns. What was executed is freed on the thread of the event loop: another
-             * thread cancels it before, or learns that nothing of it is in use any more from the
-             * `cleanup` of memory made with `stack` of the root */
+            /* 19: frees a root. A running one is cancelled; in a callback of its own, as soon as
+             * that returns. An executed root is freed on the thread of the event loop. Another
+             * thread that needs to know when cancels it before, or waits for the `cleanup` of
+             * memory made with `stack` of the root */
             void (*free)(FutoInAsyncSteps *bsi);
-            /* 20: has the event loop call `cb` soon */
+            /* 20: calls `cb` soon on the event loop */
             FutoInHandle (*sched_immediate)(
                     FutoInAsyncSteps *bsi, void *data, void (*cb)(void *data));
-            /* 21: the same after some time */
+            /* 21: the same after `delay_ms` */
             FutoInHandle (*sched_deferred)(
                     FutoInAsyncSteps *bsi,
                     uint32_t delay_ms,
                     void *data,
                     void (*cb)(void *data));
-            /* 22: takes a callback back; nothing happens if it was called */
+            /* 22: cancels a callback; does nothing if it was called */
             void (*sched_cancel)(FutoInAsyncSteps *bsi, FutoInHandle *handle);
-            /* 23: whether it was neither called nor taken back */
+            /* 23: whether the callback was neither called nor cancelled */
             int (*sched_is_valid)(FutoInAsyncSteps *bsi, FutoInHandle *handle);
             /* 24: whether this is the thread of the event loop */
             int (*is_same_thread)(FutoInAsyncSteps *bsi);
@@ -326,7 +327,7 @@ struct FutoInSyncAPI_
     {
         ASYNCSTEPS_UNNAMED struct
         {
-            /* 0: lets the step end when it may enter: at once, by waiting, or by adding steps */
+            /* 0: completes the step when it may enter: at once, by waiting, or by adding steps */
             void (*lock)(FutoInAsyncSteps *bsi, FutoInSync *sync);
             /* 1: also called for a lock that was never granted */
             void (*unlock)(FutoInAsyncSteps *bsi, FutoInSync *sync);
@@ -366,14 +367,14 @@ ASYNCSTEPS_ASSERT(offsetof(FutoInAsyncStepsAPI, is_same_thread) == 24 * sizeof(v
 /* The version of the library: 0xMMmmpp. */
 uint32_t asyncsteps_version(void);
 
-/* What the last refused call on this thread did wrong, "" if none was refused. It stays valid
- * until the next refused call on this thread. */
+/* The mistake of the last refused call on this thread, "" if none was refused. Valid until the next
+ * refused call on this thread. */
 const char *asyncsteps_last_error(void);
-/* Forgets it. */
+/* Forgets the last error of this thread. */
 void asyncsteps_clear_error(void);
 
-/* Has refused calls and unhandled errors reported to `log`, from any thread; NULL writes them to
- * standard error, as it is at the start. */
+/* Reports refused calls and unhandled errors to `log`, from any thread. NULL, the default, writes
+ * them to standard error. */
 void asyncsteps_set_log(void (*log)(void *data, const char *line), void *data);
 
 /* An event loop. Callbacks of all its flows run on one thread. */
@@ -385,51 +386,50 @@ enum
     ASYNCSTEPS_LOOP_THREAD = 0,
     /* on the thread that makes it, which has to call run or iterate */
     ASYNCSTEPS_LOOP_DRIVEN = 1,
-    /* driven, and its time is a number: it goes to the next timer as soon as nothing else is to
-     * be done. For tests. */
+    /* driven, in virtual time: it advances to the next timer as soon as there is nothing else to
+     * do. For tests. */
     ASYNCSTEPS_LOOP_VIRTUAL = 2
 };
 
 /* Makes a loop; NULL if there is no such kind or no thread. */
 AsyncStepsLoop *asyncsteps_loop_new(int kind);
-/* Cancels what is left and frees the loop, a driven one on its own thread only. 0, or -1 if it was
- * refused. Roots are not freed with it, and synchronisation objects are to be freed before. */
+/* Cancels the flows of the loop and frees it; a driven one on its own thread only. 0, or -1 if
+ * refused. It does not free roots. Free synchronisation objects before it. */
 int asyncsteps_loop_free(AsyncStepsLoop *loop);
 /* Runs a driven loop until no flow and no scheduled callback is left. 0, or -1 if refused. */
 int asyncsteps_loop_run(AsyncStepsLoop *loop);
-/* One round of a driven loop, for use inside of another loop. Gives the milliseconds after which
- * to call it again: 0 at once, -1 not before it is woken, -2 if it was refused. */
+/* One round of a driven loop, for use inside of another loop. Returns the milliseconds after which
+ * to call it again: 0 for at once, -1 for not before it is woken, -2 if refused. */
 int64_t asyncsteps_loop_iterate(AsyncStepsLoop *loop);
-/* Has `wake` called, from any thread, when a driven loop that gave other than 0 is to be
- * iterated. 0, or -1 if refused. */
+/* Calls `wake`, from any thread, when a driven loop that returned other than 0 is to be iterated.
+ * 0, or -1 if refused. */
 int asyncsteps_loop_on_wake(AsyncStepsLoop *loop, void (*wake)(void *data), void *data);
 
-/* A root without steps: add some, execute it, and free it, or add others and execute it again. NULL
- * if refused. */
+/* A root without steps. Add some, execute it, and then free it, or add others and execute it again.
+ * NULL if refused. */
 FutoInAsyncSteps *asyncsteps_root_new(AsyncStepsLoop *loop);
 
-/* Whether a root was executed and has ended, or a step is over: 1 or 0, on any thread. 1 for NULL and
- * what was freed, -1 if it is of another library. A root is not over again as soon as it is executed
- * again. */
+/* Whether a root was executed and has ended, or a step has ended: 1 or 0, on any thread. 1 for NULL
+ * and freed roots, -1 if it is of another library. A root that is executed again is not over until
+ * it ends again. */
 int asyncsteps_is_over(FutoInAsyncSteps *bsi);
-/* The last error of the flow in words: its code, what it was about, and what caused it. "" if there
- * was none, never NULL. Valid until the next call; on the thread of the event loop, and after the
- * end. */
+/* The last error of the flow as text: its code, information and causes. "" if there was none, never
+ * NULL. Valid until the next call. For the thread of the event loop, and after the end. */
 const char *asyncsteps_last_exception(FutoInAsyncSteps *bsi);
 
 /* No limit on a queue. */
 #define ASYNCSTEPS_NO_LIMIT UINT32_MAX
 
-/* Synchronisation objects, for addSync and on any thread. NULL if refused: a `max`, `concurrent`,
- * `rate` or `period_ms` of 0 would let nobody in.
+/* Synchronisation objects, for addSync and on any thread. NULL if refused: with a `max`,
+ * `concurrent`, `rate` or `period_ms` of 0 no flow could enter.
  *
- * 2.3: at most `max` flows at a time, at most `max_queue` more wait. */
+ * 2.3: at most `max` flows are inside, and at most `max_queue` more wait. */
 FutoInSync *asyncsteps_mutex_new(uint32_t max, uint32_t max_queue);
-/* 2.4: at most `max` entries in a period, which is measured by this loop; at most `max_queue` more
- * wait. */
+/* 2.4: at most `max` flows enter in a period, by the time of this loop, and at most `max_queue`
+ * more wait. */
 FutoInSync *asyncsteps_throttle_new(
         AsyncStepsLoop *loop, uint32_t max, uint32_t period_ms, uint32_t max_queue);
-/* 2.5: a mutex around a throttle; `burst` may wait for the next period. */
+/* 2.5: a mutex around a throttle; at most `burst` flows wait for the next period. */
 FutoInSync *asyncsteps_limiter_new(
         AsyncStepsLoop *loop,
         uint32_t concurrent,
@@ -437,8 +437,8 @@ FutoInSync *asyncsteps_limiter_new(
         uint32_t rate,
         uint32_t period_ms,
         uint32_t burst);
-/* Frees one of these. 0, or -1 if it was refused, also because a flow holds it or waits for it:
- * free it when they are over. Steps that come to it later fail. */
+/* Frees one of these. 0, or -1 if refused, for example because a flow holds it or waits for it:
+ * free it when they have ended. Steps that use it later fail. */
 int asyncsteps_sync_free(FutoInSync *sync);
 
 #undef ASYNCSTEPS_UNNAMED

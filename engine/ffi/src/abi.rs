@@ -1,12 +1,11 @@
 //! The structures of FTN12 §2.7.1-2.7.3 as `include/asyncsteps.h` has them.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::fmt;
-use std::ptr;
+use std::{fmt, ptr};
 
-/// What a binary value is (FTN12 §2.7.1): a base type, of which there may be an array.
+/// The type of a binary value (FTN12 §2.7.1): a base type, or an array of a base type.
 pub mod flags {
-    /// Something only its owner knows.
+    /// An object that only its owner knows.
     pub const CUSTOM_OBJECT: u8 = 0x01;
     /// Text of 8-bit units.
     pub const STRING: u8 = 0x02;
@@ -42,7 +41,7 @@ pub mod flags {
     pub const ARRAY: u8 = 0x10;
 }
 
-/// Releases what a value holds.
+/// Releases the data of a value.
 pub type Cleanup = unsafe extern "C" fn(value: *mut FutoInBinaryValue);
 
 /// The type of a binary value (FTN12 §2.7.1).
@@ -55,15 +54,15 @@ pub struct FutoInType {
     pub cleanup: Option<Cleanup>,
 }
 
-/// A binary value (FTN12 §2.7.1). It is plain data: [`Value`](crate::Value) owns one.
+/// A binary value (FTN12 §2.7.1) as plain data. [`Value`](crate::Value) owns one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FutoInBinaryValue {
-    /// What it is; null is no value.
+    /// The type; null for no value.
     pub kind: *const FutoInType,
     /// The union of the specification.
     pub data: FutoInData,
-    /// For the cleanup.
+    /// Data for the cleanup.
     pub custom_data: *mut c_void,
     /// Elements of an array, units of a text.
     pub length: u32,
@@ -82,7 +81,7 @@ pub struct FutoInArgs {
     pub args: [FutoInBinaryValue; 4],
 }
 
-/// Names a scheduled callback (FTN12 §2.7.2).
+/// Identifies a scheduled callback (FTN12 §2.7.2).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FutoInHandle {
@@ -110,7 +109,7 @@ pub type Scheduled = unsafe extern "C" fn(*mut c_void);
 pub type Allocate = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 /// Releases a state variable.
 pub type CleanupVariable = unsafe extern "C" fn(*mut c_void, *mut c_void);
-/// Releases what lies in memory made with `stack`.
+/// Releases the contents of memory made with `stack`.
 pub type CleanupMemory = unsafe extern "C" fn(*mut c_void);
 
 macro_rules! table {
@@ -172,7 +171,7 @@ table! {
     unlock(Bsi, *mut FutoInSync);
 }
 
-/// What a `FutoInAsyncSteps*` points to (FTN12 §2.7.2); implementations append to it.
+/// The target of a `FutoInAsyncSteps*` (FTN12 §2.7.2). Implementations append to it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct FutoInAsyncSteps {
@@ -180,7 +179,7 @@ pub struct FutoInAsyncSteps {
     pub api: *const FutoInAsyncStepsAPI,
 }
 
-/// What a `FutoInSync*` points to (FTN12 §2.7.3); implementations append to it.
+/// The target of a `FutoInSync*` (FTN12 §2.7.3). Implementations append to it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct FutoInSync {
@@ -204,7 +203,7 @@ impl FutoInArgs {
 }
 
 impl FutoInHandle {
-    /// Names nothing.
+    /// Identifies nothing.
     pub const NONE: Self = Self { data1: ptr::null_mut(), data2: ptr::null_mut(), data3: 0 };
 }
 

@@ -1,5 +1,5 @@
-//! From Rust outwards: the binary interface of our steps, and foreign callbacks in templates
-//! (FTN12 §2.2.1 `binary`).
+//! The binary interface of our steps for foreign code, and foreign callbacks in our templates (FTN12
+//! §2.2.1 `binary`).
 #![expect(unsafe_code, reason = "foreign callbacks are promised to be callable")]
 
 use std::ffi::c_void;
@@ -12,18 +12,17 @@ use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
 use crate::context::Context;
 use crate::guard::c_text;
 use crate::host::Host;
-use crate::root;
-use crate::steps;
 use crate::value::Values;
+use crate::{root, steps};
 
-/// Gives out the binary interface (FTN12 §2.2.1 `binary`).
+/// Steps with a binary interface (FTN12 §2.2.1 `binary`).
 pub trait Binary {
     /// Calls `call` with the binary interface of the running callback, or of a flow that is being
     /// configured.
     ///
     /// Foreign code adds steps to it, completes the step or makes it wait, as in a callback of its
-    /// own. What it raises is recorded, see [`AsyncSteps::check`]. The pointer stays usable while
-    /// the step is in progress; one that is used later is found out.
+    /// own. An error that it raises is recorded, see [`AsyncSteps::check`]. The pointer is valid while
+    /// the step is in progress; later use is refused.
     fn binary<R>(&mut self, call: impl FnOnce(*mut FutoInAsyncSteps) -> R) -> R;
 }
 
@@ -49,11 +48,11 @@ pub fn into_root(flow: Flow, host: Arc<dyn Host>) -> *mut FutoInAsyncSteps {
     root::open(flow, host).as_ptr()
 }
 
-/// A step in another technology for flows and templates of ours: two callbacks and their data.
+/// A foreign step for our flows and templates: two callbacks and their data.
 ///
-/// All flows of a template share the data. Clones and whatever is left of a step, such as its
-/// sub-steps and its cancel handler, keep it: its destructor is called once, on the thread where
-/// the last of them goes.
+/// All flows of a template share the data. Clones keep it, and so do the sub-steps and the cancel
+/// handler of a running step. Its destructor is called once, on the thread that drops the last of
+/// them.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -61,7 +60,7 @@ pub fn into_root(flow: Flow, host: Arc<dyn Host>) -> *mut FutoInAsyncSteps {
 /// use asyncsteps_ffi::BinaryStep;
 /// use asyncsteps_ffi::abi::{FutoInArgs, FutoInAsyncSteps};
 ///
-/// // as a C compiler would make it: it gives on what it got
+/// // as a C compiler would make it: it passes its arguments on
 /// unsafe extern "C" fn echo(
 ///     bsi: *mut FutoInAsyncSteps, _: *mut c_void, args: *const FutoInArgs,
 /// ) {
@@ -101,8 +100,8 @@ impl Drop for Callbacks {
 }
 
 impl BinaryStep {
-    /// A step that calls `execute`, and `handle_error` for errors, with `data`; when it is not
-    /// needed any more, `destroy` is called with it once.
+    /// A step that calls `execute`, and `handle_error` for errors, with `data`. `destroy` is called with
+    /// it once, at the end of its use.
     ///
     /// # Safety
     /// The callbacks follow FTN12 §2.7.2 and can be called with `data` on any thread, the first two
@@ -132,12 +131,12 @@ impl BinaryStep {
     /// The body of the step.
     ///
     /// # Errors
-    /// What the callback raised.
+    /// The error that the callback raised.
     pub fn execute(&self, asi: &mut AsyncSteps, args: Foreign<Values>) -> StepResult {
         let Callbacks { execute, data, .. } = *self.0;
         let mut values = args.0;
         self.call(asi, |bsi| {
-            // SAFETY: the promise of `new`; what it leaves of the values is released with `values`
+            // SAFETY: the promise of `new`; values that it does not take are released with `values`
             unsafe { execute(bsi, data, values.as_args()) };
         })
     }
@@ -145,7 +144,7 @@ impl BinaryStep {
     /// The error handler of the step; without one the error passes.
     ///
     /// # Errors
-    /// What the handler raised.
+    /// The error that the handler raised.
     pub fn handle_error(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {
         let Callbacks { handle_error, data, .. } = *self.0;
         let Some(handle_error) = handle_error else { return Ok(()) };
@@ -160,12 +159,13 @@ impl BinaryStep {
         callback: impl FnOnce(*mut FutoInAsyncSteps),
     ) -> StepResult {
         let context = Context::of(asi);
-        let ((), lives_on) = steps::lend(&context, asi, callback);
-        if let Some(handle) = lives_on
+        let ((), kept) = steps::lend(&context, asi, callback);
+        if let Some(handle) = kept
             && self.0.destroy.is_some()
         {
-            // what it left has the data, too
-            handle.keep(Arc::<Callbacks>::clone(&self.0));
+            // cancel handlers and sub-steps use the data, too
+            let callbacks = Arc::<Callbacks>::clone(&self.0);
+            handle.init(|local| local.called = Some(callbacks));
         }
         // what it raised is recorded in the flow
         Ok(())

@@ -1,92 +1,45 @@
-//! What all handles of one flow share: its event loop, state variables, and memory.
-#![expect(unsafe_code, reason = "memory and destructors from outside")]
+//! The context of a flow, which all its handles share: event loop, state variables, memory, errors.
 
-use std::alloc::{self, Layout};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::ffi::{CString, c_void};
 use std::fmt::Write as _;
-use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::{AsyncSteps, Error, Place, SharedState};
 
-use crate::abi::CleanupMemory;
 use crate::guard::{Misuse, c_text};
+use crate::handle::OpenHandle;
 use crate::host::{self, Host};
-use crate::steps::Attached;
+use crate::memory::Memory;
 use crate::value::Value;
 
-/// One per flow.
+/// One for each flow.
 #[derive(Default)]
 pub(crate) struct Context {
-    /// Set when it is first needed.
+    /// Set when foreign code first needs it.
     host: OnceCell<Arc<dyn Host>>,
     /// The variables that all threads see. Set when foreign code first needs it, or other threads
     /// first may.
     shared: OnceCell<SharedState>,
-    /// What variables of Rust were when foreign code last looked them up.
-    seen: RefCell<BTreeMap<String, Box<Value>>>,
-    /// What lives as long as the root.
+    /// The variables of Rust that foreign code looked up, as they were then.
+    views: RefCell<BTreeMap<String, Box<Value>>>,
+    /// The memory that lives as long as the root.
     pub(crate) memory: RefCell<Memory>,
-    /// What was given as each [`Text`] last.
+    /// The last value of each [`Text`], which foreign code may point to.
     texts: RefCell<[CString; 3]>,
     /// The error that ended the flow.
     last_error: RefCell<Option<Error>>,
-    /// The flow is cancelled or freed: its turn ends with the running callback.
+    /// The flow is cancelled or freed, so that its turn ends with the running callback.
     pub(crate) is_ended: Cell<bool>,
     /// The handle for the next callback.
-    pub(crate) spare: Cell<Option<Attached>>,
+    pub(crate) spare: Cell<Option<OpenHandle>>,
 }
 
-/// Blocks made with `stack`; the newest goes first.
-#[derive(Default)]
-pub(crate) struct Memory(Vec<Block>);
-
-struct Block {
-    at: NonNull<u8>,
-    layout: Layout,
-    cleanup: Option<CleanupMemory>,
-}
-
-impl Memory {
-    /// Makes a block for so many bytes; null if there is no memory.
-    pub(crate) fn add(&mut self, size: usize, cleanup: Option<CleanupMemory>) -> *mut c_void {
-        let Ok(layout) = Layout::from_size_align(size.max(1), 16) else {
-            return std::ptr::null_mut();
-        };
-        // SAFETY: the size is not 0
-        let at = unsafe { alloc::alloc_zeroed(layout) };
-        if let Some(at) = NonNull::new(at) {
-            self.0.push(Block { at, layout, cleanup });
-        }
-        at.cast()
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        while let Some(block) = self.0.pop() {
-            drop(block);
-        }
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        if let Some(cleanup) = self.cleanup {
-            // SAFETY: FTN12 §2.7.2 wants it called with the block, once
-            unsafe { cleanup(self.at.as_ptr().cast()) };
-        }
-        // SAFETY: allocated with this layout, and nobody else frees it
-        unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
-    }
-}
-
-/// What a flow says about itself (FTN12 §1.7).
+/// A text about a flow (FTN12 §1.7).
 #[derive(Clone, Copy)]
 pub(crate) enum Text {
     ErrorInfo,
@@ -94,8 +47,8 @@ pub(crate) enum Text {
     Stack,
 }
 
-/// What `handle_error` was told: code and information.
-pub(crate) type Told = (String, Option<String>);
+/// Code and information that `handle_error` got.
+pub(crate) type ToldError = (String, Option<String>);
 
 impl Context {
     /// The context of a flow, made when it is first asked for.
@@ -118,25 +71,25 @@ impl Context {
         Ok(self.host.get_or_init(|| found))
     }
 
-    /// Says where the flow will run, unless that was asked before.
-    pub(crate) fn settle(&self, host: &Arc<dyn Host>) {
+    /// Sets where the flow will run, unless that is known already.
+    pub(crate) fn set_host(&self, host: &Arc<dyn Host>) {
         self.host.get_or_init(|| Arc::clone(host));
     }
 
-    /// Has another flow of the same root use it.
-    pub(crate) fn enter(self: &Rc<Self>, asi: &mut AsyncSteps) {
+    /// Makes this the context of another flow of the same root.
+    pub(crate) fn attach_to(self: &Rc<Self>, asi: &mut AsyncSteps) {
         if let Some(shared) = self.shared.get() {
             asi.state_mut().set_shared(shared.clone());
         }
         asi.extend(Rc::clone(self));
     }
 
-    /// Another one with what outlives a flow of a root.
+    /// Another context with everything that outlives a flow of its root.
     pub(crate) fn detach(&self) -> Rc<Self> {
         Rc::new(Self {
             host: self.host.clone(),
             shared: self.shared.clone(),
-            seen: self.seen.take().into(),
+            views: self.views.take().into(),
             memory: self.memory.take().into(),
             texts: self.texts.take().into(),
             last_error: self.last_error.take().into(),
@@ -153,29 +106,29 @@ impl Context {
         self.shared.get()
     }
 
-    /// The same, made if there are none.
+    /// The variables that all threads see, made if there are none.
     pub(crate) fn share(&self, asi: &mut AsyncSteps) -> &SharedState {
         self.shared.get_or_init(|| asi.state_mut().shared().clone())
     }
 
-    /// What a variable of Rust is for foreign code, until it is looked up again.
-    pub(crate) fn see(&self, name: &str, value: &dyn Any) -> *mut c_void {
+    /// The value that foreign code sees of a variable of Rust, until it looks it up again.
+    pub(crate) fn view(&self, name: &str, value: &dyn Any) -> *mut c_void {
         if let Some(value) = value.downcast_ref::<Value>() {
             return value.as_object();
         }
-        let mut seen = self.seen.borrow_mut();
-        let kept = seen.entry(name.to_owned()).or_insert_with(|| Box::new(Value::NONE));
+        let mut views = self.views.borrow_mut();
+        let kept = views.entry(name.to_owned()).or_insert_with(|| Box::new(Value::NONE));
         **kept = Value::seen(value);
         kept.as_object()
     }
 
-    /// A text about the flow. What the running callback `told` counts before what it raised, and
-    /// that before what was raised earlier.
+    /// A text about the flow. The error that the running callback `told` counts first, then the error
+    /// that it raised, then earlier ones.
     pub(crate) fn text(
         &self,
         which: Text,
         asi: Option<&AsyncSteps>,
-        told: Option<&Told>,
+        told: Option<&ToldError>,
     ) -> *mut c_void {
         let last = self.last_error.borrow();
         let raised = asi.and_then(|asi| asi.raised().or_else(|| asi.last_exception()));
@@ -192,7 +145,7 @@ impl Context {
         };
         let text = c_text(&text);
         let kept = &mut self.texts.borrow_mut()[which as usize];
-        // what did not change stays where it is
+        // foreign code may point to a text that has not changed
         if *kept != text {
             *kept = text;
         }
@@ -200,7 +153,7 @@ impl Context {
     }
 }
 
-/// Whether a step was added by these sources for another technology: its place tells nothing there.
+/// Whether foreign code added the step: then its place in our sources says nothing.
 fn is_foreign(place: Place) -> bool {
     let folder = file!().strip_suffix("context.rs");
     folder.is_some_and(|folder| place.file().starts_with(folder))
@@ -215,7 +168,7 @@ fn stack_of(asi: &AsyncSteps) -> String {
     asi.async_stack().into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What an error says, without the place of a foreign step.
+/// The text of an error without the place of a foreign step.
 pub(crate) fn text_of(error: &Error, mut text: String) -> String {
     let place = error.place().filter(|place| is_foreign(*place));
     let place = place.map(|place| format!(", in the step {place}"));

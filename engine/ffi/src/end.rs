@@ -1,4 +1,4 @@
-//! To wait for the end of a flow on another thread (FTN12 §2.2.3 `cancel`).
+//! Waiting for the end of a flow on another thread (FTN12 §2.2.3 `cancel`).
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -10,19 +10,19 @@ pub(crate) struct End {
     changed: Condvar,
 }
 
-/// Which thread waits for which other one: each for one at a time.
+/// Pairs of a thread and the thread that it waits for. A thread waits for one at a time.
 static WAITS: Mutex<Vec<(ThreadId, ThreadId)>> = Mutex::new(Vec::new());
 
 fn waits() -> MutexGuard<'static, Vec<(ThreadId, ThreadId)>> {
     WAITS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The current thread waits for another one.
+/// The wait of the current thread for another one.
 struct Waits;
 
 impl Waits {
-    /// `None` if the other thread waits for this one, in a chain of any length: one of them has to
-    /// go on.
+    /// `None` if the other thread waits for this one, directly or through others: both would wait for
+    /// ever.
     fn begin(on: ThreadId) -> Option<Self> {
         let (mut waits, this) = (waits(), thread::current().id());
         let mut next = Some(on);
@@ -45,13 +45,14 @@ impl Drop for Waits {
 }
 
 impl End {
-    pub(crate) fn come(&self) {
+    /// Wakes the threads that wait.
+    pub(crate) fn signal(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
 
-    /// Waits until it has come, which the thread `on` has to do. Returns at once if that thread is
-    /// this one or waits for it.
+    /// Waits until the thread `on` has ended the execution. Returns at once if that is this thread or
+    /// one that waits for it.
     pub(crate) fn wait(&self, on: ThreadId) {
         let Some(_waits) = Waits::begin(on) else { return };
         let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,15 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use asyncsteps::tool::{AsyncTool, Manual};
 use asyncsteps::{Args, Flow, Outcome, Time};
@@ -21,21 +20,21 @@ use crate::host::{Host, Stop};
 type Task = Box<dyn FnOnce() + Send>;
 type Call = Arc<dyn Fn() + Send + Sync>;
 
-/// A loop as all threads see it.
+/// An event loop, which all threads share.
 pub(crate) struct EventLoop {
-    /// What other threads and callbacks left; `None` once the loop is over.
+    /// Tasks of other threads and callbacks; `None` once the loop has ended.
     posts: Mutex<Option<VecDeque<Task>>>,
     bell: Arc<Bell>,
     clock: Clock,
     thread: ThreadId,
     ending: AtomicBool,
     is_driven: bool,
-    /// The thread is in [`run`](Self::run) or [`serve`](Self::serve), which go on as long as there
-    /// are flows.
+    /// The thread is in [`run`](Self::run) or [`serve`](Self::serve), which run as long as there are
+    /// flows.
     is_running: AtomicBool,
 }
 
-/// A loop as its own thread sees it.
+/// The part of a loop that only its own thread may touch.
 struct Core {
     of: *const EventLoop,
     tool: Manual,
@@ -46,7 +45,7 @@ thread_local! {
     static CORES: RefCell<Vec<Rc<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Time as it passes, or as a number.
+/// Real time, or a number that the loop advances.
 enum Clock {
     Real(Instant),
     /// Nanoseconds.
@@ -66,7 +65,7 @@ impl Clock {
         })
     }
 
-    /// Lets the time pass until `at`, if it is a number.
+    /// Advances virtual time to `at`; `false` for real time.
     fn pass(&self, at: Time) -> bool {
         let Self::Virtual(now) = self else { return false };
         let at = u64::try_from(at.since_epoch().as_nanos()).unwrap_or(u64::MAX);
@@ -75,12 +74,12 @@ impl Clock {
     }
 }
 
-/// Tells a loop that there is something to do.
+/// Wakes a loop that waits.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
     changed: Condvar,
-    /// Tells whoever drives the loop.
+    /// Wakes the code that drives the loop.
     wake: Mutex<Option<Call>>,
 }
 
@@ -94,7 +93,7 @@ impl Bell {
         }
     }
 
-    /// Waits until it was rung since the last time, or `limit` is over.
+    /// Waits until it was rung since the last wait, or `limit` is over.
     fn wait(&self, limit: Option<Duration>) {
         let mut rung = lock(&self.rung);
         while !*rung {
@@ -131,7 +130,7 @@ impl EventLoop {
         let (send, receive) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("asyncsteps".to_owned()).spawn(move || {
             let this = Self::here(false, false);
-            // the maker waits for it
+            // the maker waits for the loop
             let _ = send.send(Arc::clone(&this));
             this.serve();
         })?;
@@ -161,7 +160,7 @@ impl EventLoop {
         CORES.try_with(|cores| find(&cores.borrow())).ok().flatten()
     }
 
-    /// The loop as this thread drives it.
+    /// The thread part of the loop, if this thread may drive it now.
     fn drivable(&self) -> Result<Rc<Core>, Misuse> {
         if !self.is_driven {
             return Err(Misuse::Rule("the loop has a thread of its own"));
@@ -173,7 +172,7 @@ impl EventLoop {
         Ok(core)
     }
 
-    /// One round; gives when the next one is due, if that is known.
+    /// Runs one round and returns when the next one is due, if that is known.
     fn round(&self, core: &Core) -> Option<Time> {
         core.in_round.set(true);
         let posted = lock(&self.posts).as_mut().map(std::mem::take).unwrap_or_default();
@@ -182,7 +181,7 @@ impl EventLoop {
         }
         let waker = Waker::from(Arc::clone(&self.bell));
         let now = self.clock.now();
-        // after a panic the rest of the round is still to be done
+        // after a panic, the remaining work of the round is due at once
         let next = contained("a round", || Some(core.tool.iterate(now, &waker)));
         let next = next.unwrap_or(Some(now));
         core.in_round.set(false);
@@ -193,7 +192,7 @@ impl EventLoop {
         lock(&self.posts).as_ref().is_some_and(|posts| !posts.is_empty())
     }
 
-    /// Lets the time pass until the next round; real time only as long as nothing comes.
+    /// Waits for the next round. In real time a post ends the wait early.
     fn pass(&self, next: Option<Time>) {
         let now = self.clock.now();
         match next {
@@ -213,13 +212,13 @@ impl EventLoop {
         self.end();
     }
 
-    /// Has the thread of the loop end it.
+    /// Makes the thread of the loop end it.
     pub(crate) fn stop(&self) {
         self.ending.store(true, Ordering::Release);
         self.bell.ring();
     }
 
-    /// Runs until nothing is left.
+    /// Runs until no flow and no callback is left.
     pub(crate) fn run(&self) -> Result<(), Misuse> {
         let core = self.drivable()?;
         loop {
@@ -227,7 +226,7 @@ impl EventLoop {
             let next = self.round(&core);
             if core.tool.is_empty() && !self.has_posts() {
                 self.is_running.store(false, Ordering::SeqCst);
-                // another thread that posts after this sees that nothing runs here
+                // a thread that posts after this sees that the loop does not run
                 if !self.has_posts() {
                     return Ok(());
                 }
@@ -237,7 +236,7 @@ impl EventLoop {
         }
     }
 
-    /// One round; gives how long it may take until the next one, `None` until the loop is woken.
+    /// Runs one round and returns how long the next one can wait, `None` until the loop is woken.
     pub(crate) fn iterate(&self) -> Result<Option<Duration>, Misuse> {
         let core = self.drivable()?;
         let next = self.round(&core);
@@ -259,8 +258,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Cancels what is left. Other threads may use what the loop leaves behind once nothing is
-    /// taken any more, so that comes last.
+    /// Cancels flows and callbacks. Other threads may take over roots as soon as posts are refused, so
+    /// that comes last.
     fn end(&self) {
         if let Some(core) = self.core() {
             CORES.with_borrow_mut(|cores| cores.retain(|other| !Rc::ptr_eq(other, &core)));
@@ -311,14 +310,14 @@ impl Host for EventLoop {
 
     fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop {
         let Some(core) = self.core() else { return Box::new(|| ()) };
-        // the time of the tool is that of the last round
+        // the tool has the time of the last round
         let handle = core.tool.deferred(at.saturating_since(core.tool.now()), task);
         Box::new(move || core.tool.cancel(&handle))
     }
 
     fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop {
         let Some(core) = self.core() else { return Box::new(|| ()) };
-        // the flow goes first
+        // the flow is dropped first
         let mut running = (flow.promise::<Args, _>(&core.tool), over);
         let handle = core.tool.spawn(async move {
             let outcome = poll_fn(|cx| running.0.poll_outcome(cx)).await;

@@ -1,4 +1,4 @@
-//! What the library exports beside the table: loops, roots, synchronisation objects, errors.
+//! The exported functions beside the table: loops, roots, synchronisation objects, errors.
 //! `include/asyncsteps.h` documents them.
 #![expect(unsafe_code, reason = "exported, and called with pointers")]
 
@@ -17,10 +17,11 @@ use crate::event_loop::EventLoop;
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
 use crate::host::Host;
-use crate::own_sync::{self, Held, Object, mutex_options, throttle_options};
+use crate::own_sync::{self, Held};
 use crate::root;
+use crate::sync_object::{Object, mutex_options, throttle_options};
 
-/// What a loop is known by outside: not a pointer, but a number that looks like one.
+/// An event loop for foreign code: not a pointer, but a number that looks like one.
 #[repr(C)]
 #[derive(Debug)]
 pub struct AsyncStepsLoop {
@@ -44,7 +45,7 @@ fn loops() -> MutexGuard<'static, Loops> {
     LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A name has two halves: which of all loops it is, and its place.
+/// The number of a loop has two halves: which of all loops it is, and its index.
 const HALF: u32 = usize::BITS / 2;
 const LOW: usize = (1 << HALF) - 1;
 
@@ -62,16 +63,16 @@ impl Loops {
         ptr::without_provenance_mut((number as usize) << HALF | (at + 1))
     }
 
-    fn place(&self, name: *mut AsyncStepsLoop) -> Result<usize, Misuse> {
-        let (number, at) = (name.addr() >> HALF, (name.addr() & LOW).wrapping_sub(1));
+    fn index(&self, event_loop: *mut AsyncStepsLoop) -> Result<usize, Misuse> {
+        let (number, at) = (event_loop.addr() >> HALF, (event_loop.addr() & LOW).wrapping_sub(1));
         let found = self.loops.get(at).filter(|entry| entry.number as usize & LOW == number);
         found.map(|_| at).ok_or(NO_LOOP)
     }
 }
 
-fn find(name: *mut AsyncStepsLoop) -> Result<Arc<EventLoop>, Misuse> {
+fn find(event_loop: *mut AsyncStepsLoop) -> Result<Arc<EventLoop>, Misuse> {
     let loops = loops();
-    let at = loops.place(name)?;
+    let at = loops.index(event_loop)?;
     loops.loops.get(at).map(|entry| Arc::clone(&entry.shared)).ok_or(NO_LOOP)
 }
 
@@ -81,7 +82,7 @@ pub fn host(event_loop: *mut AsyncStepsLoop) -> Option<Arc<dyn Host>> {
     find(event_loop).ok().map(|shared| -> Arc<dyn Host> { shared })
 }
 
-/// The result of a call, `None` if it was refused, which is reported.
+/// The result of a call; `None` if it was refused, which is reported.
 fn checked<R>(what: &str, call: impl FnOnce() -> Result<R, Misuse>) -> Option<R> {
     contained(what, || call().map_err(|misuse| report(&format!("{what}: {misuse}"))).ok())
 }
@@ -99,7 +100,7 @@ pub extern "C" fn asyncsteps_version() -> u32 {
         | part(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-/// What the last refused call on this thread did wrong; valid until the next one.
+/// The mistake of the last refused call on this thread; valid until the next one.
 #[unsafe(no_mangle)]
 pub extern "C" fn asyncsteps_last_error() -> *const c_char {
     guard::with_last(CStr::as_ptr)
@@ -126,7 +127,7 @@ impl Data {
     }
 }
 
-/// Has refused calls and unhandled errors reported to `log`.
+/// Sets the function that refused calls and unhandled errors are reported to.
 ///
 /// # Safety
 /// `log` can be called with `data` on any thread, as long as it is set.
@@ -164,7 +165,7 @@ pub extern "C" fn asyncsteps_loop_new(kind: c_int) -> *mut AsyncStepsLoop {
     checked("asyncsteps_loop_new", new).flatten().unwrap_or(ptr::null_mut())
 }
 
-/// Cancels what is left and frees the loop.
+/// Cancels the flows of a loop and frees it.
 #[unsafe(no_mangle)]
 pub extern "C" fn asyncsteps_loop_free(event_loop: *mut AsyncStepsLoop) -> c_int {
     status(checked("asyncsteps_loop_free", || {
@@ -176,7 +177,7 @@ pub extern "C" fn asyncsteps_loop_free(event_loop: *mut AsyncStepsLoop) -> c_int
         }
         let entry = {
             let mut loops = loops();
-            let at = loops.place(event_loop)?;
+            let at = loops.index(event_loop)?;
             loops.loops.remove(at)
         };
         if let Some(thread) = entry.thread {
@@ -187,7 +188,7 @@ pub extern "C" fn asyncsteps_loop_free(event_loop: *mut AsyncStepsLoop) -> c_int
     }))
 }
 
-/// Runs a driven loop until nothing is left.
+/// Runs a driven loop until no flow and no callback is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn asyncsteps_loop_run(event_loop: *mut AsyncStepsLoop) -> c_int {
     status(checked("asyncsteps_loop_run", || find(event_loop)?.run()))
@@ -207,7 +208,7 @@ pub extern "C" fn asyncsteps_loop_iterate(event_loop: *mut AsyncStepsLoop) -> i6
     }
 }
 
-/// Has `wake` called when a driven loop is to be iterated.
+/// Sets the function that is called when a driven loop is to be iterated.
 ///
 /// # Safety
 /// `wake` can be called with `data` on any thread, until the loop is freed.
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn asyncsteps_is_over(bsi: *mut FutoInAsyncSteps) -> c_int
     is_over.flatten().map_or(-1, c_int::from)
 }
 
-/// The last error of a flow as text, with what caused it; never null.
+/// The last error of a flow with its causes, as text; never null.
 ///
 /// # Safety
 /// `bsi` is null or follows FTN12 §2.7.2.

@@ -1,4 +1,4 @@
-//! Synchronisation objects of any technology as ours (FTN12 §2.7.3).
+//! Foreign synchronisation objects for our flows, and ours for foreign steps (FTN12 §2.7.3).
 #![expect(unsafe_code, reason = "objects from outside are called here")]
 
 use std::rc::Rc;
@@ -9,12 +9,12 @@ use asyncsteps::{AsyncSteps, Foreign, StepResult, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::context::Context;
-use crate::handle::Handle;
+use crate::handle::{Handle, OpenHandle};
 use crate::local::Local;
 use crate::own_sync::{self, Held};
-use crate::steps::{self, Addition, Attached, Handler, Step};
+use crate::steps::{self, Addition, Handler, Step};
 
-/// A synchronisation object of another technology, for [`AsyncSteps::sync`].
+/// A foreign synchronisation object, for [`AsyncSteps::sync`].
 #[derive(Clone, Copy, Debug)]
 pub struct BinarySync(*mut FutoInSync);
 
@@ -28,7 +28,7 @@ impl BinarySync {
         Self(sync)
     }
 
-    /// What the object can do; `None` if some of it is missing.
+    /// The functions of the object; `None` if one is missing.
     fn functions(self) -> Option<(Function, Function)> {
         // SAFETY: the promise of `new`
         let api = unsafe { (*self.0).api };
@@ -38,7 +38,7 @@ impl BinarySync {
     }
 }
 
-/// Locks or unlocks.
+/// `lock` or `unlock`.
 type Function = unsafe extern "C" fn(*mut FutoInAsyncSteps, *mut FutoInSync);
 
 const _: () = {
@@ -66,10 +66,10 @@ impl ISync for BinarySync {
     }
 }
 
-/// An object of ours, such as a mutex of `asyncsteps-actors`, for foreign steps of flows of ours: as
-/// long as this lives they get it as a `FutoInSync*` (FTN12 §2.7.3).
+/// A synchronisation object in Rust, such as a mutex of `asyncsteps-actors`, as a `FutoInSync*` for
+/// foreign steps of our flows (FTN12 §2.7.3). The pointer is valid as long as this lives.
 ///
-/// Steps on another implementation of AsyncSteps cannot enter it and fail; for them there is
+/// Steps on another implementation of AsyncSteps fail with it. For them there is
 /// [`asyncsteps_mutex_new`](crate::exports::asyncsteps_mutex_new).
 ///
 /// ```
@@ -89,13 +89,13 @@ unsafe impl Send for SyncPointer {}
 unsafe impl Sync for SyncPointer {}
 
 impl SyncPointer {
-    /// Makes an object known outside.
+    /// Makes a pointer for an object.
     #[must_use]
     pub fn new(object: impl ISync + Send + Sync + 'static) -> Self {
         Self(own_sync::open(Held::ForOurs(Arc::new(object))))
     }
 
-    /// What foreign steps know it by; refused once `self` is gone.
+    /// The pointer for foreign steps. It is refused once `self` is dropped.
     #[must_use]
     pub fn as_ptr(&self) -> *mut FutoInSync {
         self.0
@@ -104,7 +104,7 @@ impl SyncPointer {
 
 impl Drop for SyncPointer {
     fn drop(&mut self) {
-        // SAFETY: made by `open`; whoever closed it by mistake only made this fail
+        // SAFETY: made by `open`; if foreign code closed it by mistake, this fails
         let _ = unsafe { own_sync::close(self.0) };
     }
 }
@@ -113,7 +113,7 @@ impl Drop for SyncPointer {
 struct Unlock {
     sync: BinarySync,
     unlock: Function,
-    attached: Attached,
+    attached: OpenHandle,
 }
 
 impl Unlock {
@@ -125,12 +125,10 @@ impl Unlock {
     ) -> Self {
         let handle = Handle::open();
         handle.set_id(steps::id(asi));
-        handle.set_local(Local {
-            context: Some(Rc::clone(context)),
-            attached: true,
-            ..Local::default()
-        });
-        Self { sync, unlock, attached: Attached(handle) }
+        let context = Some(Rc::clone(context));
+        let unlock_local = Local { context, attached: true, ..Local::default() };
+        handle.init(|local| *local = unlock_local);
+        Self { sync, unlock, attached: OpenHandle(handle) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What went wrong in calls from outside: kept per thread, and logged. No panic passes.
+//! Mistakes in calls from outside: the last one of each thread is kept, and all are logged. No panic
+//! leaves the library.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString};
@@ -8,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
-    /// A log function that makes mistakes itself is not told about them.
+    /// The log function runs: its own mistakes are not logged.
     static LOGGING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -16,7 +17,7 @@ pub(crate) type Log = Arc<dyn Fn(&CStr) + Send + Sync>;
 
 static LOG: RwLock<Option<Log>> = RwLock::new(None);
 
-/// Why a call was refused.
+/// The rule that a refused call broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misuse {
     /// A pointer that must not be null is.
@@ -63,7 +64,7 @@ pub(crate) fn report(line: &str) {
 
 /// Keeps something as the last error of this thread.
 pub(crate) fn keep(line: &str) {
-    // a thread that ends has nobody to ask for it any more
+    // a thread that ends does not ask for it any more
     let _ = LAST.try_with(|last| last.replace(c_text(line)));
 }
 

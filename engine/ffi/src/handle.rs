@@ -1,80 +1,105 @@
-//! What a `FutoInAsyncSteps*` of ours points to, and how a stale one is found out.
+//! Handles: what our `FutoInAsyncSteps*` pointers identify.
 //!
-//! A pointer is all that a caller has, so a slot of memory is never given back: reading through an
-//! old pointer is always reading a slot. A slot has several [`Faces`], and each use of it shows the
-//! next one. Slots of steps that waited rest in a [`Pool`] behind thousands of others, which makes
-//! it rare that an old pointer means a slot in use at all.
+//! A handle is one use of a slot. A slot is memory that is never freed and has several addresses
+//! ([`Aliases`]), so that every pointer that was ever given out can be checked: its address and a
+//! counter say whether it is the current use. A slot stays in quarantine before it is used again
+//! ([`Pool`]).
+//!
+//! A handle has three parts: the callback that may be running, a local part for the thread that owns
+//! the handle, and a remote part for every thread. The owner is the thread of the event loop, or
+//! before a root is executed the thread that made it.
 #![expect(unsafe_code, reason = "pointers from outside are resolved here")]
 
-use std::any::Any;
 use std::cell::{Cell, RefCell, RefMut};
-use std::mem;
-use std::ptr;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{mem, ptr};
 
 use asyncsteps::AsyncSteps;
 
-use crate::abi::FutoInAsyncSteps;
-use crate::context::Context;
-use crate::faces::Faces;
-use crate::guard::{self, Misuse};
-use crate::local::Local;
+use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
+use crate::aliases::Aliases;
+use crate::guard::Misuse;
 use crate::pool::{Pool, Use};
-use crate::remote::{External, Remote};
-use crate::table::API;
+
+/// What a handle consists of beside its memory.
+///
+/// A layer above implements it for [`Handle`], because the parts hold handles, and the table is made
+/// of functions that take them.
+pub(crate) trait Parts {
+    /// The function table behind every pointer to a handle.
+    const TABLE: *const FutoInAsyncStepsAPI;
+
+    /// What only the owning thread may touch.
+    type Local: Default;
+
+    /// What every thread may touch.
+    type Remote: Default + Send;
+
+    /// The root of a parallel step, which changes its owner together with the root.
+    fn root_of(local: &Self::Local) -> Option<Handle>;
+
+    /// Releases the parts of a handle that has just ended, and says how it was used.
+    /// `is_answered` says that another thread put an early answer into the remote part.
+    fn release(self, local: Self::Local, is_answered: bool) -> Use;
+}
+
+type Local = <Handle as Parts>::Local;
+type Remote = <Handle as Parts>::Remote;
+
+const TABLE: *const FutoInAsyncStepsAPI = <Handle as Parts>::TABLE;
 
 /// How many slots are made at a time.
 const CHUNK: usize = 16;
 
-/// Memory for one handle after the other.
+/// The memory of one handle after the other.
 #[repr(C)]
 pub(crate) struct Slot {
-    faces: Faces<FutoInAsyncSteps>,
-    /// Counts uses and ends of uses: odd while in use.
+    aliases: Aliases<FutoInAsyncSteps>,
+    /// Counts beginnings and ends of uses: odd while in use.
     generation: AtomicU32,
-    /// The thread that may touch `local`, see [`thread_mark`]; [`NOBODY`] in between.
+    /// The thread that may touch `local` (see [`thread_mark`]), [`NO_THREAD`] or [`UNCLAIMED`].
     owner: AtomicUsize,
     /// `rootId`, 0 while it is not known.
     id: AtomicIsize,
-    callback: InCallback,
+    callback: Callback,
     local: RefCell<Local>,
     remote: Mutex<Remote>,
 }
 
-/// What a handle has while a callback runs with it. Only the owning thread touches what it does not
-/// share.
+/// The callback that runs with a handle. Only the owning thread touches what is not atomic.
 #[derive(Default)]
-struct InCallback {
+struct Callback {
     /// The interface that the callback got; null between callbacks. Other threads only see whether
     /// there is one.
     asi: AtomicPtr<AsyncSteps>,
-    /// The callback left something in `local`.
-    has_left: Cell<bool>,
-    /// Another thread left something in `remote`.
-    has_mail: AtomicBool,
+    /// [`Handle::with_asi`] has a reference to `asi`.
+    is_lent: Cell<bool>,
+    /// The callback used `local`, so that the handle cannot serve the next callback.
+    is_used: Cell<bool>,
+    /// Another thread put an early answer into `remote`.
+    is_answered: AtomicBool,
 }
 
-// SAFETY: `faces` never change; `local` and `callback` are reached only after a check that this is
-// the one thread that may, or by whoever opened the handle; everything else is made for several
-// threads
+// SAFETY: `aliases` never change; `local` and `callback` are reached only after a check that the
+// current thread is the owner, or by the code that has just opened the handle; everything else is
+// made for several threads
 unsafe impl Sync for Slot {}
 
-/// No thread.
-const NOBODY: usize = 0;
+/// The owner of a handle without one. Only [`Handle::adopt`] gives it an owner.
+const NO_THREAD: usize = 0;
 
-/// No thread either, but the next one that uses the handle becomes its owner. No [`thread_mark`] is
-/// that small.
-const LEFT: usize = 1;
+/// The owner of a handle whose next user becomes its owner. No [`thread_mark`] is that small.
+const UNCLAIMED: usize = 1;
 
 thread_local! {
-    /// The slot of the callback that runs, or ran last. Its address names the thread.
+    /// The slot of the callback that runs, or ran last. The address of this cell identifies the
+    /// thread.
     static RUNNING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
     static FREE: OfThread = const { OfThread(RefCell::new(Pool::new())) };
 }
 
-/// Slots of threads that ended.
+/// Free slots of threads that ended.
 static ORPHANS: Mutex<Pool<Slot>> = Mutex::new(Pool::new());
 
 fn orphans() -> MutexGuard<'static, Pool<Slot>> {
@@ -97,7 +122,7 @@ pub(crate) struct Handle {
     generation: u32,
 }
 
-/// What a pool counts on when it says how much memory rests in it.
+/// The pool states how much memory its quarantine takes at most.
 const _: () = assert!(size_of::<Slot>() <= 384);
 
 impl PartialEq for Slot {
@@ -108,21 +133,13 @@ impl PartialEq for Slot {
 
 impl Eq for Slot {}
 
-/// Names the current thread among those that live.
+/// A number of the current thread that no other living thread has.
 fn thread_mark() -> usize {
     RUNNING.with(|running| ptr::from_ref(running).addr())
 }
 
 impl Handle {
-    /// The same memory for another use in the same branch of the flow. The owning thread calls
-    /// this, when nothing is left in it.
-    #[inline]
-    pub(crate) fn renew(&mut self) {
-        self.generation = self.generation.wrapping_add(2);
-        self.slot.generation.store(self.generation, Ordering::Release);
-    }
-
-    /// Takes a slot into use, owned by this thread.
+    /// Takes a slot into use. This thread owns the handle.
     pub(crate) fn open() -> Self {
         let pooled = FREE.try_with(|pool| {
             let pool = &mut *pool.0.borrow_mut();
@@ -131,24 +148,32 @@ impl Handle {
         let slot = pooled.ok().flatten().unwrap_or_else(Slot::leak);
         let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
         slot.owner.store(thread_mark(), Ordering::Relaxed);
-        slot.callback.has_left.set(false);
+        slot.callback.is_used.set(false);
         slot.generation.store(generation, Ordering::Release);
         Self { slot, generation }
     }
 
-    /// The handle that a pointer from outside means.
+    /// Begins another use of the same memory in the same branch of the flow. The owning thread calls
+    /// this while both parts are empty.
+    #[inline]
+    pub(crate) fn renew(&mut self) {
+        self.generation = self.generation.wrapping_add(2);
+        self.slot.generation.store(self.generation, Ordering::Release);
+    }
+
+    /// The handle that a pointer from outside identifies.
     ///
     /// # Safety
     /// `bsi` is null or follows FTN12 §2.7.2.
     pub(crate) unsafe fn find(bsi: *mut FutoInAsyncSteps) -> Result<Self, Misuse> {
         // SAFETY: the caller's promise
-        let Some(face) = (unsafe { bsi.as_ref() }) else { return Err(Misuse::Null("bsi")) };
-        if !ptr::eq(face.api, &raw const API) {
+        let Some(alias) = (unsafe { bsi.as_ref() }) else { return Err(Misuse::Null("bsi")) };
+        if !ptr::eq(alias.api, TABLE) {
             return Err(Misuse::Rule("the steps are of another library"));
         }
         // SAFETY: it points to one
-        let slot = unsafe { Faces::find(face) }.ok_or(Misuse::Rule("bsi is a copy"))?;
-        // SAFETY: faces with this table are at the beginning of slots, which are never freed
+        let slot = unsafe { Aliases::find(alias) }.ok_or(Misuse::Rule("bsi is a copy"))?;
+        // SAFETY: aliases with this table are at the beginning of slots, which are never freed
         let slot: &'static Slot = unsafe { &*slot.cast() };
         let generation = slot.generation.load(Ordering::Acquire);
         let found = Self { slot, generation };
@@ -159,92 +184,97 @@ impl Handle {
     /// A pointer that was never valid, where callers do not expect null.
     pub(crate) fn stale_ptr() -> *mut FutoInAsyncSteps {
         static STALE: OnceLock<&'static Slot> = OnceLock::new();
-        STALE.get_or_init(Slot::leak).faces.pointer(0)
+        STALE.get_or_init(Slot::leak).aliases.pointer(0)
     }
 
-    /// What the outside knows the handle by.
+    /// The pointer that foreign code gets.
     pub(crate) fn as_ptr(self) -> *mut FutoInAsyncSteps {
-        self.slot.faces.pointer(self.generation / 2)
+        self.slot.aliases.pointer(self.generation / 2)
     }
 
-    /// Whether this use goes on.
+    /// Whether this is the current use of its slot.
     pub(crate) fn is_open(self) -> bool {
         self.slot.generation.load(Ordering::Acquire) == self.generation
+    }
+
+    /// Which use of its slot this is.
+    pub(crate) fn generation(self) -> u32 {
+        self.generation
     }
 
     pub(crate) fn is_same_thread(self) -> bool {
         self.slot.owner.load(Ordering::Acquire) == thread_mark()
     }
 
-    /// What only the owning thread may touch.
+    /// The local part, for the owning thread.
     pub(crate) fn local(self) -> Result<RefMut<'static, Local>, Misuse> {
         if !self.is_open() {
             return Err(Misuse::Stale);
         }
-        if !self.is_same_thread() && !self.take_left() {
+        if !self.is_same_thread() && !self.claim() {
             return Err(Misuse::Thread);
         }
         let again = "called by a destructor in the middle of another call";
         let local = self.slot.local.try_borrow_mut().map_err(|_| Misuse::Rule(again))?;
-        match local.of {
+        match Self::root_of(&local) {
             Some(root) if root.is_open() && !root.is_same_thread() => Err(Misuse::Thread),
             Some(_) | None => Ok(local),
         }
     }
 
-    /// Fills a handle that was just opened.
-    pub(crate) fn set_local(self, new: Local) {
-        if let Ok(mut local) = self.slot.local.try_borrow_mut() {
-            *local = new;
+    /// Changes the local part of a handle that was just opened by this thread.
+    pub(crate) fn init<R>(self, change: impl FnOnce(&mut Local) -> R) -> Option<R> {
+        self.slot.local.try_borrow_mut().ok().map(|mut local| change(&mut local))
+    }
+
+    /// The remote part, for any thread.
+    pub(crate) fn remote(self) -> Result<MutexGuard<'static, Remote>, Misuse> {
+        let remote = self.lock_remote();
+        // the end of a use clears this part afterwards, and needs the lock for it
+        if self.is_open() { Ok(remote) } else { Err(Misuse::Stale) }
+    }
+
+    /// Takes the remote part out of a handle that has ended.
+    pub(crate) fn take_remote(self) -> Remote {
+        let mut remote = self.lock_remote();
+        self.slot.callback.is_answered.store(false, Ordering::Relaxed);
+        mem::take(&mut *remote)
+    }
+
+    fn lock_remote(self) -> MutexGuard<'static, Remote> {
+        self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The `rootId`, if it is known.
+    pub(crate) fn id(self) -> Option<isize> {
+        Some(self.slot.id.load(Ordering::Relaxed)).filter(|id| *id != 0)
+    }
+
+    pub(crate) fn set_id(self, id: isize) {
+        self.slot.id.store(id, Ordering::Relaxed);
+    }
+
+    /// Ends the use: the pointer is stale from now on. The owning thread calls this once.
+    pub(crate) fn close(self) {
+        if !self.is_open() {
+            return;
+        }
+        self.slot.generation.store(self.generation.wrapping_add(1), Ordering::Release);
+        self.slot.id.store(0, Ordering::Relaxed);
+        let local = self.slot.local.take();
+        let is_answered = self.slot.callback.is_answered.load(Ordering::Relaxed);
+        let after = self.release(local, is_answered);
+        let kept = FREE.try_with(|pool| pool.0.borrow_mut().give(self.slot, after));
+        if kept.is_err() {
+            orphans().give(self.slot, after);
         }
     }
+}
 
-    /// Sets what a handle that was just opened shares with others; the old one comes back.
-    pub(crate) fn set_context(self, context: Option<Rc<Context>>) -> Option<Rc<Context>> {
-        let mut local = self.slot.local.try_borrow_mut().ok()?;
-        mem::replace(&mut local.context, context)
-    }
-
-    /// Keeps what was called as long as the handle lives.
-    pub(crate) fn keep(self, called: Arc<dyn Any>) {
-        if let Ok(mut local) = self.slot.local.try_borrow_mut() {
-            local.called = Some(called);
-        }
-    }
-
-    /// The interface of the callback that runs with this handle.
-    pub(crate) fn asi(self) -> Option<&'static mut AsyncSteps> {
-        if !self.is_same_thread() {
-            return None;
-        }
-        let asi = self.slot.callback.asi.load(Ordering::Relaxed);
-        // SAFETY: `call` made it from a unique reference that nobody uses before it takes it away
-        // again, and that is still to come; no function of the table keeps it while it calls out
-        unsafe { asi.as_mut() }
-    }
-
-    /// Whether a callback runs with this handle, as any thread may ask. It may end meanwhile.
-    pub(crate) fn is_called(self) -> bool {
-        !self.slot.callback.asi.load(Ordering::Relaxed).is_null()
-    }
-
-    /// Tells the callback that there is something in `remote`, which is locked, for it.
-    pub(crate) fn leave_mail(self) {
-        self.slot.callback.has_mail.store(true, Ordering::Relaxed);
-    }
-
-    /// Which use of its memory this is.
-    pub(crate) fn generation(self) -> u32 {
-        self.generation
-    }
-
-    /// The callback leaves something: the handle is not as it was before.
-    pub(crate) fn leave_something(self) {
-        self.slot.callback.has_left.set(true);
-    }
-
-    /// Calls `run` with the handle, which stands for `asi` meanwhile; says whether that left
-    /// something. Whoever opened the handle calls this, on the same thread.
+/// Callbacks.
+impl Handle {
+    /// Calls `run` with the pointer, which stands for `asi` meanwhile. The second result says whether
+    /// the callback used the handle. The owner that opened it calls this.
     #[inline]
     pub(crate) fn call<R>(
         self,
@@ -260,12 +290,12 @@ impl Handle {
         let call = InCall(self.slot);
         let result = run(self.as_ptr());
         drop(call);
-        // a handle with something left is closed by its step or by the caller, and not used again;
-        // mail that is overlooked now is found by the next use of the slot, for which it is not
-        (result, callback.has_left.get() | callback.has_mail.load(Ordering::Relaxed))
+        // a used handle is closed by its step or by the caller, and not used again; an early answer
+        // that is overlooked now is found by the next use of the slot, which drops it
+        (result, callback.is_used.get() | callback.is_answered.load(Ordering::Relaxed))
     }
 
-    /// The same for another callback than the last one on this thread, which may go on afterwards.
+    /// The same if another callback ran last on this thread. It may go on afterwards.
     #[cold]
     fn call_within<R>(
         self,
@@ -276,84 +306,40 @@ impl Handle {
         self.call(asi, run)
     }
 
-    /// What any thread may touch.
-    pub(crate) fn remote(self) -> Result<MutexGuard<'static, Remote>, Misuse> {
-        let remote = self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner);
-        // whoever ends the use clears this part afterwards, and needs the lock for it
-        if self.is_open() { Ok(remote) } else { Err(Misuse::Stale) }
-    }
-
-    /// The `rootId`, if it is known.
-    pub(crate) fn id(self) -> Option<isize> {
-        Some(self.slot.id.load(Ordering::Relaxed)).filter(|id| *id != 0)
-    }
-
-    pub(crate) fn set_id(self, id: isize) {
-        self.slot.id.store(id, Ordering::Relaxed);
-    }
-
-    /// Takes the handle away from its thread, for another one to [`adopt`](Self::adopt) it.
-    pub(crate) fn give_up(self) {
-        self.slot.owner.store(NOBODY, Ordering::Release);
-    }
-
-    /// Makes this thread the owner of a handle that has none.
-    pub(crate) fn adopt(self) {
-        let swap = (NOBODY, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
-        // it stays with an owner that it has
-        let _ = self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3);
-    }
-
-    /// Takes the handle away from its thread, for the next one that touches it.
-    pub(crate) fn leave(self) {
-        self.slot.owner.store(LEFT, Ordering::Release);
-    }
-
-    /// Makes this thread the owner of a handle that was left.
-    pub(crate) fn take_left(self) -> bool {
-        let swap = (LEFT, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
-        self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3).is_ok()
-    }
-
-    /// Makes this thread the owner of a handle whose thread does not use it any more.
-    pub(crate) fn inherit(self) {
-        self.slot.owner.store(thread_mark(), Ordering::Release);
-    }
-
-    /// Ends the use: the handle is stale from now on. The owning thread calls this once.
-    pub(crate) fn close(self) {
-        if !self.is_open() {
-            return;
+    /// Calls `run` with the interface of the callback that runs with this handle. `None` if there is
+    /// no callback, on other threads, and inside of another `run`.
+    #[inline]
+    pub(crate) fn with_asi<R>(self, run: impl FnOnce(&mut AsyncSteps) -> R) -> Option<R> {
+        let callback = &self.slot.callback;
+        if !self.is_running() || callback.is_lent.replace(true) {
+            return None;
         }
-        self.slot.generation.store(self.generation.wrapping_add(1), Ordering::Release);
-        self.slot.id.store(0, Ordering::Relaxed);
-        let mut local = self.slot.local.take();
-        let mut after = if local.attached { Use::Ended } else { Use::Brief };
-        let has_mail = &self.slot.callback.has_mail;
-        if local.has_remote || has_mail.load(Ordering::Relaxed) {
-            let mut remote = self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner);
-            has_mail.store(false, Ordering::Relaxed);
-            let cleared = mem::take(&mut *remote);
-            drop(remote);
-            match &cleared.external {
-                External::Waiting(_) if !local.has_steps => after = Use::Unanswered,
-                External::Early(generation, _) if *generation == self.generation => {
-                    after = Use::Unanswered;
-                    guard::log(c"a step that does not wait was completed by another thread");
-                }
-                External::None
-                | External::Early(..)
-                | External::Waiting(_)
-                | External::Completed => {}
-            }
-            // destructors from outside may use the pool
-            drop(cleared);
-        }
-        local.release();
-        let kept = FREE.try_with(|pool| pool.0.borrow_mut().give(self.slot, after));
-        if kept.is_err() {
-            orphans().give(self.slot, after);
-        }
+        let _lent = Lent(&callback.is_lent);
+        // SAFETY: `call` made it from a unique reference that it does not use before it takes the
+        // pointer away again, which is still to come, because this is the same thread; `is_lent`
+        // makes this reference the only one made from it
+        let asi = unsafe { &mut *callback.asi.load(Ordering::Relaxed) };
+        Some(run(asi))
+    }
+
+    /// Whether a callback runs with this handle on this thread.
+    pub(crate) fn is_running(self) -> bool {
+        self.is_same_thread() && self.is_called()
+    }
+
+    /// Whether a callback runs with this handle, as any thread may ask. It may end meanwhile.
+    pub(crate) fn is_called(self) -> bool {
+        !self.slot.callback.asi.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Notes that the running callback used the handle.
+    pub(crate) fn mark_used(self) {
+        self.slot.callback.is_used.set(true);
+    }
+
+    /// Notes that there is an early answer in the remote part, which the caller has locked.
+    pub(crate) fn mark_answered(self) {
+        self.slot.callback.is_answered.store(true, Ordering::Relaxed);
     }
 
     /// The handle of the callback that runs on this thread.
@@ -365,16 +351,74 @@ impl Handle {
         // SAFETY: only slots are kept in `RUNNING`, and they live forever
         let slot: &'static Slot = unsafe { slot.as_ref() }?;
         let handle = Self { slot, generation: slot.generation.load(Ordering::Relaxed) };
-        handle.asi().is_some().then_some(handle)
+        handle.is_running().then_some(handle)
     }
 }
 
-/// A callback that runs with a slot; also one that panics comes to its end.
+/// Owners.
+impl Handle {
+    /// Takes the handle away from its owner, for another thread to [`adopt`](Self::adopt) it.
+    pub(crate) fn give_up(self) {
+        self.slot.owner.store(NO_THREAD, Ordering::Release);
+    }
+
+    /// Makes this thread the owner of a handle that was given up.
+    pub(crate) fn adopt(self) {
+        let swap = (NO_THREAD, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
+        // a handle that has an owner keeps it
+        let _ = self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3);
+    }
+
+    /// Takes the handle away from its owner, for the next thread that uses it.
+    pub(crate) fn unclaim(self) {
+        self.slot.owner.store(UNCLAIMED, Ordering::Release);
+    }
+
+    /// Makes this thread the owner of an unclaimed handle.
+    pub(crate) fn claim(self) -> bool {
+        let swap = (UNCLAIMED, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
+        self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3).is_ok()
+    }
+
+    /// Makes this thread the owner of a handle whose owner does not use it any more.
+    pub(crate) fn take_over(self) {
+        self.slot.owner.store(thread_mark(), Ordering::Release);
+    }
+}
+
+/// A handle that is closed when this is dropped.
+pub(crate) struct OpenHandle(pub(crate) Handle);
+
+impl OpenHandle {
+    /// The handle, which the caller has to have closed.
+    pub(crate) fn forget(self) -> Handle {
+        let handle = self.0;
+        mem::forget(self);
+        handle
+    }
+}
+
+impl Drop for OpenHandle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A callback that runs with a slot. It also ends if the callback panics.
 struct InCall(&'static Slot);
 
 impl Drop for InCall {
     fn drop(&mut self) {
         self.0.callback.asi.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+/// The interface is in use.
+struct Lent<'a>(&'a Cell<bool>);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 
@@ -392,24 +436,24 @@ impl Drop for Outer {
 impl Slot {
     fn leak() -> &'static Self {
         let slot = Box::leak(Box::new(Self::new()));
-        slot.faces.settle();
+        slot.aliases.pin();
         slot
     }
 
     fn new() -> Self {
         Self {
-            faces: Faces::new(|| FutoInAsyncSteps { api: &raw const API }),
+            aliases: Aliases::new(|| FutoInAsyncSteps { api: TABLE }),
             generation: AtomicU32::new(0),
-            owner: AtomicUsize::new(NOBODY),
+            owner: AtomicUsize::new(NO_THREAD),
             id: AtomicIsize::new(0),
-            callback: InCallback::default(),
+            callback: Callback::default(),
             local: RefCell::default(),
             remote: Mutex::default(),
         }
     }
 }
 
-/// Makes free slots; gives one of them.
+/// Makes free slots and returns one of them.
 #[cold]
 fn refill(pool: &mut Pool<Slot>) -> Option<&'static Slot> {
     let mut orphans = orphans();
@@ -420,7 +464,7 @@ fn refill(pool: &mut Pool<Slot>) -> Option<&'static Slot> {
     }
     let chunk: Vec<Slot> = (0..CHUNK).map(|_| Slot::new()).collect();
     let chunk = chunk.leak();
-    chunk.iter().for_each(|slot| slot.faces.settle());
+    chunk.iter().for_each(|slot| slot.aliases.pin());
     pool.fill(chunk.iter());
     pool.take()
 }

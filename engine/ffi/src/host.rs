@@ -1,4 +1,4 @@
-//! What the binary interface asks of an event loop.
+//! Event loops for the binary interface.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -6,24 +6,24 @@ use std::thread::ThreadId;
 
 use asyncsteps::{Flow, Outcome, Time};
 
-/// Takes back what it came with: a callback that is not due yet, a flow that is not over.
+/// Cancels a callback that is not due yet, or a flow that has not ended.
 pub type Stop = Box<dyn FnOnce()>;
 
-/// An event loop whose flows give out binary interfaces.
+/// An event loop whose flows have binary interfaces.
 ///
-/// Those of this library implement it ([`exports::host`](crate::exports::host)), and so do the
-/// arbiters of `asyncsteps-actors` with its feature `ffi`. A host of one's own hangs itself on its
-/// flows, as `Arc<dyn Host>` with [`Flow::extend`], or is found by thread ([`provide_hosts`]):
-/// without one `sched_immediate`, `sched_deferred` and `newInstance` are refused.
+/// The loops of this library implement it ([`exports::host`](crate::exports::host)), and so do the
+/// arbiters of `asyncsteps-actors` with its feature `ffi`. Another host adds itself to its flows as
+/// `Arc<dyn Host>` with [`Flow::extend`], or is found by thread ([`provide_hosts`]). Without a host
+/// `sched_immediate`, `sched_deferred` and `newInstance` are refused.
 pub trait Host: Send + Sync + fmt::Debug {
     /// Whether this is the thread of the loop.
     fn is_same_thread(&self) -> bool;
 
-    /// The thread that runs the loop now and goes on as long as there are flows; `None`, which is
-    /// the default, if that is not known.
+    /// The thread that runs the loop now, and will as long as there are flows; `None`, the default, if
+    /// that is not known.
     ///
-    /// `cancel` on another thread waits until this one has ended the flow, so that what its cancel
-    /// handlers use can go afterwards. Without a thread it returns at once.
+    /// `cancel` on another thread waits until this thread has ended the flow, so that the caller can
+    /// release what its cancel handlers use. Without a thread `cancel` returns at once.
     fn driver(&self) -> Option<ThreadId> {
         None
     }
@@ -31,26 +31,26 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// The current time of the loop, from any thread.
     fn now(&self) -> Time;
 
-    /// Has the loop call `task` soon, from any thread. If the loop is gone, `task` is dropped.
+    /// Calls `task` soon on the loop. Any thread may call this. If the loop is gone, it drops `task`.
     fn post(&self, task: Box<dyn FnOnce() + Send>);
 
-    /// Has the loop call `task` at `at`, and tasks for different times in their order. On the thread
-    /// of the loop only.
+    /// Calls `task` at `at` on the loop, and tasks for different times in their order. Only for the
+    /// thread of the loop.
     fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop;
 
-    /// Drives a flow to its end, and calls `over` with it, unless the flow is stopped before. On
-    /// the thread of the loop only.
+    /// Runs a flow and calls `over` with its outcome, unless it is stopped before. Only for the thread
+    /// of the loop.
     fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop;
 }
 
-/// Gives the host of the current thread.
+/// Returns the host of the current thread.
 pub type FindHost = fn() -> Option<Arc<dyn Host>>;
 
 static FIND: OnceLock<FindHost> = OnceLock::new();
 
-/// Has flows without a host of their own use what `find` gives on their thread, when they first need
-/// one. For libraries that host flows: the first call in a process counts, and others do nothing. If
-/// `find` gives `None`, what needs an event loop is refused.
+/// Sets the function that finds a host for flows without one of their own, on their thread, when they
+/// first need it. For libraries that host flows: the first call in a process counts, later ones do
+/// nothing. If `find` returns `None`, calls that need an event loop are refused.
 pub fn provide_hosts(find: FindHost) {
     FIND.get_or_init(|| find);
 }

@@ -1,4 +1,4 @@
-//! The part of a handle that belongs to the thread of the event loop.
+//! The local part of a handle, which belongs to the thread of the event loop.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -7,42 +7,43 @@ use std::sync::Arc;
 
 use asyncsteps::{Flow, Parallel};
 
-use crate::context::{Context, Memory, Told};
+use crate::context::{Context, ToldError};
 use crate::guard::Misuse;
 use crate::handle::Handle;
 use crate::host::Stop;
+use crate::memory::Memory;
 
 #[derive(Default)]
 pub(crate) struct Local {
     pub(crate) target: Target,
     pub(crate) context: Option<Rc<Context>>,
-    /// What lives as long as the step.
+    /// The memory that lives as long as the step.
     pub(crate) memory: Memory,
-    /// What `handle_error` of the running callback was told last.
-    pub(crate) error: Option<Told>,
-    /// What was called, as long as it has data of its own to release.
+    /// The last error that the running callback gave to `handle_error`.
+    pub(crate) error: Option<ToldError>,
+    /// The callbacks that were called, if they have data to release.
     pub(crate) called: Option<Arc<dyn Any>>,
-    /// The handle lives on with its step, which will close it.
+    /// The handle lives as long as its step, which closes it.
     pub(crate) attached: bool,
-    /// Its step has sub-steps: nobody else may complete it.
+    /// Its step has sub-steps, so that only they complete it.
     pub(crate) has_steps: bool,
-    /// The other part of the handle is in use.
+    /// The remote part of the handle is in use.
     pub(crate) has_remote: bool,
     pub(crate) is_root: bool,
-    /// The root that this is a parallel step of: it goes to another thread with it.
-    pub(crate) of: Option<Handle>,
+    /// The root of a parallel step. It changes its owner together with the root.
+    pub(crate) root: Option<Handle>,
     /// Ends a root that is running.
     pub(crate) stop: Option<Stop>,
 }
 
-/// What steps are added to outside of callbacks.
+/// Where steps are added outside of callbacks.
 #[derive(Default)]
 pub(crate) enum Target {
     #[default]
     None,
     /// A root that is being configured.
     Root(Box<Flow>),
-    /// A root that is over, and not configured again yet.
+    /// A root that has ended and is not configured again yet.
     Ended,
     /// The branches of a parallel step; `None` once it started.
     Branches(Branches),
@@ -54,12 +55,12 @@ pub(crate) type Branches = Rc<RefCell<Option<Vec<Branch>>>>;
 pub(crate) type Branch = Box<dyn FnOnce(&mut Parallel)>;
 
 impl Local {
-    /// What all handles of the flow share.
+    /// The context of the flow.
     pub(crate) fn context(&self) -> Result<&Rc<Context>, Misuse> {
         self.context.as_ref().ok_or(Misuse::Stale)
     }
 
-    /// Releases what is left, memory first.
+    /// Releases the parts, memory first.
     pub(crate) fn release(&mut self) {
         drop(std::mem::take(&mut self.memory));
         drop(std::mem::take(&mut self.target));

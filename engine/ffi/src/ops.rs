@@ -1,4 +1,4 @@
-//! What the functions of the table do inside of a flow (FTN12 §2.7.2, 0 to 12 and 15 to 17).
+//! The functions of the table inside of a flow (FTN12 §2.7.2, 0 to 12 and 15 to 17).
 
 use std::ffi::c_void;
 use std::mem;
@@ -11,17 +11,17 @@ use asyncsteps::{AsyncSteps, Completion, Foreign, SharedState, codes};
 use crate::abi::{Cancel, CleanupMemory, HandleError};
 use crate::context::Context;
 use crate::guard::Misuse;
-use crate::handle::Handle;
+use crate::handle::{Handle, OpenHandle};
 use crate::host::Host;
 use crate::local::{Local, Target};
 use crate::remote::{Answer, External};
-use crate::steps::{self, Addition, Attached, Handler, ParallelStep};
+use crate::steps::{self, Addition, Handler, ParallelStep};
 use crate::value::{UnknownFlags, Values};
 
 type Done = Result<(), Misuse>;
 
 impl Handle {
-    /// Adds what `make` makes for the flow.
+    /// Adds the steps that `make` returns.
     pub(crate) fn add<A: Addition>(self, make: impl FnOnce(&Rc<Context>) -> A) -> Done {
         let mut local = self.local()?;
         let addition = make(local.context()?);
@@ -29,10 +29,12 @@ impl Handle {
     }
 
     fn add_made(self, local: &mut Local, addition: impl Addition) -> Done {
-        if let Some(asi) = self.asi() {
-            self.attach(local, asi);
-            local.has_steps = true;
-            addition.add_to(asi);
+        if self.is_running() {
+            self.with_asi(|asi| {
+                self.attach(local, asi);
+                local.has_steps = true;
+                addition.add_to(asi);
+            });
             return Ok(());
         }
         self.reopen(local);
@@ -49,25 +51,22 @@ impl Handle {
         Ok(())
     }
 
-    /// The interface that is used here: of the running callback, or of a root that is being
-    /// configured.
-    fn steps(self, local: &mut Local) -> Option<&mut AsyncSteps> {
+    /// Calls `run` with the interface of the running callback, or of a root that is being configured.
+    fn with_steps<R>(self, local: &mut Local, run: impl FnOnce(&mut AsyncSteps) -> R) -> Option<R> {
         self.reopen(local);
         match &mut local.target {
-            Target::Root(flow) => Some(flow.steps()),
-            Target::None | Target::Ended | Target::Branches(_) => {
-                self.asi().map(|asi| asi as &mut AsyncSteps)
-            }
+            Target::Root(flow) => Some(run(flow.steps())),
+            Target::None | Target::Ended | Target::Branches(_) => self.with_asi(run),
         }
     }
 
-    /// Has the handle live as long as the running step.
+    /// Makes the handle live as long as the running step.
     fn attach(self, local: &mut Local, asi: &mut AsyncSteps) {
         // a flow that is being configured has no running step
         if asi.is_valid() && !mem::replace(&mut local.attached, true) {
-            self.leave_something();
+            self.mark_used();
             self.set_id(steps::id(asi));
-            asi.hold(Attached(self));
+            asi.hold(OpenHandle(self));
         }
     }
 
@@ -78,10 +77,10 @@ impl Handle {
     ) -> Result<Self, Misuse> {
         let mut local = self.local()?;
         let context = local.context()?;
-        let of = if local.is_root { Some(self) } else { local.of };
+        let root = if local.is_root { Some(self) } else { local.root };
         let handler =
             handler.map(|handle_error| Handler { context: Rc::clone(context), data, handle_error });
-        let parallel = ParallelStep::new(context, of, handler);
+        let parallel = ParallelStep::new(context, root, handler);
         let handle = parallel.handle();
         self.add_made(&mut local, parallel)?;
         Ok(handle)
@@ -93,9 +92,7 @@ impl Handle {
         cleanup: Option<CleanupMemory>,
     ) -> Result<*mut c_void, Misuse> {
         let mut local = self.local()?;
-        if let Some(asi) = self.asi() {
-            self.attach(&mut local, asi);
-        }
+        self.with_asi(|asi| self.attach(&mut local, asi));
         let block = if local.is_root || !local.attached {
             local.context()?.memory.borrow_mut().add(size, cleanup)
         } else {
@@ -105,31 +102,30 @@ impl Handle {
     }
 
     pub(crate) fn success(self, values: Result<Values, UnknownFlags>) -> Done {
+        let mut values = Some(values);
         if self.is_same_thread() {
             let mut local = self.local()?;
-            if let Some(asi) = self.steps(&mut local) {
-                // what is wrong with it is recorded in the flow
-                let _ = match values {
-                    Ok(values) => asi.success(Foreign(values)),
-                    Err(unknown) => asi.error(codes::INTERNAL_ERROR, unknown.to_string()),
-                };
-                return Ok(());
-            }
+            // the flow records a mistake
+            self.with_steps(&mut local, |asi| match values.take() {
+                Some(Ok(values)) => drop(asi.success(Foreign(values))),
+                Some(Err(why)) => drop(asi.error(codes::INTERNAL_ERROR, why.to_string())),
+                None => {}
+            });
         }
-        self.answer(Answer::Success(values))
+        values.map_or(Ok(()), |values| self.answer(Answer::Success(values)))
     }
 
     pub(crate) fn handle_error(self, code: String, info: Option<String>) -> Done {
         if self.is_same_thread() {
             let mut local = self.local()?;
-            if self.asi().is_some() {
-                self.leave_something();
+            if self.is_running() {
+                self.mark_used();
                 local.error = Some((code, info));
                 return Ok(());
             }
-            if let Some(asi) = self.steps(&mut local) {
-                // recorded in the flow
-                let _ = asi.error(code, info);
+            // the flow records it
+            let raise = |asi: &mut AsyncSteps| drop(asi.error(code.clone(), info.clone()));
+            if self.with_steps(&mut local, raise).is_some() {
                 return Ok(());
             }
         }
@@ -157,10 +153,10 @@ impl Handle {
                 let is_called = self.is_called();
                 if is_called {
                     remote.external = External::Early(self.generation(), Box::new(answer));
-                    self.leave_mail();
+                    self.mark_answered();
                 }
                 drop(remote);
-                // its destructor is not ours
+                // its destructor is foreign code
                 drop(before);
                 if is_called { Ok(()) } else { Err(Misuse::NotWaiting) }
             }
@@ -179,26 +175,30 @@ impl Handle {
         self.wait(|_, asi| asi.wait_only())
     }
 
-    /// Makes the running step wait, which any thread may end.
+    /// Makes the running step wait. Any thread may complete it then.
     fn wait(self, arm: impl FnOnce(&Rc<Context>, &mut AsyncSteps)) -> Done {
         let mut local = self.local()?;
         let context = Rc::clone(local.context()?);
-        let asi = self.steps(&mut local).ok_or(Misuse::NotRunning)?;
-        arm(&context, asi);
-        if asi.check().is_err() {
+        let armed = self.with_steps(&mut local, |asi| {
+            arm(&context, asi);
+            asi.check().is_ok()
+        });
+        if !armed.ok_or(Misuse::NotRunning)? {
             // the callback has failed, or may not wait
             return Ok(());
         }
-        let Some(asi) = self.asi() else { return Ok(()) };
-        self.attach(&mut local, asi);
-        if !local.has_remote {
-            local.has_remote = true;
-            self.open_wait(asi.completion(), &context, context.share(asi).clone())?;
+        let external = self.with_asi(|asi| {
+            self.attach(&mut local, asi);
+            let is_new = !mem::replace(&mut local.has_remote, true);
+            is_new.then(|| (asi.completion(), context.share(asi).clone()))
+        });
+        match external.flatten() {
+            Some((completion, shared)) => self.open_wait(completion, &context, shared),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// From now on any thread may complete the step; one that did so already is heard.
+    /// Lets any thread complete the step from now on. An early answer completes it at once.
     fn open_wait(self, completion: Completion, context: &Context, shared: SharedState) -> Done {
         let host = context.host().ok().cloned();
         let mut remote = self.remote()?;
@@ -207,7 +207,7 @@ impl Handle {
         match mem::replace(&mut remote.external, External::Completed) {
             External::Early(of, answer) if of == self.generation() => {
                 drop(remote);
-                // nobody else has completed it
+                // nothing else has completed it
                 let _ = answer.send(&completion);
             }
             before @ (External::None
@@ -224,17 +224,18 @@ impl Handle {
 
     pub(crate) fn end_iteration(self, again: bool, label: Option<&str>) -> Done {
         let mut local = self.local()?;
-        let asi = self.steps(&mut local).ok_or(Misuse::NotRunning)?;
-        // recorded in the flow
-        let _ = if again { asi.continue_loop(label) } else { asi.break_loop(label) };
-        Ok(())
+        // the flow records it
+        let end = self.with_steps(&mut local, |asi| {
+            drop(if again { asi.continue_loop(label) } else { asi.break_loop(label) });
+        });
+        end.ok_or(Misuse::NotRunning)
     }
 
     pub(crate) fn root_id(self) -> Result<isize, Misuse> {
         if let Some(id) = self.id() {
             return Ok(id);
         }
-        let id = steps::id(self.steps(&mut *self.local()?).ok_or(Misuse::NotRunning)?);
+        let id = self.with_steps(&mut *self.local()?, steps::id).ok_or(Misuse::NotRunning)?;
         self.set_id(id);
         Ok(id)
     }
@@ -254,13 +255,13 @@ impl Handle {
         host.ok_or(Misuse::ELSEWHERE)
     }
 
-    /// Has the running callback fail: a rule was broken in it.
+    /// Fails the running callback, which broke a rule.
     pub(crate) fn raise(self, rule: &str) {
-        if let Ok(mut local) = self.local()
-            && let Some(asi) = self.steps(&mut local)
-        {
-            // recorded in the flow
-            let _ = asi.error(codes::INTERNAL_ERROR, rule.to_owned());
+        if let Ok(mut local) = self.local() {
+            // the flow records it
+            self.with_steps(&mut local, |asi| {
+                drop(asi.error(codes::INTERNAL_ERROR, rule.to_owned()));
+            });
         }
     }
 }

@@ -1,34 +1,34 @@
-//! Memory that is free to be used again, and how long it rests before.
+//! Free slots, and the quarantine before a slot is used again.
 //!
-//! A pointer is all that a caller has, and late answers are a fact of life: the longer a place is
-//! not used again, the later an answer may come and still be found out.
+//! Foreign code identifies a handle by its pointer alone, and may use it late: the longer a slot stays
+//! unused, the later such a call is still found out.
 
 use std::collections::VecDeque;
 
-/// How many places of steps and roots that ended as they should rest.
+/// Quarantine, in slots, for steps and roots that ended normally.
 const ENDED: usize = 1024;
 
-/// How many places of steps that waited for an answer in vain rest.
+/// Quarantine, in slots, for steps that ended without the answer they waited for.
 ///
-/// Together this bounds what rests on a thread to some three and a half megabytes, which it gets
-/// only after that many such steps.
+/// Both together bound the quarantine of a thread to about three and a half megabytes, which it
+/// reaches only after that many such steps.
 const UNANSWERED: usize = 8192;
 
-/// How a place was used, which says how long it rests.
+/// How a slot was used, which decides its quarantine.
 #[derive(Clone, Copy)]
 pub(crate) enum Use {
-    /// It was over as soon as its callback returned: nobody has a reason to keep the pointer.
+    /// The handle ended when its callback returned. No pointer to it is kept: no quarantine.
     Brief,
     Ended,
-    /// Whoever was to complete the step may still try to.
+    /// Foreign code may still try to complete the step.
     Unanswered,
 }
 
-/// Free places.
+/// Free slots.
 pub(crate) struct Pool<T: 'static> {
-    /// The next one last: it was used a moment ago and is in the cache.
+    /// Without quarantine. The one used last, which is in the cache, is taken first.
     ready: Vec<&'static T>,
-    /// The others rest in lines, the next one first.
+    /// In quarantine, the oldest first.
     ended: VecDeque<&'static T>,
     unanswered: VecDeque<&'static T>,
 }
@@ -38,34 +38,34 @@ impl<T> Pool<T> {
         Self { ready: Vec::new(), ended: VecDeque::new(), unanswered: VecDeque::new() }
     }
 
-    /// A place that has rested; `None` if new ones have to be made.
+    /// A slot that can be used; `None` if new ones have to be made.
     pub(crate) fn take(&mut self) -> Option<&'static T> {
-        self.ready.pop().or_else(|| self.rested())
+        self.ready.pop().or_else(|| self.after_quarantine())
     }
 
-    fn rested(&mut self) -> Option<&'static T> {
-        let lines = [(&mut self.ended, ENDED), (&mut self.unanswered, UNANSWERED)];
-        lines.into_iter().find_map(
-            |(line, rest)| {
-                if line.len() > rest { line.pop_front() } else { None }
+    fn after_quarantine(&mut self) -> Option<&'static T> {
+        let queues = [(&mut self.ended, ENDED), (&mut self.unanswered, UNANSWERED)];
+        queues.into_iter().find_map(
+            |(queue, quarantine)| {
+                if queue.len() > quarantine { queue.pop_front() } else { None }
             },
         )
     }
 
-    pub(crate) fn give(&mut self, place: &'static T, after: Use) {
+    pub(crate) fn give(&mut self, slot: &'static T, after: Use) {
         match after {
-            Use::Brief => self.ready.push(place),
-            Use::Ended => self.ended.push_back(place),
-            Use::Unanswered => self.unanswered.push_back(place),
+            Use::Brief => self.ready.push(slot),
+            Use::Ended => self.ended.push_back(slot),
+            Use::Unanswered => self.unanswered.push_back(slot),
         }
     }
 
-    /// Adds places that nobody used.
-    pub(crate) fn fill(&mut self, places: impl Iterator<Item = &'static T>) {
-        self.ready.extend(places);
+    /// Adds slots that were never used.
+    pub(crate) fn fill(&mut self, slots: impl Iterator<Item = &'static T>) {
+        self.ready.extend(slots);
     }
 
-    /// Takes over what is in another pool.
+    /// Takes over the slots of another pool.
     pub(crate) fn join(&mut self, other: &mut Self) {
         self.ready.append(&mut other.ready);
         self.ended.append(&mut other.ended);
@@ -77,33 +77,33 @@ impl<T> Pool<T> {
 mod tests {
     use super::*;
 
-    /// Places of which no two are the same.
-    fn places() -> impl Iterator<Item = &'static u8> {
-        static PLACES: [u8; UNANSWERED + 1] = [0; UNANSWERED + 1];
-        PLACES.iter()
+    /// Different slots.
+    fn slots() -> impl Iterator<Item = &'static u8> {
+        static SLOTS: [u8; UNANSWERED + 1] = [0; UNANSWERED + 1];
+        SLOTS.iter()
     }
 
     #[test]
-    fn brief_uses_share_one_place_and_others_rest_behind_those_before_them() {
-        for (after, rest) in [(Use::Ended, ENDED), (Use::Unanswered, UNANSWERED)] {
-            let (mut pool, mut places) = (Pool::new(), places());
-            let first = places.next().unwrap();
+    fn brief_uses_share_one_slot_and_others_wait_in_quarantine() {
+        for (after, quarantine) in [(Use::Ended, ENDED), (Use::Unanswered, UNANSWERED)] {
+            let (mut pool, mut slots) = (Pool::new(), slots());
+            let first = slots.next().unwrap();
             pool.give(first, Use::Brief);
             assert!(std::ptr::eq(pool.take().unwrap(), first));
             pool.give(first, after);
-            places.by_ref().take(rest - 1).for_each(|place| pool.give(place, after));
-            assert_eq!(pool.take(), None, "all of them rest");
-            pool.give(places.next().unwrap(), after);
+            slots.by_ref().take(quarantine - 1).for_each(|slot| pool.give(slot, after));
+            assert_eq!(pool.take(), None, "all are in quarantine");
+            pool.give(slots.next().unwrap(), after);
             assert!(std::ptr::eq(pool.take().unwrap(), first));
             assert_eq!(pool.take(), None);
         }
     }
 
     #[test]
-    fn what_another_thread_left_rests_on() {
-        let (mut pool, mut left, mut places) = (Pool::new(), Pool::new(), places());
-        places.by_ref().take(ENDED).for_each(|place| left.give(place, Use::Ended));
-        left.fill(places.take(2));
+    fn slots_of_another_thread_stay_in_quarantine() {
+        let (mut pool, mut left, mut slots) = (Pool::new(), Pool::new(), slots());
+        slots.by_ref().take(ENDED).for_each(|slot| left.give(slot, Use::Ended));
+        left.fill(slots.take(2));
         pool.join(&mut left);
         assert!(left.take().is_none());
         assert!(pool.take().is_some() && pool.take().is_some());

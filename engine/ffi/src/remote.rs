@@ -1,4 +1,4 @@
-//! The part of a handle that any thread may use.
+//! The remote part of a handle, which any thread may use.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Remote {
     pub(crate) host: Option<Arc<dyn Host>>,
     /// The state variables of the flow that all threads see.
     pub(crate) shared: Option<SharedState>,
-    /// Of roots only, in a box as they are few.
+    /// Of roots only, in a box because they are few.
     pub(crate) root: Option<Box<Root>>,
 }
 
@@ -23,11 +23,11 @@ pub(crate) struct Root {
     pub(crate) phase: Phase,
     /// Counts executions.
     pub(crate) run: u32,
-    /// The end of the one that goes on.
+    /// The end of the current execution.
     pub(crate) end: Option<Arc<End>>,
 }
 
-/// How far a root is.
+/// The phase of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Configuring,
@@ -42,8 +42,8 @@ impl Root {
         Self { canceller, phase: Phase::Configuring, run: 0, end: None }
     }
 
-    /// Whether it can be configured and executed: by its handler, which `is_own` thread calls, also
-    /// in the end.
+    /// Whether it can be configured and executed. While it ends, only its handler can do that, which
+    /// runs on its own thread.
     pub(crate) fn is_idle(&self, is_own: bool) -> bool {
         match self.phase {
             Phase::Configuring | Phase::Over => true,
@@ -52,12 +52,12 @@ impl Root {
         }
     }
 
-    /// Whether this execution goes on.
+    /// Whether `run` is the current execution.
     pub(crate) fn is_executing(&self, run: u32) -> bool {
         self.run == run && matches!(self.phase, Phase::Executing | Phase::Ending)
     }
 
-    /// Begins an execution, unless one goes on; gives which it is, and its end.
+    /// Begins an execution and returns its number and its end; `None` during another one.
     pub(crate) fn start(&mut self, is_own: bool) -> Option<(u32, Arc<End>)> {
         if !self.is_idle(is_own) {
             return None;
@@ -74,20 +74,21 @@ impl Root {
     }
 }
 
-/// Whether somebody outside may complete the step. Boxes keep it small, because slots are many.
+/// Whether foreign code may complete the step from outside. Boxes keep it small, because there are many
+/// slots.
 #[derive(Default)]
 pub(crate) enum External {
     /// It does not wait.
     #[default]
     None,
-    /// Another thread was faster than the callback of this use of the handle, which may still say
-    /// that its step waits.
+    /// An answer that another thread gave during the callback, which may still say that its step
+    /// waits. The number is the generation of the handle.
     Early(u32, Box<Answer>),
     Waiting(Box<Completion>),
     Completed,
 }
 
-/// How a step is completed from outside.
+/// The answer that completes a step from outside.
 pub(crate) enum Answer {
     Success(Result<Values, UnknownFlags>),
     Error(String, Option<String>),

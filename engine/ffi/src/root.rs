@@ -18,11 +18,11 @@ use crate::local::{Local, Target};
 use crate::remote::{Phase, Remote, Root};
 use crate::steps;
 
-/// Makes a flow a root that is known outside, until it is freed.
+/// Makes a flow a root, whose handle lives until it is freed.
 pub(crate) fn open(mut flow: Flow, host: Arc<dyn Host>) -> Handle {
     let handle = Handle::open();
     let context = Context::of(flow.steps());
-    context.settle(&host);
+    context.set_host(&host);
     let shared = context.share(flow.steps()).clone();
     if let Ok(mut remote) = handle.remote() {
         remote.root = Some(Box::new(Root::new(flow.canceller())));
@@ -30,25 +30,26 @@ pub(crate) fn open(mut flow: Flow, host: Arc<dyn Host>) -> Handle {
         remote.host = Some(host);
     }
     handle.set_id(steps::id(flow.steps()));
-    handle.set_local(Local {
+    let root = Local {
         target: Target::Root(Box::new(flow)),
         context: Some(context),
         attached: true,
         has_remote: true,
         is_root: true,
         ..Local::default()
-    });
+    };
+    handle.init(|local| *local = root);
     handle
 }
 
-/// Whom to tell about the error that ended a root.
+/// The handler for an error that ends a root.
 #[derive(Clone, Copy)]
 pub(crate) struct Unhandled {
     pub(crate) handler: Option<HandleError>,
     pub(crate) data: *mut c_void,
 }
 
-// SAFETY: whoever executes a root gives the data to the thread of the loop, which is where FTN12
+// SAFETY: the caller of `execute` gives the data to the thread of the loop, which is where FTN12
 // §2.7.2 has the handler called
 unsafe impl Send for Unhandled {}
 
@@ -87,7 +88,7 @@ impl Handle {
     pub(crate) fn reopen(self, local: &mut Local) {
         let (Target::Ended, Some(context)) = (&local.target, &local.context) else { return };
         let mut flow = Flow::new();
-        context.enter(flow.steps());
+        context.attach_to(flow.steps());
         self.set_id(steps::id(flow.steps()));
         if let Ok(mut remote) = self.remote()
             && let Some(root) = &mut remote.root
@@ -115,7 +116,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether the flow or step is over.
+    /// Whether the flow or step has ended.
     pub(crate) fn is_over(self) -> bool {
         let is_own = self.is_same_thread();
         let is_over = |root: &Root| root.is_idle(is_own) && root.phase != Phase::Configuring;
@@ -136,9 +137,9 @@ impl Handle {
             let mut remote = self.remote()?;
             let root = remote.root.as_ref().ok_or(Misuse::NotRoot)?;
             if root.phase == Phase::Configuring {
-                // it is handed over to this thread, and others find no root to execute or free
+                // this thread takes it over, and others find no root to execute or free
                 remote.root = None;
-                self.inherit();
+                self.take_over();
             }
             remote.host.clone()
         };
@@ -153,7 +154,7 @@ impl Handle {
     }
 
     fn is_freed_here(self, host: &Arc<dyn Host>) -> bool {
-        self.is_same_thread() || host.is_same_thread() && self.take_left()
+        self.is_same_thread() || host.is_same_thread() && self.claim()
     }
 
     fn end_root(self) {
@@ -167,7 +168,7 @@ impl Handle {
     }
 }
 
-/// One execution of a root: whatever ends it, also the end of the event loop, drops this.
+/// One execution of a root. Whatever ends it, also the end of the event loop, drops this.
 struct Executing {
     root: Handle,
     run: u32,
@@ -206,10 +207,10 @@ impl Executing {
         }
     }
 
-    /// The flow is gone.
+    /// Takes the execution out of the local part.
     fn clear(&self) {
         let Some(mut local) = self.local() else { return };
-        // other than one that was never begun, or is configured again
+        // a flow that never began, or is configured again, stays
         if matches!(local.target, Target::None) {
             local.target = Target::Ended;
         }
@@ -218,7 +219,7 @@ impl Executing {
         drop(stop);
     }
 
-    /// What this thread may touch of the root, unless it was freed or executed again.
+    /// The local part of the root, unless it was freed or executed again.
     fn local(&self) -> Option<RefMut<'static, Local>> {
         self.with_root(|_| ())?;
         self.root.local().ok()
@@ -240,26 +241,26 @@ impl Drop for Executing {
             && let Some(context) = &mut local.context
             && Rc::strong_count(context) > 1
         {
-            // what the flow leaves behind on this thread shares nothing with the root
+            // values of the flow that stay on this thread must not share the context of the root
             *context = context.detach();
         }
         // from here on another thread may configure it
         self.with_root(|root| {
             root.end();
-            self.root.leave();
+            self.root.unclaim();
         });
-        self.end.come();
+        self.end.signal();
     }
 }
 
-/// A root that is to be freed on the thread of its event loop, or, if the loop is gone, wherever
-/// that turns out.
+/// A root to free on the thread of its event loop. If the loop is gone, the thread that drops this
+/// frees it.
 struct Freed(Handle);
 
 impl Drop for Freed {
     fn drop(&mut self) {
         if self.0.is_open() {
-            self.0.inherit();
+            self.0.take_over();
             self.0.end_root();
         }
     }

@@ -4,29 +4,27 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use asyncsteps::Time;
 use slab::Slab;
 
-use crate::abi::{FutoInHandle, Scheduled};
+use crate::abi::Scheduled;
 use crate::guard::contained;
 use crate::host::{Host, Stop};
-use crate::tool::TOOL;
 
-/// What is scheduled on all loops of the process.
+/// The items scheduled on all loops of the process.
 static ITEMS: Mutex<Items> = Mutex::new(Items { items: Slab::new(), count: 0 });
 
 thread_local! {
-    /// How to take back what is deferred on the loop of this thread.
-    static STOPS: RefCell<BTreeMap<Name, Stop>> = const { RefCell::new(BTreeMap::new()) };
+    /// How to cancel the items deferred on the loop of this thread.
+    static STOPS: RefCell<BTreeMap<ItemId, Stop>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 struct Items {
     items: Slab<Item>,
-    /// How many there ever were.
+    /// How many items were ever made.
     count: isize,
 }
 
@@ -36,13 +34,13 @@ struct Item {
     data: *mut c_void,
 }
 
-// SAFETY: whoever schedules gives the data to the thread of the loop (FTN12 §2.7.2)
+// SAFETY: the caller of the scheduler gives the data to the thread of the loop (FTN12 §2.7.2)
 unsafe impl Send for Item {}
 
-/// Names an item for good: its place, and which of all items it is.
+/// Identifies an item for ever: its index in the table and its number among all items.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name {
-    at: usize,
+pub(crate) struct ItemId {
+    index: usize,
     number: isize,
 }
 
@@ -50,8 +48,8 @@ fn items() -> MutexGuard<'static, Items> {
     ITEMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whoever holds it calls the item; if it is dropped instead, the item is forgotten.
-struct Ticket(Name);
+/// The duty to call an item. If it is dropped instead, the item is forgotten.
+struct Ticket(ItemId);
 
 impl Ticket {
     fn call(self) {
@@ -67,25 +65,25 @@ impl Drop for Ticket {
     }
 }
 
-impl Name {
+impl ItemId {
     fn new(call: Scheduled, data: *mut c_void) -> Self {
         let mut items = items();
         items.count += 1;
         let number = items.count;
-        Self { at: items.items.insert(Item { number, call, data }), number }
+        Self { index: items.items.insert(Item { number, call, data }), number }
     }
 
     /// Takes the item out, if it was neither called nor cancelled.
     fn take(self) -> Option<Item> {
         let _ = STOPS.try_with(|stops| stops.borrow_mut().remove(&self));
-        if self.is_valid() { items().items.try_remove(self.at) } else { None }
+        if self.is_valid() { items().items.try_remove(self.index) } else { None }
     }
 
     pub(crate) fn is_valid(self) -> bool {
-        items().items.get(self.at).is_some_and(|item| item.number == self.number)
+        items().items.get(self.index).is_some_and(|item| item.number == self.number)
     }
 
-    /// Has the callback not called; nothing happens if it was.
+    /// Cancels the callback; does nothing if it was called.
     pub(crate) fn cancel(self, host: Option<&Arc<dyn Host>>) {
         let stop = STOPS.with_borrow_mut(|stops| stops.remove(&self));
         self.take();
@@ -98,29 +96,22 @@ impl Name {
         }
     }
 
-    /// Never null in `data1`, which is null in a handle that names nothing.
-    pub(crate) fn to_handle(self) -> FutoInHandle {
-        FutoInHandle {
-            data1: ptr::without_provenance_mut(self.at + 1),
-            data2: (&raw const TOOL).cast_mut().cast(),
-            data3: self.number,
-        }
+    /// The numbers that identify the item.
+    pub(crate) fn numbers(self) -> (usize, isize) {
+        (self.index, self.number)
     }
 
-    /// What a handle names; `None` if it is not one of ours.
-    pub(crate) fn of(handle: &FutoInHandle) -> Option<Self> {
-        let at = handle.data1.addr().checked_sub(1)?;
-        let is_ours = ptr::eq(handle.data2, (&raw const TOOL).cast());
-        is_ours.then_some(Self { at, number: handle.data3 })
+    pub(crate) fn of_numbers(index: usize, number: isize) -> Self {
+        Self { index, number }
     }
 }
 
 /// Has the loop call `call` soon.
-pub(crate) fn immediate(host: &Arc<dyn Host>, call: Scheduled, data: *mut c_void) -> Name {
-    let name = Name::new(call, data);
-    let ticket = Ticket(name);
+pub(crate) fn immediate(host: &Arc<dyn Host>, call: Scheduled, data: *mut c_void) -> ItemId {
+    let id = ItemId::new(call, data);
+    let ticket = Ticket(id);
     host.post(Box::new(move || ticket.call()));
-    name
+    id
 }
 
 /// Has the loop call `call` after `delay`.
@@ -129,9 +120,9 @@ pub(crate) fn deferred(
     delay: Duration,
     call: Scheduled,
     data: *mut c_void,
-) -> Name {
-    let name = Name::new(call, data);
-    let ticket = Ticket(name);
+) -> ItemId {
+    let id = ItemId::new(call, data);
+    let ticket = Ticket(id);
     let at = host.now() + delay;
     if host.is_same_thread() {
         defer(host, at, ticket);
@@ -139,13 +130,13 @@ pub(crate) fn deferred(
         let on = Arc::clone(host);
         host.post(Box::new(move || defer(&on, at, ticket)));
     }
-    name
+    id
 }
 
 fn defer(host: &Arc<dyn Host>, at: Time, ticket: Ticket) {
-    let name = ticket.0;
-    if name.is_valid() {
+    let id = ticket.0;
+    if id.is_valid() {
         let stop = host.defer_until(at, Box::new(move || ticket.call()));
-        STOPS.with_borrow_mut(|stops| stops.insert(name, stop));
+        STOPS.with_borrow_mut(|stops| stops.insert(id, stop));
     }
 }

@@ -1,7 +1,8 @@
-//! Callbacks of other technologies as steps of ours.
+//! Foreign callbacks as steps of our flows.
 #![expect(unsafe_code, reason = "callbacks from outside are called here")]
 
 use std::ffi::{CString, c_void};
+use std::mem;
 use std::rc::Rc;
 
 use asyncsteps::{Added, AsyncSteps, Error, Foreign, Parallel, StepResult};
@@ -9,23 +10,23 @@ use asyncsteps::{Added, AsyncSteps, Error, Foreign, Parallel, StepResult};
 use crate::abi::{Cancel, Execute, FutoInAsyncSteps, HandleError};
 use crate::context::{self, Context};
 use crate::guard::{c_text, report};
-use crate::handle::Handle;
+use crate::handle::{Handle, OpenHandle};
 use crate::local::{Branches, Local, Target};
 use crate::value::Values;
 
-/// Calls something with a handle for the running callback `asi`.
+/// Calls `run` with a handle for the running callback `asi`.
 pub(crate) fn call(
     context: &Rc<Context>,
     asi: &mut AsyncSteps,
     run: impl FnOnce(*mut FutoInAsyncSteps),
 ) -> StepResult {
-    // what it raised is recorded in the flow
+    // an error that it raised is recorded in the flow
     lend(context, asi, run);
     Ok(())
 }
 
-/// Calls something with a handle for `asi`: of the running callback, or of a flow that is being
-/// configured. Gives the handle, too, if it lives on with the step.
+/// Calls `run` with a handle for `asi`, which is of the running callback or of a flow that is being
+/// configured. Also returns the handle if the step keeps it.
 pub(crate) fn lend<R>(
     context: &Rc<Context>,
     asi: &mut AsyncSteps,
@@ -38,39 +39,46 @@ pub(crate) fn lend<R>(
         }
         None => Handle::open(),
     };
-    // the flow may have come from another thread, and the branch may be another one
-    handle.inherit();
+    // the flow may come from another thread, and the branch may be another one
+    handle.take_over();
     handle.set_id(0);
-    handle.set_context(Some(Rc::clone(context)));
-    let attached = Attached(handle);
-    let (result, has_left) = handle.call(asi, run);
+    set_context(handle, Some(context));
+    let attached = OpenHandle(handle);
+    let (result, is_used) = handle.call(asi, run);
     if context.is_ended.get() {
         asi.relinquish();
     }
-    if !has_left {
-        // a handle that is not in use must not keep its context, which keeps the handle
-        handle.set_context(None);
+    if !is_used {
+        // the context keeps the unused handle, which therefore must not keep the context
+        set_context(handle, None);
         context.spare.set(Some(attached));
         return (result, None);
     }
-    let lives_on = take_left(handle, asi).then(|| attached.forget());
-    (result, lives_on)
+    let kept = end_callback(handle, asi).then(|| attached.forget());
+    (result, kept)
 }
 
-/// Takes up what a callback left; says whether its step keeps the handle.
+/// Sets the context of a handle that was just opened.
+fn set_context(handle: Handle, context: Option<&Rc<Context>>) {
+    // the old one goes after the change: it may be the last reference to its flow's data
+    let old = handle.init(|local| mem::replace(&mut local.context, context.map(Rc::clone)));
+    drop(old);
+}
+
+/// Raises the error that a callback gave to `handle_error`. Says whether its step keeps the handle.
 #[cold]
-fn take_left(handle: Handle, asi: &mut AsyncSteps) -> bool {
+fn end_callback(handle: Handle, asi: &mut AsyncSteps) -> bool {
     let Ok(mut local) = handle.local() else { return false };
     let (error, attached) = (local.error.take(), local.attached);
     drop(local);
     if let Some((code, info)) = error {
-        // recorded in the flow
+        // the flow records it
         let _ = asi.error(code, info);
     }
     attached
 }
 
-/// Something that can be added to steps, or to a parallel step as a branch.
+/// A step that can be added to steps, or to a parallel step as a branch.
 pub(crate) trait Addition: Sized + 'static {
     fn add_to(self, asi: &mut AsyncSteps);
 
@@ -104,8 +112,8 @@ impl Addition for Step {
 impl Step {
     pub(crate) fn execute(&self, asi: &mut AsyncSteps, mut values: Values) -> StepResult {
         let (execute, data) = (self.execute, self.data);
-        // SAFETY: FTN12 §2.1 wants the callback called with its data; what it leaves of the
-        // values is released with `values`
+        // SAFETY: FTN12 §2.1 wants the callback called with its data; values that it does not take
+        // are released with `values`
         call(&self.context, asi, |bsi| unsafe { execute(bsi, data, values.as_args()) })
     }
 
@@ -137,25 +145,26 @@ impl Handler {
     }
 }
 
-/// A parallel step, whose branches are added to its handle before it starts.
+/// A parallel step. Its branches are added to its handle before it starts.
 pub(crate) struct ParallelStep {
-    attached: Attached,
+    attached: OpenHandle,
     branches: Branches,
     handler: Option<Handler>,
 }
 
 impl ParallelStep {
-    pub(crate) fn new(context: &Rc<Context>, of: Option<Handle>, handler: Option<Handler>) -> Self {
+    pub(crate) fn new(
+        context: &Rc<Context>,
+        root: Option<Handle>,
+        handler: Option<Handler>,
+    ) -> Self {
         let (handle, branches) = (Handle::open(), Branches::default());
         branches.replace(Some(Vec::new()));
-        handle.set_local(Local {
-            target: Target::Branches(Rc::clone(&branches)),
-            context: Some(Rc::clone(context)),
-            of,
-            attached: true,
-            ..Local::default()
-        });
-        Self { attached: Attached(handle), branches, handler }
+        let target = Target::Branches(Rc::clone(&branches));
+        let context = Some(Rc::clone(context));
+        let parallel = Local { target, context, root, attached: true, ..Local::default() };
+        handle.init(|local| *local = parallel);
+        Self { attached: OpenHandle(handle), branches, handler }
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -167,7 +176,7 @@ impl Addition for ParallelStep {
     fn add_to(self, asi: &mut AsyncSteps) {
         let Self { attached, branches, handler } = self;
         let added = &mut asi.add(move |asi, ()| {
-            attached.0.inherit();
+            attached.0.take_over();
             attached.0.set_id(id(asi));
             asi.hold(attached);
             let branches = branches.take().unwrap_or_default();
@@ -177,25 +186,7 @@ impl Addition for ParallelStep {
     }
 }
 
-/// Closes its handle when it is dropped: with the step that keeps it.
-pub(crate) struct Attached(pub(crate) Handle);
-
-impl Attached {
-    /// The handle, which somebody else closes.
-    pub(crate) fn forget(self) -> Handle {
-        let handle = self.0;
-        std::mem::forget(self);
-        handle
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-/// A loop: its body, how often it runs if that is known, and its label.
+/// A loop: its body, its number of iterations if that is known, and its label.
 pub(crate) struct LoopStep<F> {
     pub(crate) context: Rc<Context>,
     pub(crate) run: F,
@@ -217,15 +208,15 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> 
     }
 }
 
-/// Calls the body of a loop, with one handle as long as no iteration needs it for itself.
+/// Calls the body of a loop. Iterations share a handle until one of them uses it.
 struct Iterations<F> {
     context: Rc<Context>,
     run: F,
-    handle: Option<Attached>,
+    handle: Option<OpenHandle>,
 }
 
 impl<F: FnMut(*mut FutoInAsyncSteps, usize)> Iterations<F> {
-    // this is what an iteration costs, so what is rare lies outside
+    // the cost of an iteration: rare work is in other functions
     #[inline]
     fn next(&mut self, asi: &mut AsyncSteps, i: usize) {
         let Self { context, run, handle } = self;
@@ -233,27 +224,27 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize)> Iterations<F> {
             Some(own) => own,
             None => handle.insert(Self::open(context)),
         };
-        let ((), has_left) = own.0.call(asi, |bsi| run(bsi, i));
+        let ((), is_used) = own.0.call(asi, |bsi| run(bsi, i));
         if context.is_ended.get() {
             asi.relinquish();
         }
-        if has_left { self.leave(asi) } else { own.0.renew() }
+        if is_used { self.end_use(asi) } else { own.0.renew() }
     }
 
     #[cold]
-    fn open(context: &Rc<Context>) -> Attached {
+    fn open(context: &Rc<Context>) -> OpenHandle {
         let handle = Handle::open();
-        handle.set_context(Some(Rc::clone(context)));
-        Attached(handle)
+        set_context(handle, Some(context));
+        OpenHandle(handle)
     }
 
-    /// The iteration left something: it may keep the handle, and closes it then.
+    /// The iteration used the handle. If its step keeps it, the step closes it.
     #[cold]
-    fn leave(&mut self, asi: &mut AsyncSteps) {
-        if let Some(left) = self.handle.take()
-            && take_left(left.0, asi)
+    fn end_use(&mut self, asi: &mut AsyncSteps) {
+        if let Some(used) = self.handle.take()
+            && end_callback(used.0, asi)
         {
-            left.forget();
+            used.forget();
         }
     }
 }
@@ -284,6 +275,6 @@ pub(crate) fn id(asi: &mut AsyncSteps) -> isize {
     usize::try_from(number & usize::MAX as u64).unwrap_or(usize::MAX).cast_signed()
 }
 
-/// Sixteen million branches of one flow, a trillion flows.
+/// Room for sixteen million branches of a flow and a trillion flows.
 const BRANCH_BITS: u32 = 24;
 const BRANCH_MASK: u64 = (1 << BRANCH_BITS) - 1;

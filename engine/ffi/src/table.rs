@@ -1,4 +1,5 @@
-//! The function table of all handles of ours (FTN12 §2.7.2): checks, then calls.
+//! The function table of all our handles (FTN12 §2.7.2). Each function checks its pointers and calls a
+//! [`Handle`].
 #![expect(unsafe_code, reason = "called from outside, with pointers")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -12,14 +13,14 @@ use crate::abi::{
     Allocate, Cancel, CleanupMemory, CleanupVariable, Execute, FutoInArgs, FutoInAsyncSteps,
     FutoInAsyncStepsAPI, FutoInHandle, FutoInSync, HandleError, Loop, Repeat, Scheduled,
 };
+use crate::cpp_tool::{handle_of, item_of};
 use crate::foreign_sync::{BinarySync, SyncStep};
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
 use crate::root::{self, Unhandled};
-use crate::sched;
 use crate::steps::{LoopStep, Step};
 use crate::value::Values;
-use crate::variables;
+use crate::{sched, variables};
 
 type Bsi = *mut FutoInAsyncSteps;
 
@@ -52,7 +53,7 @@ pub(crate) static API: FutoInAsyncStepsAPI = FutoInAsyncStepsAPI {
     is_same_thread,
 };
 
-/// Calls with the handle that `bsi` means. A refused call is reported.
+/// Calls `call` with the handle of `bsi`. A refused call is reported.
 ///
 /// # Safety
 /// As [`Handle::find`].
@@ -68,8 +69,8 @@ unsafe fn with<R>(
     })
 }
 
-/// The same for calls that may come too late by right: that is kept, not logged. Other mistakes with
-/// steps of this thread fail the running callback.
+/// The same for calls that may come too late without a mistake: that is kept, but not logged. Other
+/// mistakes with steps of this thread fail the running callback.
 ///
 /// # Safety
 /// As [`Handle::find`].
@@ -95,7 +96,7 @@ fn refuse(what: &str, misuse: Misuse) {
     report(&format!("{what}: {misuse}"));
 }
 
-/// The same for calls that a callback depends on: one that is refused fails the running callback.
+/// The same for calls that a callback depends on. A refused one fails the running callback.
 ///
 /// # Safety
 /// As [`Handle::find`].
@@ -132,7 +133,7 @@ unsafe fn c_str<'a>(text: *const c_char) -> Option<&'a CStr> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
-/// A copy of it.
+/// A copy of text from outside.
 ///
 /// # Safety
 /// As [`c_str`].
@@ -192,7 +193,7 @@ functions! {
     }
 
     fn success(bsi, args: *mut FutoInArgs) {
-        // SAFETY: the caller's promise; they are ours to release even if the step is over
+        // SAFETY: the caller's promise; the values have to be released even if the step is over
         let values = unsafe { Values::take(args) };
         // SAFETY: the caller's promise
         unsafe { with_late(bsi, "success", |handle| handle.success(values)) };
@@ -312,7 +313,7 @@ functions! {
     fn is_valid(bsi) -> c_int {
         // SAFETY: the caller's promise
         let handle = contained("isValid", || unsafe { Handle::find(bsi) }.ok());
-        // to ask is no mistake
+        // asking about a stale pointer is not a mistake
         c_int::from(handle.is_some_and(|handle| handle.is_valid() == Ok(true)))
     }
 
@@ -334,7 +335,7 @@ functions! {
     fn sched_immediate(bsi, data: *mut c_void, cb: Option<Scheduled>) -> FutoInHandle {
         let schedule = |handle: Handle| {
             let call = cb.ok_or(Misuse::Null("cb"))?;
-            Ok(sched::immediate(&handle.host()?, call, data).to_handle())
+            Ok(handle_of(sched::immediate(&handle.host()?, call, data)))
         };
         // SAFETY: the caller's promise
         unsafe { with(bsi, "sched_immediate", schedule) }.unwrap_or(FutoInHandle::NONE)
@@ -349,7 +350,7 @@ functions! {
         let delay = Duration::from_millis(delay_ms.into());
         let schedule = |handle: Handle| {
             let call = cb.ok_or(Misuse::Null("cb"))?;
-            Ok(sched::deferred(&handle.host()?, delay, call, data).to_handle())
+            Ok(handle_of(sched::deferred(&handle.host()?, delay, call, data)))
         };
         // SAFETY: the caller's promise
         unsafe { with(bsi, "sched_deferred", schedule) }.unwrap_or(FutoInHandle::NONE)
@@ -359,8 +360,8 @@ functions! {
         let cancel = |steps: Handle| {
             // SAFETY: the caller's promise
             let handle = unsafe { handle.as_ref() }.ok_or(Misuse::Null("handle"))?;
-            if let Some(name) = sched::Name::of(handle) {
-                name.cancel(steps.host().ok().as_ref());
+            if let Some(item) = item_of(handle) {
+                item.cancel(steps.host().ok().as_ref());
             }
             Ok(())
         };
@@ -372,7 +373,7 @@ functions! {
         let is_valid = |_: Handle| {
             // SAFETY: the caller's promise
             let handle = unsafe { handle.as_ref() }.ok_or(Misuse::Null("handle"))?;
-            Ok(sched::Name::of(handle).is_some_and(sched::Name::is_valid))
+            Ok(item_of(handle).is_some_and(sched::ItemId::is_valid))
         };
         // SAFETY: the caller's promise
         c_int::from(unsafe { with(bsi, "sched_is_valid", is_valid) } == Some(true))

@@ -1,15 +1,12 @@
-//! Binary values that are owned, and what they are in Rust (FTN12 §2.7.1).
+//! Owned binary values, and their conversions to and from types of Rust (FTN12 §2.7.1).
 #![expect(unsafe_code, reason = "values of other technologies are reached through pointers")]
 
 use std::any::Any;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_void};
-use std::fmt;
-use std::mem;
-use std::ptr;
 use std::rc::Rc;
-use std::slice;
 use std::sync::Arc;
+use std::{fmt, mem, ptr, slice};
 
 use asyncsteps::{Arg, ForeignArgs};
 
@@ -19,24 +16,24 @@ use crate::abi::flags::{
 };
 use crate::abi::{FutoInArgs, FutoInBinaryValue, FutoInData, FutoInType};
 
-/// A binary value that is released when it is dropped: what a step in Rust gets for a value
-/// without a type in Rust, such as a custom object.
+/// A binary value that is released when it is dropped. A step in Rust gets one for a value without a
+/// type in Rust, such as a custom object.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Value(FutoInBinaryValue);
 
 impl Arg for Value {}
 
-/// The arguments or the result of a step in another technology; some of the four may be none.
+/// The arguments or the result of a foreign step: four values, each of which may be none.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Values([Value; 4]);
 
-// SAFETY: whoever calls `success` from another thread gives the values to the thread of the loop,
-// and so allows their cleanup there: that is what the function is for (FTN12 §2.2.2)
+// SAFETY: a call of `success` from another thread gives the values to the thread of the loop and so
+// allows their cleanup there (FTN12 §2.2.2)
 unsafe impl Send for Values {}
 
-/// The flags of a value are none of those that FTN12 knows.
+/// A value has flags that FTN12 does not define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownFlags(pub(crate) u8);
 
@@ -46,7 +43,7 @@ impl fmt::Display for UnknownFlags {
     }
 }
 
-/// Types of values without anything to release, by their flags.
+/// Types of values without cleanup, by their flags.
 static PLAIN: [FutoInType; 16] = types(0, false);
 /// Types of single values that own a boxed value of Rust.
 static OWNED: [FutoInType; 16] = types(0, true);
@@ -85,7 +82,7 @@ unsafe extern "C" fn drop_owned(value: *mut FutoInBinaryValue) {
         return;
     }
     // SAFETY: only `Value::owning` makes values of the types with this cleanup; `custom_data` is
-    // the box that it made, and it was just taken away, so that nobody does this twice
+    // the box that it made; it was just taken away, so that this happens once
     let owned = unsafe { Box::from_raw(owned.cast::<Box<dyn Any>>()) };
     crate::guard::contained("a destructor", || drop(owned));
 }
@@ -94,16 +91,16 @@ impl Value {
     /// No value.
     pub const NONE: Self = Self(FutoInBinaryValue::NONE);
 
-    /// Takes a value over, with the duty to release it.
+    /// Takes ownership of a value.
     ///
     /// # Safety
-    /// `value` follows FTN12 §2.7.1, and nobody else releases it.
+    /// `value` follows FTN12 §2.7.1, and is released only through the result.
     #[must_use]
     pub const unsafe fn from_raw(value: FutoInBinaryValue) -> Self {
         Self(value)
     }
 
-    /// Gives the value away, with the duty to release it.
+    /// Gives the value away. Its new owner has to release it.
     #[must_use]
     pub fn into_raw(self) -> FutoInBinaryValue {
         let value = self.0;
@@ -117,14 +114,14 @@ impl Value {
         self.0.kind.is_null()
     }
 
-    /// What it is, see [`flags`](crate::abi::flags); 0 for no value.
+    /// Its type, see [`flags`](crate::abi::flags); 0 for no value.
     #[must_use]
     pub fn flags(&self) -> u8 {
         // SAFETY: the type of a value is null or points to a type that outlives it (FTN12 §2.7.1)
         unsafe { self.0.kind.as_ref() }.map_or(0, |kind| kind.flags)
     }
 
-    /// The value as it is for other technologies.
+    /// The value in the form of the binary interface.
     #[must_use]
     pub fn as_raw(&self) -> &FutoInBinaryValue {
         &self.0
@@ -141,7 +138,7 @@ impl Value {
         Self(FutoInBinaryValue { kind, data: FutoInData::of(bytes), ..FutoInBinaryValue::NONE })
     }
 
-    /// A value that owns `owner`, in which `data` points.
+    /// A value that owns `owner`; `data` points into it.
     fn owning(
         kind: &'static FutoInType,
         data: FutoInData,
@@ -153,9 +150,9 @@ impl Value {
         Self(FutoInBinaryValue { kind, data, custom_data, length })
     }
 
-    /// Text with its NUL.
+    /// Text with a NUL at its end.
     fn text(text: &str) -> Self {
-        // other than a box, a vector may move while somebody points into it
+        // unlike a box, a vector may move while a pointer into it exists
         let bytes: Vec<u8> = text.bytes().chain([0]).collect();
         let data = FutoInData::of_pointer(bytes.as_ptr());
         Self::owning(&OWNED[usize::from(STRING)], data, text.len(), Box::new(bytes))
@@ -173,7 +170,7 @@ impl Value {
         object
     }
 
-    /// The boxed value of Rust, if this is one of our own types that keep their value as it is.
+    /// The boxed value of Rust, if this is one of our types that keep it unchanged.
     fn take_owned(&mut self) -> Option<Box<dyn Any>> {
         let own = |types: &'static [FutoInType]| types.as_ptr_range().contains(&self.0.kind);
         let is_object = ptr::eq(self.0.kind, &OWNED[usize::from(CUSTOM_OBJECT)]);
@@ -240,7 +237,7 @@ impl Value {
         Self::object(value)
     }
 
-    /// What a value of Rust is that stays where it is: a copy, or an object at its address.
+    /// A value for one of Rust that stays where it is: a copy, or a custom object with its address.
     pub(crate) fn seen(value: &dyn Any) -> Self {
         if let Some(copy) = Self::copied(value) {
             return copy;
@@ -258,12 +255,12 @@ impl Value {
         Self(FutoInBinaryValue { kind, data, ..FutoInBinaryValue::NONE })
     }
 
-    /// Where it is, as foreign code knows it.
+    /// A pointer to it for foreign code.
     pub(crate) fn as_object(&self) -> *mut c_void {
         ptr::from_ref(&self.0).cast_mut().cast()
     }
 
-    /// The value in a type of Rust, or itself.
+    /// The value in a type of Rust; itself if there is none.
     fn into_any(mut self) -> Box<dyn Any> {
         if let Some(owned) = self.take_owned() {
             return owned;
@@ -383,7 +380,7 @@ impl Values {
     /// No values.
     pub const NONE: Self = Self([Value::NONE; 4]);
 
-    /// Takes the values out of what `success` was given, which is empty afterwards.
+    /// Takes the values out of the argument of `success`, which is empty afterwards.
     ///
     /// # Safety
     /// `args` is null or points to values that follow FTN12 §2.7.2 and belong to the caller.
@@ -396,7 +393,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Gives the values away, with the duty to release them.
+    /// Gives the values away. Their new owner has to release them.
     pub(crate) fn into_raw(self) -> FutoInArgs {
         FutoInArgs { args: self.0.map(Value::into_raw) }
     }

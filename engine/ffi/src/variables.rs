@@ -1,12 +1,11 @@
-//! State variables (FTN12 §1.7, §2.2.1 `state`): those of foreign code, those of steps in Rust, and
-//! what a flow says about its errors.
+//! State variables (FTN12 §1.7, §2.2.1 `state`): those of foreign code, those of steps in Rust, and the
+//! special ones about errors.
 #![expect(unsafe_code, reason = "destructors from outside")]
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_void};
-use std::fmt;
-use std::ptr;
 use std::rc::Rc;
+use std::{fmt, ptr};
 
 use asyncsteps::{AsyncSteps, SharedState};
 
@@ -19,22 +18,22 @@ use crate::value::Value;
 
 /// A state variable that foreign code made (FTN12 §2.7.2 `stateVariable`).
 ///
-/// A step in Rust reads it by its name: `asi.state().get::<Variable>("name")`. What it points to
-/// only its maker knows.
+/// A step in Rust reads it by its name: `asi.state().get::<Variable>("name")`. Only the code that made
+/// it knows the type of its target.
 pub struct Variable {
     value: *mut c_void,
     data: *mut c_void,
     cleanup: Option<CleanupVariable>,
 }
 
-// SAFETY: a variable is a pointer to those who read it, and FTN12 §2.7.2 wants what it points to
-// released once, for which its maker lets it go to the thread that frees the root
+// SAFETY: its readers only read the pointer. FTN12 §2.7.2 wants its target released once, and the
+// foreign code that made it allows that on the thread that frees the root
 unsafe impl Send for Variable {}
 // SAFETY: as above; it does not change
 unsafe impl Sync for Variable {}
 
 impl Variable {
-    /// What `allocate` gave.
+    /// The pointer that `allocate` returned.
     #[must_use]
     pub fn as_ptr(&self) -> *mut c_void {
         self.value
@@ -56,7 +55,8 @@ impl fmt::Debug for Variable {
     }
 }
 
-/// What a shared variable of Rust is for foreign code. It is kept beside it, under the same name.
+/// The value that foreign code sees of a shared variable of Rust. It is kept beside the variable,
+/// under the same name.
 struct View(Value);
 
 // SAFETY: it does not change, and owns nothing but copies of numbers and texts
@@ -64,11 +64,11 @@ unsafe impl Send for View {}
 // SAFETY: as above
 unsafe impl Sync for View {}
 
-/// What is behind `last_exception`: no exception for a binding to C++, which looks for an
-/// `exception_ptr` there, and no text for C.
+/// The target of `last_exception`: a null `exception_ptr` for the C++ binding, and an empty text for
+/// C.
 static NO_EXCEPTION: [usize; 4] = [0; 4];
 
-/// A special variable (FTN12 §1.7), `None` for other names. `text` gives the text of the flow.
+/// A special variable (FTN12 §1.7); `None` for other names. `text` returns a text about the flow.
 fn special<R>(
     name: &CStr,
     text: impl FnOnce(Text) -> Result<*mut c_void, R>,
@@ -81,14 +81,14 @@ fn special<R>(
     }
 }
 
-/// What a variable is where there is no flow: special ones are never null.
+/// The value of a variable without a flow. Special variables are never null.
 pub(crate) fn missing(name: &CStr) -> *mut c_void {
     let empty = |_| Ok::<_, ()>(c"".as_ptr().cast_mut().cast());
     special(name, empty).and_then(Result::ok).unwrap_or(ptr::null_mut())
 }
 
-/// The name of a variable in Rust. One that is not Unicode differs from all that are, unless they
-/// begin with the character that stands for what is not.
+/// The name of a variable in Rust. A name that is not Unicode is escaped after a replacement character,
+/// so that it differs from every Unicode name without that character.
 fn name_of(name: &CStr) -> Cow<'_, str> {
     match name.to_str() {
         Ok(name) => Cow::Borrowed(name),
@@ -105,15 +105,15 @@ fn seen_in(shared: &SharedState, name: &str) -> Option<*mut c_void> {
     let view = || shared.get::<View>(name).map(|View(value)| value.as_object());
     pointer_in(shared, name).or_else(view).or_else(|| {
         let value = Value::seen(shared.get_any(name)?);
-        // if another thread was faster, its view is the same
+        // another thread that is faster adds an equal view
         drop(shared.add(name.to_owned(), View(value)));
         view()
     })
 }
 
 impl Handle {
-    /// A state variable, made if it is missing; null if it is missing and cannot be made. Without
-    /// `allocate` those of steps in Rust are found, too, as values.
+    /// A state variable. If it is missing, `allocate` makes it; without `allocate` it is null then, and
+    /// variables of steps in Rust are found, too, as values.
     pub(crate) fn variable(
         self,
         name: &CStr,
@@ -137,12 +137,12 @@ impl Handle {
             let refused = shared.add(name.clone().into_owned(), new).err();
             (pointer_in(shared, &name), refused)
         })?;
-        // `allocate` made it under the same name itself, or another thread did
+        // refused if `allocate` itself or another thread made one of the same name
         drop(refused);
         Ok(kept.unwrap_or(ptr::null_mut()))
     }
 
-    /// A text about the flow. It stays where it is until it changes.
+    /// A text about the flow. The pointer is valid until the text changes.
     pub(crate) fn text(self, which: Text) -> Result<*mut c_void, Misuse> {
         let mut local = self.local()?;
         let context = Rc::clone(local.context()?);
@@ -150,8 +150,9 @@ impl Handle {
             None => self.around(&context).and_then(|step| step.local().ok()?.error.clone()),
             told @ Some(_) => told.clone(),
         };
-        let asi = self.flow(&mut local, &context);
-        Ok(context.text(which, asi.as_deref(), told.as_ref()))
+        let text = |asi: Option<&AsyncSteps>| context.text(which, asi, told.as_ref());
+        let in_flow = self.with_flow(&mut local, &context, |asi| text(Some(asi)));
+        Ok(in_flow.unwrap_or_else(|| text(None)))
     }
 
     /// A variable, of foreign code or of Rust, as foreign code sees it.
@@ -161,14 +162,13 @@ impl Handle {
         }
         let mut local = self.local()?;
         let context = Rc::clone(local.context()?);
-        let Some(asi) = self.flow(&mut local, &context) else {
-            return Ok(context.shared().and_then(|shared| seen_in(shared, name)));
-        };
-        let state = asi.state();
-        if let Some(variable) = state.get::<Variable>(name) {
-            return Ok(Some(variable.as_ptr()));
-        }
-        Ok(state.get_any(name).map(|value| context.see(name, value)))
+        let in_flow = self.with_flow(&mut local, &context, |asi| {
+            let state = asi.state();
+            let variable = state.get::<Variable>(name).map(Variable::as_ptr);
+            variable.or_else(|| state.get_any(name).map(|value| context.view(name, value)))
+        });
+        let in_shared = || context.shared().and_then(|shared| seen_in(shared, name));
+        Ok(in_flow.unwrap_or_else(in_shared))
     }
 
     /// The variables that all threads see.
@@ -183,16 +183,22 @@ impl Handle {
         if let Some(shared) = context.shared() {
             return Ok(see(shared));
         }
-        let asi = self.flow(&mut local, &context).ok_or(Misuse::NotRunning)?;
-        Ok(see(context.share(asi)))
+        let shared = self.with_flow(&mut local, &context, |asi| context.share(asi).clone());
+        Ok(see(&shared.ok_or(Misuse::NotRunning)?))
     }
 
-    /// The flow, where it can be reached: in its callbacks, and before it is executed.
-    fn flow<'a>(self, local: &'a mut Local, context: &Rc<Context>) -> Option<&'a mut AsyncSteps> {
+    /// Calls `see` with the flow where it can be reached: in its callbacks, and before it is executed.
+    fn with_flow<R>(
+        self,
+        local: &mut Local,
+        context: &Rc<Context>,
+        see: impl FnOnce(&mut AsyncSteps) -> R,
+    ) -> Option<R> {
         if let Target::Root(flow) = &mut local.target {
-            return Some(flow.steps());
+            return Some(see(flow.steps()));
         }
-        self.asi().or_else(|| self.around(context)?.asi()).map(|asi| asi as &mut AsyncSteps)
+        let callback = if self.is_running() { self } else { self.around(context)? };
+        callback.with_asi(see)
     }
 
     /// The callback of the same flow in which this is called.

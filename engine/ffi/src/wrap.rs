@@ -1,20 +1,18 @@
 //! Steps in Rust on an engine of another technology (FTN12 §2.2.1 `wrap`).
 //!
-//! Code in Rust needs an `AsyncSteps` of ours, and an engine of another technology cannot make one.
-//! So a foreign step hosts a flow: the flow runs the code, and the foreign engine, its time, its
-//! event loop, its errors and its cancelling are the flow's. Nothing of it is shared with other
-//! threads but the wish to go on.
+//! Code in Rust needs our `AsyncSteps`, which a foreign engine cannot make. So a foreign step hosts a
+//! flow, and the flow runs the code. The foreign engine gives the flow its event loop and timers, and
+//! gets its errors; cancelling passes in both directions. Other threads share only the waker.
 #![expect(unsafe_code, reason = "a foreign engine is called through its table")]
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::fmt;
-use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
+use std::{fmt, ptr};
 
 use asyncsteps::{
     Arguments, AsyncSteps, Execution, Flow, Foreign, Outcome, Progress, StepReturn, Time, codes,
@@ -27,7 +25,7 @@ use crate::steps::Addition;
 use crate::table::API;
 use crate::value::Values;
 
-/// The steps could not be added.
+/// Steps that could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(Misuse);
 
@@ -41,11 +39,11 @@ impl std::error::Error for Refused {}
 
 /// Adds a step to the steps of any implementation (FTN12 §2.2.1 `wrap`).
 ///
-/// `body` gets an interface of ours, to be used as in any step: a library written against this
-/// crate runs in it unchanged. On steps of ours it is an ordinary step. On those of another
-/// implementation the whole of what it adds runs inside of one foreign step, on the thread of its
-/// event loop: arguments, results, errors, time limits and cancelling pass in both directions. What
-/// does not pass are state variables, and flows that it launches are refused.
+/// `body` gets our interface, as in any step: a library written against this crate runs in it
+/// unchanged. On our steps it is an ordinary step. On those of another implementation everything that
+/// it adds runs inside of one foreign step, on the thread of its event loop. Arguments, results, errors,
+/// time limits and cancelling pass in both directions; state variables do not, and launched flows are
+/// refused.
 ///
 /// ```
 /// use asyncsteps::{AsyncSteps, Flow, run_to_end};
@@ -63,7 +61,7 @@ impl std::error::Error for Refused {}
 /// ```
 ///
 /// # Errors
-/// [`Refused`] if `bsi` is null, or of ours and not to be added to here and now.
+/// [`Refused`] if `bsi` is null, or is one of ours that takes no steps now or on this thread.
 ///
 /// # Safety
 /// `bsi` is null or follows FTN12 §2.7.2, and steps can be added to it on this thread.
@@ -89,13 +87,13 @@ where
         flow.add(body);
         flow
     });
-    let name = TABLE.with(|table| table.add(Hosted::New(start)));
+    let id = HOSTED.with(|flows| flows.add(Hosted::New(start)));
     let foreign = Steps(bsi);
     // if the step never starts, the end of the steps around it forgets it
-    foreign.name_memory(name);
+    foreign.remember(id);
     let add = foreign.api().add;
     // SAFETY: FTN12 §2.7.2
-    unsafe { add(bsi, pointer(name), Some(start_hosted), None) };
+    unsafe { add(bsi, pointer(id), Some(start_hosted), None) };
     Ok(())
 }
 
@@ -119,14 +117,14 @@ impl Steps {
         unsafe { *api }
     }
 
-    /// Has `forget` called for this name when the step is over.
-    fn name_memory(self, name: u64) {
+    /// Calls `forget` with this id when the step is over.
+    fn remember(self, id: u64) {
         let stack = self.api().stack;
         // SAFETY: FTN12 §2.7.2
         let memory = unsafe { stack(self.0, size_of::<u64>(), Some(forget)) }.cast::<u64>();
         if !memory.is_null() {
-            // SAFETY: it has room for a name and is aligned for one
-            unsafe { memory.write(name) };
+            // SAFETY: it has room for a id and is aligned for one
+            unsafe { memory.write(id) };
         }
     }
 
@@ -149,15 +147,15 @@ impl Steps {
 }
 
 thread_local! {
-    static TABLE: Table = Table::default();
+    static HOSTED: HostedFlows = HostedFlows::default();
 }
 
-/// The flows that foreign steps host on this thread, by names that are never used twice: a name is
-/// all that foreign engines keep.
+/// The flows that foreign steps host on this thread, by ids that are never used twice. Foreign engines
+/// keep the ids only.
 #[derive(Default)]
-struct Table {
+struct HostedFlows {
     hosted: RefCell<BTreeMap<u64, Hosted>>,
-    names: Cell<u64>,
+    last_id: Cell<u64>,
 }
 
 enum Hosted {
@@ -165,49 +163,50 @@ enum Hosted {
     Running(Rc<Driver>),
 }
 
-impl Table {
+impl HostedFlows {
     fn add(&self, hosted: Hosted) -> u64 {
-        let name = self.names.get() + 1;
-        self.names.set(name);
-        self.hosted.borrow_mut().insert(name, hosted);
-        name
+        let id = self.last_id.get() + 1;
+        self.last_id.set(id);
+        self.hosted.borrow_mut().insert(id, hosted);
+        id
     }
 }
 
-fn take(name: u64) -> Option<Hosted> {
-    TABLE.try_with(|table| table.hosted.borrow_mut().remove(&name)).ok().flatten()
+fn take(id: u64) -> Option<Hosted> {
+    HOSTED.try_with(|flows| flows.hosted.borrow_mut().remove(&id)).ok().flatten()
 }
 
-fn running(name: u64) -> Option<Rc<Driver>> {
-    TABLE.with(|table| match table.hosted.borrow().get(&name)? {
+fn running(id: u64) -> Option<Rc<Driver>> {
+    HOSTED.with(|flows| match flows.hosted.borrow().get(&id)? {
         Hosted::Running(driver) => Some(Rc::clone(driver)),
         Hosted::New(_) => None,
     })
 }
 
-fn pointer(name: u64) -> *mut c_void {
-    ptr::without_provenance_mut(usize::try_from(name).unwrap_or_default())
+fn pointer(id: u64) -> *mut c_void {
+    ptr::without_provenance_mut(usize::try_from(id).unwrap_or_default())
 }
 
-fn name_of(pointer: *mut c_void) -> u64 {
+fn id_of(pointer: *mut c_void) -> u64 {
     pointer.addr() as u64
 }
 
 /// A flow and the foreign step that hosts it.
 struct Driver {
-    name: u64,
+    id: u64,
     step: Steps,
     /// `None` while it runs.
     execution: RefCell<Option<Execution>>,
-    wake: Arc<Wish>,
+    wake: Arc<TurnWaker>,
     started: Instant,
-    /// The time is at least that of the last timer: a foreign engine may have a time of its own.
+    /// The time of the last timer. The flow's time is at least this, because the foreign engine may
+    /// have another clock.
     reached: Cell<Time>,
     timer: Cell<Option<(Time, FutoInHandle)>>,
 }
 
 impl Driver {
-    /// One turn; `true` if the flow is not over. The step is still in progress.
+    /// One turn; `true` if the flow goes on. The step must be in progress.
     fn turn(&self) -> bool {
         let Some(mut execution) = self.execution.take() else { return true };
         let now = Time::from_epoch(self.started.elapsed()).max(self.reached.get());
@@ -218,7 +217,7 @@ impl Driver {
         match progress {
             Progress::Done(outcome) => {
                 self.disarm();
-                self.wake.grant(None);
+                self.wake.arm(None);
                 self.step.end(outcome);
                 return false;
             }
@@ -239,7 +238,7 @@ impl Driver {
         let (schedule, pause) =
             (self.step.api().sched_deferred, u32::try_from(pause).unwrap_or(u32::MAX));
         // SAFETY: FTN12 §2.7.2
-        let handle = unsafe { schedule(self.step.0, pause, pointer(self.name), Some(expire)) };
+        let handle = unsafe { schedule(self.step.0, pause, pointer(self.id), Some(expire)) };
         self.timer.set(Some((at, handle)));
     }
 
@@ -251,9 +250,9 @@ impl Driver {
         }
     }
 
-    /// The foreign step is over, or about to be: its handle must not be used any more.
+    /// Cancels the flow. The foreign step has ended or is about to, so its handle is not used.
     fn cancel(&self) {
-        self.wake.grant(None);
+        self.wake.arm(None);
         let execution = self.execution.take();
         drop(execution);
     }
@@ -261,31 +260,32 @@ impl Driver {
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// What wakes the flow from any thread: it has the foreign engine call, at most once per turn.
-struct Wish {
-    name: u64,
-    /// The step, as long as it is in progress and nobody has asked for a turn.
-    step: Mutex<Option<Asked>>,
+/// Wakes the flow from any thread: the foreign engine calls it back, at most once per turn.
+struct TurnWaker {
+    id: u64,
+    /// The step, as long as it is in progress.
+    step: Mutex<Option<WakeableStep>>,
 }
 
+/// A step in progress, and whether its engine already has to call it back.
 #[derive(Clone, Copy)]
-struct Asked {
-    step: *mut FutoInAsyncSteps,
-    is_asked: bool,
+struct WakeableStep {
+    bsi: *mut FutoInAsyncSteps,
+    is_woken: bool,
 }
 
 // SAFETY: from other threads it is only used for `sched_immediate`, which FTN12 allows there
-unsafe impl Send for Asked {}
+unsafe impl Send for WakeableStep {}
 
-impl Wish {
-    /// Has wishes come true through this step; `None` ends them.
-    fn grant(&self, step: Option<Steps>) {
-        let step = step.map(|step| Asked { step: step.0, is_asked: false });
+impl TurnWaker {
+    /// Lets the waker use this step once; `None` ends its use.
+    fn arm(&self, step: Option<Steps>) {
+        let step = step.map(|step| WakeableStep { bsi: step.0, is_woken: false });
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
     }
 }
 
-impl Wake for Wish {
+impl Wake for TurnWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -293,11 +293,11 @@ impl Wake for Wish {
     fn wake_by_ref(self: &Arc<Self>) {
         // held while calling, so that the step cannot end in between
         let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(asked) = step.as_mut().filter(|asked| !asked.is_asked) {
-            asked.is_asked = true;
-            let schedule = Steps(asked.step).api().sched_immediate;
+        if let Some(step) = step.as_mut().filter(|step| !step.is_woken) {
+            step.is_woken = true;
+            let schedule = Steps(step.bsi).api().sched_immediate;
             // SAFETY: FTN12 §2.7.2: the step is in progress
-            unsafe { schedule(asked.step, pointer(self.name), Some(go_on)) };
+            unsafe { schedule(step.bsi, pointer(self.id), Some(go_on)) };
         }
     }
 }
@@ -308,19 +308,19 @@ unsafe extern "C" fn start_hosted(
     args: *const FutoInArgs,
 ) {
     contained("wrap", || {
-        let name = name_of(data);
-        let Some(Hosted::New(start)) = take(name) else { return };
+        let id = id_of(data);
+        let Some(Hosted::New(start)) = take(id) else { return };
         // SAFETY: a callback may take its arguments
         let values = unsafe { Values::take(args.cast_mut()) }.unwrap_or(Values::NONE);
-        start_driver(Steps(bsi), name, start(values));
+        start_driver(Steps(bsi), id, start(values));
     });
 }
 
 #[expect(clippy::disallowed_methods, reason = "foreign engines tell no time")]
-fn start_driver(step: Steps, name: u64, flow: Flow) {
-    let wake = Arc::new(Wish { name, step: Mutex::new(None) });
+fn start_driver(step: Steps, id: u64, flow: Flow) {
+    let wake = Arc::new(TurnWaker { id, step: Mutex::new(None) });
     let driver = Rc::new(Driver {
-        name,
+        id,
         step,
         execution: RefCell::new(Some(flow.execute())),
         wake,
@@ -329,36 +329,36 @@ fn start_driver(step: Steps, name: u64, flow: Flow) {
         timer: Cell::new(None),
     });
     // the step waits before anything can wake it
-    driver.wake.grant(Some(step));
-    step.name_memory(name);
+    driver.wake.arm(Some(step));
+    step.remember(id);
     let (wait, set_cancel) = (step.api().wait_external, step.api().set_cancel);
     // SAFETY: FTN12 §2.7.2
     unsafe { wait(step.0) };
     // SAFETY: FTN12 §2.7.2
-    unsafe { set_cancel(step.0, pointer(name), Some(cancel_hosted)) };
-    TABLE.with(|table| {
-        table.hosted.borrow_mut().insert(name, Hosted::Running(Rc::clone(&driver)));
+    unsafe { set_cancel(step.0, pointer(id), Some(cancel_hosted)) };
+    HOSTED.with(|flows| {
+        flows.hosted.borrow_mut().insert(id, Hosted::Running(Rc::clone(&driver)));
     });
     turn(&driver);
 }
 
 fn turn(driver: &Rc<Driver>) {
     if !driver.turn() {
-        take(driver.name);
+        take(driver.id);
     }
 }
 
 unsafe extern "C" fn go_on(data: *mut c_void) {
     contained("wrap", || {
-        let Some(driver) = running(name_of(data)) else { return };
-        driver.wake.grant(Some(driver.step));
+        let Some(driver) = running(id_of(data)) else { return };
+        driver.wake.arm(Some(driver.step));
         turn(&driver);
     });
 }
 
 unsafe extern "C" fn expire(data: *mut c_void) {
     contained("wrap", || {
-        let Some(driver) = running(name_of(data)) else { return };
+        let Some(driver) = running(id_of(data)) else { return };
         if let Some((at, _)) = driver.timer.take() {
             driver.reached.set(at);
         }
@@ -368,19 +368,19 @@ unsafe extern "C" fn expire(data: *mut c_void) {
 
 unsafe extern "C" fn cancel_hosted(_: *mut FutoInAsyncSteps, data: *mut c_void) {
     contained("wrap", || {
-        if let Some(Hosted::Running(driver)) = take(name_of(data)) {
+        if let Some(Hosted::Running(driver)) = take(id_of(data)) {
             driver.disarm();
             driver.cancel();
         }
     });
 }
 
-/// The steps that knew the name are over.
+/// The cleanup of the memory with an id: its step is over.
 unsafe extern "C" fn forget(memory: *mut c_void) {
-    // SAFETY: `name_memory` wrote it there
-    let name = unsafe { memory.cast::<u64>().read() };
+    // SAFETY: `remember` wrote it there
+    let id = unsafe { memory.cast::<u64>().read() };
     contained("wrap", || {
-        if let Some(Hosted::Running(driver)) = take(name) {
+        if let Some(Hosted::Running(driver)) = take(id) {
             driver.cancel();
         }
     });

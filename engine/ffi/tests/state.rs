@@ -4,11 +4,9 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_void};
-use std::ptr;
 use std::rc::Rc;
-use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use std::{ptr, slice, thread};
 
 use asyncsteps::{Flow, SharedState, Template, run_to_end};
 use asyncsteps_ffi::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, flags};

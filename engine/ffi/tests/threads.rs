@@ -4,9 +4,8 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{ptr, thread};
 
 use asyncsteps_ffi::abi::{FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInSync};
 use asyncsteps_ffi::exports::{

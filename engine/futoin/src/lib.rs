@@ -1,6 +1,8 @@
-//! FutoIn without IO: what its messages, interface definitions and credentials mean.
+//! FutoIn without IO: messages, interface definitions, credentials and addresses.
 //!
-//! This crate has no runtime and no socket. A server, a proxy, a client or a test tool can use it:
+//! A definition says what can be called and with which types. A message names a function and brings
+//! parameters. This crate reads both, checks one by the other, and writes answers. It has no runtime,
+//! no clock and no socket, so a server, a proxy, a client or a test tool can use it:
 //!
 //! ```
 //! use asyncsteps_futoin::iface::{Loader, Source};
@@ -17,15 +19,19 @@
 //! ```
 //!
 //! In reading order:
-//! - [`iface`]: interface definitions (FTN3): loading, and checks of parameters and results
+//! - [`iface`]: interface definitions (FTN3), loading and checks; [`iface::guide`] is how to write them
 //! - [`message`]: requests and responses as JSON, MessagePack and CBOR (FTN3, FTN4, FTN5)
 //! - [`url`]: calls in a URL (FTN5)
 //! - [`security`]: credentials, signatures, passwords, security levels (FTN8)
-//! - [`net`]: addresses of callers, proxies that are trusted, bounded memories
+//! - [`net`]: addresses and ranges of clients, trusted proxies
+//! - [`Refusal`]: how every check says no
 #![forbid(unsafe_code)]
 
 pub mod iface;
 pub mod message;
 pub mod net;
+mod refusal;
 pub mod security;
 pub mod url;
+
+pub use self::refusal::Refusal;

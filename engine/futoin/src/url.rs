@@ -1,5 +1,4 @@
-//! Functions called by their URL (FTN5 §2): `{iface}/{version}/{function}[/{sec}]?name=value&...`,
-//! pure.
+//! Functions called by their URL (FTN5 §2): `{iface}/{version}/{function}[/{sec}]?name=value&...`.
 //!
 //! ```
 //! use asyncsteps_futoin::iface::{Loader, Source};
@@ -13,16 +12,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    iface::{Function, FunctionName, clipped, is_iface},
-    message::{Refusal, Request, is_too_deep, name_refused},
-};
+use crate::iface::{Function, FunctionName, clipped, is_iface};
+use crate::message::{Request, invalid, invalid_name, is_too_deep};
+use crate::refusal::Refusal;
 
-/// A call that is in a URL, its values not yet read.
+/// A call in a URL. Its parameters are text until the types of the function are known.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FunctionUrl {
     function: FunctionName,
@@ -33,13 +32,13 @@ pub struct FunctionUrl {
 impl FunctionUrl {
     /// Reads a path below the end point and a query, both percent-encoded as the client sent them.
     ///
-    /// A path of three or four parts is a call, with or without a slash at its end, and so is one that
-    /// begins with the name of an interface and lacks the rest. `None` for any other, which belongs to
-    /// the application.
+    /// A path of three or four parts is a call, with or without a slash at its end. A shorter path that
+    /// begins with the name of an interface is a call, too, and refused. Every other path belongs to
+    /// the application: `None`.
     ///
     /// # Errors
-    /// "Invalid req.f", also if a part is missing; "Invalid req.f (version)", "Invalid URL: ..." for what is not
-    /// percent-encoded UTF-8, "Duplicate parameter: ..." (FTN5 §3.4).
+    /// InvalidRequest: "Invalid req.f", also for a missing part; "Invalid req.f (version)";
+    /// "Invalid URL: ..." unless it is percent-encoded UTF-8; "Duplicate parameter: ..." (FTN5 §3.4).
     #[must_use]
     pub fn parse(path: &str, query: &str) -> Option<Result<Self, Refusal>> {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -47,7 +46,7 @@ impl FunctionUrl {
         let mut parts = path.split('/');
         let (iface, version, func) = match (parts.next()?, parts.next(), parts.next()) {
             (iface, Some(version), Some(func)) => (iface, version, func),
-            (iface, ..) => return is_iface(iface).then(|| Err(Refusal::new("Invalid req.f"))),
+            (iface, ..) => return is_iface(iface).then(|| Err(invalid("Invalid req.f"))),
         };
         let sec = parts.next();
         let is_part = |part: &str| !matches!(part, "" | "." | "..");
@@ -59,18 +58,18 @@ impl FunctionUrl {
     }
 
     fn read(function: &str, sec: Option<&str>, query: &str) -> Result<Self, Refusal> {
-        let function = function.parse().map_err(|error| Refusal::new(name_refused(error)))?;
+        let function = function.parse().map_err(invalid_name)?;
         let sec = sec.map(decoded).transpose()?;
         let mut params = BTreeMap::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match params.entry(decoded(&name.replace('+', " "))?) {
-                Entry::Vacant(place) => {
-                    place.insert(decoded(&value.replace('+', " "))?);
+                Entry::Vacant(vacant) => {
+                    vacant.insert(decoded(&value.replace('+', " "))?);
                 }
                 Entry::Occupied(known) => {
                     let name = clipped(known.key());
-                    return Err(Refusal::new(format!("Duplicate parameter: {name}")));
+                    return Err(invalid(format!("Duplicate parameter: {name}")));
                 }
             }
         }
@@ -89,10 +88,11 @@ impl FunctionUrl {
         self.sec.as_deref()
     }
 
-    /// The call as a request. A value is text where the type of its parameter takes that as a
-    /// string, else the JSON it spells. Without the function, for a parameter that it does not have,
-    /// and for JSON that is nested too deep, all is text: the checks of the executor find out, after
-    /// those of the caller.
+    /// The call as a request for `function`, if it is known.
+    ///
+    /// A value stays text where the type of its parameter accepts text, otherwise it is read as JSON. It
+    /// stays text without a function, for an unknown parameter, and for JSON that is nested too deep:
+    /// the executor refuses such a call later, after it has checked the caller.
     #[must_use]
     pub fn into_request(self, function: Option<&Function>) -> Request {
         let mut params = Map::new();
@@ -114,7 +114,7 @@ impl FunctionUrl {
 
 impl std::fmt::Debug for FunctionUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // not the credentials
+        // without the credentials
         f.debug_struct("FunctionUrl")
             .field("function", &self.function)
             .field("params", &self.params)
@@ -122,7 +122,7 @@ impl std::fmt::Debug for FunctionUrl {
     }
 }
 
-/// Percent-decoding (RFC 3986 §2.1), strict: a text that two servers could read in two ways is
+/// Strict percent-decoding (RFC 3986 §2.1): a text that two servers could read differently is
 /// refused.
 fn decoded(text: &str) -> Result<String, Refusal> {
     let mut out = Vec::with_capacity(text.len());
@@ -134,14 +134,15 @@ fn decoded(text: &str) -> Result<String, Refusal> {
         }
         let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
         let code = digit().zip(digit()).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-        out.push(code.ok_or_else(|| Refusal::new("Invalid URL: percent-encoding"))?);
+        out.push(code.ok_or_else(|| invalid("Invalid URL: percent-encoding"))?);
     }
-    String::from_utf8(out).map_err(|_| Refusal::new("Invalid URL: not UTF-8"))
+    String::from_utf8(out).map_err(|_| invalid("Invalid URL: not UTF-8"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fmt::Write, sync::Arc};
+    use std::fmt::Write;
+    use std::sync::Arc;
 
     use expect_test::expect;
     use proptest::prelude::*;
@@ -159,7 +160,7 @@ mod tests {
         Loader::new([Source::texts(files)]).load(&"a.b:1.0".parse().unwrap()).unwrap()
     }
 
-    /// What becomes of each path and query.
+    /// The outcome of each path and query.
     fn outcomes(urls: &[(&str, &str)]) -> String {
         let definition = definition();
         let mut out = String::new();

@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::reply::ReplyBody;
 use super::{Executor, Incoming, RequestSteps};
 use crate::channel::Channel;
-use asyncsteps_futoin::message::{Refusal, Request, Response};
+use asyncsteps_futoin::message::{RefusedMessage, Request, Response};
 
 /// Most calls in one burst: with less than a second for each, and a request that ends in time.
 const MAX_BURST: usize = 100;
@@ -78,12 +78,12 @@ async fn one(
                 }
             }
         }
-        Err(refusal) => Some(refusal.into_response()),
+        Err(refused) => Some(refused.into_response()),
     };
     Ok((reply.map(serde_json::to_value).transpose()?,))
 }
 
-fn parse(request: &Value) -> Result<Request, Refusal> {
+fn parse(request: &Value) -> Result<Request, RefusedMessage> {
     // an element of a burst is a message like any other: the same parser, the same refusals
     let request = Request::parse(request.to_string().as_bytes())?;
     let nested = request.function_name().is_ok_and(|name| name.iface() == "futoin.burst");

@@ -101,8 +101,9 @@ impl Executor {
             let (_, body) = executor.serve(incoming).await.into_parts();
             let result = match body {
                 ReplyBody::Message(message) => {
-                    message.into_response().into_result().map_err(|(code, info)| {
-                        Error::with_info(code, info).with_cause(FailedCall { function })
+                    message.into_response().into_result().map_err(|error| {
+                        Error::with_info(error.code, error.description)
+                            .with_cause(FailedCall { function })
                     })?
                 }
                 ReplyBody::Nothing | ReplyBody::Raw(_) => Value::Null,

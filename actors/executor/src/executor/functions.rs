@@ -13,7 +13,7 @@ use super::{RequestInfo, RequestSteps};
 use crate::channel::Channel;
 use crate::security::User;
 use asyncsteps_actors::flow::blocking;
-use asyncsteps_futoin::iface::{Definition, Function, FunctionName, IfaceVer};
+use asyncsteps_futoin::iface::{Definition, FunctionName, IfaceVer};
 
 /// Why an executor cannot be built as asked.
 #[derive(Debug, thiserror::Error)]
@@ -167,7 +167,7 @@ impl Functions {
         if let Some(error) = error {
             return Err(error);
         }
-        let names = definition.functions().map(Function::name);
+        let names = definition.functions().map(|function| function.name());
         let missing: Vec<&str> = names.filter(|name| !templates.contains_key(*name)).collect();
         if missing.is_empty() || others == Others::NotImplemented {
             return Ok(templates);

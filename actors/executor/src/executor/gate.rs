@@ -14,9 +14,10 @@ use super::assignments::Assignments;
 use super::functions::ConfigError;
 use super::reply::Reply;
 use crate::channel::Channel;
+use crate::recent::Recent;
 use asyncsteps_actors::sync::{Limiter, LockGuard};
 use asyncsteps_futoin::message::{Coding, Response, Rid};
-use asyncsteps_futoin::net::{Cidr, RangeMap, Recent, Scope};
+use asyncsteps_futoin::net::{Cidr, RangeMap, Scope};
 
 /// How many clients are remembered unless it is set: some megabytes at most.
 const CLIENTS: usize = 10_000;

@@ -7,8 +7,8 @@ use asyncsteps::Time;
 
 use super::Refused;
 use super::admission::Flight;
+use crate::recent::Recent;
 use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
-use asyncsteps_futoin::net::Recent;
 
 /// How many may wait, over all clients.
 const WAITING: usize = 1_000;

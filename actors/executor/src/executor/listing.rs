@@ -94,15 +94,15 @@ impl Executor {
 
 impl ListedInterface {
     fn of(definition: &Definition, implemented: &dyn Fn(&str) -> bool) -> Self {
-        let function =
-            |function: &Function| ListedFunction::of(function, implemented(function.name()));
+        let functions = definition.functions();
+        let functions = functions.map(|f| ListedFunction::of(f, implemented(f.name())));
         Self {
             iface: definition.iface().to_owned(),
             version: definition.version().to_string(),
             inherits: definition.inherits().iter().map(|parent| parent.id().to_string()).collect(),
             requires: definition.constraints().map(str::to_owned).collect(),
             types: definition.types().map(|(name, kind)| (name.to_owned(), kind.clone())).collect(),
-            functions: definition.functions().map(function).collect(),
+            functions: functions.collect(),
         }
     }
 }

@@ -38,13 +38,14 @@ use serde_json::{Map, Value};
 use crate::channel::{Channel, ChannelKind};
 use crate::observe;
 use crate::raw::Head;
-use crate::security::{Denied, SecurityProvider};
+use crate::security::SecurityProvider;
 use asyncsteps_actors::budget::{Budget, Client, Usage};
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{earliest, host_flow};
 use asyncsteps_actors::span::trace_steps;
-use asyncsteps_futoin::iface::{Definition, FunctionName, Violation};
-use asyncsteps_futoin::message::{Refusal, Request, Response};
+use asyncsteps_futoin::Refusal;
+use asyncsteps_futoin::iface::{Definition, FunctionName};
+use asyncsteps_futoin::message::{Request, Response};
 
 pub use assignments::AssignError;
 pub use builder::Builder;
@@ -511,17 +512,5 @@ const CONTENT_TOO_LARGE: u16 = 413;
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         Self::new(refusal.code(), refusal.to_string())
-    }
-}
-
-impl From<Violation> for Refused {
-    fn from(violation: Violation) -> Self {
-        Self::new(violation.code(), violation.to_string())
-    }
-}
-
-impl From<Denied> for Refused {
-    fn from(denied: Denied) -> Self {
-        Self::new(denied.code(), denied.to_string())
     }
 }

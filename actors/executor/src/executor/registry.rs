@@ -87,8 +87,8 @@ impl Registry {
             };
             (name, Arc::new(target))
         };
-        let targets = Arc::new(definition.shared_functions().map(target).collect());
-        let size = definition.functions().map(Function::max_request_size).max();
+        let targets = Arc::new(definition.functions().map(target).collect());
+        let size = definition.functions().map(|function| function.max_request_size()).max();
         let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
         let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
         if let Some(parent) = definition.inherits().iter().find(|it| parents.contains(&key(it))) {

@@ -7,7 +7,7 @@ use asyncsteps::codes;
 
 use super::registry::Target;
 use crate::raw::{Head, RawBody};
-use asyncsteps_futoin::message::{Coding, Refusal, Response};
+use asyncsteps_futoin::message::{Coding, RefusedMessage, Response};
 
 /// The answer to a request, for a transport to send.
 #[derive(Debug)]
@@ -110,9 +110,9 @@ impl fmt::Debug for Message {
     }
 }
 
-impl From<Refusal> for Reply {
-    fn from(refusal: Refusal) -> Self {
-        let coding = refusal.coding();
-        Self::message(refusal.into_response(), coding, None)
+impl From<RefusedMessage> for Reply {
+    fn from(refused: RefusedMessage) -> Self {
+        let coding = refused.coding();
+        Self::message(refused.into_response(), coding, None)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{MacAlgorithm, MacKey, PasswordHash, Secret};
+use crate::recent::Recent;
 use asyncsteps_actors::clock::Clock;
-use asyncsteps_futoin::net::Recent;
 
 /// How long and how many passwords a [`PasswordMemory`] remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::{
     Attempt, Credentials, Denied, Grant, MacAlgorithm, MacKey, MemoryOptions, PasswordHash,
     PasswordMemory, SecurityLevel, SecurityProvider, Signer, User, Verdict,
 };
-use asyncsteps_futoin::message::Signed;
+use asyncsteps_futoin::message::SignedFields;
 
 /// Users with passwords and keys given at start: for tests and small services.
 ///
@@ -85,7 +85,7 @@ impl SecurityProvider for StaticUsers {
             Credentials::Password { user, password } => {
                 let known = self.users.get(user.as_str()).and_then(|user| user.password.clone());
                 let user = known.is_some().then(|| self.granted(user, SecurityLevel::SafeOps));
-                let hash = known.unwrap_or_else(PasswordHash::unmatchable);
+                let hash = known.unwrap_or_else(PasswordHash::dummy);
                 if self.memory.knows(&hash, password) {
                     return Verdict::Known(user.map(Grant::new).ok_or_else(Denied::credentials));
                 }
@@ -125,7 +125,7 @@ struct MacSigner {
 }
 
 impl Signer for MacSigner {
-    fn sign(&self, answer: &Signed<'_>) -> String {
+    fn sign(&self, answer: &SignedFields<'_>) -> String {
         self.key.sign(self.algorithm, &answer.base())
     }
 }

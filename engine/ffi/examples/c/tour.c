@@ -1,7 +1,7 @@
 /*
  * A tour through the binary interface of AsyncSteps: every function of the table once, in C11.
  *
- * Each part builds a root, runs it on a loop in virtual time, and checks what it noted on the way.
+ * Each part builds a root, runs it on a loop in virtual time, and checks the notes of its steps.
  *
  *     cc -std=c11 -I include examples/c/tour.c -L target/debug -lasyncsteps_ffi -lpthread
  */
@@ -71,7 +71,7 @@ static void free_object(FutoInBinaryValue *v)
     free(v->custom_data);
 }
 
-/* An object of our own: whoever holds it last has it freed. */
+/* A custom object, which is freed by its last owner. */
 static const FutoInType object_type = {FTN_TYPE_CUSTOM_OBJECT, free_object};
 
 static void give_three(FutoInAsyncSteps *bsi, void *data, const FutoInArgs *args)
@@ -86,7 +86,7 @@ static void give_three(FutoInAsyncSteps *bsi, void *data, const FutoInArgs *args
     result.arg2.type = &object_type;
     result.arg2.custom_data = malloc(16);
     bsi->api->success(bsi, &result);
-    /* the values are not ours any more */
+    /* the step has taken the values */
     note_number("taken", result.arg2.type == NULL);
 }
 
@@ -328,7 +328,7 @@ static void waiting(void)
     check("cancel", "cancelled root");
 }
 
-/* ---- Synchronisation: addSync, with an object of the library and one of our own ---------------- */
+/* ---- Synchronisation: addSync, with an object of the library and a custom one ------------------- */
 
 static void section(FutoInAsyncSteps *bsi, void *data, const FutoInArgs *args)
 {
@@ -354,7 +354,7 @@ static FutoInAsyncSteps *start_section(FutoInSync *sync, const char *name)
     return root;
 }
 
-/* A lock that lets everybody in and tells about it. */
+/* A lock that lets every step enter and notes it. */
 static void own_lock(FutoInAsyncSteps *bsi, FutoInSync *sync)
 {
     (void)bsi;

@@ -1,6 +1,6 @@
 // AsyncSteps in C++11: RAII wrappers around the binary interface (FTN12 2.7).
 //
-// Steps are callables that take `Steps` and, if they like, the arguments of the step. An exception
+// Steps are callables that take `Steps` and optionally the arguments of the step. An exception
 // that leaves a step fails it: `Error` with its code, any other one with InternalError.
 #ifndef ASYNCSTEPS_HPP
 #define ASYNCSTEPS_HPP
@@ -18,7 +18,7 @@
 
 namespace asyncsteps {
 
-/// What a step throws to fail with a code of its own.
+/// The exception that a step throws to fail with a code.
 class Error : public std::runtime_error
 {
 public:
@@ -37,7 +37,7 @@ private:
 
 namespace detail {
 
-/// How a type of C++ is a binary value: numbers as they are, text and vectors with an owner.
+/// Conversions of C++ types to binary values: numbers as they are, text and vectors with an owner.
 template<typename T>
 struct Binary;
 
@@ -140,7 +140,7 @@ struct Binary<std::vector<T>>
     }
 };
 
-/// The numbers from 0 up to another one.
+/// The numbers from 0 up to another number.
 template<size_t...>
 struct Indices
 {};
@@ -187,7 +187,7 @@ public:
         return *this;
     }
 
-    /// Adds a step that runs while `sync` lets it.
+    /// Adds a step that runs while it holds `sync`.
     template<typename F>
     const Steps &sync(FutoInSync *sync, F f) const
     {
@@ -195,7 +195,7 @@ public:
         return *this;
     }
 
-    /// Adds a parallel step; what is added to the result are its branches.
+    /// Adds a parallel step. Steps added to the result are its branches.
     Steps parallel() const
     {
         return Steps(api()->parallel(bsi_, nullptr, nullptr));
@@ -269,7 +269,7 @@ public:
         return *new (memory<T>(destroy<T>)) T(std::forward<Args>(args)...);
     }
 
-    /// A state variable of the flow, made when it is first asked for.
+    /// A state variable of the flow, made on its first use.
     template<typename T>
     T &state(const char *name) const
     {
@@ -278,14 +278,14 @@ public:
                 [](void *, void *value) { delete static_cast<T *>(value); }));
     }
 
-    /// What the last error was about.
+    /// The information of the last error.
     const char *error_info() const
     {
         return static_cast<const char *>(
                 api()->stateVariable(bsi_, nullptr, "error_info", nullptr, nullptr));
     }
 
-    /// Has the event loop call `cb` with `data` after some time.
+    /// Calls `cb` with `data` on the event loop after a delay.
     FutoInHandle deferred(uint32_t ms, void *data, void (*cb)(void *)) const
     {
         return api()->sched_deferred(bsi_, ms, data, cb);
@@ -297,7 +297,7 @@ protected:
         return bsi_->api;
     }
 
-    /// Keeps a callable as long as the step: whatever becomes of it, it is destroyed.
+    /// Keeps a callable as long as the step, which destroys it however it ends.
     template<typename F>
     void *keep(F f) const
     {
@@ -324,7 +324,7 @@ private:
         return memory;
     }
 
-    /// Runs what may throw.
+    /// Calls a function that may throw.
     template<typename F>
     static void guarded(FutoInAsyncSteps *bsi, F run)
     {

@@ -19,7 +19,7 @@ namespace {
 
 int failures = 0;
 
-// What a part of the tour noted, against what it should have noted.
+// Compares the notes of a part of the tour with the expected ones.
 class Notes
 {
 public:
@@ -94,7 +94,7 @@ void objects(Loop &loop)
         Root root(loop);
         auto shared = std::make_shared<int>(1);
         watched = shared;
-        // the closure owns it, as long as the root
+        // the closure owns it and lives as long as the root
         root.add([shared](Steps steps) {
             auto &total = steps.stack<int>(*shared);
             steps.repeat(4, [&total](Steps, size_t i) { total += int(i); });
@@ -148,7 +148,7 @@ void limits(Loop &loop)
     notes.check("cancelled unhandled Timeout ");
 }
 
-// A loop on its own thread: configure here, run there, and hear from a third thread.
+// A loop on its own thread: a flow is configured here, runs there, and a third thread completes it.
 void threads()
 {
     Notes notes("threads");

@@ -7,8 +7,8 @@
         loop.run()
 
 A step gets the interface and the result of the step before it. `Error` fails it with a code, any
-other exception with InternalError. bool, int, float, str and bytes are understood by steps in every
-language; any other object passes through them as it is.
+other exception with InternalError. Steps in every language understand bool, int, float, str and
+bytes; other objects pass through them unchanged.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ NO_LIMIT = 0xFFFFFFFF
 
 
 class Error(Exception):
-    """Fails a step with a code."""
+    """The exception that fails a step with a code."""
 
     def __init__(self, code, info=None):
         super().__init__(code)
@@ -127,7 +127,7 @@ def _checked(result):
     return result
 
 
-# ---- What the other side holds of Python: objects, by number --------------------------------------
+# ---- Objects of Python that foreign code refers to, by number ---------------------------------------
 
 _kept = {}
 _numbers = itertools.count(1)
@@ -140,7 +140,7 @@ def _keep(thing):
 
 
 def kept_count():
-    """How many objects of Python steps still hold."""
+    """How many objects of Python steps still refer to."""
     return len(_kept)
 
 
@@ -209,7 +209,7 @@ def _arguments(args):
     return values[:count]
 
 
-# ---- Callbacks: each gets the number of what it calls ------------------------------------------------
+# ---- Callbacks: each gets the number of the function that it calls -----------------------------------
 
 def _guarded(bsi, call, *arguments):
     asi = Steps(bsi)
@@ -217,7 +217,7 @@ def _guarded(bsi, call, *arguments):
         call(asi, *arguments)
     except Error as error:
         asi.error(error.code, error.info)
-    except BaseException as error:  # nothing may pass into the other language
+    except BaseException as error:  # no exception may pass into the other language
         asi.error("InternalError", f"{type(error).__name__}: {error}")
 
 
@@ -257,7 +257,7 @@ def _destroy(data):
 
 
 def callbacks(step, on_error=None):
-    """A step for code that takes it as C has it: callback, error handler, data and its destructor."""
+    """A step in the form of C: callback, error handler, data and its destructor."""
     return (ctypes.cast(_execute, c_void_p),
             ctypes.cast(_handle_error, c_void_p) if on_error else None,
             _keep((step, on_error)), ctypes.cast(_destroy, c_void_p))
@@ -268,7 +268,7 @@ def _label(label):
 
 
 class Steps:
-    """The interface of a step (FTN12 2.2). It stays usable while the step is in progress."""
+    """The interface of a step (FTN12 2.2). It is valid while the step is in progress."""
 
     def __init__(self, bsi):
         self.bsi = bsi
@@ -288,14 +288,14 @@ class Steps:
         return self
 
     def sync(self, obj, step, on_error=None):
-        """Adds a step that runs while `obj` lets it."""
+        """Adds a step that runs while it holds `obj`."""
         self.api.add_sync(self.bsi, obj.pointer, self._keep(step, on_error),
                           ctypes.cast(_execute, c_void_p),
                           ctypes.cast(_handle_error, c_void_p) if on_error else None)
         return self
 
     def parallel(self, on_error=None):
-        """Adds a parallel step; what is added to the result are its branches."""
+        """Adds a parallel step. Steps added to the result are its branches."""
         handler = ctypes.cast(_handle_error, c_void_p) if on_error else None
         return Steps(self.api.parallel(self.bsi, self._keep(None, on_error), handler))
 
@@ -341,7 +341,7 @@ class Steps:
         self.api.set_timeout(self.bsi, ms)
 
     def set_cancel(self, handler):
-        """Has `handler(asi)` called when the step does not end with success."""
+        """Calls `handler(asi)` if the step ends without success."""
         self.api.set_cancel(self.bsi, self._keep(handler), ctypes.cast(_iterate, c_void_p))
 
     def wait_external(self):
@@ -349,11 +349,11 @@ class Steps:
         self.api.wait_external(self.bsi)
 
     def call_later(self, ms, function):
-        """Has the event loop call `function()`."""
+        """Calls `function()` on the event loop."""
         self.api.sched_deferred(self.bsi, ms, _keep(function), ctypes.cast(_call, c_void_p))
 
     def error_info(self):
-        """What the last error was about."""
+        """The information of the last error."""
         text = self.api.state_variable(self.bsi, None, b"error_info", None, None)
         return ctypes.string_at(text).decode()
 

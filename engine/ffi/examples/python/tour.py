@@ -9,7 +9,7 @@ from asyncsteps import Error, Limiter, Loop, Mutex, kept_count
 
 
 def run(loop, define):
-    """Runs a flow; gives what it noted."""
+    """Runs a flow and returns its notes."""
     notes = []
     with loop.root() as root:
         define(root, notes)

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use super::name::{IfaceVer, Version};
 
-/// A definition that cannot be used: where it came from, the place in it, the rule it breaks.
+/// A definition that cannot be used: its file, the position there, and the rule it breaks.
 ///
 /// Printed as `file: /json/pointer: rule`, for example
 /// `a.b-1.0-iface.json: /funcs/echo/params/n/type: unknown type Foo`.
@@ -26,7 +26,7 @@ impl LoadError {
         &self.file
     }
 
-    /// The place in the file as a JSON Pointer (RFC 6901); empty for the file as a whole.
+    /// The position in the file as a JSON Pointer (RFC 6901); empty for the file as a whole.
     #[must_use]
     pub fn pointer(&self) -> &str {
         &self.pointer
@@ -55,7 +55,7 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// The rules a definition can break; open, because FTN3 revisions add rules.
+/// The rules that a definition can break. Revisions of FTN3 add rules, so there will be more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rule {
@@ -81,10 +81,10 @@ pub enum Rule {
     /// A required field is absent (FTN3 §2.1).
     #[error("has no {0}")]
     Missing(&'static str),
-    /// A field that the schema does not have in this place (FTN3 §2.1).
+    /// A field that the schema does not have at this position (FTN3 §2.1).
     #[error("is not a field FTN3 knows here")]
     UnknownField,
-    /// A list of different entries has one of them twice (FTN3 §2.1).
+    /// A list without duplicates has an entry twice (FTN3 §2.1).
     #[error("is listed twice")]
     Repeated,
 
@@ -103,7 +103,7 @@ pub enum Rule {
     /// Neither a standard type nor one defined, inherited or imported (FTN3 §1.8).
     #[error("unknown type {0}")]
     UnknownType(String),
-    /// A custom type is based on itself or holds itself; the chain of names.
+    /// A custom type is based on itself or contains itself; the chain of names.
     #[error("type contains itself: {0}")]
     RecursiveType(String),
     /// Custom types are nested deeper than this number.
@@ -126,14 +126,14 @@ pub enum Rule {
     /// The default would be refused as a value; null never is (FTN3 §1.8.2).
     #[error("the default is not of the parameter's type")]
     Default,
-    /// Errors of a function without result reach nobody (FTN3 §1.1).
+    /// A function without a result throws errors, which no caller would get (FTN3 §1.1).
     #[error("throws without a result, so the caller could not see it")]
     ThrowsWithoutResult,
 
-    /// `inherit` and `imports` lead back to a definition; the chain of names.
+    /// A definition inherits or imports itself; the chain of names.
     #[error("refers to itself: {0}")]
     Cycle(String),
-    /// `inherit` and `imports` lead deeper than this number of files.
+    /// The chain of `inherit` and `imports` is longer than this number of files.
     #[error("inherits or imports more than {0} levels deep")]
     ChainDepth(usize),
     /// Only versions with the same major merge (FTN3 §2.7).
@@ -150,7 +150,7 @@ pub enum Rule {
     NotAnExtension(IfaceVer, Difference),
 }
 
-/// What a redeclared function changes although FTN3 §2.3 lets it only grow.
+/// The change of a redeclared function that FTN3 §2.3 does not allow: it may only be extended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {

@@ -1,12 +1,17 @@
 //! Definitions for tests, made of JSON values.
 
-use std::{fmt::Write, sync::Arc};
+use std::fmt::Write;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Definition, FunctionName, LoadError, Loader, Source};
+use super::definition::Definition;
+use super::error::LoadError;
+use super::load::Loader;
+use super::name::FunctionName;
+use super::source::Source;
 
-/// Loads the first of `files`; the others are there to be referred to.
+/// Loads the first of `files`, which can refer to the others.
 pub(super) fn load(files: &[Value]) -> Result<Arc<Definition>, LoadError> {
     let field = |file: &Value, name: &str| file[name].as_str().unwrap_or_default().to_owned();
     let id = |file: &Value| format!("{}:{}", field(file, "iface"), field(file, "version"));

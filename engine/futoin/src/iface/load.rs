@@ -1,17 +1,15 @@
 //! Finding definitions with all they refer to, each file read once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{
-    build,
-    decl::Module,
-    definition::Definition,
-    error::{LoadError, Rule},
-    merge::Merged,
-    name::IfaceVer,
-    parse::parse,
-    source::Source,
-};
+use super::compile;
+use super::definition::Definition;
+use super::error::{LoadError, Rule};
+use super::merge::Merged;
+use super::name::IfaceVer;
+use super::parse::{Interface, parse};
+use super::source::Source;
 
 /// Longest chain of `inherit` and `imports`, so that no set of files exhausts the stack.
 const MAX_CHAIN: usize = 32;
@@ -25,8 +23,8 @@ pub struct Loader {
     sources: Vec<Source>,
     merged: BTreeMap<IfaceVer, Arc<Merged>>,
     definitions: BTreeMap<IfaceVer, Arc<Definition>>,
-    /// What is being loaded now, outermost first.
-    open: Vec<IfaceVer>,
+    /// The definitions being loaded now, outermost first.
+    loading: Vec<IfaceVer>,
 }
 
 impl Loader {
@@ -46,7 +44,7 @@ impl Loader {
         if let Some(known) = self.definitions.get(id) {
             return Ok(Arc::clone(known));
         }
-        self.open.clear();
+        self.loading.clear();
         let file = format!("{}-{}-iface.json", id.iface(), id.version());
         let not_found = |rule| LoadError::new(&file, String::new(), rule);
         let merged = self.merged(id, &not_found)?;
@@ -54,12 +52,12 @@ impl Loader {
         let parents = merged.inherits.iter().rev().map(|parent| self.load(parent));
         let mut parents = parents.collect::<Result<Vec<_>, _>>()?;
         parents.reverse();
-        let definition = Arc::new(build::definition(&merged.module, parents)?);
+        let definition = Arc::new(compile::definition(&merged.interface, parents)?);
         self.definitions.insert(id.clone(), Arc::clone(&definition));
         Ok(definition)
     }
 
-    /// `fail` makes an error at the place that refers to `id`.
+    /// `fail` makes an error at the position that refers to `id`.
     fn merged(
         &mut self,
         id: &IfaceVer,
@@ -68,21 +66,25 @@ impl Loader {
         if let Some(known) = self.merged.get(id) {
             return Ok(Arc::clone(known));
         }
-        if let Some(start) = self.open.iter().position(|open| open == id) {
-            let chain = self.open.iter().skip(start).chain([id]).map(ToString::to_string);
+        if let Some(start) = self.loading.iter().position(|loading| loading == id) {
+            let chain = self.loading.iter().skip(start).chain([id]).map(ToString::to_string);
             return Err(fail(Rule::Cycle(chain.collect::<Vec<_>>().join(" -> "))));
         }
-        if self.open.len() == MAX_CHAIN {
+        if self.loading.len() == MAX_CHAIN {
             return Err(fail(Rule::ChainDepth(MAX_CHAIN)));
         }
-        self.open.push(id.clone());
+        self.loading.push(id.clone());
         let merged = Arc::new(self.merge(self.read(id, fail)?)?);
-        self.open.pop();
+        self.loading.pop();
         self.merged.insert(id.clone(), Arc::clone(&merged));
         Ok(merged)
     }
 
-    fn read(&self, id: &IfaceVer, fail: &dyn Fn(Rule) -> LoadError) -> Result<Module, LoadError> {
+    fn read(
+        &self,
+        id: &IfaceVer,
+        fail: &dyn Fn(Rule) -> LoadError,
+    ) -> Result<Interface, LoadError> {
         for source in &self.sources {
             if let Some(found) = source.find(id)? {
                 return parse(id, &found.file, &found.text);
@@ -91,16 +93,16 @@ impl Loader {
         Err(fail(Rule::NotFound(id.clone())))
     }
 
-    fn merge(&mut self, module: Module) -> Result<Merged, LoadError> {
-        let origin = Arc::clone(&module.origin);
-        let (inherit, imports) = (module.inherit.clone(), module.imports.clone());
-        let mut merged = Merged::new(module);
+    fn merge(&mut self, interface: Interface) -> Result<Merged, LoadError> {
+        let file = Arc::clone(&interface.file);
+        let (inherit, imports) = (interface.inherit.clone(), interface.imports.clone());
+        let mut merged = Merged::new(interface);
         if let Some(parent) = inherit {
-            let fail = |rule| origin.fail("/inherit".to_owned(), rule);
+            let fail = |rule| file.fail("/inherit".to_owned(), rule);
             merged.inherit(&*self.merged(&parent, &fail)?)?;
         }
         for (index, mixin) in imports.iter().enumerate() {
-            let fail = |rule| origin.fail(format!("/imports/{index}"), rule);
+            let fail = |rule| file.fail(format!("/imports/{index}"), rule);
             merged.import(&*self.merged(mixin, &fail)?)?;
         }
         Ok(merged)
@@ -109,15 +111,14 @@ impl Loader {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::PathBuf};
+    use std::fs;
+    use std::path::PathBuf;
 
     use expect_test::expect;
     use serde_json::{Value, json};
 
-    use super::super::{
-        fixture::{error, load, load_texts, named},
-        name::Version,
-    };
+    use super::super::fixture::{error, load, load_texts, named};
+    use super::super::name::Version;
     use super::*;
 
     fn conform_folder() -> PathBuf {
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// The place of every value in `value`.
+    /// The pointer to every value in `value`.
     fn pointers(value: &Value) -> Vec<String> {
         let inner: Vec<(String, &Value)> = match value {
             Value::Array(items) => {

@@ -3,55 +3,13 @@
 //! A [`Loader`] finds `{iface}-{version}-iface.json` in its [`Source`]s, merges what the file
 //! inherits and imports, and gives an immutable [`Definition`] to share between threads. Each
 //! [`Function`] then checks parameters and results without looking at the definition again.
-//! Everything here is pure: no runtime, no clock, and no file besides those a folder source reads.
+//! A folder source reads files; nothing else here does IO.
 //!
-//! A definition says what can be called, with which parameters, and by whom:
+//! [`guide`] shows how to write definitions.
 //!
-//! ```
-//! use asyncsteps_futoin::iface::{Loader, Source};
-//!
-//! let file = r#"{
-//!     "iface": "acme.tickets",
-//!     "version": "1.0",
-//!     "ftn3rev": "1.9",
-//!     "types": {
-//!         "Seats": { "type": "integer", "min": 1, "max": 10 },
-//!         "Event": { "type": "string", "minlen": 1, "maxlen": 64 }
-//!     },
-//!     "funcs": {
-//!         "reserve": {
-//!             "params": { "event": "Event", "seats": { "type": "Seats", "default": 1 } },
-//!             "result": { "reservation": "string", "total": "integer" },
-//!             "throws": ["SoldOut"]
-//!         },
-//!         "report": {
-//!             "result": { "sold": "integer" },
-//!             "seclvl": "Info"
-//!         },
-//!         "seen": {
-//!             "params": { "event": "Event" },
-//!             "desc": "Without a result no answer is sent, unless it is asked for"
-//!         }
-//!     },
-//!     "requires": ["AllowAnonymous"]
-//! }"#;
-//! let source = Source::texts([("acme.tickets-1.0-iface.json", file)]);
-//! let tickets = Loader::new([source]).load(&"acme.tickets:1.0".parse()?)?;
-//! assert_eq!(tickets.functions().count(), 3);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! - Types: `any`, `boolean`, `integer` (32 bits, with sign), `number`, `string`, `map`, `array`,
-//!   `enum`, `set`, `data` (bytes), and those that `types` declares with constraints: `min`, `max`,
-//!   `minlen`, `maxlen`, `regex`, `elemtype`, `elems`, `fields`, `items`.
-//! - `throws` lists the errors that callers see as they are, beside those of FTN3 §1.9.1.
-//! - Without `AllowAnonymous` in `requires` every caller must be known. `seclvl` says how well, for one
-//!   function: `Info`, `SafeOps`, `PrivilegedOps` or `ExceptionalOps`
-//!   ([`SecurityLevel`](crate::security::SecurityLevel)).
-//!
-//! Definitions come from whoever deploys the executor, messages from anybody: checking a message
-//! takes time in proportion to its size. A `regex` with lookaround or backreferences needs
-//! backtracking, which is limited: a text that takes too much of it does not match.
+//! Definitions are trusted, messages are not: checking a message takes time in proportion to its
+//! size. A `regex` with lookaround or backreferences needs backtracking, which is limited: a text that
+//! takes too much of it does not match.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,32 +31,33 @@
 //! # }
 //! ```
 
-mod definition;
-mod error;
-mod load;
-mod name;
-mod source;
-mod violation;
+#[doc = include_str!("../docs/ftn3.md")]
+pub mod guide {}
 
-mod build;
 mod check;
 mod compile;
-mod decl;
-mod kind;
+mod declared_type;
+mod definition;
+mod error;
+mod function;
+mod load;
 mod merge;
-mod node;
+mod name;
 mod parse;
-mod pattern;
+mod source;
+mod violation;
 
 #[cfg(test)]
 mod fixture;
 
-pub use self::{
-    definition::{Definition, Function, Parameter},
-    error::{Difference, LoadError, Rule},
-    load::Loader,
-    name::{Compatibility, FunctionName, IfaceVer, NameError, Version},
-    source::Source,
-    violation::{INTERNAL_ERROR, INVALID_REQUEST, Violation},
-};
-pub(crate) use self::{kind::Kind, name::is_iface, violation::clipped};
+pub(crate) use self::declared_type::DeclaredType;
+pub use self::definition::Definition;
+pub use self::error::{Difference, LoadError, Rule};
+pub use self::function::{Function, Parameter};
+pub use self::load::Loader;
+pub(crate) use self::name::is_iface;
+pub use self::name::{Compatibility, FunctionName, IfaceVer, NameError, Version};
+pub use self::source::Source;
+pub(crate) use self::violation::clipped;
+pub(crate) use self::violation::parameter_type;
+pub use self::violation::{INTERNAL_ERROR, INVALID_REQUEST};

@@ -1,6 +1,7 @@
 //! Names and versions of FTN3: `iface:major.minor:func` and its parts.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 /// Longest `f` or `iface:version` taken, in bytes: four times the longest name of any published
 /// FutoIn interface. It bounds every error text that repeats a name.

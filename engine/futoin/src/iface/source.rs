@@ -1,17 +1,13 @@
 //! Where definitions come from: folders, and texts built into the program.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fs::File,
-    io::{self, Read},
-    path::PathBuf,
-};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
 
-use super::{
-    error::{LoadError, Rule},
-    name::IfaceVer,
-};
+use super::error::{LoadError, Rule};
+use super::name::IfaceVer;
 
 /// Largest definition read, in bytes: sixteen times FTN3's limit for one message. The largest
 /// published definition has a tenth of it.
@@ -19,29 +15,29 @@ const MAX_DEFINITION: u64 = 1 << 20;
 
 /// A place to look for `{iface}-{major}.{minor}-iface.json` (FTN3 §2.5).
 #[derive(Debug, Clone)]
-pub struct Source(Place);
+pub struct Source(Storage);
 
 #[derive(Debug, Clone)]
-enum Place {
+enum Storage {
     Folder(PathBuf),
     Texts(BTreeMap<Cow<'static, str>, Cow<'static, str>>),
 }
 
 impl Source {
-    /// Files of one folder, not of its sub-folders. They are read when they are asked for.
+    /// The files of one folder, without its sub-folders. A file is read when its definition is loaded.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
-        Self(Place::Folder(path.into()))
+        Self(Storage::Folder(path.into()))
     }
 
-    /// Pairs of a file name and its text, usually from `include_str!`. Of two equal file names the
-    /// last one counts.
+    /// Pairs of a file name and its text, usually from `include_str!`. If a name is repeated, the last
+    /// one counts.
     pub fn texts<N, T>(files: impl IntoIterator<Item = (N, T)>) -> Self
     where
         N: Into<Cow<'static, str>>,
         T: Into<Cow<'static, str>>,
     {
         let files = files.into_iter().map(|(name, text)| (name.into(), text.into()));
-        Self(Place::Texts(files.collect()))
+        Self(Storage::Texts(files.collect()))
     }
 
     /// The definitions every executor should offer: `futoin.ping:1.0` and `futoin.anonping:1.0`
@@ -61,23 +57,23 @@ impl Source {
         ])
     }
 
-    /// The text of `id`'s definition and the name to give it in errors; `None` if it is not here.
-    pub(super) fn find(&self, id: &IfaceVer) -> Result<Option<Found<'_>>, LoadError> {
+    /// The definition of `id`; `None` if this source does not have it.
+    pub(super) fn find(&self, id: &IfaceVer) -> Result<Option<SourceText<'_>>, LoadError> {
         // The grammar of interface names keeps this inside the folder.
         let name = format!("{}-{}-iface.json", id.iface(), id.version());
         match &self.0 {
-            Place::Texts(files) => {
+            Storage::Texts(files) => {
                 let text = files.get(name.as_str()).map(|text| Cow::Borrowed(text.as_ref()));
-                Ok(text.map(|text| Found { file: name, text }))
+                Ok(text.map(|text| SourceText { file: name, text }))
             }
-            Place::Folder(folder) => {
+            Storage::Folder(folder) => {
                 let path = folder.join(&name);
                 let file = path.display().to_string();
                 let fail = |rule| LoadError::new(&file, String::new(), rule);
                 match File::open(&path) {
                     Ok(open) => {
                         let text = read(open).map_err(fail)?;
-                        Ok(Some(Found { text: Cow::Owned(text), file }))
+                        Ok(Some(SourceText { text: Cow::Owned(text), file }))
                     }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                     Err(error) => Err(fail(Rule::Unreadable(error))),
@@ -87,8 +83,8 @@ impl Source {
     }
 }
 
-/// A definition's text as a source gave it.
-pub(super) struct Found<'a> {
+/// The text of a definition and its file's name for errors.
+pub(super) struct SourceText<'a> {
     pub(super) file: String,
     pub(super) text: Cow<'a, str>,
 }

@@ -1,10 +1,11 @@
-//! The texts callers get for parameters and results that break a definition.
+//! Refusals of parameters and results that break a definition.
 
 use std::{fmt, io};
 
 use serde_json::Value;
 
 use super::name::FunctionName;
+use crate::refusal::Refusal;
 
 /// FTN3 §1.9.1: the caller sent something the interface does not allow.
 pub const INVALID_REQUEST: &str = "InvalidRequest";
@@ -12,76 +13,58 @@ pub const INVALID_REQUEST: &str = "InvalidRequest";
 /// FTN3 §1.9.1: the executor failed in a way the interface does not declare.
 pub const INTERNAL_ERROR: &str = "InternalError";
 
-/// Most bytes of a caller's value or name repeated in a text, so that no answer grows with it.
+/// How many bytes of a caller's value or name a text repeats at most, so that no answer grows with it.
 const MAX_QUOTED: usize = 64;
 
-/// Parameters or a result refused: a standard error code and the text for `edesc`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct Violation {
-    code: &'static str,
-    text: Box<str>,
+pub(super) fn unknown_parameter(called: &FunctionName, name: &str) -> Refusal {
+    request(format!("Unknown parameter: {called}({})", clipped(name)))
 }
 
-impl Violation {
-    /// The error code of FTN3 §1.9.1: [`INVALID_REQUEST`] for parameters, [`INTERNAL_ERROR`] for
-    /// results.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        self.code
-    }
+pub(super) fn missing_parameter(called: &FunctionName, name: &str) -> Refusal {
+    request(format!("Missing parameter: {called}({name})"))
+}
 
-    pub(super) fn unknown_parameter(called: &FunctionName, name: &str) -> Self {
-        Self::request(format_args!("Unknown parameter: {called}({})", clipped(name)))
-    }
+/// The text is the same for a value out of its limits, as that of released executors.
+pub(crate) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Refusal {
+    let value = Quoted(value);
+    request(format!("Type mismatch for parameter: {called}({name}) = {value}"))
+}
 
-    pub(super) fn missing_parameter(called: &FunctionName, name: &str) -> Self {
-        Self::request(format_args!("Missing parameter: {called}({name})"))
-    }
+pub(super) fn unknown_result(function: &str, name: &str) -> Refusal {
+    result(format!("Unknown result variable: {function}({})", clipped(name)))
+}
 
-    pub(crate) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Self {
-        let value = Quoted(value);
-        Self::request(format_args!("Type mismatch for parameter: {called}({name}) = {value}"))
-    }
+pub(super) fn missing_result(function: &str, name: &str) -> Refusal {
+    result(format!("Missing result variable: {function}({name})"))
+}
 
-    pub(super) fn unknown_result(function: &str, name: &str) -> Self {
-        Self::result(format_args!("Unknown result variable: {function}({})", clipped(name)))
-    }
+pub(super) fn result_type(function: &str, name: &str, value: &Value) -> Refusal {
+    let value = Quoted(value);
+    result(format!("Type mismatch for result variable: {function}({name}) = {value}"))
+}
 
-    pub(super) fn missing_result(function: &str, name: &str) -> Self {
-        Self::result(format_args!("Missing result variable: {function}({name})"))
-    }
+pub(super) fn whole_result_type(function: &str, value: &Value) -> Refusal {
+    result(format!("Result type mismatch: {function}() = {}", Quoted(value)))
+}
 
-    pub(super) fn result_type(function: &str, name: &str, value: &Value) -> Self {
-        let value = Quoted(value);
-        Self::result(format_args!(
-            "Type mismatch for result variable: {function}({name}) = {value}"
-        ))
-    }
+pub(super) fn result_not_map() -> Refusal {
+    Refusal::new(INTERNAL_ERROR, "Invalid message: r")
+}
 
-    pub(super) fn whole_result_type(function: &str, value: &Value) -> Self {
-        Self::result(format_args!("Result type mismatch: {function}() = {}", Quoted(value)))
-    }
+pub(super) fn unexpected_result(function: &str) -> Refusal {
+    result(format!("No result variables are expected: {function}()"))
+}
 
-    pub(super) fn result_not_map() -> Self {
-        Self::result(format_args!("Invalid message: r"))
-    }
+pub(super) fn raw_result(function: &str) -> Refusal {
+    result(format!("Raw result is expected: {function}()"))
+}
 
-    pub(super) fn unexpected_result(function: &str) -> Self {
-        Self::result(format_args!("No result variables are expected: {function}()"))
-    }
+fn request(text: String) -> Refusal {
+    Refusal::new(INVALID_REQUEST, text)
+}
 
-    pub(super) fn raw_result(function: &str) -> Self {
-        Self::result(format_args!("Raw result is expected: {function}()"))
-    }
-
-    fn request(text: fmt::Arguments<'_>) -> Self {
-        Self { code: INVALID_REQUEST, text: text.to_string().into() }
-    }
-
-    fn result(text: fmt::Arguments<'_>) -> Self {
-        Self { code: INTERNAL_ERROR, text: text.to_string().into() }
-    }
+fn result(text: String) -> Refusal {
+    Refusal::new(INTERNAL_ERROR, text)
 }
 
 /// The longest prefix of `text` that [`MAX_QUOTED`] allows, cut between characters.
@@ -93,7 +76,7 @@ pub(crate) fn clipped(text: &str) -> &str {
     }
 }
 
-/// A value between double quotes: strings as they are, the rest as JSON, cut with an ellipsis.
+/// A value between double quotes: a string as it is, other values as JSON; cut with an ellipsis.
 struct Quoted<'a>(&'a Value);
 
 impl fmt::Display for Quoted<'_> {
@@ -110,7 +93,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Takes [`MAX_QUOTED`] bytes and then fails, which ends the writing of a large value early.
+/// Accepts [`MAX_QUOTED`] bytes and then fails, so that a large value is not written to its end.
 struct Clipped(Vec<u8>);
 
 impl io::Write for Clipped {

@@ -32,15 +32,15 @@ impl Coding {
     }
 }
 
-/// The media type of a request, as far as its answer depends on it.
+/// The part of the media type of a request that its answer depends on.
 ///
-/// It does not tell the coding: that is what the first bytes of the body do.
+/// It does not say the coding: [`Coding::detect`] finds that in the first bytes of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MediaType {
     vendor: bool,
 }
 
-/// The media types of requests, and whether they have the vendor prefix; the usual one first.
+/// The media types of requests, and whether they have the vendor prefix. The usual one is first.
 const KNOWN: [(&str, bool); 7] = [
     ("application/futoin+json", false),
     ("application/futoin+msgpack", false),
@@ -52,14 +52,15 @@ const KNOWN: [(&str, bool); 7] = [
 ];
 
 impl MediaType {
-    /// `None` for a foreign one, to be answered with 415: also for those of HTML forms, which pages of
-    /// any site can send. A missing header is taken as JSON, as is plain JSON.
+    /// Reads a `Content-Type`. A missing one counts as JSON. `None` for a media type that is not of
+    /// FutoIn, to be answered with 415; those of HTML forms are among them, because a page of any site
+    /// can send them.
     #[must_use]
     pub fn parse(header: Option<&str>) -> Option<Self> {
         header.map_or_else(|| Some(Self::default()), Self::known)
     }
 
-    /// The same for a request with this header `Accept`: the vendor prefix there asks for it too
+    /// The same for a request with this header `Accept`, which can ask for the vendor prefix, too
     /// (FTN5 §2.2.1).
     #[must_use]
     pub fn accepting(self, accept: Option<&str>) -> Self {

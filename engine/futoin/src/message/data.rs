@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, Visitor},
-};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes, which a message in JSON has as padded base64 (RFC 4648 §4): the type `data` of FTN3.
+/// The type `data` of FTN3: bytes, which are padded base64 (RFC 4648 §4) in JSON.
 ///
 /// ```
 /// use asyncsteps_futoin::message::Data;

@@ -1,4 +1,4 @@
-//! What HTTP says beside a message.
+//! The HTTP headers that come with a message.
 
 use std::any::Any;
 
@@ -11,7 +11,7 @@ pub trait Headers {
     /// All headers that are text, with their names in lower case; one per value.
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_>;
 
-    /// The whole request as its transport has it, for code that knows the transport: an
+    /// The request in the type of its transport, for code that knows the transport: an
     /// `actix_web::HttpRequest` for requests that the actix-web service of the executor takes.
     fn transport(&self) -> Option<&dyn Any> {
         None

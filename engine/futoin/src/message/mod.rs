@@ -1,20 +1,20 @@
 //! FutoIn messages as typed values (FTN3 §1.6, §1.7), coded as JSON, MessagePack or CBOR.
 //!
 //! [`Request::parse`] accepts any bytes and never panics; what it cannot read becomes a
-//! [`Refusal`], which is an answer to send. It finds out only what belongs to the message as such.
-//! The rest has its turn in the executor, because FTN6 §1 orders the checks: the function's name
-//! in [`Request::function_name`], parameters in [`Request::take_params`], unknown fields in
-//! [`Request::check_fields`].
+//! [`RefusedMessage`], which has the answer to send. It checks the form of the message only. The other
+//! checks are functions of their own, because FTN6 §1 orders them among those of the executor:
+//! [`Request::function_name`], [`Request::take_params`] for parameters, [`Request::check_fields`] for
+//! unknown fields. They give a [`Refusal`](crate::Refusal).
 //!
-//! Of a field that is repeated, at any depth, the last one counts, as in every ECMAScript peer:
-//! the signature check, the parameter check and the handler all see that one.
+//! If a field is repeated, at any depth, the last one counts, as in every ECMAScript peer. The checks
+//! of signature and parameters and the handler all see that one.
 //!
 //! # Byte strings
 //!
-//! JSON's values are the values of all codings: whatever a message came in, handlers, checkers and
-//! results have a [`serde_json::Value`], and a value of type `data` (FTN3 §1.8) is its padded
-//! base64 text. The binary codings turn that text into a byte string and back, wherever the
-//! definition of the function declares `data`. [`Data`] reads and writes it as bytes.
+//! Handlers, checks and results use [`serde_json::Value`] whatever the coding of the message. A value
+//! of type `data` (FTN3 §1.8) is its padded base64 text there. The binary codings turn that text into a
+//! byte string and back wherever the definition of the function declares `data`. [`Data`] reads and
+//! writes it as bytes.
 //!
 //! ```
 //! use asyncsteps_futoin::message::{Request, Response};
@@ -34,27 +34,30 @@
 //! ```
 
 mod binary;
-mod cbor;
 mod coding;
 mod data;
-mod fields;
+mod decode;
+mod encode;
 mod headers;
-mod msgpack;
+mod malformed;
 mod peer;
+mod refused;
 mod request;
 mod response;
+mod rid;
 mod signed;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    coding::{Coding, MediaType},
-    data::Data,
-    headers::Headers,
-    peer::Message,
-    request::{Refusal, Request, Rid},
-    response::Response,
-    signed::Signed,
-};
-pub(crate) use self::{fields::is_too_deep, request::name_refused};
+pub use self::coding::{Coding, MediaType};
+pub use self::data::Data;
+pub use self::headers::Headers;
+pub(crate) use self::malformed::is_too_deep;
+pub use self::peer::Message;
+pub use self::refused::RefusedMessage;
+pub(crate) use self::refused::{invalid, invalid_name};
+pub use self::request::Request;
+pub use self::response::{ErrorResult, Response};
+pub use self::rid::Rid;
+pub use self::signed::SignedFields;

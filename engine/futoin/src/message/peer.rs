@@ -5,15 +5,14 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{
-    Refusal, Request, Response, Rid,
-    binary::{self, Sink},
-    cbor,
-    coding::Coding,
-    fields::Fields,
-    msgpack,
-    request::Params,
-};
+use super::binary::{self, Sink};
+use super::coding::Coding;
+use super::decode::{Fields, Params};
+use super::encode::{self, Encode};
+use super::refused::RefusedMessage;
+use super::request::Request;
+use super::response::Response;
+use super::rid::Rid;
 use crate::iface::{Function, Parameter};
 
 /// A frame of a channel on which both sides may call.
@@ -22,24 +21,25 @@ use crate::iface::{Function, Parameter};
 pub enum Message {
     /// The peer calls.
     Request(Request),
-    /// The peer answers a call of ours; its byte strings are base64 text.
+    /// The peer answers a call. Byte strings are base64 text in it.
     Response(Response),
 }
 
 impl Message {
-    /// Reads one message: an answer if it has no `f` but `r` or `e`.
+    /// Reads one message. It is an answer if it has `r` or `e` and no `f`.
     ///
     /// # Errors
     /// As [`Request::parse`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, RefusedMessage> {
         let coding = Coding::detect(bytes);
-        let mut fields = Fields::read(coding, bytes)?;
+        let fields = Fields::read(coding, bytes);
+        let mut fields = fields.map_err(|why| RefusedMessage::malformed(coding, why))?;
         if fields.f.is_none()
             && let Some(response) = answer(&mut fields)
         {
             return Ok(Self::Response(response));
         }
-        fields.into_request(coding).map(Self::Request)
+        Request::from_fields(fields, coding).map(Self::Request)
     }
 }
 
@@ -62,55 +62,23 @@ fn answer(fields: &mut Fields) -> Option<Response> {
 }
 
 impl Request {
-    /// The same with an id, so that its answer is told from others.
+    /// The same with an id, which its answer will repeat.
     #[must_use]
     pub fn with_rid(self, rid: Rid) -> Self {
         Self { rid: Some(rid), ..self }
     }
 
-    /// Appends the request to `out`. The binary codings write byte strings where `function`, which
-    /// is what is called, declares `data`.
+    /// Appends the request to `out`. The binary codings write byte strings where `function`, the function
+    /// that is called, declares `data`.
     pub fn write(&self, coding: Coding, function: Option<&Function>, out: &mut Vec<u8>) {
-        match coding {
-            Coding::Json => {
-                let written = serde_json::to_writer(out, &Outgoing(self));
-                debug_assert!(written.is_ok(), "a vector takes all bytes");
-            }
-            Coding::MsgPack => {
-                out.extend_from_slice(Coding::MSGPACK);
-                self.write_items(&mut msgpack::Writer(out), function);
-            }
-            Coding::Cbor => {
-                out.extend_from_slice(Coding::CBOR);
-                self.write_items(&mut cbor::Writer(out), function);
-            }
-        }
-    }
-
-    fn write_items(&self, sink: &mut impl Sink, function: Option<&Function>) {
-        let fields = self.fields();
-        sink.map(fields.len());
-        for (name, value) in &fields {
-            sink.text(name);
-            match (*name, value.as_object()) {
-                ("p", Some(params)) => {
-                    sink.map(params.len());
-                    for (name, value) in params {
-                        let param = function.and_then(|function| function.param(name));
-                        sink.text(name);
-                        binary::write(sink, value, param.map(Parameter::kind));
-                    }
-                }
-                _ => binary::write(sink, value, None),
-            }
-        }
+        encode::write(self, coding, function, out);
     }
 
     /// The fields in the order they are written.
     fn fields(&self) -> Vec<(&str, Cow<'_, Value>)> {
         let params = self.p.as_ref().map(|params| match params {
             Params::Json(value) => Cow::Borrowed(value),
-            Params::Binary(item) => Cow::Owned(item.clone().into_value()),
+            Params::Binary(value) => Cow::Owned(value.clone().into_value()),
         });
         let known = [
             ("f", Some(Cow::Borrowed(&self.f))),
@@ -126,11 +94,30 @@ impl Request {
     }
 }
 
-struct Outgoing<'a>(&'a Request);
+impl Encode for Request {
+    fn encode(&self, sink: &mut impl Sink, function: Option<&Function>) {
+        let fields = self.fields();
+        sink.map(fields.len());
+        for (name, value) in &fields {
+            sink.text(name);
+            match (*name, value.as_object()) {
+                ("p", Some(params)) => {
+                    sink.map(params.len());
+                    for (name, value) in params {
+                        let param = function.and_then(|function| function.param(name));
+                        sink.text(name);
+                        binary::write(sink, value, param.map(Parameter::declared_type));
+                    }
+                }
+                _ => binary::write(sink, value, None),
+            }
+        }
+    }
+}
 
-impl Serialize for Outgoing<'_> {
+impl Serialize for Request {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.fields())
+        serializer.collect_map(self.fields())
     }
 }
 

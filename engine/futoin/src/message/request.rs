@@ -1,20 +1,18 @@
-//! Requests, and why they are turned away (FTN3 §1.6).
+//! Requests (FTN3 §1.6).
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{
-    Response,
-    binary::Item,
-    coding::Coding,
-    fields::{Fields, Malformed},
-    signed::Signed,
-};
-use crate::iface::{Function, FunctionName, INVALID_REQUEST, NameError, Violation, clipped};
-
-/// The text for anything that is no request at all.
-const NO_FUNCTION: &str = "Missing req.f";
+use super::binary::BinaryValue;
+use super::coding::Coding;
+use super::decode::{Fields, Params};
+use super::refused::{NO_FUNCTION, RefusedMessage, invalid, invalid_name};
+use super::rid::Rid;
+use super::signed::SignedFields;
+use crate::iface::{Function, FunctionName, clipped, parameter_type};
+use crate::refusal::Refusal;
 
 /// A request as it came, not yet checked against an interface (FTN3 §1.6).
 #[derive(Debug, Clone, PartialEq)]
@@ -30,18 +28,44 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads one message; its first bytes tell its coding.
+    /// Reads one message. Its first bytes say its coding.
     ///
     /// # Errors
-    /// "Missing req.f" for anything but a map; "Invalid message: ..." if it is nested more than 64
+    /// "Missing req.f" unless the message is a map; "Invalid message: ..." if it is nested more than 64
     /// deep, if `rid` is neither string nor number, or if `forcersp` is not a boolean. The refusal
     /// of a map has its `rid`.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, RefusedMessage> {
         let coding = Coding::detect(bytes);
-        Fields::read(coding, bytes)?.into_request(coding)
+        let fields = Fields::read(coding, bytes);
+        Self::from_fields(fields.map_err(|why| RefusedMessage::malformed(coding, why))?, coding)
     }
 
-    /// A request that came in another form than a message, such as a URL (FTN5).
+    /// A request of the fields of a message.
+    pub(super) fn from_fields(fields: Fields, coding: Coding) -> Result<Self, RefusedMessage> {
+        // JSON peers write null for a field they leave out
+        let present = |field: Option<Value>| field.filter(|value| !value.is_null());
+        let (sent, mut rid) = (present(fields.rid), None);
+        if let Some(sent) = sent {
+            rid = Rid::new(sent);
+            if rid.is_none() {
+                return Err(RefusedMessage::new(invalid("Invalid message: rid"), rid, coding));
+            }
+        }
+        let forcersp = match present(fields.forcersp) {
+            None => None,
+            Some(Value::Bool(flag)) => Some(flag),
+            Some(_) => {
+                return Err(RefusedMessage::new(invalid("Invalid message: forcersp"), rid, coding));
+            }
+        };
+        let (sec, obf) = (present(fields.sec), present(fields.obf));
+        // a missing `f` is refused after the credentials are checked (FTN6 §1.2)
+        let f = fields.f.unwrap_or_default();
+        let (p, unknown) = (fields.p, fields.unknown);
+        Ok(Self { coding, f, p, rid, sec, obf, forcersp, unknown })
+    }
+
+    /// A request of a call that came in another form, such as a URL (FTN5).
     #[must_use]
     pub fn new(f: &str, params: Map<String, Value>) -> Self {
         Self {
@@ -62,7 +86,7 @@ impl Request {
         Self { sec: Some(sec), ..self }
     }
 
-    /// What the message has as the name of its function; empty if that is no text.
+    /// The field `f` as sent; empty if it is not text.
     #[must_use]
     pub fn f(&self) -> &str {
         self.f.as_str().unwrap_or_default()
@@ -71,20 +95,20 @@ impl Request {
     /// The function called.
     ///
     /// # Errors
-    /// "Missing req.f" unless there is a field `f` with text; "Invalid req.f" or "Invalid req.f
-    /// (version)" if that is no name.
+    /// InvalidRequest: "Missing req.f" unless the field `f` is text; "Invalid req.f" or "Invalid req.f
+    /// (version)" unless the text is the name of a function.
     pub fn function_name(&self) -> Result<FunctionName, Refusal> {
-        let name = self.f.as_str().ok_or_else(|| self.refuse(NO_FUNCTION))?;
-        name.parse().map_err(|error| self.refuse(name_refused(error)))
+        let name = self.f.as_str().ok_or_else(|| invalid(NO_FUNCTION))?;
+        name.parse().map_err(invalid_name)
     }
 
     /// Takes the parameters out, for the check by `Function::check_params`. Byte strings become
     /// base64 text.
     ///
     /// # Errors
-    /// "Invalid message: p" if they are no object, or absent although the function has parameters;
-    /// "Type mismatch for parameter: ..." for a byte string where the type has none, and for text in a
-    /// binary coding where the type is `data`.
+    /// InvalidRequest: "Invalid message: p" if they are not an object, or absent although the function
+    /// has parameters; "Type mismatch for parameter: ..." for a byte string where the type has none, and
+    /// for text in a binary coding where the type is `data`.
     pub fn take_params(
         &mut self,
         called: &FunctionName,
@@ -92,53 +116,30 @@ impl Request {
     ) -> Result<Map<String, Value>, Refusal> {
         match self.p.take() {
             Some(Params::Json(Value::Object(params))) => Ok(params),
-            Some(Params::Binary(Item::Map(items))) => self.typed(items, called, function),
+            Some(Params::Binary(BinaryValue::Map(items))) => typed(items, called, function),
             None if function.params().is_empty() => Ok(Map::new()),
-            _ => Err(self.refuse("Invalid message: p")),
+            _ => Err(invalid("Invalid message: p")),
         }
     }
 
-    fn typed(
-        &self,
-        items: BTreeMap<String, Item>,
-        called: &FunctionName,
-        function: &Function,
-    ) -> Result<Map<String, Value>, Refusal> {
-        let mut params = Map::new();
-        for (name, item) in items {
-            let param = function.param(&name);
-            let fits = param.is_none_or(|param| item.fits(param.kind()));
-            let value = item.into_value();
-            if !fits {
-                return Err(
-                    self.refuse(Violation::parameter_type(called, &name, &value).to_string())
-                );
-            }
-            params.insert(name, value);
-        }
-        Ok(params)
-    }
-
-    /// Refuses fields that FTN3 does not know; to be called after the parameters were checked.
+    /// Refuses fields that FTN3 does not know. Call it after the parameters are checked (FTN6 §1).
     ///
     /// # Errors
-    /// "Unknown request field: ..." with the first of them.
+    /// InvalidRequest: "Unknown request field: ..." with the first of them.
     pub fn check_fields(&self) -> Result<(), Refusal> {
         match self.unknown.first() {
-            Some((name, _)) => {
-                Err(self.refuse(format!("Unknown request field: {}", clipped(name))))
-            }
+            Some((name, _)) => Err(invalid(format!("Unknown request field: {}", clipped(name)))),
             None => Ok(()),
         }
     }
 
-    /// A refusal of this request: InvalidRequest with `text`, and the request's `rid`.
+    /// A refusal of this request: InvalidRequest with `text`, the request's `rid` and its coding.
     #[must_use]
-    pub fn refuse(&self, text: impl Into<Cow<'static, str>>) -> Refusal {
-        Refusal { rid: self.rid.clone(), coding: self.coding, ..Refusal::new(text) }
+    pub fn refuse(&self, text: impl Into<Cow<'static, str>>) -> RefusedMessage {
+        RefusedMessage::new(invalid(text), self.rid.clone(), self.coding)
     }
 
-    /// What the answer must repeat (FTN3 §1.3).
+    /// The id, which the answer must repeat (FTN3 §1.3).
     #[must_use]
     pub fn rid(&self) -> Option<&Rid> {
         self.rid.as_ref()
@@ -150,7 +151,7 @@ impl Request {
         self.sec.as_ref()
     }
 
-    /// On behalf of whom, as sent (FTN3 §1.11).
+    /// The user on whose behalf the call is made, as sent (FTN3 §1.11).
     #[must_use]
     pub fn obf(&self) -> Option<&Value> {
         self.obf.as_ref()
@@ -162,25 +163,25 @@ impl Request {
         self.forcersp.unwrap_or_default()
     }
 
-    /// The coding it came in, which is the coding of its answer.
+    /// The coding of the message, which is the coding of its answer.
     #[must_use]
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// What a signature covers (FTN8): every field but `sec`, as sent, unknown ones too. To be
-    /// called before the parameters are taken.
+    /// The fields that a signature covers (FTN8): all but `sec`, as sent, unknown ones too. Call it
+    /// before the parameters are taken.
     #[must_use]
-    pub fn signed_fields(&self) -> Signed<'_> {
-        let mut signed = Signed::default();
+    pub fn signed_fields(&self) -> SignedFields<'_> {
+        let mut signed = SignedFields::default();
         signed.value("f", &self.f);
         match &self.p {
             Some(Params::Json(value)) => signed.value("p", value),
-            Some(Params::Binary(item)) => signed.item("p", item),
+            Some(Params::Binary(value)) => signed.binary("p", value),
             None => {}
         }
         if let Some(rid) = &self.rid {
-            signed.value("rid", &rid.0);
+            signed.value("rid", rid.as_value());
         }
         if let Some(obf) = &self.obf {
             signed.value("obf", obf);
@@ -195,141 +196,42 @@ impl Request {
     }
 }
 
-/// The text for a function's name that is none.
-pub(crate) fn name_refused(error: NameError) -> &'static str {
-    if error == NameError::Version { "Invalid req.f (version)" } else { "Invalid req.f" }
-}
-
-/// Parameters as they came.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Params {
-    Json(Value),
-    /// It is made a JSON value once the declared types are known.
-    Binary(Item),
-}
-
-/// A request id: a string as FTN3 §1.3 has it, or a number, which is repeated all the same.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rid(pub(super) Value);
-
-impl Rid {
-    /// `None` unless `value` is a string or a number.
-    #[must_use]
-    pub fn new(value: Value) -> Option<Self> {
-        (value.is_string() || value.is_number()).then_some(Self(value))
-    }
-
-    /// The id as a JSON value.
-    #[must_use]
-    pub fn as_value(&self) -> &Value {
-        &self.0
-    }
-}
-
-impl fmt::Display for Rid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_str() {
-            Some(text) => f.write_str(text),
-            None => self.0.fmt(f),
-        }
-    }
-}
-
-/// A request turned away before its function was reached: an InvalidRequest (FTN3 §1.9.1).
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{text}")]
-pub struct Refusal {
-    text: Cow<'static, str>,
-    rid: Option<Rid>,
-    coding: Coding,
-}
-
-impl Refusal {
-    /// Bytes that are no message, so that nothing in them is relied on.
-    pub(super) fn malformed(coding: Coding, malformed: Malformed) -> Self {
-        let text = match malformed {
-            Malformed::Syntax => NO_FUNCTION,
-            Malformed::Depth => "Invalid message: nested too deep",
-        };
-        Self { coding, ..Self::new(text) }
-    }
-
-    /// An InvalidRequest with `text`, for a request without id in JSON.
-    #[must_use]
-    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
-        Self { text: text.into(), rid: None, coding: Coding::Json }
-    }
-
-    /// The error code, always InvalidRequest.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        INVALID_REQUEST
-    }
-
-    /// The request's id, if it could be read.
-    #[must_use]
-    pub fn rid(&self) -> Option<&Rid> {
-        self.rid.as_ref()
-    }
-
-    /// The coding the answer is to be sent in.
-    #[must_use]
-    pub fn coding(&self) -> Coding {
-        self.coding
-    }
-
-    /// The answer to send.
-    #[must_use]
-    pub fn into_response(self) -> Response {
-        Response::error(INVALID_REQUEST, Some(&self.text)).with_rid(self.rid.as_ref())
-    }
-}
-
-impl Fields {
-    pub(super) fn into_request(self, coding: Coding) -> Result<Request, Refusal> {
-        // JSON peers write null for a field they leave out.
-        let present = |field: Option<Value>| field.filter(|value| !value.is_null());
-        let rid_sent = present(self.rid);
-        let has_rid = rid_sent.is_some();
-        let rid = rid_sent.and_then(Rid::new);
-        let refuse =
-            |text: &'static str| Refusal { rid: rid.clone(), coding, ..Refusal::new(text) };
-        if has_rid && rid.is_none() {
-            return Err(refuse("Invalid message: rid"));
-        }
-        let forcersp = match present(self.forcersp) {
-            None => None,
-            Some(Value::Bool(flag)) => Some(flag),
-            Some(_) => return Err(refuse("Invalid message: forcersp")),
-        };
-        let (sec, obf) = (present(self.sec), present(self.obf));
-        // that `f` is missing is found when credentials were checked (FTN6 §1.2)
-        let f = self.f.unwrap_or_default();
-        Ok(Request { coding, f, p: self.p, rid, sec, obf, forcersp, unknown: self.unknown })
-    }
+/// Parameters of a binary coding as JSON values.
+fn typed(
+    params: BTreeMap<String, BinaryValue>,
+    called: &FunctionName,
+    function: &Function,
+) -> Result<Map<String, Value>, Refusal> {
+    let params = params.into_iter().map(|(name, value)| {
+        let declared = function.param(&name);
+        let fits = declared.is_none_or(|param| value.fits(param.declared_type()));
+        let value = value.into_value();
+        if fits { Ok((name, value)) } else { Err(parameter_type(called, &name, &value)) }
+    });
+    params.collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fmt::Write as _,
-        sync::{Arc, LazyLock},
-    };
+    use std::fmt::Write as _;
+    use std::sync::{Arc, LazyLock};
 
     use expect_test::expect;
     use serde_json::json;
 
-    use super::{super::fields::MAX_DEPTH, *};
+    use super::super::malformed::MAX_DEPTH;
+    use super::super::response::Response;
+    use super::*;
     use crate::iface::{Definition, Loader, Source};
 
-    /// What becomes of each message: the request's parts, or the answer that refuses it.
+    /// The parts of each request, or the answer that refuses it.
     fn outcomes(messages: &[&str]) -> String {
         let mut out = String::new();
         for message in messages {
             let outcome = match checked(message.as_bytes()) {
                 Ok(request) => {
                     let Request { f, rid, sec, obf, forcersp, .. } = request;
-                    let rid = rid.map(|rid| rid.0);
+                    let rid = rid.map(|rid| rid.as_value().clone());
                     format!("{f} {rid:?} {sec:?} {obf:?} {forcersp:?}")
                 }
                 Err(refusal) => written(&refusal.into_response()),
@@ -340,11 +242,13 @@ mod tests {
     }
 
     /// Every check of this module, as for a function without parameters.
-    fn checked(bytes: &[u8]) -> Result<Request, Refusal> {
+    fn checked(bytes: &[u8]) -> Result<Request, RefusedMessage> {
         let mut request = Request::parse(bytes)?;
-        let called = request.function_name()?;
-        request.take_params(&called, function("none"))?;
-        request.check_fields()?;
+        let refused = request.clone();
+        let refused = |refusal: Refusal| refused.refuse(refusal.to_string());
+        let called = request.function_name().map_err(&refused)?;
+        request.take_params(&called, function("none")).map_err(&refused)?;
+        request.check_fields().map_err(&refused)?;
         Ok(request)
     }
 

@@ -1,17 +1,15 @@
 //! Answers (FTN3 §1.7).
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{
-    binary::{self, Sink},
-    cbor,
-    coding::Coding,
-    msgpack,
-    request::Rid,
-    signed::Signed,
-};
-use crate::iface::{Function, INTERNAL_ERROR};
+use super::binary::{self, Sink};
+use super::coding::Coding;
+use super::encode::{self, Encode};
+use super::rid::Rid;
+use super::signed::SignedFields;
+use crate::iface::Function;
 
 /// An answer (FTN3 §1.7): a result or an error, never both.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +22,17 @@ pub struct Response {
 #[derive(Debug, Clone, PartialEq)]
 enum Body {
     Result(Value),
-    Error { code: String, description: Option<String> },
+    Error(ErrorResult),
+}
+
+/// The error of an answer: fields `e` and `edesc` (FTN3 §1.7).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "FTN3 has these two fields")]
+pub struct ErrorResult {
+    /// The error code.
+    pub code: String,
+    /// The description, if there is one.
+    pub description: Option<String>,
 }
 
 impl Response {
@@ -38,8 +46,8 @@ impl Response {
     /// A failure with the code `e` and, if there is one, the description `edesc`.
     #[must_use]
     pub fn error(code: &str, description: Option<&str>) -> Self {
-        let description = description.map(ToOwned::to_owned);
-        Self { body: Body::Error { code: code.to_owned(), description }, rid: None, sec: None }
+        let (code, description) = (code.to_owned(), description.map(ToOwned::to_owned));
+        Self { body: Body::Error(ErrorResult { code, description }), rid: None, sec: None }
     }
 
     /// The same with the id of the request it answers.
@@ -65,7 +73,7 @@ impl Response {
     pub fn result(&self) -> Option<&Value> {
         match &self.body {
             Body::Result(result) => Some(result),
-            Body::Error { .. } => None,
+            Body::Error(_) => None,
         }
     }
 
@@ -74,7 +82,7 @@ impl Response {
     pub fn code(&self) -> Option<&str> {
         match &self.body {
             Body::Result(_) => None,
-            Body::Error { code, .. } => Some(code),
+            Body::Error(error) => Some(&error.code),
         }
     }
 
@@ -82,28 +90,28 @@ impl Response {
     ///
     /// # Errors
     /// Code and description of a failure.
-    pub fn into_result(self) -> Result<Value, (String, Option<String>)> {
+    pub fn into_result(self) -> Result<Value, ErrorResult> {
         match self.body {
             Body::Result(result) => Ok(result),
-            Body::Error { code, description } => Err((code, description)),
+            Body::Error(error) => Err(error),
         }
     }
 
-    /// What a signature covers (FTN8): every field but `sec`, as it will be written in `coding`.
-    /// `function` is what is answered, if it is known.
+    /// The fields that a signature covers (FTN8): all but `sec`, as they will be written in `coding`.
+    /// `function` is the function that answers, if it is known.
     #[must_use]
     pub fn signed_fields<'a>(
         &'a self,
         coding: Coding,
         function: Option<&'a Function>,
-    ) -> Signed<'a> {
-        let mut signed = Signed::default();
+    ) -> SignedFields<'a> {
+        let mut signed = SignedFields::default();
         match &self.body {
             Body::Result(result) => {
                 let kinds = function.filter(|_| coding != Coding::Json);
                 signed.result("r", result, kinds);
             }
-            Body::Error { code, description } => {
+            Body::Error(ErrorResult { code, description }) => {
                 signed.text("e", code);
                 if let Some(description) = description {
                     signed.text("edesc", description);
@@ -111,38 +119,20 @@ impl Response {
             }
         }
         if let Some(rid) = &self.rid {
-            signed.value("rid", &rid.0);
+            signed.value("rid", rid.as_value());
         }
         signed
     }
 
-    /// Appends the answer to `out`. The binary codings write byte strings where `function`, which
-    /// is what is answered, declares `data` in its result.
+    /// Appends the answer to `out`. The binary codings write byte strings where `function`, the function
+    /// that answers, declares `data` in its result.
     pub fn write(&self, coding: Coding, function: Option<&Function>, out: &mut Vec<u8>) {
-        match coding {
-            Coding::Json => self.write_json(out),
-            Coding::MsgPack => {
-                out.extend_from_slice(Coding::MSGPACK);
-                self.write_items(&mut msgpack::Writer(out), function);
-            }
-            Coding::Cbor => {
-                out.extend_from_slice(Coding::CBOR);
-                self.write_items(&mut cbor::Writer(out), function);
-            }
-        }
+        encode::write(self, coding, function, out);
     }
+}
 
-    fn write_json(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        if let Err(error) = serde_json::to_writer(&mut *out, self) {
-            // A vector takes all bytes and a `Value` has only string keys, so this is a bug.
-            debug_assert!(false, "a response was not written: {error}");
-            out.truncate(start);
-            out.extend_from_slice(format!(r#"{{"e":"{INTERNAL_ERROR}"}}"#).as_bytes());
-        }
-    }
-
-    fn write_items(&self, sink: &mut impl Sink, function: Option<&Function>) {
+impl Encode for Response {
+    fn encode(&self, sink: &mut impl Sink, function: Option<&Function>) {
         let extra = usize::from(self.rid.is_some()) + usize::from(self.sec.is_some());
         match &self.body {
             Body::Result(result) => {
@@ -150,7 +140,7 @@ impl Response {
                 sink.text("r");
                 binary::write_result(sink, result, function);
             }
-            Body::Error { code, description } => {
+            Body::Error(ErrorResult { code, description }) => {
                 sink.map(1 + usize::from(description.is_some()) + extra);
                 sink.text("e");
                 sink.text(code);
@@ -176,15 +166,15 @@ impl Serialize for Response {
         let mut map = serializer.serialize_map(None)?;
         match &self.body {
             Body::Result(result) => map.serialize_entry("r", result)?,
-            Body::Error { code, description } => {
+            Body::Error(ErrorResult { code, description }) => {
                 map.serialize_entry("e", code)?;
                 if let Some(description) = description {
                     map.serialize_entry("edesc", description)?;
                 }
             }
         }
-        if let Some(Rid(rid)) = &self.rid {
-            map.serialize_entry("rid", rid)?;
+        if let Some(rid) = &self.rid {
+            map.serialize_entry("rid", rid.as_value())?;
         }
         if let Some(sec) = &self.sec {
             map.serialize_entry("sec", sec)?;

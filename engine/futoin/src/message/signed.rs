@@ -2,12 +2,12 @@
 
 use serde_json::{Number, Value};
 
-use super::binary::{Item, data};
-use crate::iface::{Function, Kind};
+use super::binary::{BinaryValue, data};
+use crate::iface::{DeclaredType, Function};
 
 /// The fields of a message that its signature covers.
 #[derive(Debug, Clone, Default)]
-pub struct Signed<'a> {
+pub struct SignedFields<'a> {
     fields: Vec<(&'a str, Part<'a>)>,
 }
 
@@ -15,14 +15,14 @@ pub struct Signed<'a> {
 enum Part<'a> {
     Flag(bool),
     Text(&'a str),
-    /// With its type if it is written in a binary coding.
-    Value(&'a Value, Option<Kind<'a>>),
+    /// With its declared type in a binary coding.
+    Value(&'a Value, Option<DeclaredType<'a>>),
     /// The result of this function, written in a binary coding.
     Result(&'a Value, &'a Function),
-    Item(&'a Item),
+    Binary(&'a BinaryValue),
 }
 
-impl<'a> Signed<'a> {
+impl<'a> SignedFields<'a> {
     pub(super) fn value(&mut self, name: &'a str, value: &'a Value) {
         self.push(name, Part::Value(value, None));
     }
@@ -35,11 +35,11 @@ impl<'a> Signed<'a> {
         self.push(name, Part::Flag(flag));
     }
 
-    pub(super) fn item(&mut self, name: &'a str, item: &'a Item) {
-        self.push(name, Part::Item(item));
+    pub(super) fn binary(&mut self, name: &'a str, value: &'a BinaryValue) {
+        self.push(name, Part::Binary(value));
     }
 
-    /// `function` only if byte strings are written as such.
+    /// `function` in a binary coding, which writes byte strings as bytes.
     pub(super) fn result(
         &mut self,
         name: &'a str,
@@ -47,7 +47,7 @@ impl<'a> Signed<'a> {
         function: Option<&'a Function>,
     ) {
         let part = match function {
-            Some(function) => match function.result_kind() {
+            Some(function) => match function.declared_result() {
                 Some(kind) => Part::Value(result, Some(kind)),
                 None => Part::Result(result, function),
             },
@@ -62,9 +62,9 @@ impl<'a> Signed<'a> {
         self.fields.push((name, part));
     }
 
-    /// The bytes to sign: for each field in the order of its name `name:value;`, and so on inside
-    /// of maps and lists, whose names are their indices. Null is left out; strings and bytes are
-    /// as they are, the rest is as ECMAScript writes JSON.
+    /// The bytes to sign: `name:value;` for each field, sorted by name, and the same for the fields of
+    /// maps and the items of lists, which are named by their indices. Null is left out. Strings and
+    /// bytes are written as they are, other values as ECMAScript writes JSON.
     #[must_use]
     pub fn base(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
@@ -75,7 +75,7 @@ impl<'a> Signed<'a> {
 
 impl<'a> Part<'a> {
     fn is_null(self) -> bool {
-        matches!(self, Part::Value(Value::Null, _) | Part::Item(Item::Null))
+        matches!(self, Part::Value(Value::Null, _) | Part::Binary(BinaryValue::Null))
     }
 
     fn write(self, out: &mut Vec<u8>) {
@@ -83,10 +83,10 @@ impl<'a> Part<'a> {
             Part::Flag(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
             Part::Text(text) => out.extend_from_slice(text.as_bytes()),
             Part::Value(value, kind) => write_value(out, value, kind),
-            Part::Item(item) => write_item(out, item),
+            Part::Binary(value) => write_binary(out, value),
             Part::Result(result, function) => match result.as_object() {
                 Some(map) => {
-                    let kind = |name: &str| function.variable_kind(name);
+                    let kind = |name: &str| function.declared_variable(name);
                     let part = |v, name| Part::Value(v, kind(name));
                     pairs(
                         out,
@@ -99,7 +99,7 @@ impl<'a> Part<'a> {
     }
 }
 
-fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<Kind<'_>>) {
+fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<DeclaredType<'_>>) {
     let kind = kind.and_then(|kind| kind.chosen(value));
     match value {
         Value::Null => {}
@@ -110,7 +110,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<Kind<'_>>) {
             None => out.extend_from_slice(text.as_bytes()),
         },
         Value::Array(items) => {
-            let kind = kind.and_then(Kind::element);
+            let kind = kind.and_then(DeclaredType::element);
             list(out, items.iter().map(|item| Part::Value(item, kind)));
         }
         Value::Object(map) => {
@@ -121,16 +121,19 @@ fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<Kind<'_>>) {
     }
 }
 
-fn write_item(out: &mut Vec<u8>, item: &Item) {
-    match item {
-        Item::Null => {}
-        Item::Bool(flag) => Part::Flag(*flag).write(out),
-        Item::Number(number) => write_number(out, number),
-        Item::Text(text) => out.extend_from_slice(text.as_bytes()),
-        Item::Bytes(bytes) => out.extend_from_slice(bytes),
-        Item::List(items) => list(out, items.iter().map(Part::Item)),
-        Item::Map(map) => {
-            pairs(out, map.iter().map(|(name, item)| (name.as_str(), Part::Item(item))).collect());
+fn write_binary(out: &mut Vec<u8>, value: &BinaryValue) {
+    match value {
+        BinaryValue::Null => {}
+        BinaryValue::Bool(flag) => Part::Flag(*flag).write(out),
+        BinaryValue::Number(number) => write_number(out, number),
+        BinaryValue::Text(text) => out.extend_from_slice(text.as_bytes()),
+        BinaryValue::Bytes(bytes) => out.extend_from_slice(bytes),
+        BinaryValue::List(items) => list(out, items.iter().map(Part::Binary)),
+        BinaryValue::Map(map) => {
+            pairs(
+                out,
+                map.iter().map(|(name, item)| (name.as_str(), Part::Binary(item))).collect(),
+            );
         }
     }
 }
@@ -146,13 +149,13 @@ fn pairs(out: &mut Vec<u8>, mut parts: Vec<(&str, Part<'_>)>) {
     }
 }
 
-/// A list is a map whose names are its indices, and so sorted as text: 10 is before 2.
+/// A list is written as a map named by its indices, which are sorted as text: 10 is before 2.
 fn list<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = Part<'a>>) {
     let named: Vec<_> = items.enumerate().map(|(index, part)| (index.to_string(), part)).collect();
     pairs(out, named.iter().map(|(name, part)| (name.as_str(), *part)).collect());
 }
 
-/// As ECMAScript's `JSON.stringify` has it, which knows doubles only.
+/// As ECMAScript's `JSON.stringify` writes it, which knows doubles only.
 fn write_number(out: &mut Vec<u8>, number: &Number) {
     const EXACT: i64 = 1 << 53;
     match number.as_i64() {
@@ -163,8 +166,8 @@ fn write_number(out: &mut Vec<u8>, number: &Number) {
     }
 }
 
-/// `Number::toString` of ECMAScript (§6.1.6.1.20). Rust and ECMAScript find the same digits, the
-/// shortest ones that read back as the number, but place the point differently.
+/// `Number::toString` of ECMAScript (§6.1.6.1.20). Rust finds the same digits, the shortest ones that
+/// read back as the number, but puts the point elsewhere.
 fn ecmascript(number: f64) -> String {
     if number == 0.0 {
         return "0".to_owned();

@@ -6,12 +6,10 @@ use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{
-    Coding, Data, Refusal, Request, Response, Signed,
-    binary::{Sink, write},
-    cbor, msgpack,
-};
+use super::binary::{Sink, cbor, msgpack, write};
+use super::{Coding, Data, Request, Response, SignedFields};
 use crate::iface::{Definition, Loader, Source};
+use crate::refusal::Refusal;
 
 const BINARY: [Coding; 2] = [Coding::MsgPack, Coding::Cbor];
 
@@ -81,11 +79,11 @@ fn coded(coding: Coding, message: &Value) -> Vec<u8> {
 fn checked(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     let definition = definition();
     let refused = |refusal: Refusal| refusal.to_string();
-    let mut request = Request::parse(bytes).map_err(refused)?;
+    let mut request = Request::parse(bytes).map_err(|refused| refused.to_string())?;
     let called = request.function_name().map_err(refused)?;
     let function = definition.function(called.func()).unwrap();
     let mut params = request.take_params(&called, function).map_err(refused)?;
-    function.check_params(&called, &mut params).map_err(|violation| violation.to_string())?;
+    function.check_params(&called, &mut params).map_err(refused)?;
     request.check_fields().map_err(refused)?;
     Ok(params.into_iter().filter(|(_, value)| !value.is_null()).collect())
 }
@@ -193,7 +191,7 @@ fn answers_have_bytes_where_data_is_declared() {
 #[test]
 fn signatures_run_over_raw_bytes_in_binary_codings() {
     let definition = definition();
-    let base = |signed: Signed<'_>| signed.base();
+    let base = |signed: SignedFields<'_>| signed.base();
     let params = json!({"blob": {"byte string": [1, 255]}, "text": "AQID", "any": [{"byte string": [0]}, 1.5]});
     for coding in BINARY {
         let request = Request::parse(&coded(coding, &call(&params))).unwrap();
@@ -211,9 +209,15 @@ fn signatures_run_over_raw_bytes_in_binary_codings() {
 }
 
 fn refused(bytes: &[u8]) -> String {
-    let refusal = Request::parse(bytes).and_then(|request| request.function_name()).unwrap_err();
-    assert_eq!(refusal.coding(), Coding::detect(bytes));
-    refusal.to_string()
+    let request = match Request::parse(bytes) {
+        Ok(request) => request,
+        Err(refused) => {
+            assert_eq!(refused.coding(), Coding::detect(bytes));
+            return refused.to_string();
+        }
+    };
+    assert_eq!(request.coding(), Coding::detect(bytes));
+    request.function_name().unwrap_err().to_string()
 }
 
 #[test]

@@ -1,15 +1,14 @@
-//! What a caller shows: the field `sec` (FTN8.1) or an `Authorization` header (FTN5 §2).
+//! Credentials: the field `sec` (FTN8.1) or an `Authorization` header (FTN5 §2).
 
 use std::fmt;
 
-use base64::{
-    Engine,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use super::{Denied, MacAlgorithm};
+use super::mac::MacAlgorithm;
+use crate::refusal::Refusal;
 
 /// Longest name of a user and longest password, in bytes.
 const MAX_LEN: usize = 1024;
@@ -50,29 +49,29 @@ impl Credentials {
     ///
     /// # Errors
     /// SecurityError for anything else.
-    pub fn parse(sec: &Value) -> Result<Self, Denied> {
+    pub fn parse(sec: &Value) -> Result<Self, Refusal> {
         let parsed = match sec {
             Value::String(text) => Self::from_text(text),
             Value::Object(map) => Self::from_map(map),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
         };
-        parsed.ok_or_else(Denied::credentials)
+        parsed.ok_or_else(Refusal::credentials)
     }
 
-    /// Reads an `Authorization` header; `None` if its scheme is not `Basic`, which is nobody's
-    /// business here.
+    /// Reads an `Authorization` header; `None` if its scheme is not `Basic`: a provider reads others
+    /// itself.
     ///
     /// # Errors
     /// SecurityError unless it has the base64 of `user:password` in UTF-8.
-    pub fn from_header(authorization: &str) -> Option<Result<Self, Denied>> {
+    pub fn from_header(authorization: &str) -> Option<Result<Self, Refusal>> {
         let (scheme, encoded) = authorization.trim().split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("basic") {
             return None;
         }
         let text = BASE64.decode(encoded.trim()).ok().and_then(|text| String::from_utf8(text).ok());
-        // what a header carries is a password, whatever it looks like
+        // a header has a password, even if it begins like a signature
         let parsed = text.and_then(|text| Self::password(&text));
-        Some(parsed.ok_or_else(Denied::credentials))
+        Some(parsed.ok_or_else(Refusal::credentials))
     }
 
     /// The local user id; `None` for `-internal`.
@@ -136,7 +135,7 @@ fn is_user(user: &str) -> bool {
     !user.is_empty() && user.len() <= MAX_LEN
 }
 
-/// A text that is in no log.
+/// A text that is not shown in logs: its `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -167,10 +166,10 @@ mod tests {
 
     use super::*;
 
-    fn shown(credentials: Result<Credentials, Denied>) -> String {
+    fn shown(credentials: Result<Credentials, Refusal>) -> String {
         match credentials {
             Ok(credentials) => format!("{credentials:?}\n"),
-            Err(denied) => format!("{}: {denied}\n", denied.code()),
+            Err(refusal) => format!("{}: {refusal}\n", refusal.code()),
         }
     }
 
@@ -229,7 +228,7 @@ mod tests {
             json!(["user:pass"]),
             json!(null),
         ] {
-            assert_eq!(Credentials::parse(&sec), Err(Denied::credentials()), "{sec}");
+            assert_eq!(Credentials::parse(&sec), Err(Refusal::credentials()), "{sec}");
         }
     }
 
@@ -250,7 +249,7 @@ mod tests {
             assert_eq!(header(text), None, "{text:?}");
         }
         for text in ["Basic *", "Basic dXNlcg==", "Basic /w==", "Basic OnBhc3M="] {
-            assert_eq!(header(text), Some(Err(Denied::credentials())), "{text:?}");
+            assert_eq!(header(text), Some(Err(Refusal::credentials())), "{text:?}");
         }
     }
 }

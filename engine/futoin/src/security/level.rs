@@ -1,8 +1,12 @@
 //! Security levels.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
-use super::Denied;
+use crate::refusal::Refusal;
+
+/// FTN3 §1.9.1: the caller is known, but not well enough for this call.
+pub const PLEASE_REAUTH: &str = "PleaseReauth";
 
 /// How well a caller is known, lowest first (FTN8 §2.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -11,11 +15,11 @@ pub enum SecurityLevel {
     /// Not authenticated.
     #[default]
     Anonymous,
-    /// May read what is private.
+    /// May read private data.
     Info,
-    /// May do what cannot seriously harm.
+    /// May do what does no serious harm.
     SafeOps,
-    /// May do what can.
+    /// May do what can do serious harm.
     PrivilegedOps,
     /// May do what is most sensitive, such as changing a password.
     ExceptionalOps,
@@ -46,12 +50,12 @@ impl SecurityLevel {
         }
     }
 
-    /// Whether a caller of this level may call what needs `required`.
+    /// Whether a caller of this level may call what needs `required` (FTN3 §1.12).
     ///
     /// # Errors
     /// PleaseReauth with the name of the required level.
-    pub fn check(self, required: Self) -> Result<(), Denied> {
-        if self >= required { Ok(()) } else { Err(Denied::level(required)) }
+    pub fn check(self, required: Self) -> Result<(), Refusal> {
+        if self >= required { Ok(()) } else { Err(Refusal::new(PLEASE_REAUTH, required.name())) }
     }
 }
 
@@ -69,7 +73,7 @@ impl FromStr for SecurityLevel {
     }
 }
 
-/// The name is none of a security level.
+/// The name is not one of a security level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a security level of FTN8")]
 #[non_exhaustive]

@@ -1,24 +1,26 @@
 //! Message authentication codes (FTN8 §2.11): HMAC (RFC 2104) over a message's signed fields.
 //!
-//! **Warning:** the protocol has no number or time in a message, so that one can be sent again, and the
-//! [signed text](crate::message::Signed::base) does not tell a value with `;` and `:` from several
-//! fields. Both are FutoIn's own, and no hash helps: use TLS.
+//! **Warning:** a signed message has no number and no time, so that it can be replayed, and in the
+//! [signed text](crate::message::SignedFields::base) a value with `;` and `:` can look like several fields.
+//! Both are properties of the protocol that no hash changes: use TLS.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
-use super::Denied;
+use crate::refusal::Refusal;
 
 /// The hash of an HMAC. Names before FTN8 are `MD5`, `SHA224`, ..., those of FTN8 `HMD5`, `HS256`,
 /// `HS384`, `HS512`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MacAlgorithm {
-    /// MD5, for old clients: a MAC of it is not broken as its hash is.
+    /// MD5, for old clients: its collisions do not break an HMAC.
     Md5,
     /// SHA-224.
     Sha224,
@@ -31,16 +33,16 @@ pub enum MacAlgorithm {
 }
 
 impl FromStr for MacAlgorithm {
-    type Err = Denied;
+    type Err = Refusal;
 
-    fn from_str(name: &str) -> Result<Self, Denied> {
+    fn from_str(name: &str) -> Result<Self, Refusal> {
         Ok(match name {
             "MD5" | "HMD5" => Self::Md5,
             "SHA224" => Self::Sha224,
             "SHA256" | "HS256" => Self::Sha256,
             "SHA384" | "HS384" => Self::Sha384,
             "SHA512" | "HS512" => Self::Sha512,
-            _ => return Err(Denied::credentials()),
+            _ => return Err(Refusal::credentials()),
         })
     }
 }
@@ -56,7 +58,7 @@ impl MacKey {
         Self(raw.into())
     }
 
-    /// The MAC of `base`, the bytes of [`Signed::base`](crate::message::Signed::base), as base64:
+    /// The MAC of `base`, the bytes of [`SignedFields::base`](crate::message::SignedFields::base), as base64:
     /// the field `sec` of an answer.
     #[must_use]
     pub fn sign(&self, algorithm: MacAlgorithm, base: &[u8]) -> String {
@@ -69,7 +71,7 @@ impl MacKey {
         }
     }
 
-    /// Whether `mac` is the MAC of `base`, all of it. It takes the same time wherever they differ.
+    /// Whether `mac` is the whole MAC of `base`. It takes the same time wherever they differ.
     #[must_use]
     pub fn verify(&self, algorithm: MacAlgorithm, base: &[u8], mac: &[u8]) -> bool {
         match algorithm {
@@ -159,7 +161,7 @@ mod tests {
                 assert!(!key.verify(algorithm, b"base", &mac[..at]), "a part is not enough");
             }
         }
-        assert_eq!("SHA1".parse::<MacAlgorithm>(), Err(Denied::credentials()));
+        assert_eq!("SHA1".parse::<MacAlgorithm>(), Err(Refusal::credentials()));
         assert_eq!(format!("{key:?}"), "MacKey(..)");
     }
 }

@@ -1,27 +1,34 @@
-//! Who calls: credentials, signatures and security levels (FTN8), pure.
+//! Callers: credentials, signatures and security levels (FTN8).
 //!
 //! An executor reads [`Credentials`] from the field `sec` or from an `Authorization` header and
-//! asks its [`SecurityProvider`], which tells at once, or gives work for another thread, or a
-//! future. The [`Grant`] has the [`User`] and, for a signed request, what signs the answer.
+//! gives them to its [`SecurityProvider`], whose [`Verdict`] is a result, work for another thread, or
+//! a future. The [`Grant`] has the [`User`] and, for a signed request, the [`Signer`] of the answer.
 //!
-//! A provider also knows callers by other things that came with a request, such as a bearer token or
-//! the certificate of a connection: see [`SecurityProvider::identify`].
+//! A provider can also identify callers by a bearer token or the certificate of a connection: see
+//! [`SecurityProvider::identify`].
 //!
-//! What is secret is in no `Debug` output. Comparisons take the same time wherever they fail, and
-//! an unknown user costs what a wrong password does.
+//! Secrets are not in any `Debug` output. Comparisons take the same time wherever they fail, and the
+//! password of an unknown user takes as long as a wrong one.
 
+mod attempt;
 mod credentials;
-mod denied;
 mod level;
 mod mac;
 mod password;
 mod provider;
+mod refusal;
+mod user;
+mod verdict;
 
-pub use self::{
-    credentials::{Credentials, Secret},
-    denied::{Denied, PLEASE_REAUTH, SECURITY_ERROR},
-    level::{SecurityLevel, UnknownLevel},
-    mac::{MacAlgorithm, MacKey},
-    password::{PasswordHash, PasswordHashError},
-    provider::{Attempt, Client, Grant, RequestContext, SecurityProvider, Signer, User, Verdict},
-};
+pub use self::attempt::{Attempt, Client, RequestContext};
+pub use self::credentials::{Credentials, Secret};
+pub use self::level::{PLEASE_REAUTH, SecurityLevel, UnknownLevel};
+pub use self::mac::{MacAlgorithm, MacKey};
+pub use self::password::{PasswordHash, PasswordHashError};
+pub use self::provider::SecurityProvider;
+pub use self::refusal::SECURITY_ERROR;
+pub use self::user::User;
+pub use self::verdict::{Grant, Signer, Verdict};
+pub use crate::refusal::Refusal;
+/// The former name of [`Refusal`].
+pub use crate::refusal::Refusal as Denied;

@@ -1,4 +1,4 @@
-//! Passwords as they are kept: Argon2 hashes in PHC strings.
+//! Stored passwords: Argon2 hashes in PHC strings.
 
 use std::mem;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,17 @@ use std::thread::available_parallelism;
 use argon2::password_hash::phc::{Output, PasswordHash as Phc};
 use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher, Version};
 
-use super::Secret;
+use super::credentials::Secret;
 
 /// The hash of a password, such as `$argon2id$v=19$m=19456,t=2,p=1$...`.
 ///
-/// To make or check one costs tens of milliseconds and megabytes, on purpose: do it on a thread
-/// that has nothing else to do. [`SecurityProvider`](super::SecurityProvider) tells how.
+/// Making or checking one takes tens of milliseconds and megabytes, on purpose: do it on a thread of
+/// its own, with [`Verdict::compute`](super::Verdict::compute).
 #[derive(Debug, Clone)]
-pub struct PasswordHash(Arc<Kept>);
+pub struct PasswordHash(Arc<Parsed>);
 
 #[derive(Debug)]
-struct Kept {
+struct Parsed {
     phc: Phc,
     /// By the parameters of the hash.
     argon2: Argon2<'static>,
@@ -34,7 +34,7 @@ impl PasswordHash {
 
     fn with(argon2: &Argon2<'_>, password: &Secret) -> Result<Self, PasswordHashError> {
         let hash = argon2.hash_password(password.expose().as_bytes());
-        Self::kept(hash.map_err(|_| PasswordHashError)?).ok_or(PasswordHashError)
+        Self::parsed(hash.map_err(|_| PasswordHashError)?).ok_or(PasswordHashError)
     }
 
     /// Reads a PHC string.
@@ -42,22 +42,22 @@ impl PasswordHash {
     /// # Errors
     /// Unless it has a hash of Argon2.
     pub fn parse(phc: &str) -> Result<Self, PasswordHashError> {
-        Phc::new(phc).ok().and_then(Self::kept).ok_or(PasswordHashError)
+        Phc::new(phc).ok().and_then(Self::parsed).ok_or(PasswordHashError)
     }
 
     /// `None` unless all is there.
-    fn kept(phc: Phc) -> Option<Self> {
+    fn parsed(phc: Phc) -> Option<Self> {
         let algorithm = Algorithm::try_from(phc.algorithm.as_str()).ok()?;
         let version = phc.version.map_or_else(|| Ok(Version::default()), Version::try_from).ok()?;
         let argon2 = Argon2::new(algorithm, version, Params::try_from(&phc).ok()?);
         let is_whole = phc.salt.is_some() && phc.hash.is_some();
-        is_whole.then(|| Self(Arc::new(Kept { phc, argon2 })))
+        is_whole.then(|| Self(Arc::new(Parsed { phc, argon2 })))
     }
 
     /// Whether this is the hash of `password`, by the parameters in the hash.
     #[must_use]
     pub fn verify(&self, password: &Secret) -> bool {
-        let Kept { phc, argon2 } = &*self.0;
+        let Parsed { phc, argon2 } = &*self.0;
         let (Some(salt), Some(hash)) = (&phc.salt, &phc.hash) else { return false };
         let mut memory = Memory::take(argon2.params().block_count());
         let mut computed = [0; Output::MAX_LENGTH];
@@ -76,11 +76,11 @@ impl PasswordHash {
         Self::with(&argon2, &Secret::new(password)).unwrap()
     }
 
-    /// A hash that no password fits. Checking a password of an unknown user against it takes as
-    /// long as one of a known user, so that the time does not tell which users exist.
+    /// A hash that no password matches, for users that do not exist: checking a password against it
+    /// takes as long as for a known user, so that the time does not reveal which users exist.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "the text is constant and tested")]
-    pub fn unmatchable() -> Self {
+    pub fn dummy() -> Self {
         static HASH: LazyLock<Option<PasswordHash>> = LazyLock::new(|| {
             let salt = "bm9ib2R5IGlzIGhlcmU";
             let hash = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -96,13 +96,14 @@ impl std::fmt::Display for PasswordHash {
     }
 }
 
-/// What a hash is computed in. It is kept for the next one, because an allocator may keep such a
-/// block for each thread that ever freed one.
+/// The memory of a hash. It is kept for the next one, because an allocator may keep such a block for
+/// each thread that ever freed one.
 struct Memory(Vec<Block>);
 
 static IDLE: Mutex<Vec<Vec<Block>>> = Mutex::new(Vec::new());
 
-/// How many are kept: as many as there are processors. To ask the system costs it a look at files.
+/// How many blocks are kept: as many as there are processors. The number is read once, because the
+/// system reads files for it.
 static MOST: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 fn idle() -> MutexGuard<'static, Vec<Vec<Block>>> {
@@ -160,6 +161,6 @@ mod tests {
         ] {
             assert!(PasswordHash::parse(text).is_err(), "{text:?}");
         }
-        assert!(!PasswordHash::unmatchable().verify(&Secret::new("")));
+        assert!(!PasswordHash::dummy().verify(&Secret::new("")));
     }
 }

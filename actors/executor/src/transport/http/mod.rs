@@ -36,7 +36,7 @@ use crate::channel::{Channel, ChannelKind};
 use crate::executor::{Executor, Incoming, Rejected, Reply, Way};
 use crate::raw::RawInput;
 use asyncsteps_futoin::iface::{Function, FunctionName};
-use asyncsteps_futoin::message::{Coding, MediaType, Request};
+use asyncsteps_futoin::message::{Coding, MediaType, RefusedMessage, Request};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 
@@ -356,7 +356,7 @@ impl EndPoint {
                 let incoming = incoming(http, request, channel.clone()).with_size(size);
                 self.executor.serve(incoming.with_input(input).with_pass(pass)).await
             }
-            Err(refusal) => refusal.into(),
+            Err(refusal) => RefusedMessage::from(refusal).into(),
         };
         self.reply(reply, media, &channel)
     }

@@ -146,7 +146,7 @@ impl Calls {
             let _ = waiting.answer.send(
                 response
                     .into_result()
-                    .map_err(|(code, description)| Error::with_info(code, description)),
+                    .map_err(|error| Error::with_info(error.code, error.description)),
             );
         }
     }

@@ -1,0 +1,146 @@
+//! Bytes into the fields of a request: the one place that chooses how a coding is read.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::binary::{self, BinaryValue, cbor, msgpack};
+use super::coding::Coding;
+use super::malformed::{Malformed, is_too_deep};
+
+/// The fields of a request as they are read.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    pub(super) f: Option<Value>,
+    pub(super) p: Option<Params>,
+    pub(super) rid: Option<Value>,
+    pub(super) sec: Option<Value>,
+    pub(super) obf: Option<Value>,
+    pub(super) forcersp: Option<Value>,
+    pub(super) unknown: Vec<(String, Value)>,
+}
+
+/// Parameters as they came.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Params {
+    Json(Value),
+    /// It becomes a JSON value once the declared types are known.
+    Binary(BinaryValue),
+}
+
+impl Fields {
+    /// Reads a message to its end.
+    pub(super) fn read(coding: Coding, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Self::default();
+        let take = |name: Cow<'_, str>, value| fields.set(&name, value);
+        match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
+            (Coding::Json, _) => fields.read_json(bytes)?,
+            (Coding::MsgPack, map) => binary::read(msgpack::Tokens::new(map), take)?,
+            (Coding::Cbor, map) => binary::read(cbor::Tokens::new(map), take)?,
+        }
+        Ok(fields)
+    }
+
+    fn read_json(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        // Depth first: it needs no stack, and nothing is built for a message beyond the limit.
+        if is_too_deep(bytes) {
+            return Err(Malformed::Depth);
+        }
+        let text = str::from_utf8(bytes).map_err(|_| Malformed::Syntax)?;
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = DeserializeSeed::deserialize(self, &mut json).and_then(|()| json.end());
+        read.map_err(|_| Malformed::Syntax)
+    }
+
+    /// Sets a field of a binary coding.
+    fn set(&mut self, name: &str, value: BinaryValue) {
+        let key = Key::from(name);
+        if let Key::P = key {
+            self.p = Some(Params::Binary(value));
+        } else {
+            self.put(key, value.into_value());
+        }
+    }
+
+    fn put(&mut self, key: Key, value: Value) {
+        match key {
+            Key::F => self.f = Some(value),
+            Key::P => self.p = Some(Params::Json(value)),
+            Key::Rid => self.rid = Some(value),
+            Key::Sec => self.sec = Some(value),
+            Key::Obf => self.obf = Some(value),
+            Key::ForceRsp => self.forcersp = Some(value),
+            Key::Unknown(name) => self.unknown.push((name, value)),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Fields {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Fields {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a FutoIn request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key()? {
+            self.put(key, map.next_value()?);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a request field. Known names are not copied.
+enum Key {
+    F,
+    P,
+    Rid,
+    Sec,
+    Obf,
+    ForceRsp,
+    Unknown(String),
+}
+
+impl From<&str> for Key {
+    fn from(name: &str) -> Self {
+        match name {
+            "f" => Self::F,
+            "p" => Self::P,
+            "rid" => Self::Rid,
+            "sec" => Self::Sec,
+            "obf" => Self::Obf,
+            "forcersp" => Self::ForceRsp,
+            other => Self::Unknown(other.to_owned()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Key, E> {
+        Ok(Key::from(name))
+    }
+}

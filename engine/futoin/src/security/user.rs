@@ -1,0 +1,84 @@
+//! Authenticated users.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::level::SecurityLevel;
+
+/// An authenticated user (FTN8 §2.5), and what its provider knows of it beside that.
+///
+/// ```
+/// use asyncsteps_futoin::security::{SecurityLevel, User};
+///
+/// let ann = User::new("ann", SecurityLevel::SafeOps)
+///     .with_global_id("ann@example.com")
+///     .with_detail("tenant", "acme");
+/// assert_eq!(ann.details()["tenant"], "acme");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    local_id: String,
+    global_id: String,
+    level: SecurityLevel,
+    details: Map<String, Value>,
+}
+
+impl User {
+    /// A user whose global id is its local one.
+    #[must_use]
+    pub fn new(local_id: impl Into<String>, level: SecurityLevel) -> Self {
+        let local_id = local_id.into();
+        Self { global_id: local_id.clone(), local_id, level, details: Map::new() }
+    }
+
+    /// The same with a global id, usually an address of electronic mail.
+    #[must_use]
+    pub fn with_global_id(self, global_id: impl Into<String>) -> Self {
+        Self { global_id: global_id.into(), ..self }
+    }
+
+    /// The same with a detail, such as a name, a tenant, roles, or the client's token: what the provider
+    /// has read anyway and functions need. It replaces a detail of the same name.
+    #[must_use]
+    pub fn with_detail(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.details.insert(name.into(), value.into());
+        self
+    }
+
+    /// The id that this service uses.
+    #[must_use]
+    pub fn local_id(&self) -> &str {
+        &self.local_id
+    }
+
+    /// The id that all services use.
+    #[must_use]
+    pub fn global_id(&self) -> &str {
+        &self.global_id
+    }
+
+    /// The details that the provider gave with the user (FTN6 §2.3 `details`); none for a user that
+    /// a message names with `obf`. A function that needs costly details should look them up itself.
+    #[must_use]
+    pub fn details(&self) -> &Map<String, Value> {
+        &self.details
+    }
+
+    /// How well the user is known by this request.
+    #[must_use]
+    pub fn level(&self) -> SecurityLevel {
+        self.level
+    }
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // details may be personal data, which a log must not have
+        f.debug_struct("User")
+            .field("local_id", &self.local_id)
+            .field("global_id", &self.global_id)
+            .field("level", &self.level)
+            .finish_non_exhaustive()
+    }
+}
