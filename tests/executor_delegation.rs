@@ -9,7 +9,7 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{PasswordHash, Secret, SecurityLevel, StaticUsers, User};
-use asyncsteps_executor::{CallSteps, Caller, Executor, RequestSteps};
+use asyncsteps_executor::{CallSteps, Caller, Executor, Incoming, RequestSteps};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -103,7 +103,8 @@ async fn answers(function: &str) -> String {
             let message =
                 json!({ "f": format!("test.front:1.0:{function}"), "p": params, "sec": sec });
             let request = Request::parse(message.to_string().as_bytes()).expect("a message");
-            let reply = executor.dispatch(request, Channel::new(ChannelKind::Http)).await;
+            let reply =
+                executor.dispatch(Incoming::new(request, Channel::new(ChannelKind::Http))).await;
             out += &String::from_utf8(reply.into_bytes().expect("a message")).expect("text");
             out.push('\n');
         }

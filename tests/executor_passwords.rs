@@ -16,7 +16,7 @@ use asyncsteps_executor::security::{
     Attempt, Denied, Grant, MemoryOptions, PasswordHash, PasswordMemory, Secret, SecurityLevel,
     SecurityProvider, StaticUsers, User, Verdict,
 };
-use asyncsteps_executor::{Executor, RequestSteps};
+use asyncsteps_executor::{Executor, Incoming, RequestSteps};
 use asyncsteps_support::conform;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -80,7 +80,7 @@ fn answer(executor: &Executor, sec: &str, peer: &str) -> impl Future<Output = St
     let channel = Channel::new(ChannelKind::Http).with_peer(peer);
     let executor = executor.clone();
     async move {
-        let reply = executor.dispatch(request, channel).await;
+        let reply = executor.dispatch(Incoming::new(request, channel)).await;
         String::from_utf8(reply.into_bytes().expect("a message")).expect("text")
     }
 }
@@ -93,12 +93,12 @@ async fn flood(executor: &Executor, user: impl Fn(usize) -> String) -> Vec<JoinH
     let answers: Vec<_> = (0..REQUESTS).map(ask).collect();
     let is_settled = || {
         let answered = answers.iter().filter(|answer| answer.is_finished()).count();
-        answered + executor.in_flight() == REQUESTS && answered > 0
+        answered + executor.in_flight_count() == REQUESTS && answered > 0
     };
     while !is_settled() {
         tokio::task::yield_now().await;
     }
-    assert!(executor.in_flight() < REQUESTS / 10, "most are refused at once");
+    assert!(executor.in_flight_count() < REQUESTS / 10, "most are refused at once");
     answers
 }
 

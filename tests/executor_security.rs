@@ -20,7 +20,7 @@ use tokio::time::Instant;
 /// What is sent for one message over a channel.
 async fn answer(executor: &Executor, channel: Channel, message: &Value) -> String {
     let request = Request::parse(message.to_string().as_bytes()).expect("a message");
-    text(executor.dispatch(request, channel).await)
+    text(executor.dispatch(Incoming::new(request, channel)).await)
 }
 
 fn text(reply: Reply) -> String {
@@ -131,10 +131,10 @@ async fn credentials_of_a_header_count_unless_the_message_has_its_own() {
     let header = || Credentials::from_header("Basic dXNlcjpwYXNz");
     let message = |message: Value| Request::parse(message.to_string().as_bytes()).unwrap();
     let with_header = Incoming::new(message(json!({ "f": "conform.secret:1.0:whoami" })), http());
-    let reply = executor.serve(with_header.with_credentials(header())).await;
+    let reply = executor.dispatch(with_header.with_credentials(header())).await;
     expect![[r#"{"r":{"gid":null,"lid":"user","seclvl":"SafeOps"}}"#]].assert_eq(&text(reply));
     let both = message(call("conform.secret:1.0:whoami", &json!("user:wrong")));
-    let reply = executor.serve(Incoming::new(both, http()).with_credentials(header())).await;
+    let reply = executor.dispatch(Incoming::new(both, http()).with_credentials(header())).await;
     expect![[r#"{"e":"SecurityError","edesc":"Basic Auth Verification Failed"}"#]]
         .assert_eq(&text(reply));
 }

@@ -88,8 +88,8 @@ impl Host {
         const LOOKS: usize = 100_000;
         let mut client = Connection::open(self.address);
         let mut looks = 0;
-        while self.executor.in_flight() != count {
-            assert!(looks < LOOKS, "{} requests are in flight", self.executor.in_flight());
+        while self.executor.in_flight_count() != count {
+            assert!(looks < LOOKS, "{} requests are in flight", self.executor.in_flight_count());
             client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").receive();
             looks += 1;
         }

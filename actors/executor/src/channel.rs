@@ -158,6 +158,12 @@ impl Channel {
         self.0.kind != ChannelKind::Http
     }
 
+    /// Whether a reply may carry raw data and a head (FTN5 §3): over HTTP only.
+    #[must_use]
+    pub fn carries_raw_data(&self) -> bool {
+        self.0.kind == ChannelKind::Http
+    }
+
     /// Whether nobody between the caller and here can read or change messages.
     #[must_use]
     pub fn is_secure(&self) -> bool {

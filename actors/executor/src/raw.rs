@@ -142,10 +142,6 @@ impl Head {
         Self::default()
     }
 
-    pub(crate) fn with_status(status: u16) -> Self {
-        Self { status: Some(status), headers: Vec::new() }
-    }
-
     /// Sets the status, 200 to 599. With 204 and 304 no message is sent, and raw data is refused:
     /// such an answer has no body (RFC 9110 §6.4.1).
     ///

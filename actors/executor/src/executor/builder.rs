@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::functions::{ConfigError, Functions};
-use super::gate::Gate;
+use super::client_limits::{ClientLimiters, ClientLimits};
+use super::config_error::ConfigError;
+use super::functions::Functions;
+use super::handle::{Config, Executor};
+use super::hooks::Hooks;
 use super::registry::Registry;
-use super::{ClientLimits, Config, Executor, Hooks};
 use crate::channel::Channel;
 use crate::security::SecurityProvider;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
@@ -50,8 +52,15 @@ pub struct Builder {
     error: Option<ConfigError>,
 }
 
+impl Executor {
+    /// Starts to build an executor.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let config = Config {
             request_timeout: REQUEST_TIMEOUT,
             heavy_timeout: HEAVY_TIMEOUT,
@@ -60,7 +69,7 @@ impl Builder {
             client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
             security: None,
             hooks: None,
-            gate: None,
+            client_limits: None,
             checks_results: true,
         };
         Self { config, registry: Registry::default(), error: None }
@@ -117,9 +126,9 @@ impl Builder {
         self
     }
 
-    /// Whom a request is counted for in the budget: the peer of its channel unless set. Behind
-    /// proxies that is a client of its own only if the transport trusts them, such as with
-    /// `FutoIn::trusted_proxies`; otherwise all that come by a proxy are one client.
+    /// The client that a request is counted for in the budget: the peer of its channel unless set.
+    /// Behind proxies, clients are told apart only if the transport trusts the proxies; otherwise all
+    /// that come through a proxy are one client.
     pub fn client(
         mut self,
         client: impl Fn(&Request, &Channel) -> Client + Send + Sync + 'static,
@@ -131,8 +140,8 @@ impl Builder {
     /// Limits per client (FTN6 §1.5), for transports that ask for [`Executor::admit`], and per
     /// user.
     pub fn client_limits(mut self, limits: ClientLimits) -> Self {
-        match Gate::new(limits) {
-            Ok(gate) => self.config.gate = Some(Arc::new(gate)),
+        match ClientLimiters::new(limits) {
+            Ok(limits) => self.config.client_limits = Some(Arc::new(limits)),
             Err(error) => {
                 self.error.get_or_insert(error);
             }

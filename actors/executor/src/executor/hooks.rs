@@ -2,8 +2,10 @@
 
 use asyncsteps::Error;
 
-use crate::channel::Channel;
 use asyncsteps_futoin::message::{Request, Response};
+
+use super::over::RequestOver;
+use crate::channel::Channel;
 
 /// The events of an executor. Each does nothing unless it is implemented; an executor without hooks
 /// pays nothing for them. They are called on the arbiter of the request and must be short.
@@ -14,6 +16,9 @@ pub trait Hooks: Send + Sync {
 
     /// A request is answered with a message, by its function or by a check.
     fn response(&self, response: &Response, channel: &Channel) {}
+
+    /// A request is over, in whatever way: it was answered or refused, or its caller went away.
+    fn over(&self, request: &RequestOver<'_>) {}
 
     /// A function ended with an error that its interface does not declare: its caller is told
     /// InternalError only. `function` is its full name, `iface:version:function`.

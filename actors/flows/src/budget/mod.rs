@@ -1,4 +1,4 @@
-//! Admission: how much may run and wait at once, and fairness among clients.
+//! PendingPermit: how much may run and wait at once, and fairness among clients.
 //!
 //! Mailboxes of actors are no limit, because senders may pass over their bounds. A [`Budget`] is
 //! asked before anything is started: it lets in, has wait, or refuses at once.
@@ -106,7 +106,7 @@ impl Budget {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue, or gives the place back.
-    pub fn admit(&self, client: &Client, bytes: usize) -> Admission {
+    pub fn admit(&self, client: &Client, bytes: usize) -> PendingPermit {
         let mut answer = None;
         let (entered, displaced) = self.lines().enter(client, bytes, || {
             let (waiter, told) = oneshot::channel();
@@ -115,7 +115,7 @@ impl Budget {
         });
         // dropping their waiters tells them
         drop(displaced);
-        Admission(match (entered, answer) {
+        PendingPermit(match (entered, answer) {
             (Entered::Waits(ticket), Some(answer)) => {
                 State::Waits(Waits { budget: self.clone(), ticket, answer })
             }
@@ -130,8 +130,8 @@ impl Budget {
 
     /// Memory of the budget for what has no place yet, none so far.
     #[must_use]
-    pub fn room(&self) -> Room<'_> {
-        Room { budget: self, bytes: 0 }
+    pub fn reserve(&self) -> Reservation<'_> {
+        Reservation { budget: self, bytes: 0 }
     }
 
     /// How the budget is used.
@@ -177,12 +177,12 @@ impl Permit {
 /// Memory that is taken before there is a request to admit, such as that of a body that comes; given
 /// back when it is dropped.
 #[derive(Debug)]
-pub struct Room<'a> {
+pub struct Reservation<'a> {
     budget: &'a Budget,
     bytes: usize,
 }
 
-impl Room<'_> {
+impl Reservation<'_> {
     /// Takes so many bytes in all, if that is more than before.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // less is always possible
@@ -224,7 +224,7 @@ impl Drop for Permit {
 /// Waits for a place inside of a [`Budget`]; made by [`Budget::admit`].
 #[derive(Debug)]
 #[must_use = "dropping it leaves the queue"]
-pub struct Admission(State);
+pub struct PendingPermit(State);
 
 #[derive(Debug)]
 enum State {
@@ -239,7 +239,7 @@ struct Waits {
     answer: oneshot::Receiver<Permit>,
 }
 
-impl Admission {
+impl PendingPermit {
     /// Whether the request waits in the queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
@@ -247,7 +247,7 @@ impl Admission {
     }
 }
 
-impl Future for Admission {
+impl Future for PendingPermit {
     type Output = Result<Permit, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -281,5 +281,5 @@ const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<Budget>();
     any_thread::<Permit>();
-    any_thread::<Admission>();
+    any_thread::<PendingPermit>();
 };

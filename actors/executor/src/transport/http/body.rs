@@ -15,7 +15,7 @@ use actix_web::web::{Bytes, BytesMut, Payload};
 use actix_web::{Error, HttpRequest, HttpResponse};
 use futures_util::{Stream, StreamExt};
 
-use asyncsteps_actors::budget::Room;
+use asyncsteps_actors::budget::Reservation;
 
 /// The body of a request, as it comes.
 pub(super) enum Body {
@@ -100,7 +100,7 @@ pub(super) async fn read(
     body: Body,
     limit: usize,
     time: Duration,
-    room: &mut Room<'_>,
+    room: &mut Reservation<'_>,
 ) -> Result<Bytes, BodyError> {
     let length = http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
@@ -140,7 +140,7 @@ async fn collect(
     mut source: Body,
     length: usize,
     limit: usize,
-    room: &mut Room<'_>,
+    room: &mut Reservation<'_>,
 ) -> Result<Bytes, BodyError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = source.next().await {

@@ -33,7 +33,7 @@ use asyncsteps::codes;
 use super::headers::HttpHeaders;
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
-use crate::executor::{Executor, Incoming, Rejected, Reply, Way};
+use crate::executor::{Executor, Incoming, Refused, Reply, Way};
 use crate::raw::RawInput;
 use asyncsteps_futoin::iface::{Function, FunctionName};
 use asyncsteps_futoin::message::{Coding, MediaType, Request};
@@ -296,32 +296,32 @@ impl EndPoint {
         let media = media.accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
         let (limit, time) = (self.executor.max_request_size(), self.executor.request_timeout());
-        let pass = match self.executor.admit(&channel).await {
-            Ok(pass) => pass,
-            Err(rejected) => {
+        let permit = match self.executor.admit(&channel).await {
+            Ok(permit) => permit,
+            Err(refused) => {
                 body::skip(http, body, limit, time).await;
-                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
-        let mut room = self.executor.room();
-        let whole = body::read(http, body, limit, time, &mut room);
+        let mut reservation = self.executor.reserve();
+        let whole = body::read(http, body, limit, time, &mut reservation);
         let body = match whole.await {
             Ok(body) => body,
             Err(BodyError::Status(status)) => return refuse(status),
             Err(BodyError::NoRoom(error)) => {
-                let rejected = Rejected::from(error);
-                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+                let refused = Refused::over_limit(&error);
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
-        self.executor.note(&body, Way::In, &channel);
+        self.executor.trace_message(&body, Way::In, &channel);
         let size = body.len();
         let parsed = Request::parse(&body);
         // a request may wait for long, and what it says is in its parameters
-        drop((body, room));
+        drop((body, reservation));
         let reply = match parsed {
             Ok(request) => {
                 let incoming = incoming(http, request, channel.clone());
-                self.executor.serve(incoming.with_size(size).with_pass(pass)).await
+                self.executor.dispatch(incoming.with_size(size).with_client_permit(permit)).await
             }
             Err(refusal) => refusal.into(),
         };
@@ -340,10 +340,10 @@ impl EndPoint {
         }
         let media = MediaType::default().accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
-        let pass = match self.executor.admit(&channel).await {
-            Ok(pass) => pass,
-            Err(rejected) => {
-                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+        let permit = match self.executor.admit(&channel).await {
+            Ok(permit) => permit,
+            Err(refused) => {
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
         let reply = match url {
@@ -352,7 +352,7 @@ impl EndPoint {
                 let size = http.uri().path_and_query().map_or(0, |url| url.as_str().len());
                 let input = (takes_raw || has_raw(http)).then(|| input(http, body));
                 let incoming = incoming(http, request, channel.clone()).with_size(size);
-                self.executor.serve(incoming.with_input(input).with_pass(pass)).await
+                self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
             }
             Err(refusal) => refusal.into(),
         };
@@ -374,7 +374,7 @@ impl EndPoint {
             (status.is_client_error() || status.is_server_error()).then_some(status)
         };
         reply::response(reply, media, status, |message| {
-            self.executor.note(message, Way::Out, channel);
+            self.executor.trace_message(message, Way::Out, channel);
         })
     }
 
@@ -435,7 +435,7 @@ fn incoming(http: &HttpRequest, request: Request, channel: Channel) -> Incoming 
     Incoming::new(request, channel)
         .with_credentials(credentials)
         .with_headers(Rc::new(headers))
-        .with_held(held)
+        .with_transport_memory(held)
 }
 
 fn header<'a>(http: &'a HttpRequest, name: &HeaderName) -> Option<&'a str> {

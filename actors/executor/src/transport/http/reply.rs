@@ -32,6 +32,9 @@ pub(super) fn response(
             if let Some(status) = message.response().code().and_then(status) {
                 response.status(status);
             }
+            if message.is_request_too_large() {
+                response.status(StatusCode::PAYLOAD_TOO_LARGE);
+            }
             let bytes = message.into_bytes();
             note(&bytes);
             add(&mut response, head.as_deref());

@@ -280,25 +280,25 @@ impl Server {
             Err(refusal) => (refusal.rid().cloned(), refusal.coding(), Err(refusal)),
         };
         if rid.is_none() {
-            executor.note_unanswerable(&channel);
+            executor.count_unanswerable(&channel);
             return Handled::Nothing;
         }
         Handled::Request(match (admitted, request) {
-            (Err(rejected), _) => rejected.into_reply(rid.as_ref(), coding),
+            (Err(refused), _) => Reply::refused(&refused, rid.as_ref(), coding),
             (Ok(_), Err(refusal)) => refusal.into(),
-            (Ok(pass), Ok(request)) => {
+            (Ok(permit), Ok(request)) => {
                 let incoming = Incoming::new(request, channel)
                     .with_size(size)
-                    .with_pass(pass)
+                    .with_client_permit(permit)
                     .with_credentials(upgrade.credentials())
                     .with_headers(upgrade);
-                executor.serve(incoming).await
+                executor.dispatch(incoming).await
             }
         })
     }
 
     fn note(&self, message: &[u8], way: Way) {
-        self.executor.note(message, way, &self.channel);
+        self.executor.trace_message(message, way, &self.channel);
     }
 }
 

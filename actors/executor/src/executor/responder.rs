@@ -1,31 +1,27 @@
-//! From the end of a flow to the answer of its request (FTN6 §1.2, FTN3 §1.7).
+//! From the end of a flow to the reply of its request (FTN6 §1.2, FTN3 §1.7).
 
 use std::error::Error as StdError;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
+use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
 
-use super::call::FailedCall;
 use super::exchange::Exchange;
+use super::failed_call::FailedCall;
+use super::over::{RequestOutcome, Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
+use super::request_flow::{FlowEnd, FlowOwner};
 use super::result_draft::{NotMerged, ResultDraft};
-use crate::channel::ChannelKind;
 use crate::raw::Head;
-use asyncsteps_actors::flow::{End, Owner};
-use asyncsteps_futoin::message::Response;
 
-/// Waits for the flow of a request and answers it: the owner of the flow.
-pub(super) struct Answer(pub(super) Rc<Exchange>);
+/// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
+pub(super) struct Responder(pub(super) Rc<Exchange>);
 
-impl Owner for Answer {
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_gone(cx)
-    }
-
+impl FlowOwner for Responder {
     fn deadline(&self) -> Option<Time> {
         self.0.deadline()
     }
@@ -34,46 +30,45 @@ impl Owner for Answer {
         Some(&self.0.span)
     }
 
-    fn ended(&mut self, execution: &mut Execution, end: End) -> Option<Outcome> {
+    fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         let exchange = &self.0;
-        let finished = matches!(end, End::Flow(_));
+        let finished = matches!(end, FlowEnd::Done(_));
         let (draft, head) = match execution.extension_mut::<RequestInfo>() {
             Some(info) => (info.take_result(), info.take_head()),
             None => (ResultDraft::default(), None),
         };
-        let answered = exchange.is_answered();
         let response = self.response(draft, end).unwrap_or_else(|failure| failure);
-        // whoever hears the answer finds the place free
-        exchange.leave(finished, response.code().is_none());
-        if exchange.is_gone() {
-            exchange.span.record("outcome", "disconnected");
-            if exchange.origin.channel.kind() == ChannelKind::Http {
-                exchange.origin.channel.close();
+        let succeeded = response.code().is_none();
+        // whoever gets the reply finds the limits free
+        exchange.release(finished);
+        if exchange.is_abandoned() {
+            self.over(RequestOutcome::Disconnected, None);
+            exchange.end(succeeded, None);
+            if !exchange.reply_to.channel.is_stateful() {
+                // it was the channel of this request alone
+                exchange.reply_to.channel.close();
             }
-            return None;
-        }
-        exchange.span.record("outcome", response.code().unwrap_or("success"));
-        if answered {
-            exchange.end();
+        } else if exchange.can_reply() {
+            let reply = self.reply(response, head);
+            exchange.end(succeeded, Some(reply));
         } else {
-            // an error is told whatever was meant for the success
-            let head = head.filter(|head| response.code().is_none() || head.has_body());
-            exchange.answer(self.reply(response, head));
+            self.over(RequestOutcome::of(&response), None);
+            exchange.end(succeeded, None);
         }
         None
     }
 }
 
-impl Answer {
-    fn response(&self, draft: ResultDraft, end: End) -> Result<Response, Response> {
+impl Responder {
+    fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
         match end {
-            End::Flow(Outcome::Success(args)) => self.success(draft, args),
-            End::Flow(Outcome::Error(error)) => Err(self.failure(&error)),
-            End::Expired(stack) => {
+            FlowEnd::Done(Outcome::Success(args)) => self.success(draft, args),
+            FlowEnd::Done(Outcome::Error(error)) => Err(self.failure(&error)),
+            FlowEnd::Expired(stack) => {
                 tracing::warn!(stack = stack.one_line(), "request timeout");
                 Err(Response::error(codes::INTERNAL_ERROR, None))
             }
-            End::Flow(Outcome::Cancelled) | End::Gone => {
+            FlowEnd::Done(Outcome::Cancelled) | FlowEnd::Cancelled => {
                 Err(Response::error(codes::INTERNAL_ERROR, Some("Executor is closing")))
             }
         }
@@ -82,15 +77,15 @@ impl Answer {
     /// What the function gave, in the order of FTN6 §2.9, checked unless that is switched off.
     fn success(&self, draft: ResultDraft, args: Args) -> Result<Response, Response> {
         let exchange = &self.0;
-        let function = exchange.target.function();
-        if function.rawresult() && exchange.is_answered() {
+        let function = exchange.function.declared();
+        if function.rawresult() && !exchange.can_reply() {
             return Ok(Response::success(Value::Null));
         }
         let mut result = draft.merge(args).map_err(|NotMerged(types)| {
             tracing::error!(returned = %types, "what the last step returned cannot be in the result");
             Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
         })?;
-        if exchange.origin.shared.config.checks_results {
+        if exchange.reply_to.shared.config.checks_results {
             function.check_result(&mut result).map_err(|violation| {
                 tracing::error!(%violation, "the result does not follow the interface");
                 Response::error(violation.code(), Some(&violation.to_string()))
@@ -106,7 +101,7 @@ impl Answer {
         let code = error.code();
         let place = error.place().map(tracing::field::display);
         let cause = error.source().map(causes);
-        let declared = exchange.target.function().throws(code);
+        let declared = exchange.function.declared().throws(code);
         let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);
         if is_known && error.is_deliberate() {
             if cause.is_some() {
@@ -116,18 +111,31 @@ impl Answer {
         }
         let limit = error.limit().map(tracing::field::debug);
         tracing::error!(error = %code, info = error.info(), limit, cause, place, "not expected error");
-        if let Some(hooks) = &exchange.origin.shared.config.hooks {
-            hooks.not_expected(&exchange.target.full_name(), error);
+        if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
+            hooks.not_expected(&exchange.function.full_name(), error);
         }
         Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
     }
 
+    /// The reply with this response, which ends the request.
     fn reply(&self, response: Response, head: Option<Box<Head>>) -> Reply {
-        let Exchange { origin, target, .. } = &*self.0;
-        if response.code().is_none() && !target.function().has_result() && !origin.forced {
+        let Exchange { reply_to, function, .. } = &*self.0;
+        let succeeded = response.code().is_none();
+        if succeeded && !reply_to.wants_success(function) {
+            self.over(RequestOutcome::Success, None);
             return Reply::new(ReplyBody::Nothing, head);
         }
-        origin.reply(response, Some(target)).with_head(head)
+        let response = reply_to.complete(response, Some(function));
+        self.over(RequestOutcome::of(&response), Some(&response));
+        // an error is sent whatever head was meant for the success
+        let head = head.filter(|head| succeeded || head.has_body());
+        reply_to.reply(response, Some(Arc::clone(function))).with_head(head)
+    }
+
+    fn over(&self, outcome: RequestOutcome<'_>, response: Option<&Response>) {
+        let Exchange { reply_to, called, times, span, .. } = &*self.0;
+        let stage = Stage::Flow(span);
+        request_over(reply_to, called.as_str(), *times, &stage, outcome, response);
     }
 }
 

@@ -8,15 +8,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use asyncsteps::sync::limiter::Options;
-use asyncsteps::{Error, codes};
 
-use super::assignments::Assignments;
-use super::functions::ConfigError;
-use super::reply::Reply;
-use crate::channel::Channel;
 use asyncsteps_actors::sync::{Limiter, LockGuard};
-use asyncsteps_futoin::message::{Coding, Response, Rid};
 use asyncsteps_futoin::net::{Cidr, RangeMap, Recent, Scope};
+
+use super::config_error::ConfigError;
+use super::dynamic_limits::DynamicLimits;
+use super::refused::Refused;
+use crate::channel::Channel;
 
 /// How many clients are remembered unless it is set: some megabytes at most.
 const CLIENTS: usize = 10_000;
@@ -139,14 +138,14 @@ impl Default for ClientLimits {
 }
 
 /// The limits of an executor at work.
-pub(super) struct Gate {
+pub(super) struct ClientLimiters {
     limits: Vec<Limit>,
     ranges: RangeMap<usize>,
     others: Option<usize>,
     users: Option<usize>,
     scope: Scope,
     /// What counts before the configuration.
-    assignments: Assignments,
+    dynamic: DynamicLimits,
     /// The limiters of the clients seen last; locked for a look-up only.
     clients: Mutex<Recent<(usize, Who), Limiter>>,
 }
@@ -165,7 +164,7 @@ enum Who {
     User(Box<str>),
 }
 
-impl Gate {
+impl ClientLimiters {
     pub(super) fn new(config: ClientLimits) -> Result<Self, ConfigError> {
         let ClientLimits { limiters, ranges, others, users, scope, clients, assignments } = config;
         for (name, options) in &limiters {
@@ -186,7 +185,7 @@ impl Gate {
             others: others.map(find).transpose()?,
             users: users.map(find).transpose()?,
             scope,
-            assignments: Assignments::new(assignments),
+            dynamic: DynamicLimits::new(assignments),
             clients: Mutex::new(Recent::new(clients)),
             limits: limiters
                 .into_iter()
@@ -200,24 +199,24 @@ impl Gate {
         self.limits.iter().position(|limit| *limit.name == *name)
     }
 
-    pub(super) fn assignments(&self) -> &Assignments {
-        &self.assignments
+    pub(super) fn dynamic(&self) -> &DynamicLimits {
+        &self.dynamic
     }
 
     /// Lets in who comes over a channel: the user that it belongs to, or else its address.
-    pub(super) async fn enter(&self, channel: &Channel) -> Result<Pass, Error> {
+    pub(super) async fn enter(&self, channel: &Channel) -> Result<ClientPermit, Refused> {
         if channel.is_stateful()
             && let Some(user) = channel.with_state(|owner: &mut Owner| owner.0.clone())
             && let Some(limit) = self.of_user(&user)
         {
-            return self.pass(limit, Who::User(user)).await;
+            return self.lock(limit, Who::User(user)).await;
         }
         let Some(address) = channel.peer().map(|peer| peer.ip()) else {
-            return Ok(Pass::default());
+            return Ok(ClientPermit::default());
         };
         match self.of_address(address) {
-            Some(limit) => self.pass(limit, Who::Address(self.scope.of(address))).await,
-            None => Ok(Pass::default()),
+            Some(limit) => self.lock(limit, Who::Address(self.scope.of(address))).await,
+            None => Ok(ClientPermit::default()),
         }
     }
 
@@ -227,14 +226,14 @@ impl Gate {
         &self,
         user: &str,
         channel: &Channel,
-        pass: &mut Pass,
-    ) -> Result<(), Error> {
+        permit: &mut ClientPermit,
+    ) -> Result<(), Refused> {
         let Some(limit) = self.of_user(user) else { return Ok(()) };
         let who = Who::User(user.into());
-        if pass.place.as_ref().is_some_and(|(owner, _)| *owner == who) {
+        if permit.held.as_ref().is_some_and(|(owner, _)| *owner == who) {
             return Ok(());
         }
-        *pass = self.pass(limit, who).await?;
+        *permit = self.lock(limit, who).await?;
         if channel.is_stateful() {
             channel.with_state(|owner: &mut Owner| owner.0 = Some(user.into()));
         }
@@ -242,17 +241,18 @@ impl Gate {
     }
 
     fn of_address(&self, address: IpAddr) -> Option<usize> {
-        let assigned = self.assignments.of_address(address);
-        assigned.or_else(|| self.ranges.get(address).copied()).or(self.others)
+        let limit = self.dynamic.of_address(address);
+        limit.or_else(|| self.ranges.get(address).copied()).or(self.others)
     }
 
     fn of_user(&self, user: &str) -> Option<usize> {
-        self.assignments.of_user(user).or(self.users)
+        self.dynamic.of_user(user).or(self.users)
     }
 
-    async fn pass(&self, limit: usize, who: Who) -> Result<Pass, Error> {
-        let place = self.limiter(limit, who.clone()).lock().await?;
-        Ok(Pass { place: Some((who, place)) })
+    async fn lock(&self, limit: usize, who: Who) -> Result<ClientPermit, Refused> {
+        let lock = self.limiter(limit, who.clone()).lock().await;
+        let guard = lock.map_err(|error| Refused::over_limit(&error))?;
+        Ok(ClientPermit { held: Some((who, guard)) })
     }
 
     fn limiter(&self, limit: usize, who: Who) -> Limiter {
@@ -275,24 +275,10 @@ impl fmt::Display for Who {
 /// A place inside of the limits of a client, until this is dropped.
 #[derive(Debug, Default)]
 #[must_use = "dropping it gives the place back"]
-pub struct Pass {
-    place: Option<(Who, LockGuard)>,
+pub struct ClientPermit {
+    held: Option<(Who, LockGuard)>,
 }
 
 /// The user who authenticated last on a channel; its state.
 #[derive(Default)]
 struct Owner(Option<Box<str>>);
-
-/// A client is over its limits.
-#[derive(Debug, thiserror::Error)]
-#[error("the client is over its limits")]
-pub struct Rejected(#[from] Error);
-
-impl Rejected {
-    /// The answer to send, DefenseRejected.
-    #[must_use]
-    pub fn into_reply(self, rid: Option<&Rid>, coding: Coding) -> Reply {
-        let response = Response::error(codes::DEFENSE_REJECTED, self.0.info()).with_rid(rid);
-        Reply::message(response, coding, None)
-    }
-}

@@ -1,0 +1,103 @@
+//! The requests whose flows wait on an arbiter.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps::Time;
+use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::Stack;
+use asyncsteps_futoin::iface::FunctionName;
+use slab::Slab;
+
+use super::caller::Caller;
+use super::request_flow::FlowRef;
+use crate::security::User;
+
+/// A request whose flow waits; given by [`Executor::in_flight`](super::Executor::in_flight).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InFlightRequest {
+    /// The function as the caller named it.
+    pub function: FunctionName,
+    /// The local id of the user who called; `None` for an anonymous caller.
+    pub user: Option<String>,
+    /// The time since the request arrived.
+    pub age: Duration,
+    /// Where its flow is, and what it waits for.
+    pub stack: Stack,
+}
+
+impl fmt::Display for InFlightRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.user.as_deref().unwrap_or("anonymous");
+        write!(f, "{} for {user}, {:?} old: {}", self.function, self.age, self.stack.one_line())
+    }
+}
+
+/// The requests of one executor whose flows wait on one arbiter.
+#[derive(Default)]
+pub(super) struct LocalRequests(RefCell<Slab<Request>>);
+
+/// The entry of a request, until this is dropped.
+pub(super) struct Listed {
+    requests: Rc<LocalRequests>,
+    index: usize,
+}
+
+struct Request {
+    function: FunctionName,
+    caller: Caller,
+    arrived: Time,
+    flow: FlowRef,
+}
+
+impl LocalRequests {
+    /// Adds a request whose flow waits.
+    pub(super) fn add(
+        self: &Rc<Self>,
+        function: FunctionName,
+        caller: Caller,
+        arrived: Time,
+        flow: FlowRef,
+    ) -> Listed {
+        let index = self.0.borrow_mut().insert(Request { function, caller, arrived, flow });
+        Listed { requests: Rc::clone(self), index }
+    }
+
+    /// Cancels all of them, after this returned.
+    pub(super) fn cancel_all(&self) {
+        self.0.borrow().iter().for_each(|(_, request)| request.flow.cancel());
+    }
+
+    pub(super) fn list(&self) -> Vec<InFlightRequest> {
+        let now = clock::now();
+        let requests = self.0.borrow();
+        requests.iter().map(|(_, request)| request.look(now)).collect()
+    }
+}
+
+impl Request {
+    fn look(&self, now: Time) -> InFlightRequest {
+        InFlightRequest {
+            function: self.function.clone(),
+            user: self.caller.user().map(User::local_id).map(str::to_owned),
+            age: now.saturating_since(self.arrived),
+            stack: self.flow.stack(),
+        }
+    }
+}
+
+impl fmt::Debug for LocalRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LocalRequests").field(&self.0.borrow().len()).finish()
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let request = self.requests.0.borrow_mut().try_remove(self.index);
+        debug_assert!(request.is_some(), "a request is listed once");
+    }
+}
