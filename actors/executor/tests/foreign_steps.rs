@@ -14,7 +14,7 @@ use asyncsteps_actors::ffi::abi::{
 };
 use asyncsteps_actors::ffi::{Binary, BinaryStep, SyncPointer, wrap};
 use asyncsteps_actors::flow::{IntoFlow, start_flow};
-use asyncsteps_actors::host::Host;
+use asyncsteps_actors::pool::ArbiterPool;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::{Loader, Source};
@@ -198,7 +198,7 @@ async fn flows_of_foreign_code_inherit_the_deadline_and_begin_after_the_turn() {
 fn the_end_of_a_host_cancels_flows_of_foreign_code() {
     static CANCELLED: AtomicU32 = AtomicU32::new(0);
     let root = actix_rt::System::new().block_on(async {
-        let host = Host::new(NonZeroUsize::MIN);
+        let pool = ArbiterPool::new(NonZeroUsize::MIN);
         let (sender, made) = tokio::sync::oneshot::channel();
         let sender = Shared::new(Some(sender));
         let launches = template(move |bsi| {
@@ -209,10 +209,10 @@ fn the_end_of_a_host_cancels_flows_of_foreign_code() {
             });
             execute(new);
         });
-        host.submit_anywhere::<()>(launches).await.expect("nothing fails");
+        pool.submit_anywhere::<()>(launches).await.expect("nothing fails");
         let root = made.await.expect("it waits");
-        assert_eq!((host.load(), count(&CANCELLED)), (vec![Some(1)], 0));
-        assert_eq!(host.shutdown(Duration::ZERO).await.cancelled, 1);
+        assert_eq!((pool.load(), count(&CANCELLED)), (vec![Some(1)], 0));
+        assert_eq!(pool.shutdown(Duration::ZERO).await.cancelled, 1);
         root
     });
     assert_eq!(count(&CANCELLED), 1);

@@ -2,7 +2,7 @@
 //!
 //! Each client sends its jobs as fast as it can, and one of them sends far too many. The budget lets
 //! a few run at once, has some wait in turns, and refuses the rest at once. Jobs run on the arbiters
-//! of a host, each with a deadline, and in the end the server closes gracefully.
+//! of a pool, each with a deadline, and in the end the server closes gracefully.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -13,7 +13,7 @@ use actix_rt::task::JoinHandle;
 use asyncsteps::{Error, Template, codes};
 use asyncsteps_actors::budget::{Budget, Client, Limits};
 use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow};
-use asyncsteps_actors::host::Host;
+use asyncsteps_actors::pool::ArbiterPool;
 use tokio::sync::mpsc;
 
 /// What a client asks for: so many milliseconds of work.
@@ -56,16 +56,16 @@ async fn send(client: &'static str, count: usize, work: u64, jobs: mpsc::Sender<
 
 /// Serves jobs until no client is left, then closes.
 async fn serve(mut jobs: mpsc::Receiver<Job>) {
-    let (host, budget) = (Rc::new(Host::new(ARBITERS)), Budget::new(LIMITS));
+    let (pool, budget) = (Rc::new(ArbiterPool::new(ARBITERS)), Budget::new(LIMITS));
     let logic = business_logic();
     let mut running: Vec<(&str, JoinHandle<Result<u64, Error>>)> = Vec::new();
     while let Some(Job { client, work }) = jobs.recv().await {
         // decided here and now: a job that is refused costs nothing more
         let admission = budget.admit(&Client::from(client), JOB_BYTES);
-        let (host, logic) = (Rc::clone(&host), logic.clone());
+        let (pool, logic) = (Rc::clone(&pool), logic.clone());
         let job = actix_rt::spawn(async move {
             let _permit = admission.await?;
-            host.submit_anywhere((logic, work).within(LIMIT)).await
+            pool.submit_anywhere((logic, work).within(LIMIT)).await
         });
         running.push((client, job));
     }
@@ -79,8 +79,8 @@ async fn serve(mut jobs: mpsc::Receiver<Job>) {
         *outcomes.entry((client, outcome)).or_default() += 1;
     }
     report(&outcomes, &budget);
-    if let Some(host) = Rc::into_inner(host) {
-        let ended = host.shutdown(GRACE).await;
+    if let Some(pool) = Rc::into_inner(pool) {
+        let ended = pool.shutdown(GRACE).await;
         assert_eq!((ended.finished, ended.cancelled), (0, 0), "all jobs were over");
     }
 }

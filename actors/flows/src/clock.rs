@@ -12,17 +12,12 @@ thread_local! {
     static EPOCH: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
+/// The epoch of this arbiter: its first look at the clock.
 fn epoch(now: Instant) -> Instant {
-    EPOCH.get().unwrap_or_else(|| begin(now))
-}
-
-/// The first look at the clock of this arbiter, which comes before the first turn of a flow.
-#[cold]
-fn begin(now: Instant) -> Instant {
-    #[cfg(feature = "ffi")]
-    crate::ffi::provide();
-    EPOCH.set(Some(now));
-    now
+    EPOCH.get().unwrap_or_else(|| {
+        EPOCH.set(Some(now));
+        now
+    })
 }
 
 /// The current time of this arbiter.
@@ -32,14 +27,14 @@ pub fn now() -> Time {
     Time::from_epoch(now.saturating_duration_since(epoch(now)))
 }
 
-/// When a deadline of this arbiter is for tokio's timers; the far future stays in reach.
+/// A time of this arbiter for tokio's timers; thirty years from now stand for what is later.
 #[must_use]
 pub fn instant(at: Time) -> Instant {
     let epoch = epoch(Instant::now());
     epoch.checked_add(at.since_epoch()).unwrap_or_else(|| epoch + FAR_FUTURE)
 }
 
-/// A time of another arbiter on this one.
+/// What `at`, taken on any thread, is in the time of this arbiter.
 #[must_use]
 pub fn time(at: Instant) -> Time {
     let epoch = epoch(Instant::now());
@@ -67,8 +62,8 @@ impl Clock {
         Self(epoch(Instant::now()))
     }
 
-    /// What a time of this arbiter, such as that of a flow's turn, is on this clock: no need to
-    /// read the time again.
+    /// Converts a time of this arbiter, such as that of a flow's turn, without reading the time
+    /// again.
     #[must_use]
     pub fn at(self, time: Time) -> Time {
         match EPOCH.get() {
@@ -78,13 +73,13 @@ impl Clock {
         }
     }
 
-    /// The time since the clock began.
+    /// The time since the clock began, as the time of flows.
     #[must_use]
     pub fn now(self) -> Time {
         Time::from_epoch(self.elapsed())
     }
 
-    /// The same for code that knows no flows.
+    /// The time since the clock began, as a duration.
     #[must_use]
     pub fn elapsed(self) -> std::time::Duration {
         Instant::now().saturating_duration_since(self.0)

@@ -13,9 +13,9 @@
 //! A flow on a `LocalSet` that is no arbiter has no event loop to give out.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::thread::{self, ThreadId};
 
-use asyncsteps::tool::AsyncTool;
+use actix_rt::{Arbiter, ArbiterHandle};
 use asyncsteps::{Execution, Flow, Outcome, Time};
 use tracing::Span;
 
@@ -24,27 +24,29 @@ pub use asyncsteps_ffi::{Binary, BinaryStep, BinarySync, SyncPointer, Value, Val
 use asyncsteps_ffi::{Host, Stop};
 
 use crate::clock::Clock;
-use crate::flow::{End, Hosted, Owner, cancel_now, earliest, host_later};
-use crate::tool::{ArbiterTool, Remote};
+use crate::flow::{self, FlowEnd, FlowOwner, FlowRef, Spawned};
+use crate::timer;
 
-/// Has foreign code find its arbiter.
-pub(crate) fn provide() {
+/// Lets foreign code find the arbiter that it runs on; the first call in the process counts.
+pub(crate) fn register() {
     asyncsteps_ffi::provide_hosts(|| {
-        let remote = ArbiterTool::current().remote()?;
-        Some(Arc::new(ArbiterHost { remote, clock: Clock::of_arbiter() }))
+        let arbiter = Arbiter::try_current()?;
+        let (thread, clock) = (thread::current().id(), Clock::of_arbiter());
+        Some(Arc::new(ArbiterLoop { arbiter, thread, clock }))
     });
 }
 
-/// An arbiter as the binary interface wants it.
+/// An arbiter as an event loop of the binary interface.
 #[derive(Debug)]
-struct ArbiterHost {
-    remote: Remote,
+struct ArbiterLoop {
+    arbiter: ArbiterHandle,
+    thread: ThreadId,
     clock: Clock,
 }
 
-impl Host for ArbiterHost {
+impl Host for ArbiterLoop {
     fn is_same_thread(&self) -> bool {
-        self.remote.is_same_thread()
+        self.thread == thread::current().id()
     }
 
     /// Other threads see the time pass also while a test has stopped it.
@@ -54,40 +56,34 @@ impl Host for ArbiterHost {
 
     fn post(&self, task: Box<dyn FnOnce() + Send>) {
         // an arbiter that is gone drops the task
-        let _ = self.remote.immediate(|_| task());
+        let _: bool = self.arbiter.spawn_fn(task);
     }
 
     fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop {
-        let tool = ArbiterTool::current();
-        let handle = tool.deferred(at.saturating_since(self.clock.now()), task);
-        Box::new(move || tool.cancel(&handle))
+        let deferred = actix_rt::spawn(async move {
+            timer::sleep_until(at).await;
+            task();
+        });
+        Box::new(move || deferred.abort())
     }
 
     fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop {
-        let asker = Asker { over: Some(over), deadline: earliest(None), span: Span::current() };
-        match host_later(flow, Box::new(asker)) {
-            Hosted::Ended(_) => Box::new(|| ()),
-            Hosted::Task(stage, task, _) => Box::new(move || {
-                task.abort();
-                cancel_now(&stage);
-            }),
-        }
+        let (deadline, span) = (flow::earliest(None), Span::current());
+        let owner = ForeignCaller { over: Some(over), deadline, span };
+        let Spawned { cell, canceller, .. } = flow::spawn(flow.execute(), Box::new(owner));
+        let flow = FlowRef::new(cell, canceller);
+        Box::new(move || flow.abort())
     }
 }
 
 /// The owner of a flow that foreign code executed.
-struct Asker {
+struct ForeignCaller {
     over: Option<Box<dyn FnOnce(Outcome)>>,
     deadline: Option<Time>,
     span: Span,
 }
 
-impl Owner for Box<Asker> {
-    /// Foreign code cancels the task itself.
-    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-
+impl FlowOwner for Box<ForeignCaller> {
     fn deadline(&self) -> Option<Time> {
         self.deadline
     }
@@ -96,7 +92,7 @@ impl Owner for Box<Asker> {
         Some(&self.span)
     }
 
-    fn ended(&mut self, _: &mut Execution, end: End) -> Option<Outcome> {
+    fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         if let Some(over) = self.over.take() {
             over(end.into_outcome());
         }

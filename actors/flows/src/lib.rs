@@ -20,7 +20,7 @@
 //!
 //! In reading order:
 //! - [`flow`]: starting flows, waiting for them, cancelling them
-//! - [`host`]: arbiters for flows, placement and shutdown
+//! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is under way
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks
 //! - [`clock`] and [`timer`]: the time of an arbiter
@@ -31,12 +31,14 @@
 //! The feature `ffi` brings steps in other languages.
 #![forbid(unsafe_code)]
 
+mod arbiter_load;
 pub mod budget;
 pub mod clock;
+pub mod drain;
 #[cfg(feature = "ffi")]
 pub mod ffi;
 pub mod flow;
-pub mod host;
+pub mod pool;
 pub mod span;
 pub mod sync;
 pub mod timer;

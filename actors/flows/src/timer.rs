@@ -2,7 +2,7 @@
 //!
 //! Most time limits never expire, so arming and disarming are what has to be cheap. A timer that is
 //! disarmed stays in the queue as garbage, until its time comes or most of the queue is garbage, and
-//! the task that sleeps until the earliest entry is only told of an earlier one.
+//! the task that sleeps until the earliest entry is only woken for an earlier one.
 //!
 //! The queue belongs to the thread, and its task to the event loop that first set a timer: a thread
 //! has one event loop at a time.
@@ -25,60 +25,60 @@ use tokio::time::Sleep;
 use crate::clock;
 
 thread_local! {
-    static WHEEL: RefCell<Wheel> = const { RefCell::new(Wheel::new()) };
+    static QUEUE: RefCell<TimerQueue> = const { RefCell::new(TimerQueue::new()) };
 }
 
-/// How many entries of garbage are not worth looking for: at 16 bytes each they take a kilobyte.
+/// Entries of garbage that are not worth cleaning: at 16 bytes each they take a kilobyte.
 const MIN_GARBAGE: usize = 64;
 
-/// Wakes somebody on this arbiter at a point in time; disarmed when it is dropped.
+/// Wakes a task of this arbiter at a point in time; dropping it disarms it.
 ///
-/// A timer that was never set costs nothing but its own four bytes.
+/// A timer that was never set costs its own four bytes and nothing else.
 #[derive(Debug, Default)]
 pub struct Timer {
     id: Option<TimerId>,
-    /// It stays with the wheel of its thread.
+    /// It stays with the queue of its thread.
     local: PhantomData<Rc<()>>,
 }
 
-/// The place of a timer in the wheel, counted from one.
+/// The index of a timer in the table of timers, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct TimerId(NonZeroU32);
 
 impl TimerId {
-    fn new(place: usize) -> Self {
+    fn new(index: usize) -> Self {
         // four thousand million timers do not fit into memory
-        Self(NonZeroU32::MIN.saturating_add(u32::try_from(place).unwrap_or(u32::MAX)))
+        Self(NonZeroU32::MIN.saturating_add(u32::try_from(index).unwrap_or(u32::MAX)))
     }
 
-    fn place(self) -> usize {
+    fn index(self) -> usize {
         self.0.get() as usize - 1
     }
 }
 
 impl Timer {
-    /// Has `waker` woken at `at`, in place of what was set before; `None` disarms.
+    /// Wakes `waker` at `at` and forgets what was set before; `None` disarms.
     ///
     /// # Panics
     /// Outside of an actix arbiter and of a tokio `LocalSet`.
     pub fn set(&mut self, at: Option<Time>, waker: &Waker) {
         let Some(at) = at else { return self.disarm() };
-        let (before, driver) = WHEEL.with_borrow_mut(|wheel| {
-            let id = *self.id.get_or_insert_with(|| wheel.add());
-            wheel.arm(id, at, waker)
+        let (before, driver) = QUEUE.with_borrow_mut(|queue| {
+            let id = *self.id.get_or_insert_with(|| queue.add());
+            queue.arm(id, at, waker)
         });
         drop(before);
         match driver {
             Driver::InTime => {}
             Driver::Late(driver) => driver.wake(),
-            Driver::Missing => drop(actix_rt::spawn(Drive::default())),
+            Driver::Missing => drop(actix_rt::spawn(DriverTask::default())),
         }
     }
 
     fn disarm(&mut self) {
         if let Some(id) = self.id.take() {
-            // when the thread ends there may be no wheel any more
-            let before = WHEEL.try_with(|wheel| wheel.borrow_mut().remove(id));
+            // when the thread ends there may be no queue any more
+            let before = QUEUE.try_with(|queue| queue.borrow_mut().remove(id));
             drop(before);
         }
     }
@@ -90,7 +90,7 @@ impl Drop for Timer {
     }
 }
 
-/// Waits until `at`; for what is no flow.
+/// Waits until `at`, outside of flows.
 ///
 /// # Panics
 /// Outside of an actix arbiter and of a tokio `LocalSet`.
@@ -108,12 +108,12 @@ pub async fn sleep_until(at: Time) {
 
 /// The timers of a thread.
 ///
-/// Wakers are woken and dropped by its callers, when it is free again: they may lead back to it.
-struct Wheel {
-    /// What is to come, the earliest first.
-    queue: BinaryHeap<Reverse<Entry>>,
+/// Its callers wake and drop wakers after they have released it, because a waker may set a timer.
+struct TimerQueue {
+    /// Timers that were armed, the earliest first.
+    entries: BinaryHeap<Reverse<Entry>>,
     timers: Slab<Armed>,
-    /// How many of the timers are armed; the rest of the queue is garbage.
+    /// How many timers are armed; other entries are garbage.
     armed: usize,
     /// Numbers the entries; an entry counts if its timer has its number.
     last: u32,
@@ -146,10 +146,10 @@ enum Driver {
     Missing,
 }
 
-impl Wheel {
+impl TimerQueue {
     const fn new() -> Self {
         Self {
-            queue: BinaryHeap::new(),
+            entries: BinaryHeap::new(),
             timers: Slab::new(),
             armed: 0,
             last: 0,
@@ -164,7 +164,7 @@ impl Wheel {
 
     /// Gives the waker that was set before.
     fn arm(&mut self, id: TimerId, at: Time, waker: &Waker) -> (Option<Waker>, Driver) {
-        let Some(timer) = self.timers.get_mut(id.place()) else { return (None, Driver::InTime) };
+        let Some(timer) = self.timers.get_mut(id.index()) else { return (None, Driver::InTime) };
         if let Some(before) = &mut timer.waker {
             if timer.at == at && self.until.is_some() {
                 let other = !before.will_wake(waker);
@@ -176,7 +176,7 @@ impl Wheel {
         self.last = self.last.wrapping_add(1);
         let before = timer.waker.replace(waker.clone());
         (timer.at, timer.number) = (at, self.last);
-        self.queue.push(Reverse(Entry { at, timer: id, number: self.last }));
+        self.entries.push(Reverse(Entry { at, timer: id, number: self.last }));
         self.clean();
         let driver = match self.until {
             None => Driver::Missing,
@@ -190,7 +190,7 @@ impl Wheel {
 
     /// Gives the waker that was set before.
     fn remove(&mut self, id: TimerId) -> Option<Waker> {
-        let waker = self.timers.try_remove(id.place())?.waker?;
+        let waker = self.timers.try_remove(id.index())?.waker?;
         self.armed -= 1;
         self.clean();
         Some(waker)
@@ -198,10 +198,10 @@ impl Wheel {
 
     /// Keeps garbage below half of the queue, at a constant cost per disarmed timer.
     fn clean(&mut self) {
-        if self.queue.len() > 2 * self.armed + MIN_GARBAGE {
+        if self.entries.len() > 2 * self.armed + MIN_GARBAGE {
             let timers = &self.timers;
-            self.queue.retain(|Reverse(entry)| counts(timers, *entry));
-            self.queue.shrink_to(4 * (self.armed + MIN_GARBAGE));
+            self.entries.retain(|Reverse(entry)| counts(timers, *entry));
+            self.entries.shrink_to(4 * (self.armed + MIN_GARBAGE));
         }
     }
 
@@ -210,17 +210,17 @@ impl Wheel {
     fn expire(&mut self, now: Time, driver: &Waker) -> (Vec<Waker>, Option<Time>) {
         let mut expired = Vec::new();
         self.until = None;
-        while let Some(Reverse(entry)) = self.queue.peek().copied() {
+        while let Some(Reverse(entry)) = self.entries.peek().copied() {
             if counts(&self.timers, entry) {
                 if entry.at > now {
                     self.until = Some(entry.at);
                     break;
                 }
                 self.armed -= 1;
-                let timer = self.timers.get_mut(entry.timer.place());
+                let timer = self.timers.get_mut(entry.timer.index());
                 expired.extend(timer.and_then(|timer| timer.waker.take()));
             }
-            self.queue.pop();
+            self.entries.pop();
         }
         self.driver = self.until.map(|_| driver.clone());
         (expired, self.until)
@@ -228,21 +228,21 @@ impl Wheel {
 }
 
 fn counts(timers: &Slab<Armed>, entry: Entry) -> bool {
-    let timer = timers.get(entry.timer.place());
+    let timer = timers.get(entry.timer.index());
     timer.is_some_and(|timer| timer.waker.is_some() && timer.number == entry.number)
 }
 
-/// The task that wakes whoever set a timer. It ends when there is none.
+/// The task that wakes the timers that expire. It ends when none is armed.
 #[derive(Default)]
-struct Drive(Option<Pin<Box<Sleep>>>);
+struct DriverTask(Option<Pin<Box<Sleep>>>);
 
-impl Future for Drive {
+impl Future for DriverTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let now = clock::now();
-            let (expired, next) = WHEEL.with_borrow_mut(|wheel| wheel.expire(now, cx.waker()));
+            let (expired, next) = QUEUE.with_borrow_mut(|queue| queue.expire(now, cx.waker()));
             expired.into_iter().for_each(Waker::wake);
             let Some(next) = next else { return Poll::Ready(()) };
             let next = clock::instant(next);
@@ -255,16 +255,16 @@ impl Future for Drive {
     }
 }
 
-impl Drop for Drive {
+impl Drop for DriverTask {
     /// Also when the arbiter ends: timers of the next one on this thread need a new driver.
     fn drop(&mut self) {
-        let driver = WHEEL.try_with(|wheel| {
-            let mut wheel = wheel.borrow_mut();
-            wheel.until = None;
-            if wheel.timers.is_empty() {
-                wheel.timers.shrink_to_fit();
+        let driver = QUEUE.try_with(|queue| {
+            let mut queue = queue.borrow_mut();
+            queue.until = None;
+            if queue.timers.is_empty() {
+                queue.timers.shrink_to_fit();
             }
-            wheel.driver.take()
+            queue.driver.take()
         });
         drop(driver);
     }
@@ -293,55 +293,55 @@ mod tests {
     }
 
     /// Expires what is due; gives how many that were and when the next one is.
-    fn expire(wheel: &mut Wheel, ms: u64) -> (usize, Option<Time>) {
-        let (expired, next) = wheel.expire(at(ms), Waker::noop());
+    fn expire(queue: &mut TimerQueue, ms: u64) -> (usize, Option<Time>) {
+        let (expired, next) = queue.expire(at(ms), Waker::noop());
         (expired.len(), next)
     }
 
     #[test]
     fn of_a_timer_only_the_latest_setting_counts() {
-        let mut wheel = Wheel::new();
-        let (one, two) = (wheel.add(), wheel.add());
+        let mut queue = TimerQueue::new();
+        let (one, two) = (queue.add(), queue.add());
         for (id, ms) in [(one, 10), (two, 20), (one, 30), (two, 5), (two, 5)] {
-            wheel.arm(id, at(ms), Waker::noop());
+            queue.arm(id, at(ms), Waker::noop());
         }
-        assert_eq!(expire(&mut wheel, 4), (0, Some(at(5))));
-        assert_eq!(expire(&mut wheel, 20), (1, Some(at(30))));
-        wheel.arm(two, at(20), Waker::noop());
-        assert!(wheel.remove(one).is_some());
-        assert_eq!(expire(&mut wheel, 30), (1, None));
-        assert!(wheel.remove(two).is_none() && wheel.timers.is_empty());
-        assert_eq!((wheel.queue.len(), wheel.armed), (0, 0));
+        assert_eq!(expire(&mut queue, 4), (0, Some(at(5))));
+        assert_eq!(expire(&mut queue, 20), (1, Some(at(30))));
+        queue.arm(two, at(20), Waker::noop());
+        assert!(queue.remove(one).is_some());
+        assert_eq!(expire(&mut queue, 30), (1, None));
+        assert!(queue.remove(two).is_none() && queue.timers.is_empty());
+        assert_eq!((queue.entries.len(), queue.armed), (0, 0));
     }
 
     #[test]
     fn the_driver_is_told_of_an_earlier_timer_and_of_no_later_one() {
-        let mut wheel = Wheel::new();
-        let id = wheel.add();
-        assert!(matches!(wheel.arm(id, at(10), Waker::noop()).1, Driver::Missing));
-        assert!(matches!(wheel.arm(id, at(5), Waker::noop()).1, Driver::InTime), "it is coming");
-        assert_eq!(expire(&mut wheel, 0), (0, Some(at(5))));
-        assert!(matches!(wheel.arm(id, at(7), Waker::noop()).1, Driver::InTime));
-        assert!(matches!(wheel.arm(id, at(3), Waker::noop()).1, Driver::Late(_)));
-        assert!(matches!(wheel.arm(id, at(2), Waker::noop()).1, Driver::InTime), "it was told");
+        let mut queue = TimerQueue::new();
+        let id = queue.add();
+        assert!(matches!(queue.arm(id, at(10), Waker::noop()).1, Driver::Missing));
+        assert!(matches!(queue.arm(id, at(5), Waker::noop()).1, Driver::InTime), "it is coming");
+        assert_eq!(expire(&mut queue, 0), (0, Some(at(5))));
+        assert!(matches!(queue.arm(id, at(7), Waker::noop()).1, Driver::InTime));
+        assert!(matches!(queue.arm(id, at(3), Waker::noop()).1, Driver::Late(_)));
+        assert!(matches!(queue.arm(id, at(2), Waker::noop()).1, Driver::InTime), "it was told");
     }
 
     #[test]
     fn garbage_stays_below_half_of_the_queue() {
-        let mut wheel = Wheel::new();
-        let kept: Vec<TimerId> = (0..100).map(|_| wheel.add()).collect();
+        let mut queue = TimerQueue::new();
+        let kept: Vec<TimerId> = (0..100).map(|_| queue.add()).collect();
         for (ms, id) in (1_000_000..).zip(&kept) {
-            wheel.arm(*id, at(ms), Waker::noop());
+            queue.arm(*id, at(ms), Waker::noop());
         }
         for ms in 0..10_000 {
-            let id = wheel.add();
+            let id = queue.add();
             // also many times for the same moment
-            wheel.arm(id, at(ms / 100), Waker::noop());
-            wheel.remove(id);
-            wheel.arm(kept[0], at(1_000_000 + ms), Waker::noop());
-            assert!(wheel.queue.len() <= 2 * 101 + MIN_GARBAGE + 1, "{}", wheel.queue.len());
+            queue.arm(id, at(ms / 100), Waker::noop());
+            queue.remove(id);
+            queue.arm(kept[0], at(1_000_000 + ms), Waker::noop());
+            assert!(queue.entries.len() <= 2 * 101 + MIN_GARBAGE + 1, "{}", queue.entries.len());
         }
-        assert_eq!(wheel.timers.len(), 100);
+        assert_eq!(queue.timers.len(), 100);
     }
 
     #[actix::test]
@@ -360,7 +360,7 @@ mod tests {
                 assert_eq!(count.0.load(Ordering::Relaxed), 2 * (round - 1) + expected);
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            assert!(WHEEL.with_borrow(|wheel| wheel.until.is_none()), "the driver ended");
+            assert!(QUEUE.with_borrow(|queue| queue.until.is_none()), "the driver ended");
         }
     }
 
@@ -372,9 +372,9 @@ mod tests {
             actix_rt::System::new().block_on(async {
                 timer.set(Some(later()), Waker::noop());
                 tokio::task::yield_now().await;
-                assert!(WHEEL.with_borrow(|wheel| wheel.driver.is_some()));
+                assert!(QUEUE.with_borrow(|queue| queue.driver.is_some()));
             });
-            assert!(WHEEL.with_borrow(|wheel| wheel.until.is_none() && wheel.armed == 1));
+            assert!(QUEUE.with_borrow(|queue| queue.until.is_none() && queue.armed == 1));
         }
     }
 }

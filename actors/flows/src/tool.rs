@@ -1,8 +1,8 @@
 //! AsyncTool (FTN12 §2.6) on the event loop of an actix arbiter.
 //!
-//! Flows of their own are better started with [`start_flow`](crate::flow::start_flow), which runs
-//! the first turn at once and needs no task for flows that never wait. This is for code that is
-//! written against [`AsyncTool`] and runs on any loop.
+//! It is for code that is written against [`AsyncTool`] and runs on any event loop. Code that knows its
+//! arbiter starts flows with [`start_flow`](crate::flow::start_flow), which runs the first turn at once
+//! and needs no task for a flow that never waits.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -33,7 +33,7 @@ use crate::{clock, timer};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ArbiterTool {
-    /// It stays on the thread of the arbiter.
+    /// Not `Send`: it stands for the loop of its thread.
     local: PhantomData<Rc<()>>,
 }
 
@@ -41,7 +41,7 @@ pub struct ArbiterTool {
 #[derive(Clone, Debug)]
 pub struct Handle {
     task: AbortHandle,
-    /// Neither called nor cancelled.
+    /// Set until the callback is called or cancelled.
     valid: Rc<Cell<bool>>,
 }
 
@@ -52,7 +52,7 @@ pub struct Remote {
     thread: ThreadId,
 }
 
-/// The arbiter is gone, so nothing was scheduled on it.
+/// The arbiter is gone: nothing was scheduled on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the arbiter is gone")]
 pub struct Gone;
@@ -61,6 +61,9 @@ impl ArbiterTool {
     /// The loop of this thread; scheduling on it panics where there is none.
     #[must_use]
     pub fn current() -> Self {
+        // flows on this loop may have foreign steps
+        #[cfg(feature = "ffi")]
+        crate::ffi::register();
         Self { local: PhantomData }
     }
 

@@ -155,7 +155,7 @@ impl fmt::Debug for Canceller {
 }
 
 /// Names one wait of a flow: a place in the table, and how often the place was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitKey {
     index: u32,
     generation: NonZeroU32,
@@ -306,7 +306,7 @@ impl Inbox {
     }
 
     /// Takes what came and wakes the host. After a completion nothing else can come.
-    fn post(&self, key: WaitKey, mail: Mail) -> Result<(), Stale> {
+    pub(crate) fn post(&self, key: WaitKey, mail: Mail) -> Result<(), Stale> {
         let waker = {
             let mut arrivals = self.lock();
             if self.is_cancelled() {

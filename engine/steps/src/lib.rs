@@ -86,7 +86,7 @@ pub use completion::{Canceller, Completion, Stale};
 pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
 pub use flow::{
     Added, AddedLoop, AsyncSteps, Awaitable, BURST, Collection, Execution, Flow, FlowId, Identity,
-    Outcome, Parallel, Progress, Stack, Wait, WaitReason, run_to_end,
+    Outcome, Parallel, Progress, Stack, Wait, WaitId, WaitReason, WaitResult, run_to_end,
 };
 pub use observe::{Observer, StepEnd, StepRef};
 pub use place::Place;

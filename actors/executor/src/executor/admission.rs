@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use asyncsteps::{Time, codes};
 use asyncsteps_actors::budget::{PendingPermit, Permit};
+use asyncsteps_actors::drain::Entered;
 use asyncsteps_actors::timer;
 use tokio::sync::Notify;
 
 use super::client_limits::ClientPermit;
-use super::drain::Entered;
 use super::refused::Refused;
 
 /// What a request holds until it is over; dropping it lets the next one in.

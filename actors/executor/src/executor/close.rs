@@ -66,7 +66,7 @@ impl Executor {
             // an arbiter that is stuck is not waited for
             let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
         }
-        let (finished, cancelled) = drain.ended();
-        Closed { finished, cancelled }
+        let ended = drain.ended();
+        Closed { finished: ended.finished, cancelled: ended.cancelled }
     }
 }

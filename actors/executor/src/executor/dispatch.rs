@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::host_flow;
 use asyncsteps_actors::span::trace_steps;
 
 use super::check::{Admitted, Checked};
@@ -15,7 +16,6 @@ use super::refused::Refused;
 use super::reply::Reply;
 use super::reply_to::ReplyTo;
 use super::request::RequestInfo;
-use super::request_flow::host_flow;
 use super::responder::Responder;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
@@ -85,8 +85,7 @@ impl Executor {
             }
             let caller = exchange.reply_to.caller.clone();
             let requests = self.local_requests();
-            let listed = requests.add(exchange.called.clone(), caller, times.arrived, flow.clone());
-            exchange.waits(flow, listed);
+            exchange.waits(requests.add(exchange.called.clone(), caller, times.arrived, flow));
         }
         PendingReply(exchange)
     }

@@ -1,7 +1,7 @@
 //! A request whose flow was started: what its flow, its reply and its raw data share, all on one
 //! arbiter.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -20,7 +20,6 @@ use super::over::Times;
 use super::registry::HostedFunction;
 use super::reply::Reply;
 use super::reply_to::ReplyTo;
-use super::request_flow::FlowRef;
 use super::time_limit::TimeLimit;
 use crate::raw::RawFlow;
 
@@ -35,14 +34,13 @@ pub(super) struct Exchange {
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
     held: RefCell<Option<Held>>,
-    /// Set if the flow goes on after its first turn.
-    flow: OnceCell<FlowRef>,
 }
 
 /// What a request holds until its flow is over.
 struct Held {
     admission: Admission,
-    /// Its entry among the requests of its arbiter.
+    /// Its entry among the requests of its arbiter, if its flow goes on after the first turn. It has
+    /// the flow, which owns this exchange in turn.
     listed: Option<Listed>,
 }
 
@@ -86,14 +84,11 @@ impl Exchange {
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
             held: RefCell::new(Some(Held { admission, listed: None })),
-            flow: OnceCell::new(),
         })
     }
 
     /// The flow goes on after its first turn; `listed` is its entry among the requests in flight.
-    pub(super) fn waits(&self, flow: FlowRef, listed: Listed) {
-        // it was started once
-        let _ = self.flow.set(flow);
+    pub(super) fn waits(&self, listed: Listed) {
         if let Some(held) = &mut *self.held.borrow_mut() {
             held.listed = Some(listed);
         }
@@ -157,9 +152,9 @@ impl Exchange {
             _ => (State::Abandoned, None),
         });
         if self.is_abandoned()
-            && let Some(flow) = self.flow.get()
+            && let Some(Held { listed: Some(listed), .. }) = &*self.held.borrow()
         {
-            flow.cancel();
+            listed.cancel();
         }
     }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Context};
 use asyncsteps_actors::budget::{Budget, Client, Reservation, Usage};
+use asyncsteps_actors::drain::Drain;
 use asyncsteps_futoin::iface::{Definition, FunctionName};
 use asyncsteps_futoin::message::Request;
 
 use super::admission::GraceEnd;
 use super::client_limits::{ClientLimiters, ClientPermit};
 use super::config_error::ConfigError;
-use super::drain::Drain;
 use super::functions::Functions;
 use super::hashing::Hashing;
 use super::hooks::{Hooks, Way};

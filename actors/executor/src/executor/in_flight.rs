@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
-use asyncsteps_actors::flow::Stack;
+use asyncsteps_actors::flow::{FlowRef, Stack};
 use asyncsteps_futoin::iface::FunctionName;
 use slab::Slab;
 
 use super::caller::Caller;
-use super::request_flow::FlowRef;
 use crate::security::User;
 
 /// A request whose flow waits; given by [`Executor::in_flight`](super::Executor::in_flight).
@@ -68,7 +67,9 @@ impl LocalRequests {
 
     /// Cancels all of them, after this returned.
     pub(super) fn cancel_all(&self) {
-        self.0.borrow().iter().for_each(|(_, request)| request.flow.cancel());
+        let flows: Vec<FlowRef> =
+            self.0.borrow().iter().map(|(_, request)| request.flow.clone()).collect();
+        flows.iter().for_each(FlowRef::cancel);
     }
 
     pub(super) fn list(&self) -> Vec<InFlightRequest> {
@@ -89,6 +90,16 @@ impl Request {
     }
 }
 
+impl Listed {
+    /// Cancels the flow of the request, after this returned.
+    pub(super) fn cancel(&self) {
+        let flow = self.requests.0.borrow().get(self.index).map(|request| request.flow.clone());
+        if let Some(flow) = flow {
+            flow.cancel();
+        }
+    }
+}
+
 impl fmt::Debug for LocalRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LocalRequests").field(&self.0.borrow().len()).finish()
@@ -97,6 +108,7 @@ impl fmt::Debug for LocalRequests {
 
 impl Drop for Listed {
     fn drop(&mut self) {
+        // dropped when nothing is borrowed: it may be the last reference to its flow
         let request = self.requests.0.borrow_mut().try_remove(self.index);
         debug_assert!(request.is_some(), "a request is listed once");
     }

@@ -3,8 +3,8 @@
 //! 1. `incoming`, `handle`: what a transport gives, and the [`Executor`] that takes it
 //! 2. `dispatch`: the way from there to the reply
 //! 3. `check`, `authenticate`, `registry`: the checks
-//! 4. `admission`, `client_limits`, `hashing`, `drain`: limits, and counting for the shutdown
-//! 5. `exchange`, `time_limit`, `request_flow`: the request while its flow runs
+//! 4. `admission`, `client_limits`, `hashing`: limits
+//! 5. `exchange`, `time_limit`: the request while its flow runs
 //! 6. `request`, `result_draft`, `call`: what steps see of it
 //! 7. `responder`, `reply_to`, `reply`: from the end of the flow to the reply
 //! 8. `over`, `hooks`: what is told of the end
@@ -29,7 +29,6 @@ mod client_limits;
 mod close;
 mod config_error;
 mod dispatch;
-mod drain;
 mod dynamic_limits;
 mod estimate;
 mod exchange;
@@ -48,7 +47,6 @@ mod registry;
 mod reply;
 mod reply_to;
 mod request;
-mod request_flow;
 mod responder;
 mod result_draft;
 mod time_limit;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
+use asyncsteps_actors::flow::{FlowEnd, FlowOwner};
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
@@ -14,7 +15,6 @@ use super::failed_call::FailedCall;
 use super::over::{RequestOutcome, Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
-use super::request_flow::{FlowEnd, FlowOwner};
 use super::result_draft::{NotMerged, ResultDraft};
 use crate::raw::Head;
 
@@ -32,7 +32,7 @@ impl FlowOwner for Responder {
 
     fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         let exchange = &self.0;
-        let finished = matches!(end, FlowEnd::Done(_));
+        let finished = end.is_done();
         let (draft, head) = match execution.extension_mut::<RequestInfo>() {
             Some(info) => (info.take_result(), info.take_head()),
             None => (ResultDraft::default(), None),

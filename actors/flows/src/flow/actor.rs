@@ -1,116 +1,96 @@
-//! The actor that stands for a flow towards other arbiters.
+//! The actor that a flow is: it owns the step stack and the state.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::rc::Rc;
-use std::time::Duration;
+use std::mem;
 
-use actix::dev::MessageResponse;
-use actix::{Actor, Context, Handler, Message};
-use asyncsteps::{Execution, Wait};
+use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
-use super::Canceller;
-use super::task::Stage;
-use crate::clock;
+use super::drive;
+use super::{CompleteError, FlowEnd, FlowOwner, Stack};
 
-/// Stands for a flow towards other arbiters; made by
-/// [`FlowHandle::address`](super::FlowHandle::address), and there as long as somebody has the address.
-pub struct FlowActor {
-    flow: Rc<RefCell<Stage>>,
-    canceller: Canceller,
-}
-
-/// Cancels the flow of a [`FlowActor`] (FTN12 §2.2.3 `cancel`).
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Cancel;
-
-/// Asks a [`FlowActor`] where its flow is.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "Stack")]
-pub struct Inspect;
-
-/// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
+/// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
+/// everywhere.
 ///
-/// Its text has a line for each branch: `step` at file:line waits for what.
-#[derive(Clone, Debug, Default, MessageResponse)]
-#[non_exhaustive]
-pub struct Stack {
-    /// The branches that are not over; empty when the flow is over.
-    pub waits: Vec<Wait>,
-    /// How long ago the flow had its last turn.
-    pub idle: Duration,
-}
+/// It takes [`Cancel`](super::Cancel), [`Inspect`](super::Inspect) and
+/// [`Complete`](super::Complete). Its address comes from [`FlowHandle::address`] and
+/// [`FlowRef::address`]; it can be used as long as its arbiter runs, also when the flow is over.
+///
+/// [`FlowHandle::address`]: super::FlowHandle::address
+/// [`FlowRef::address`]: super::FlowRef::address
+pub struct FlowActor(Stage);
 
-impl fmt::Display for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Wait { branch, stack, reason, .. } in &self.waits {
-            write!(f, "branch {branch}: ")?;
-            for place in stack {
-                write!(f, "{place} > ")?;
-            }
-            writeln!(f, "waits for {reason} since {:?}", self.idle)?;
-        }
-        Ok(())
-    }
-}
-
-impl Stack {
-    /// The same on one line, for logs.
-    #[must_use]
-    pub fn one_line(&self) -> String {
-        self.to_string().trim_end().replace('\n', "; ")
-    }
-
-    pub(super) fn of_execution(execution: &Execution) -> Self {
-        Self {
-            waits: execution.waits(),
-            idle: clock::now().saturating_since(execution.last_turn()),
-        }
-    }
-
-    /// Nothing while the flow runs, because only the flow itself can ask then.
-    pub(super) fn of(flow: &RefCell<Stage>) -> Self {
-        match flow.try_borrow().as_deref() {
-            Ok(Stage::Running(execution)) => Self::of_execution(execution),
-            Ok(Stage::Ended(_)) | Err(_) => Self::default(),
-        }
-    }
+#[expect(clippy::large_enum_variant, reason = "one allocation instead of two")]
+enum Stage {
+    Running(Execution),
+    /// With the outcome until the handle takes it.
+    Ended(Option<Outcome>),
 }
 
 impl FlowActor {
-    pub(super) fn new(flow: &Rc<RefCell<Stage>>, canceller: Canceller) -> Self {
-        Self { flow: Rc::clone(flow), canceller }
+    pub(super) fn new(execution: Execution) -> Self {
+        Self(Stage::Running(execution))
     }
 
-    /// For a flow that is over.
-    pub(super) fn over() -> Self {
-        Self { flow: Rc::new(RefCell::new(Stage::Ended(None))), canceller: Canceller::default() }
+    /// The actor of a flow that ended in its first turn.
+    pub(super) fn ended() -> Self {
+        Self(Stage::Ended(None))
     }
-}
 
-impl Actor for FlowActor {
-    type Context = Context<Self>;
-}
-
-impl Handler<Cancel> for FlowActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Cancel, _: &mut Context<Self>) {
-        self.canceller.cancel();
+    /// The flow, unless it is over.
+    pub(super) fn execution(&mut self) -> Option<&mut Execution> {
+        match &mut self.0 {
+            Stage::Running(execution) => Some(execution),
+            Stage::Ended(_) => None,
+        }
     }
-}
 
-impl Handler<Inspect> for FlowActor {
-    type Result = Stack;
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.0, Stage::Ended(_))
+    }
 
-    fn handle(&mut self, _: Inspect, _: &mut Context<Self>) -> Stack {
-        Stack::of(&self.flow)
+    /// Where the flow is; empty when it is over.
+    pub(super) fn stack(&mut self) -> Stack {
+        self.execution().map(Stack::of).unwrap_or_default()
+    }
+
+    /// Completes a wait of the flow; the flow takes the result in its next turn.
+    pub(super) fn complete(
+        &mut self,
+        wait: WaitId,
+        result: WaitResult,
+    ) -> Result<(), CompleteError> {
+        let execution = self.execution().ok_or(CompleteError::Stale)?;
+        if wait.flow() != execution.id() {
+            return Err(CompleteError::ForeignWait);
+        }
+        execution.complete(wait, result).map_err(|_| CompleteError::Stale)
+    }
+
+    /// The flow ended: tells its owner and drops what the flow owned.
+    pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
+        if let Some(execution) = self.execution() {
+            let outcome = drive::tell(execution, owner, end);
+            drive::drop_guarded(mem::replace(&mut self.0, Stage::Ended(outcome)));
+        }
+    }
+
+    /// Takes the flow out without telling its owner. Dropping what this gives cancels the flow; the
+    /// actor must not be borrowed then, because cancel handlers may ask about their flow.
+    #[cfg(feature = "ffi")]
+    pub(super) fn abandon(&mut self) -> impl Sized + use<> {
+        mem::replace(&mut self.0, Stage::Ended(None))
+    }
+
+    pub(super) fn take_outcome(&mut self) -> Option<Outcome> {
+        match &mut self.0 {
+            Stage::Running(_) => None,
+            Stage::Ended(outcome) => outcome.take(),
+        }
     }
 }
 
 impl fmt::Debug for FlowActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlowActor").field("stack", &Stack::of(&self.flow)).finish_non_exhaustive()
+        f.debug_struct("FlowActor").field("over", &self.is_over()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::level::{Frame, Kind, Strand};
 use super::lineage::steps;
-use super::{AsyncSteps, Callback, Execution, Identity};
+use super::{AsyncSteps, Callback, Execution, FlowId, Identity, WaitId};
 use crate::completion::Completion;
 use crate::place::Place;
 use crate::time::Time;
@@ -20,6 +20,9 @@ pub struct Wait {
     pub stack: Vec<Place>,
     /// What would let it go on.
     pub reason: WaitReason,
+    /// The name of the wait, to complete it with [`Execution::complete`]; for a step that waits for a
+    /// completion from outside.
+    pub id: Option<WaitId>,
     /// When the nearest time limit of a step around it expires.
     pub limit: Option<Time>,
 }
@@ -65,11 +68,12 @@ impl Execution {
     /// The branches of the flow that are not over, and why each of them does not go on, in the
     /// order of their making.
     #[must_use]
-    pub fn waits(&self) -> Vec<Wait> {
+    pub fn waits(&mut self) -> Vec<Wait> {
         if self.asi.done {
             return Vec::new();
         }
-        let mut waits: Vec<Wait> = self.asi.leaves().collect();
+        let flow = self.id();
+        let mut waits: Vec<Wait> = self.asi.leaves(flow).collect();
         waits.sort_by_key(|wait| wait.branch);
         waits
     }
@@ -100,14 +104,17 @@ impl AsyncSteps {
         outermost_first(self.places())
     }
 
-    fn leaves(&self) -> impl Iterator<Item = Wait> {
+    fn leaves(&self, flow: FlowId) -> impl Iterator<Item = Wait> {
         let is_leaf = |strand: &&Strand| !matches!(strand.top.kind, Kind::Parallel(_));
-        self.strands().filter(move |(_, strand)| is_leaf(strand)).map(|(at, strand)| {
+        self.strands().filter(move |(_, strand)| is_leaf(strand)).map(move |(at, strand)| {
             let around = || self.frames_of(at, strand);
+            let reason = self.reason(strand);
+            let key = strand.top.wait.filter(|_| reason == WaitReason::External);
             Wait {
                 branch: strand.branch,
                 stack: outermost_first(steps(around())),
-                reason: self.reason(strand),
+                id: key.map(|key| WaitId::new(flow, key)),
+                reason,
                 limit: around().filter_map(|frame| self.limit(frame)).min(),
             }
         })

@@ -15,6 +15,7 @@ mod steps;
 mod timers;
 mod unwind;
 mod values;
+mod wait_id;
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -39,6 +40,7 @@ pub use branches::Parallel;
 pub use collection::Collection;
 pub use inspect::{Awaitable, Wait, WaitReason};
 pub use values::Stack;
+pub use wait_id::{WaitId, WaitResult};
 
 /// How many steps a flow runs in one turn before it yields to others on its event loop
 /// (FTN12 §2.6).

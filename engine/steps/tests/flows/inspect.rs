@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Awaitable, Error, Execution, Flow, Identity, WaitReason};
+use asyncsteps::{
+    Awaitable, Error, Execution, Flow, Identity, Outcome, Progress, Stale, WaitReason, WaitResult,
+};
 
 use crate::support::{at, run, wait};
 
@@ -19,7 +21,7 @@ impl Awaitable for Door {
 }
 
 /// The last step of each branch's stack and what it waits for.
-fn reasons(execution: &Execution) -> Vec<(u32, Option<&'static str>, String)> {
+fn reasons(execution: &mut Execution) -> Vec<(u32, Option<&'static str>, String)> {
     let waits = execution.waits().into_iter();
     waits
         .map(|wait| {
@@ -51,7 +53,7 @@ fn every_branch_says_what_it_waits_for() {
     .named("around");
     let mut execution = flow.execute();
     wait(&mut execution, 10);
-    let told = reasons(&execution);
+    let told = reasons(&mut execution);
     let told: Vec<_> =
         told.iter().map(|(branch, name, reason)| (*branch, *name, &**reason)).collect();
     assert_eq!(
@@ -103,4 +105,30 @@ fn a_flow_with_work_to_do_waits_for_its_turn_and_one_that_is_over_for_nothing() 
     assert_eq!(execution.waits()[0].reason, WaitReason::Turn);
     let _ = run(&mut execution, 0);
     assert_eq!(execution.waits(), []);
+}
+
+#[test]
+fn a_wait_is_completed_by_its_name_once_and_by_no_other_name() {
+    let waiting = || {
+        let mut flow = Flow::new();
+        flow.add(|asi, ()| {
+            let handle = asi.wait_external();
+            asi.stack(handle);
+        });
+        let mut execution = flow.execute();
+        wait(&mut execution, 0);
+        execution
+    };
+    let (mut flow, mut other) = (waiting(), waiting());
+    let name = |flow: &mut Execution| flow.waits()[0].id.expect("it waits");
+    let (wait, foreign) = (name(&mut flow), name(&mut other));
+    assert_eq!((wait.flow(), foreign.flow()), (flow.id(), other.id()));
+    assert_eq!(flow.complete(foreign, WaitResult::success(1)), Err(Stale));
+    assert_eq!(flow.complete(wait, WaitResult::success(2)), Ok(()));
+    assert_eq!(flow.complete(wait, WaitResult::success(3)), Err(Stale));
+    let Progress::Done(Outcome::Success(result)) = flow.run(at(0), std::task::Waker::noop()) else {
+        panic!("it was completed")
+    };
+    assert_eq!(result.into_typed::<i32>().ok(), Some(2));
+    assert_eq!(flow.complete(wait, WaitResult::success(4)), Err(Stale));
 }

@@ -33,7 +33,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::executor::{Closed, Executor};
-use asyncsteps_actors::host::Host;
+use asyncsteps_actors::pool::ArbiterPool;
 
 pub use limits::ServerLimits;
 
@@ -227,9 +227,9 @@ impl Server {
                 Ok(Listening { local: listener.local_addr()?, handshakes })
             })
             .collect::<Result<Vec<_>>>()?;
-        let host = Host::new(workers);
+        let pool = ArbiterPool::new(workers);
         let (mut orders, mut all_ready) = (Vec::new(), Vec::new());
-        for arbiter in host.arbiters() {
+        for arbiter in pool.arbiters() {
             let (order, ordered) = mpsc::unbounded_channel();
             let (ready, is_ready) = oneshot::channel();
             let (listening, on_connect) = (listening.clone(), on_connect.clone());
@@ -263,7 +263,7 @@ impl Server {
         acceptor.tell(|| Order::End);
         // what requests have launched has the rest of the grace
         let rest = end.saturating_duration_since(Instant::now());
-        let left = host.shutdown(rest).await;
+        let left = pool.shutdown(rest).await;
         if left.cancelled > 0 {
             tracing::warn!(flows = left.cancelled, "flows were cancelled at the end of the grace");
         }

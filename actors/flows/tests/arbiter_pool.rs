@@ -1,4 +1,4 @@
-//! Flows on the arbiters of a host: placement, results, cancel from other threads, shutdown.
+//! Flows on the arbiters of a pool: placement, results, cancel from other threads, shutdown.
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -6,8 +6,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps::{Completion, Flow, Template, codes};
+use asyncsteps_actors::drain::Drained;
 use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, start_flow};
-use asyncsteps_actors::host::{Ended, Host};
+use asyncsteps_actors::pool::ArbiterPool;
 use tokio::sync::oneshot;
 
 const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
@@ -88,52 +89,52 @@ async fn polled<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     .await
 }
 
-fn counts(ended: Ended) -> (usize, usize) {
+fn counts(ended: Drained) -> (usize, usize) {
     (ended.finished, ended.cancelled)
 }
 
 #[actix::test]
 async fn submitted_flows_go_to_the_arbiter_with_the_fewest_and_never_here() {
-    let (host, reports) = (Host::new(TWO), Reports::new());
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
     let mut flows = Vec::new();
     let mut threads = Vec::new();
     for n in 0..4 {
-        flows.push((host.submit_anywhere::<i32>(reports.job(n)), reports.next_waiting()));
+        flows.push((pool.submit_anywhere::<i32>(reports.job(n)), reports.next_waiting()));
         threads.push(flows[flows.len() - 1].1.1);
     }
-    assert_eq!(host.load(), [Some(2), Some(2)]);
+    assert_eq!(pool.load(), [Some(2), Some(2)]);
     assert!(threads[0] != threads[1] && threads[..2] == threads[2..]);
     assert!(!threads.contains(&std::thread::current().id()));
     for (flow, (n, _, completion)) in flows {
         completion.success(n * 10).expect("it waits");
         assert_eq!(flow.await.expect("it succeeds"), n * 10);
     }
-    assert_eq!(counts(host.shutdown(GRACE).await), (0, 0), "all was over before");
+    assert_eq!(counts(pool.shutdown(GRACE).await), (0, 0), "all was over before");
 }
 
 #[actix::test]
 async fn a_template_goes_there_with_its_arguments_and_fails_with_its_error() {
-    let host = Host::new(TWO);
+    let pool = ArbiterPool::new(TWO);
     let checked = Template::build(|asi| {
         asi.add(|asi, n: i32| match n {
             0 => asi.error("Zero", "no"),
             n => asi.success(100 / n),
         });
     });
-    assert_eq!(host.submit_to::<i32>(1, (checked.clone(), 5)).await.expect("it succeeds"), 20);
-    let error = host.submit_anywhere::<i32>((checked.clone(), 0)).await.expect_err("it fails");
+    assert_eq!(pool.submit_to::<i32>(1, (checked.clone(), 5)).await.expect("it succeeds"), 20);
+    let error = pool.submit_anywhere::<i32>((checked.clone(), 0)).await.expect_err("it fails");
     assert_eq!((error.code(), error.info()), ("Zero", Some("no")));
-    let error = host.submit_to::<i32>(2, (checked, 1)).await.expect_err("there are two");
+    let error = pool.submit_to::<i32>(2, (checked, 1)).await.expect_err("there are two");
     assert_eq!(error.code(), codes::INTERNAL_ERROR);
     let broken = || -> Flow { panic!("no flow") };
-    let error = host.submit_anywhere::<()>(broken).await.expect_err("it panics");
+    let error = pool.submit_anywhere::<()>(broken).await.expect_err("it panics");
     assert_eq!(error.info(), Some("the flow was not made"));
 }
 
 #[actix::test]
 async fn a_submitted_flow_is_cancelled_by_its_handle_from_any_thread() {
-    let (host, reports) = (Host::new(TWO), Reports::new());
-    let mut cancelled = host.submit_anywhere::<i32>(reports.job(1));
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
+    let cancelled = pool.submit_anywhere::<i32>(reports.job(1));
     let first = reports.next_waiting();
     let waits = std::thread::spawn(move || {
         cancelled.cancel();
@@ -143,13 +144,13 @@ async fn a_submitted_flow_is_cancelled_by_its_handle_from_any_thread() {
     assert_eq!(reports.next_cancelled(), 1);
     assert!(!first.2.is_valid());
 
-    let dropped = host.submit_anywhere::<i32>(reports.job(2));
+    let dropped = pool.submit_anywhere::<i32>(reports.job(2));
     let second = reports.next_waiting();
     std::thread::spawn(move || drop(dropped)).join().expect("no panic");
     assert_eq!(reports.next_cancelled(), 2);
     assert!(!second.2.is_valid());
 
-    host.submit_anywhere::<i32>(reports.job(3)).detach();
+    pool.submit_anywhere::<i32>(reports.job(3)).detach();
     let (_, _, third) = reports.next_waiting();
     third.success(0).expect("it still waits");
     assert_eq!(reports.next_finished(), 3);
@@ -170,9 +171,9 @@ async fn a_local_flow_is_cancelled_from_another_thread() {
 
 #[actix::test]
 async fn shutdown_lets_flows_finish_and_cancels_the_rest() {
-    let (host, reports) = (Host::new(TWO), Reports::new());
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
     let mut submitted: Vec<_> =
-        (0..6).map(|n| Some(host.submit_anywhere::<i32>(reports.job(n)))).collect();
+        (0..6).map(|n| Some(pool.submit_anywhere::<i32>(reports.job(n)))).collect();
     let mut waiting: Vec<_> = (0..6).map(|_| reports.next_waiting()).collect();
     waiting.sort_unstable_by_key(|(n, ..)| *n);
     // one is over before, and one is not waited for by anybody
@@ -182,7 +183,7 @@ async fn shutdown_lets_flows_finish_and_cancels_the_rest() {
     assert_eq!(reports.next_finished(), 0);
     // from here on the grace is over as soon as there is nothing else to do
     tokio::time::pause();
-    let mut shutdown = Box::pin(host.shutdown(GRACE));
+    let mut shutdown = Box::pin(pool.shutdown(GRACE));
     assert!(polled(&mut shutdown).await.is_none());
     waiting[1].2.success(10).expect("it waits");
     assert_eq!(reports.next_finished(), 1);
@@ -198,15 +199,15 @@ async fn shutdown_lets_flows_finish_and_cancels_the_rest() {
 
 #[actix::test]
 async fn shutdown_ends_as_soon_as_nothing_is_left_and_refuses_what_comes() {
-    let (host, reports) = (Host::new(TWO), Reports::new());
-    let flow = host.submit_anywhere::<i32>(reports.job(1));
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
+    let flow = pool.submit_anywhere::<i32>(reports.job(1));
     let (_, _, completion) = reports.next_waiting();
-    let site = host.arbiters().next().expect("two").clone();
-    let mut shutdown = Box::pin(host.shutdown(GRACE));
+    let arbiter = pool.arbiters().next().expect("two").clone();
+    let mut shutdown = Box::pin(pool.shutdown(GRACE));
     assert!(polled(&mut shutdown).await.is_none());
-    // flows of the host itself may go on to start others
+    // flows of the pool itself may go on to start others
     let (tell, told) = oneshot::channel();
-    site.spawn_fn(move || {
+    arbiter.spawn_fn(move || {
         let mut flow = Flow::new();
         flow.add(move |_, ()| {
             let _ = tell.send(());
@@ -221,42 +222,42 @@ async fn shutdown_ends_as_soon_as_nothing_is_left_and_refuses_what_comes() {
 
 #[actix::test]
 async fn an_arbiter_that_ends_early_fails_its_flows_and_gets_no_more() {
-    let (host, reports) = (Host::new(TWO), Reports::new());
-    let lost = host.submit_to::<i32>(0, reports.job(1));
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
+    let lost = pool.submit_to::<i32>(0, reports.job(1));
     let _waits = reports.next_waiting();
-    let kept = host.submit_to::<i32>(1, reports.job(2));
+    let kept = pool.submit_to::<i32>(1, reports.job(2));
     let (_, _, completion) = reports.next_waiting();
-    host.arbiters().next().expect("two").stop();
+    pool.arbiters().next().expect("two").stop();
     assert_eq!(lost.await.expect_err("it is gone").code(), codes::INTERNAL_ERROR);
     assert_eq!(reports.next_cancelled(), 1);
     let error = loop {
         // until its thread has ended it may seem to be there, and what comes is lost
-        let refused = host.submit_to::<()>(0, Flow::new);
+        let refused = pool.submit_to::<()>(0, Flow::new);
         let error = refused.await.expect_err("nothing runs there");
-        if host.load()[0].is_none() {
+        if pool.load()[0].is_none() {
             break error;
         }
         tokio::task::yield_now().await;
     };
     assert_eq!(error.info(), Some("the arbiter is gone"));
-    assert_eq!(host.load(), [None, Some(1)]);
-    host.submit_anywhere::<()>(Flow::new).await.expect("the other one runs it");
+    assert_eq!(pool.load(), [None, Some(1)]);
+    pool.submit_anywhere::<()>(Flow::new).await.expect("the other one runs it");
     completion.success(0).expect("it waits");
     kept.await.expect("it succeeds");
-    assert_eq!(counts(host.shutdown(GRACE).await), (0, 0));
+    assert_eq!(counts(pool.shutdown(GRACE).await), (0, 0));
 }
 
 #[actix::test]
 async fn a_deadline_counts_from_the_submission_and_cancels_there() {
-    let (host, reports) = (Host::new(TWO), Reports::new());
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
     let (tell, told) = oneshot::channel();
-    host.arbiters().next().expect("two").spawn_fn(move || {
+    pool.arbiters().next().expect("two").spawn_fn(move || {
         // its time passes as soon as it has nothing to do
         tokio::time::pause();
         let _ = tell.send(());
     });
     told.await.expect("it runs");
-    let late = host.submit_to::<i32>(0, reports.job(1).within(GRACE));
+    let late = pool.submit_to::<i32>(0, reports.job(1).within(GRACE));
     assert_eq!(late.await.expect_err("it waits too long").code(), codes::TIMEOUT);
     let (_, _, completion) = reports.next_waiting();
     assert_eq!(reports.next_cancelled(), 1);
@@ -266,6 +267,6 @@ async fn a_deadline_counts_from_the_submission_and_cancels_there() {
         flow.add(|asi, ()| asi.success(asi.remaining().expect("a deadline").as_secs()));
         flow
     };
-    let left = host.submit_to::<u64>(1, left.within(GRACE)).await.expect("it succeeds");
+    let left = pool.submit_to::<u64>(1, left.within(GRACE)).await.expect("it succeeds");
     assert!((1..=GRACE.as_secs()).contains(&left), "{left} s");
 }
