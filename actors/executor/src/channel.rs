@@ -36,7 +36,7 @@ struct Inner {
     kind: ChannelKind,
     secure: bool,
     peer: Option<SocketAddr>,
-    caller: Option<Arc<dyn Caller>>,
+    peer_client: Option<Arc<dyn PeerClient>>,
     life: Mutex<Life>,
     /// Interfaces that the other end implements.
     implemented: RwLock<Vec<Arc<Definition>>>,
@@ -76,7 +76,7 @@ impl ChannelKind {
 }
 
 /// Carries calls from an executor to the other end; a transport that can do so implements it.
-pub trait Caller: Send + Sync {
+pub trait PeerClient: Send + Sync {
     /// Sends a request for `function` with checked parameters and waits for its answer.
     ///
     /// The future gives the field `r`. It fails with the code and text of an error message, and with
@@ -106,7 +106,7 @@ impl Channel {
             kind,
             secure: false,
             peer: None,
-            caller: None,
+            peer_client: None,
             life: Mutex::default(),
             implemented: RwLock::default(),
         }))
@@ -134,8 +134,8 @@ impl Channel {
 
     /// The same with a way to call the other end. For transports, before the channel is shared.
     #[must_use]
-    pub fn with_caller(self, caller: Arc<dyn Caller>) -> Self {
-        self.changed(|inner| inner.caller = Some(caller))
+    pub fn with_peer_client(self, client: Arc<dyn PeerClient>) -> Self {
+        self.changed(|inner| inner.peer_client = Some(client))
     }
 
     fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -189,7 +189,7 @@ impl Channel {
     /// Whether the other end can be called.
     #[must_use]
     pub fn is_bidirectional(&self) -> bool {
-        self.0.caller.is_some()
+        self.0.peer_client.is_some()
     }
 
     /// Reads or changes the channel's state of a type, made when it is first used. It is there as
@@ -291,7 +291,7 @@ impl Channel {
         params: Result<Value, serde_json::Error>,
     ) -> Result<Begun, Error> {
         let wrong = |info: String| Error::with_info(codes::INVOKER_ERROR, info);
-        let caller = self.0.caller.as_ref().ok_or_else(one_way)?;
+        let client = self.0.peer_client.as_ref().ok_or_else(one_way)?;
         let called: FunctionName =
             function.parse().map_err(|error| wrong(format!("{function}: {error}")))?;
         let definition = self.implemented(&called)?;
@@ -310,9 +310,9 @@ impl Channel {
             .check_params(&called, &mut params)
             .map_err(|violation| Error::caused_by(codes::INVOKER_ERROR, violation))?;
         let calling = if declared.has_result() {
-            caller.call(&called, params)
+            client.call(&called, params)
         } else {
-            caller.notify(&called, params)
+            client.notify(&called, params)
         };
         Ok(Begun { calling, definition, called })
     }
@@ -434,7 +434,7 @@ mod tests {
     /// Answers every call with the same, and counts.
     struct Peer(Value, AtomicUsize);
 
-    impl Caller for Peer {
+    impl PeerClient for Peer {
         fn call(&self, _: &FunctionName, _: Map<String, Value>) -> Calling {
             self.1.fetch_add(1, Ordering::Relaxed);
             Box::pin(ready(Ok(self.0.clone())))
@@ -455,7 +455,7 @@ mod tests {
     fn calls_to_the_other_end_follow_its_interface() {
         let mut out = String::new();
         let peer = Arc::new(Peer(json!({ "echo": 5 }), AtomicUsize::new(0)));
-        let channel = Channel::new(ChannelKind::WebSocket).with_caller(peer.clone());
+        let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(peer.clone());
         let call = |function: &str, params: Value| {
             let answer = channel.call(function, params).now_or_never().expect("it is ready");
             answer.map_or_else(|error| error.to_string(), |answer| answer.to_string()) + "\n"
@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(peer.1.load(Ordering::Relaxed), 1, "wrong calls are not made");
 
         let wrong = Arc::new(Peer(json!({ "echo": "five" }), AtomicUsize::new(0)));
-        let channel = Channel::new(ChannelKind::WebSocket).with_caller(wrong);
+        let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(wrong);
         channel.register(ping()).unwrap();
         let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
         out += answer.expect("it is ready").unwrap_err().code();

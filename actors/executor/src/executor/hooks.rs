@@ -4,7 +4,7 @@ use asyncsteps::Error;
 
 use asyncsteps_futoin::message::{Request, Response};
 
-use super::over::RequestOver;
+use super::outcome::RequestOver;
 use crate::channel::Channel;
 
 /// The events of an executor. Each does nothing unless it is implemented; an executor without hooks

@@ -12,7 +12,8 @@ use tracing::Span;
 
 use super::exchange::Exchange;
 use super::failed_call::FailedCall;
-use super::over::{RequestOutcome, Stage, request_over};
+use super::outcome::RequestOutcome;
+use super::over::{Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::result_draft::{NotMerged, ResultDraft};

@@ -8,7 +8,7 @@ use asyncsteps::{Error, Time, codes};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::channel::{Caller, Calling};
+use crate::channel::{Calling, PeerClient};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Coding, Request, Response, Rid};
 
@@ -72,7 +72,7 @@ impl Outgoing {
     }
 }
 
-impl Caller for Outgoing {
+impl PeerClient for Outgoing {
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling {
         let (answer, told) = oneshot::channel();
         let sent = self.send(Call { function: function.clone(), params, answer: Some(answer) });

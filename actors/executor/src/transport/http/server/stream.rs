@@ -14,8 +14,8 @@ use asyncsteps::Time;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-use super::ServerLimits;
 use super::framing::{Lines, body_length};
+use super::limits::ServerLimits;
 use super::patience::{Patience, timed_out};
 use super::progress::{Phase, Progress};
 use asyncsteps_actors::clock;

@@ -7,8 +7,8 @@ use actix_rt::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use super::ServerLimits;
 use super::io::Io;
+use super::limits::ServerLimits;
 use super::patience::timed_out;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
 
