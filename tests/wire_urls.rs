@@ -385,7 +385,7 @@ fn errors_have_a_status_of_their_own_if_that_is_wanted() {
 fn only_trusted_proxies_are_believed() {
     let info = |trusted: &[&str], headers: &str| {
         let ranges: Vec<_> = trusted.iter().map(|range| range.parse().unwrap()).collect();
-        let set_up = |service: asyncsteps_executor::transport::http::FutoIn| {
+        let set_up = |service: asyncsteps_executor::transport::http::Service| {
             service.trusted_proxies(TrustedProxies::new(ranges))
         };
         let host = Host::start_as(1, conform::executor, set_up);
@@ -404,7 +404,7 @@ fn only_trusted_proxies_are_believed() {
 
 #[test]
 fn a_channel_can_be_declared_secure() {
-    let host = Host::start_as(1, conform::executor, |service| service.secure_channel(true));
+    let host = Host::start_as(1, conform::executor, |service| service.behind_tls_proxy());
     let request = request("GET", "/ftn/conform.secure/1.0/hello", "", b"");
     let answer = Connection::open(host.address).send(&request).receive();
     assert_eq!(answer.json(), json!({ "r": "secure" }));
@@ -412,7 +412,7 @@ fn a_channel_can_be_declared_secure() {
 
 #[test]
 fn pages_of_other_sites_may_call_if_they_are_let() {
-    let set_up = |service: asyncsteps_executor::transport::http::FutoIn| {
+    let set_up = |service: asyncsteps_executor::transport::http::Service| {
         service.cors(Cors::origins(["https://friend.example"]))
     };
     let host = Host::start_as(1, conform::executor, set_up);
@@ -444,7 +444,7 @@ fn what_is_hosted_is_listed_only_if_that_is_wanted() {
     let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
     let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
     assert_eq!(refused.status(), 405);
-    let host = Host::start_as(1, conform::executor, |service| service.listing(true));
+    let host = Host::start_as(1, conform::executor, |service| service.publish_catalog());
     let list = Connection::open(host.address).send(&get("application/json")).receive();
     assert_eq!(list.header("content-type"), Some("application/json"));
     let interfaces = list.json()["interfaces"].take();

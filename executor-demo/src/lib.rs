@@ -19,7 +19,7 @@ use std::sync::Arc;
 use actix_web::App;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::security::PasswordHashError;
-use asyncsteps_executor::transport::http::{FutoIn, Server, ServerLimits};
+use asyncsteps_executor::transport::http::{self, Server, ServerLimits};
 use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 
 pub use config::{Config, LogFormat};
@@ -69,7 +69,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     let executor = if config.conform { conform::executor()? } else { executor(&config)? };
-    let service = FutoIn::new("/ftn/", executor.clone()).listing(config.list);
+    let service = http::service("/ftn/", executor.clone());
+    let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
         None => service,

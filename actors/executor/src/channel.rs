@@ -23,7 +23,7 @@ use asyncsteps_futoin::net::SourceAddress;
 /// #[derive(Default)]
 /// struct Calls(u32);
 ///
-/// let channel = Channel::new(ChannelKind::WebSocket).with_secure(true);
+/// let channel = Channel::new(ChannelKind::WebSocket).secured();
 /// for _ in 0..3 {
 ///     channel.with_state(|calls: &mut Calls| calls.0 += 1);
 /// }
@@ -115,14 +115,14 @@ impl Channel {
     /// A channel for calls from this process: secure, and trusted with `-internal`.
     #[must_use]
     pub fn local() -> Self {
-        Self::new(ChannelKind::Local).with_secure(true)
+        Self::new(ChannelKind::Local).secured()
     }
 
-    /// The same with another answer to whether nobody between the ends can read or change messages.
-    /// For transports, before the channel is shared.
+    /// The same as a secure one: no one between the ends can read or change messages. For
+    /// transports, before the channel is shared.
     #[must_use]
-    pub fn with_secure(self, secure: bool) -> Self {
-        self.changed(|inner| inner.secure = secure)
+    pub fn secured(self) -> Self {
+        self.changed(|inner| inner.secure = true)
     }
 
     /// The same with the address of the other end, of the client behind trusted proxies.

@@ -5,9 +5,10 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
+use actix::Addr;
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
-use asyncsteps_actors::flow::{FlowRef, Stack};
+use asyncsteps_actors::flow::{FlowActor, FlowRef, Stack};
 use asyncsteps_futoin::iface::FunctionName;
 use slab::Slab;
 
@@ -26,6 +27,9 @@ pub struct InFlightRequest {
     pub age: Duration,
     /// Where its flow is, and what it waits for.
     pub stack: Stack,
+    /// The address of its flow, which takes messages from any thread, such as
+    /// [`Cancel`](asyncsteps_actors::flow::Cancel).
+    pub flow: Addr<FlowActor>,
 }
 
 impl fmt::Display for InFlightRequest {
@@ -86,6 +90,7 @@ impl Request {
             user: self.caller.user().map(User::local_id).map(str::to_owned),
             age: now.saturating_since(self.arrived),
             stack: self.flow.stack(),
+            flow: self.flow.address(),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Whom a request is counted for.
+//! The client that a request is counted for.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Whom a request is counted for.
+/// The client that a request is counted for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Client {
-    /// All that nothing is known of, together.
+    /// All requests of unknown origin, together.
     #[default]
     Unknown,
-    /// A machine, or for IPv6 the network that one customer has (`/64`).
+    /// A machine, or for IPv6 the network of one customer (`/64`).
     Network(IpAddr),
-    /// Somebody with a name: a user, a tenant, a peer service.
+    /// A named client: a user, a tenant, a peer service.
     Named(Arc<str>),
 }
 
@@ -29,7 +29,7 @@ impl From<IpAddr> for Client {
 }
 
 impl From<SocketAddr> for Client {
-    /// The port says nothing: it is another one for each connection.
+    /// The client of a connection; its port is ignored, because each connection has another one.
     fn from(address: SocketAddr) -> Self {
         address.ip().into()
     }

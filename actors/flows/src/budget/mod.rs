@@ -1,15 +1,16 @@
 //! PendingPermit: how much may run and wait at once, and fairness among clients.
 //!
-//! Mailboxes of actors are no limit, because senders may pass over their bounds. A [`Budget`] is
-//! asked before anything is started: it lets in, has wait, or refuses at once.
+//! The mailbox of an actor is no limit, because senders can exceed its bound. A [`Budget`] is asked
+//! before anything is started: it gives a permit, queues the request, or refuses it at once.
 //!
-//! Each client has its own queue, and the queues take turns. If the whole queue is full, a client
-//! with few requests in it takes the place of the latest request of the client with the most. So
-//! one client that sends too much delays and displaces nobody but itself. A client may have all
-//! places; but one that has half of them gets no more while others wait.
+//! Each client has its own queue, and the queues take turns. If all of them together are full, a
+//! client with few requests in them displaces the latest request of the client with the most. So a
+//! client that sends too much delays and displaces only its own requests. A client may have all
+//! permits; but one that has half of them gets no more while others wait.
 
 mod client;
-mod line;
+mod fair_queue;
+mod limits;
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,51 +20,12 @@ use std::task::{Context, Poll};
 use asyncsteps::{Arg, Error, codes};
 use tokio::sync::oneshot;
 
-pub use client::Client;
+pub use self::client::Client;
+pub use self::limits::{Limits, Usage};
 
-use line::{Entered, Lines, Refusal, Ticket};
+use self::fair_queue::{Entered, FairQueue, Reason, Ticket};
 
-/// How much may run and wait at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a new limit must be thought of by everybody")]
-pub struct Limits {
-    /// How many may be inside; 0 refuses everything.
-    pub concurrent: usize,
-    /// How many may wait to get in; 0 means no queue.
-    pub queued: usize,
-    /// How many bytes those inside and those that wait may take, as far as they were estimated.
-    pub memory: usize,
-}
-
-impl Default for Limits {
-    /// 10,000 inside and 256 MB: what a small server has to spare. 1,000 in the queue: enough for
-    /// clients to take turns, and no wait for most of those that would time out in it.
-    fn default() -> Self {
-        Self { concurrent: 10_000, queued: 1_000, memory: 256 << 20 }
-    }
-}
-
-/// How a budget is used now, and what it decided so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Usage {
-    /// Inside now.
-    pub running: usize,
-    /// Waiting now.
-    pub queued: usize,
-    /// Bytes taken by both.
-    pub memory: usize,
-    /// Clients that have somebody waiting now.
-    pub clients: usize,
-    /// Let in so far.
-    pub admitted: u64,
-    /// Refused so far, those that had to give way in the queue included.
-    pub refused: u64,
-    /// Gone so far while they waited.
-    pub withdrawn: u64,
-}
-
-/// Lets requests in up to its [`Limits`], from any thread; a cheap handle.
+/// Gives permits to requests up to its [`Limits`], on any thread; a cheap handle.
 ///
 /// ```
 /// use asyncsteps_actors::budget::{Budget, Client, Limits};
@@ -78,37 +40,37 @@ pub struct Usage {
 /// # });
 /// ```
 #[derive(Clone)]
-pub struct Budget(Arc<Mutex<Lines<Waiter>>>);
+pub struct Budget(Arc<Mutex<FairQueue<Waiter>>>);
 
-/// Whom to tell that it is in.
+/// Gets the permit of a request in the queue.
 type Waiter = oneshot::Sender<Permit>;
 
 impl Budget {
-    /// A budget that nobody uses yet.
+    /// A budget of which nothing is used yet.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self::with_most_of_client(limits, usize::MAX)
     }
 
-    /// The same, where no client may have more places than this, however many are free.
+    /// The same, with a limit of permits for each client, however many are free.
     #[must_use]
     pub fn with_most_of_client(limits: Limits, most: usize) -> Self {
-        Self(Arc::new(Mutex::new(Lines::new(limits, most))))
+        Self(Arc::new(Mutex::new(FairQueue::new(limits, most))))
     }
 
-    /// Asks for a place inside for a request of so many bytes, an estimate.
+    /// Asks for a permit for a request that takes about `bytes`.
     ///
     /// This decides at once: the future is ready, unless the request waits in the queue.
     ///
     /// # Errors
-    /// DefenseRejected at once if the budget is used up, and later if the request has to give way in
-    /// the queue to another client.
+    /// DefenseRejected at once if the budget is used up, and later if the request is displaced from
+    /// the queue by another client.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the queue, or gives the place back.
+    /// Dropping the future leaves the queue, or gives the permit back.
     pub fn admit(&self, client: &Client, bytes: usize) -> PendingPermit {
         let mut answer = None;
-        let (entered, displaced) = self.lines().enter(client, bytes, || {
+        let (entered, displaced) = self.queue().enter(client, bytes, || {
             let (waiter, told) = oneshot::channel();
             answer = Some(told);
             waiter
@@ -119,7 +81,7 @@ impl Budget {
             (Entered::Waits(ticket), Some(answer)) => {
                 State::Waits(Waits { budget: self.clone(), ticket, answer })
             }
-            (Entered::In | Entered::Waits(_), _) => State::Decided(Some(Ok(Permit {
+            (Entered::Permitted | Entered::Waits(_), _) => State::Decided(Some(Ok(Permit {
                 budget: self.clone(),
                 client: client.clone(),
                 bytes,
@@ -128,7 +90,7 @@ impl Budget {
         })
     }
 
-    /// Memory of the budget for what has no place yet, none so far.
+    /// Memory of the budget for what has no permit yet, none so far.
     #[must_use]
     pub fn reserve(&self) -> Reservation<'_> {
         Reservation { budget: self, bytes: 0 }
@@ -137,10 +99,10 @@ impl Budget {
     /// How the budget is used.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.lines().usage()
+        self.queue().usage()
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines<Waiter>> {
+    fn queue(&self) -> MutexGuard<'_, FairQueue<Waiter>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,9 +113,9 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// A place inside of a [`Budget`]; given back when it is dropped.
+/// A permit of a [`Budget`]; given back when it is dropped.
 #[derive(Debug)]
-#[must_use = "dropping it gives the place back"]
+#[must_use = "dropping it gives the permit back"]
 pub struct Permit {
     budget: Budget,
     client: Client,
@@ -161,21 +123,21 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The request takes so many bytes, as is known now.
+    /// Replaces the estimate: the request takes `bytes`.
     ///
     /// # Errors
-    /// DefenseRejected if there is no room for them.
+    /// DefenseRejected if the budget has not so much memory left.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Error> {
-        if !self.budget.lines().resize(self.bytes, bytes) {
-            return Err(refused(Refusal::Memory));
+        if !self.budget.queue().resize(self.bytes, bytes) {
+            return Err(refused(Reason::Memory));
         }
         self.bytes = bytes;
         Ok(())
     }
 }
 
-/// Memory that is taken before there is a request to admit, such as that of a body that comes; given
-/// back when it is dropped.
+/// Memory that is taken before there is a request to admit, such as that of a body that is being
+/// read; given back when it is dropped.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     budget: &'a Budget,
@@ -183,16 +145,16 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Takes so many bytes in all, if that is more than before.
+    /// Takes `bytes` in all, if that is more than before.
     ///
     /// # Errors
-    /// DefenseRejected if there is no room for them.
+    /// DefenseRejected if the budget has not so much memory left.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         if bytes <= self.bytes {
             return Ok(());
         }
-        if !self.budget.lines().resize(self.bytes, bytes) {
-            return Err(refused(Refusal::Memory));
+        if !self.budget.queue().resize(self.bytes, bytes) {
+            return Err(refused(Reason::Memory));
         }
         self.bytes = bytes;
         Ok(())
@@ -203,7 +165,7 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // less is always possible
-            let _ = self.budget.lines().resize(self.bytes, 0);
+            let _ = self.budget.queue().resize(self.bytes, 0);
         }
     }
 }
@@ -213,15 +175,15 @@ impl Arg for Permit {}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.budget.lines().leave(&self.client, self.bytes);
+        let next = self.budget.queue().leave(&self.client, self.bytes);
         if let Some((waiter, client, bytes)) = next {
-            // if it is gone meanwhile, its permit comes back and passes the place on
+            // if the request is gone meanwhile, the permit is dropped and given to the next one
             let _ = waiter.send(Self { budget: self.budget.clone(), client, bytes });
         }
     }
 }
 
-/// Waits for a place inside of a [`Budget`]; made by [`Budget::admit`].
+/// Waits for a permit of a [`Budget`]; made by [`Budget::admit`].
 #[derive(Debug)]
 #[must_use = "dropping it leaves the queue"]
 pub struct PendingPermit(State);
@@ -253,26 +215,26 @@ impl Future for PendingPermit {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             State::Decided(decision) => {
-                Poll::Ready(decision.take().unwrap_or_else(|| Err(refused(Refusal::TooMany))))
+                Poll::Ready(decision.take().unwrap_or_else(|| Err(refused(Reason::TooMany))))
             }
             State::Waits(waits) => Pin::new(&mut waits.answer)
                 .poll(cx)
-                .map(|told| told.map_err(|_| refused(Refusal::TooMany))),
+                .map(|told| told.map_err(|_| refused(Reason::TooMany))),
         }
     }
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        let waiter = self.budget.lines().withdraw(&self.ticket);
+        let waiter = self.budget.queue().withdraw(&self.ticket);
         drop(waiter);
     }
 }
 
-fn refused(why: Refusal) -> Error {
+fn refused(why: Reason) -> Error {
     let why = match why {
-        Refusal::TooMany => "Too many requests",
-        Refusal::Memory => "Too much memory",
+        Reason::TooMany => "Too many requests",
+        Reason::Memory => "Too much memory",
     };
     Error::with_info(codes::DEFENSE_REJECTED, why)
 }

@@ -5,11 +5,11 @@
 //! - an upgrade to a [WebSocket](super::websocket) there;
 //! - `GET` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
 //!   with the raw data of an upload as the body;
-//! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](FutoIn::listing).
+//! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](Service::publish_catalog).
 
 mod body;
+mod catalog;
 mod cors;
-mod listing;
 mod origin;
 mod reply;
 mod server;
@@ -46,7 +46,7 @@ pub use server::{NewConnection, Server, ServerLimits};
 use body::{Body, BodyError, Rest};
 use origin::Sites;
 
-/// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
+/// The service: `App::new().service(http::service("/ftn/", executor))`.
 ///
 /// It answers under its path with and without the trailing slash. A [`Server`] is what to mount it
 /// in. Under an `actix_web::HttpServer` of your own, set
@@ -57,7 +57,7 @@ use origin::Sites;
 /// and know that its connections have fewer limits than those of a [`Server`].
 ///
 /// ```no_run
-/// # use asyncsteps_executor::{Executor, transport::http::FutoIn};
+/// # use asyncsteps_executor::{Executor, transport::http};
 /// use std::net::TcpListener;
 /// use actix_web::App;
 /// use asyncsteps_executor::transport::http::Server;
@@ -65,7 +65,7 @@ use origin::Sites;
 /// # #[actix_web::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = Executor::builder().build()?;
-/// let service = FutoIn::new("/ftn/", executor.clone());
+/// let service = http::service("/ftn/", executor.clone());
 /// Server::new(executor, move || App::new().service(service.clone()))
 ///     .listen(TcpListener::bind("127.0.0.1:8080")?)?
 ///     .run()
@@ -74,7 +74,7 @@ use origin::Sites;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct FutoIn {
+pub struct Service {
     path: String,
     end_point: EndPoint,
 }
@@ -89,7 +89,7 @@ struct EndPoint {
     status_of: Option<StatusOf>,
     proxies: Arc<TrustedProxies>,
     secure: bool,
-    listing: bool,
+    publishes_catalog: bool,
 }
 
 /// The HTTP status of an error code.
@@ -98,10 +98,14 @@ type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Sync>;
 /// Which functions can be called with GET.
 type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
 
-impl FutoIn {
-    /// Serves an executor under a path such as `/ftn/`.
-    #[must_use]
-    pub fn new(path: &str, executor: Executor) -> Self {
+/// Serves an executor under a path such as `/ftn/`; see [`Service`].
+#[must_use]
+pub fn service(path: &str, executor: Executor) -> Service {
+    Service::new(path, executor)
+}
+
+impl Service {
+    fn new(path: &str, executor: Executor) -> Self {
         let end_point = EndPoint {
             executor,
             web_socket: WebSocketLimits::default(),
@@ -110,7 +114,7 @@ impl FutoIn {
             status_of: None,
             proxies: Arc::default(),
             secure: false,
-            listing: false,
+            publishes_catalog: false,
         };
         Self { path: path.trim_end_matches('/').to_owned(), end_point }
     }
@@ -149,9 +153,9 @@ impl FutoIn {
     /// is better not among them.
     ///
     /// ```
-    /// # use asyncsteps_executor::{Executor, transport::http::FutoIn};
+    /// # use asyncsteps_executor::{Executor, transport::http};
     /// # let executor = Executor::builder().build()?;
-    /// let service = FutoIn::new("/ftn/", executor)
+    /// let service = http::service("/ftn/", executor)
     ///     .get_calls(|function| matches!(function.func(), "get" | "list" | "stock"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -169,9 +173,9 @@ impl FutoIn {
     /// dashboards that look at the status see errors too.
     ///
     /// ```
-    /// # use asyncsteps_executor::{Executor, transport::http::FutoIn};
+    /// # use asyncsteps_executor::{Executor, transport::http};
     /// # let executor = Executor::builder().build()?;
-    /// let service = FutoIn::new("/ftn/", executor).error_status(|code| match code {
+    /// let service = http::service("/ftn/", executor).error_status(|code| match code {
     ///     "InternalError" => Some(500),
     ///     "DefenseRejected" => Some(503),
     ///     _ => None,
@@ -194,32 +198,33 @@ impl FutoIn {
         self
     }
 
-    /// Takes all channels as secure: for a service that only a proxy with TLS can reach. Off unless
-    /// set.
+    /// Takes all channels as secure: for a service that only a proxy with TLS can reach.
     #[must_use]
-    pub fn secure_channel(mut self, secure: bool) -> Self {
-        self.end_point.secure = secure;
+    pub fn behind_tls_proxy(mut self) -> Self {
+        self.end_point.secure = true;
         self
     }
 
-    /// Answers `GET` at its path with the hosted interfaces, as a page or as JSON. Off unless set,
-    /// because it tells everybody about private interfaces.
+    /// Answers `GET` at its path with the hosted interfaces, as a page or as JSON. Without it such a
+    /// request is refused, because the answer shows private interfaces to everyone.
     #[must_use]
-    pub fn listing(mut self, listing: bool) -> Self {
-        self.end_point.listing = listing;
+    pub fn publish_catalog(mut self) -> Self {
+        self.end_point.publishes_catalog = true;
         self
     }
 }
 
-impl fmt::Debug for FutoIn {
+impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FutoIn").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Service").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl HttpServiceFactory for FutoIn {
+impl HttpServiceFactory for Service {
     fn register(self, config: &mut AppService) {
         let Self { path, end_point } = self;
+        // other threads can send calls to this arbiter from now on
+        let _ = end_point.executor.address();
         // one resource each: two in one would be matched as patterns, which costs more than to serve
         for path in [path.clone(), format!("{path}/")] {
             let shared = end_point.clone();
@@ -260,13 +265,15 @@ impl EndPoint {
         let response = match (checked, http.method()) {
             (Err(why), _) => forbidden(why),
             (Ok(()), &Method::POST) => self.message(http, body).await,
-            (Ok(()), &Method::GET) if self.listing => {
-                listing::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
+            (Ok(()), &Method::GET) if self.publishes_catalog => {
+                catalog::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
             }
             (Ok(()), &Method::OPTIONS) if self.sites.cors.is_some() => {
                 HttpResponse::NoContent().finish()
             }
-            (Ok(()), _) => method_not_allowed(if self.listing { "GET, POST" } else { "POST" }),
+            (Ok(()), _) => {
+                method_not_allowed(if self.publishes_catalog { "GET, POST" } else { "POST" })
+            }
         };
         self.finished(http, response, rest)
     }
@@ -381,11 +388,13 @@ impl EndPoint {
     /// The way this request came.
     fn channel(&self, http: &HttpRequest, kind: ChannelKind) -> Channel {
         let secure = self.secure || http.app_config().secure();
-        let Some(peer) = http.peer_addr() else {
-            return Channel::new(kind).with_secure(secure);
+        let channel = match secure {
+            true => Channel::new(kind).secured(),
+            false => Channel::new(kind),
         };
+        let Some(peer) = http.peer_addr() else { return channel };
         if !self.proxies.trusts(peer.ip()) {
-            return Channel::new(kind).with_secure(secure).with_peer(peer);
+            return channel.with_peer(peer);
         }
         let values = |name: &'static str| {
             let values = http.headers().get_all(HeaderName::from_static(name));
@@ -397,7 +406,8 @@ impl EndPoint {
         let scheme = values("x-forwarded-proto");
         let scheme = scheme.last().and_then(|schemes| schemes.rsplit(',').next());
         let forwarded = scheme.is_some_and(|scheme| scheme.trim().eq_ignore_ascii_case("https"));
-        Channel::new(kind).with_secure(secure || forwarded).with_peer(client)
+        let channel = if forwarded { channel.secured() } else { channel };
+        channel.with_peer(client)
     }
 
     /// The same response with what any response has.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How a connection is watched and bounded; see [`FutoIn::web_socket`](super::http::FutoIn::web_socket).
+/// How a connection is watched and bounded; see [`Service::web_socket`](super::http::Service::web_socket).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a new limit must be thought of by everybody")]
 pub struct WebSocketLimits {

@@ -69,12 +69,12 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// use std::net::TcpListener;
 /// use actix_web::{App, HttpResponse, web};
 /// use asyncsteps_executor::Executor;
-/// use asyncsteps_executor::transport::http::{FutoIn, Server};
+/// use asyncsteps_executor::transport::http::{self, Server};
 ///
 /// # #[actix_web::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = Executor::builder().build()?;
-/// let service = FutoIn::new("/ftn/", executor.clone());
+/// let service = http::service("/ftn/", executor.clone());
 /// let app = move || {
 ///     App::new()
 ///         .service(service.clone())
