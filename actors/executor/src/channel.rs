@@ -1,4 +1,4 @@
-//! The way between an executor and its callers (FTN6 §2.10 ChannelContext).
+//! The connection between an executor and its callers (FTN6 §2.10 ChannelContext).
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use asyncsteps_futoin::iface::{Compatibility, Definition, FunctionName};
 use asyncsteps_futoin::net::SourceAddress;
 
-/// The way requests come: one HTTP request, one WebSocket connection, the process itself. A cheap
-/// handle, which any thread may have.
+/// What requests come over: one HTTP request, one WebSocket connection, or the process itself. A
+/// cheap handle, for any thread.
 ///
 /// ```
 /// use asyncsteps_executor::channel::{Channel, ChannelKind};
@@ -38,11 +38,11 @@ struct Inner {
     peer: Option<SocketAddr>,
     peer_client: Option<Arc<dyn PeerClient>>,
     life: Mutex<Life>,
-    /// Interfaces that the other end implements.
+    /// The interfaces that the other end implements.
     implemented: RwLock<Vec<Arc<Definition>>>,
 }
 
-/// What comes and goes while the channel is there.
+/// What changes while the channel is there.
 #[derive(Default)]
 struct Life {
     state: HashMap<TypeId, Box<dyn Any + Send>>,
@@ -83,19 +83,18 @@ pub trait PeerClient: Send + Sync {
     /// CommError if the connection ends.
     ///
     /// # Cancel safety
-    /// Dropping the future means that nobody waits for the answer any more.
+    /// Dropping the future gives the answer up: it is forgotten when it comes.
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
 
-    /// The same for a function without a result, whose success nobody tells (FTN3 §1.5): the future
-    /// gives null as soon as the connection has taken the request, and what the other end may
-    /// answer is forgotten.
+    /// Sends a request for a function without a result, which is not answered (FTN3 §1.5): the future
+    /// gives null as soon as the connection has taken the request. An answer is ignored.
     ///
     /// # Cancel safety
     /// Dropping the future may keep the request from being sent.
     fn notify(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
 }
 
-/// The answer of the other end, some time.
+/// The future of an answer of the other end.
 pub type Calling = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
 
 impl Channel {
@@ -164,7 +163,7 @@ impl Channel {
         self.0.kind == ChannelKind::Http
     }
 
-    /// Whether nobody between the caller and here can read or change messages.
+    /// Whether no one between the ends can read or change messages.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.0.secure
@@ -176,8 +175,8 @@ impl Channel {
         self.0.peer
     }
 
-    /// Where requests come from, if the transport knows it (FTN6 §2.4). Behind trusted proxies it is the
-    /// address of the client.
+    /// The address that requests come from, if the transport knows it (FTN6 §2.4): behind trusted
+    /// proxies, that of the client.
     #[must_use]
     pub fn source_address(&self) -> Option<SourceAddress> {
         match self.0.kind {
@@ -203,9 +202,9 @@ impl Channel {
         }
     }
 
-    /// Has `handler` called once when the other end goes away before it got its answers: on a
-    /// connection when that ends, on HTTP when the request is given up. It is called at once if that
-    /// has happened. It must be short: it runs on whatever thread finds out.
+    /// Sets a handler that runs once when the other end goes away before it got its answers: when a
+    /// connection ends, or an HTTP request is given up. It runs at once if that has happened. It must
+    /// be short: it runs on the thread that notices.
     pub fn on_invoker_abort(&self, handler: impl FnOnce() + Send + 'static) -> AbortHandler {
         let mut life = self.life();
         if life.gone {
@@ -219,7 +218,7 @@ impl Channel {
         AbortHandler { channel: self.clone(), id: Some(id) }
     }
 
-    /// The other end is gone: calls the handlers of [`on_invoker_abort`](Self::on_invoker_abort) in
+    /// Says that the other end is gone: runs the handlers of [`on_invoker_abort`](Self::on_invoker_abort) in
     /// their order. For transports; a second time does nothing.
     pub fn close(&self) {
         let handlers = {
@@ -236,8 +235,8 @@ impl Channel {
         self.life().gone
     }
 
-    /// The other end implements an interface, whose functions can be [called](Self::call) from now
-    /// on (FTN6 §2.10 `register`). A definition of the same name and major version is replaced.
+    /// Registers an interface that the other end implements: its functions can be
+    /// [called](Self::call) from now on (FTN6 §2.10 `register`). A definition of the same name and major version is replaced.
     ///
     /// # Errors
     /// InvalidRequest if the channel takes no calls.
@@ -265,7 +264,7 @@ impl Channel {
     /// InvalidRequest if the channel takes no calls.
     ///
     /// # Cancel safety
-    /// Dropping the future means that nobody waits for the answer any more.
+    /// Dropping the future gives the answer up: it is forgotten when it comes.
     pub fn call(
         &self,
         function: &str,

@@ -17,14 +17,14 @@ use crate::security::{Attempt, Client, Credentials, Denied, Grant, RequestContex
 /// What limits the checks of a request's credentials, which may take a while.
 #[derive(Clone, Copy)]
 pub(super) struct AuthContext<'a> {
-    /// Whom the request is counted for in the budget.
+    /// The client that the request is counted for in the budget.
     pub(super) client: &'a budget::Client,
     pub(super) deadline: Time,
     pub(super) grace_end: &'a GraceEnd,
 }
 
 impl Shared {
-    /// Finds out who calls, within the time of the request.
+    /// Finds the caller, within the time of the request.
     pub(super) async fn authenticate(
         &self,
         incoming: &mut Incoming,
@@ -53,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Who calls without credentials, by what came beside the message.
+    /// The caller of a request without credentials, by what came beside its message.
     async fn identify(
         &self,
         incoming: &mut Incoming,
@@ -68,7 +68,7 @@ impl Shared {
         }
     }
 
-    /// Who shows these credentials.
+    /// The caller with these credentials.
     async fn verified(
         &self,
         incoming: &mut Incoming,
@@ -116,7 +116,7 @@ impl Shared {
         within(deadline, entered).await?
     }
 
-    /// Waits for a verdict that is not known yet; `user` is whom the request claims to come from.
+    /// Waits for a verdict that is not known yet; `user` is the user that the request names.
     async fn judge(
         &self,
         incoming: &mut Incoming,

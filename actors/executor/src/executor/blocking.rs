@@ -43,7 +43,7 @@ impl Functions {
     }
 }
 
-/// What a handler that blocks knows of its request.
+/// The request of a handler that blocks.
 #[derive(Clone, Debug)]
 pub struct BlockingRequest {
     function: FunctionName,
@@ -76,13 +76,13 @@ impl BlockingRequest {
         T::deserialize(&self.params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
     }
 
-    /// Who calls; `None` for an anonymous caller.
+    /// The user; `None` for an anonymous caller.
     #[must_use]
     pub fn user(&self) -> Option<&User> {
         self.user.as_ref()
     }
 
-    /// The way the request came.
+    /// The channel that the request came over.
     #[must_use]
     pub fn channel(&self) -> &Channel {
         &self.channel

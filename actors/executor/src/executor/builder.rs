@@ -15,13 +15,13 @@ use asyncsteps_actors::budget::{Budget, Client, Limits};
 use asyncsteps_futoin::iface::Definition;
 use asyncsteps_futoin::message::Request;
 
-/// How long a request may take (FTN6 §1.2): what a person waits without doubt.
+/// Default of [`Builder::request_timeout`] (FTN6 §1.2): what a person waits without doubt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a request to a `heavy` function may take (FTN3 §1.6).
+/// Default of [`Builder::heavy_timeout`] (FTN3 §1.6).
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How fast raw uploads must be, in bytes per second: slower than any network that people use.
+/// Default of [`Builder::upload_rate`], in bytes per second: slower than any network that people use.
 const UPLOAD_RATE: u64 = 1 << 10;
 
 /// Builds an executor; made by [`Executor::builder`](super::Executor::builder).
@@ -149,13 +149,13 @@ impl Builder {
         self
     }
 
-    /// Who knows the users (FTN6 §1.2). Without it all credentials are wrong.
+    /// The provider of users (FTN6 §1.2). Without one, all credentials are wrong.
     pub fn security(mut self, provider: impl SecurityProvider + 'static) -> Self {
         self.config.security = Some(Arc::new(provider));
         self
     }
 
-    /// What watches the executor.
+    /// The hooks that get the events of the executor.
     pub fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
         self.config.hooks = Some(Arc::new(hooks));
         self

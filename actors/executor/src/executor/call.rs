@@ -172,8 +172,8 @@ pub trait CallSteps {
         params: impl Serialize,
     ) -> Result<Added<'_>, Error>;
 
-    /// The same as the service itself, with the level System, whoever calls: for what users may not do
-    /// on their own. See [`Executor::call_as_system`].
+    /// Adds a step that calls a function as the service itself, with the level System: for what the
+    /// caller of the request may not do. See [`Executor::call_as_system`].
     ///
     /// # Errors
     /// InternalError if the flow serves no request.

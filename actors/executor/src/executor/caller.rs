@@ -1,4 +1,4 @@
-//! For whom a function is called (FTN3 §1.11, FTN6 §1.4).
+//! The caller of a function (FTN3 §1.11, FTN6 §1.4).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::refused::Refused;
 use crate::security::{Grant, SecurityLevel, Signer, User};
 
-/// Who a call is made for: a user with a level, or an anonymous caller (FTN3 §1.11).
+/// The caller of a function: a user with a level, or an anonymous one (FTN3 §1.11).
 ///
 /// [`RequestInfo::caller`](super::RequestInfo::caller) has that of a request. It can be sent to other
 /// threads, so that what a request starts there can act for the same user.

@@ -1,4 +1,4 @@
-//! What an executor hosts, as data: for people who look, and for tools.
+//! The hosted interfaces as data, for people and for tools.
 
 use std::collections::BTreeMap;
 

@@ -17,10 +17,10 @@ use super::dynamic_limits::DynamicLimits;
 use super::refused::Refused;
 use crate::channel::Channel;
 
-/// How many clients are remembered unless it is set: some megabytes at most.
+/// Default of [`ClientLimits::remember`]: some megabytes at most.
 const CLIENTS: usize = 10_000;
 
-/// How many clients can have limiters of their own at once unless it is set: about a megabyte.
+/// Default of [`ClientLimits::assignments`]: about a megabyte.
 const ASSIGNMENTS: usize = 10_000;
 
 /// What FTN7 §1.6 recommends for its zone `default`.
@@ -32,7 +32,7 @@ const FTN7_DEFAULT: Options = Options {
     burst: None,
 };
 
-/// Named limiters, and which clients each of them is for. Every client has a limiter of its own.
+/// Named limiters, and the clients that each of them is for. Each client has its own counters.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,7 +49,7 @@ const FTN7_DEFAULT: Options = Options {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "it limits nobody before an executor has it"]
+#[must_use = "it limits nothing before an executor has it"]
 pub struct ClientLimits {
     limiters: Vec<(Box<str>, Options)>,
     ranges: Vec<(Cidr, Box<str>)>,
@@ -84,7 +84,7 @@ impl ClientLimits {
         Self::new().define("default", FTN7_DEFAULT).others("default")
     }
 
-    /// What a name stands for; a later definition replaces an earlier one.
+    /// Defines a limiter; a later one of the same name replaces it.
     pub fn define(mut self, name: &str, options: Options) -> Self {
         self.limiters.retain(|(other, _)| **other != *name);
         self.limiters.push((name.into(), options));
@@ -103,14 +103,14 @@ impl ClientLimits {
         self
     }
 
-    /// Who has authenticated gets the limiter of this name, one per user, in place of that of the
-    /// address: with a request, and from then on with the connection it came by.
+    /// Authenticated users get the limiter of this name, one per user, in place of that of their
+    /// address: for the request, and from then on for its connection.
     pub fn users(mut self, name: &str) -> Self {
         self.users = Some(name.into());
         self
     }
 
-    /// Which addresses are one client; `/32` and `/64` unless set.
+    /// The addresses that are one client; `/32` and `/64` unless set.
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
@@ -137,14 +137,14 @@ impl Default for ClientLimits {
     }
 }
 
-/// The limits of an executor at work.
+/// The limits of clients while an executor runs.
 pub(super) struct ClientLimiters {
     limits: Vec<Limit>,
     ranges: RangeMap<usize>,
     others: Option<usize>,
     users: Option<usize>,
     scope: Scope,
-    /// What counts before the configuration.
+    /// Limits that were set at run time; they go before the configuration.
     dynamic: DynamicLimits,
     /// The limiters of the clients seen last; locked for a look-up only.
     clients: Mutex<Recent<(usize, Who), Limiter>>,
@@ -157,7 +157,7 @@ struct Limit {
     limiter: OnceLock<Limiter>,
 }
 
-/// Whom a limiter is for.
+/// The client that a limiter is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Who {
     Address(Cidr),
@@ -203,7 +203,7 @@ impl ClientLimiters {
         &self.dynamic
     }
 
-    /// Lets in who comes over a channel: the user that it belongs to, or else its address.
+    /// Waits for a permit for a channel: of the user that it belongs to, or else of its address.
     pub(super) async fn enter(&self, channel: &Channel) -> Result<ClientPermit, Refused> {
         if channel.is_stateful()
             && let Some(user) = channel.with_state(|owner: &mut Owner| owner.0.clone())
@@ -220,8 +220,8 @@ impl ClientLimiters {
         }
     }
 
-    /// Lets in a user who is known now, unless `pass` is the user's; the channel belongs to the user
-    /// from now on.
+    /// Replaces a permit by one of the user, who is known now; the channel belongs to the user from now
+    /// on.
     pub(super) async fn enter_user(
         &self,
         user: &str,
@@ -272,13 +272,13 @@ impl fmt::Display for Who {
     }
 }
 
-/// A place inside of the limits of a client, until this is dropped.
+/// A permit of the limits of a client (FTN6 §1.5), until this is dropped.
 #[derive(Debug, Default)]
-#[must_use = "dropping it gives the place back"]
+#[must_use = "dropping it gives the permit back"]
 pub struct ClientPermit {
     held: Option<(Who, LockGuard)>,
 }
 
-/// The user who authenticated last on a channel; its state.
+/// The last user that authenticated on a channel; a part of its state.
 #[derive(Default)]
 struct Owner(Option<Box<str>>);

@@ -129,7 +129,10 @@ impl Exchange {
     pub(super) fn begin_raw_reply(&self, reply: Reply) {
         self.transition(|state| match state {
             State::Running(waker) => (State::Replied(reply, None), waker),
-            other => (other, None),
+            other @ (State::Replied(..)
+            | State::Streaming(_)
+            | State::Abandoned
+            | State::Over(_)) => (other, None),
         });
     }
 
@@ -149,7 +152,10 @@ impl Exchange {
     fn abandon(&self) {
         self.transition(|state| match state {
             State::Replied(_, Some(end)) | State::Over(end) => (State::Over(end), None),
-            _ => (State::Abandoned, None),
+            State::Running(_)
+            | State::Replied(_, None)
+            | State::Streaming(_)
+            | State::Abandoned => (State::Abandoned, None),
         });
         if self.is_abandoned()
             && let Some(Held { listed: Some(listed), .. }) = &*self.held.borrow()
@@ -158,8 +164,8 @@ impl Exchange {
         }
     }
 
-    /// The one place where the state changes. Whoever waits for the change is woken after it, and
-    /// what it gives up is dropped after it, because both may run any code.
+    /// The one place where the state changes, beside the reply being taken. The state is not borrowed
+    /// while `change` runs, and the waker is woken after it, because both may run any code.
     fn transition(&self, change: impl FnOnce(State) -> (State, Option<Waker>)) {
         let before = self.state.replace(State::Abandoned);
         let (after, waker) = change(before);
@@ -181,7 +187,8 @@ impl Exchange {
                 *state = State::Running(Some(remember(waker, cx)));
                 Poll::Pending
             }
-            other => {
+            other @ (State::Streaming(_) | State::Abandoned | State::Over(_)) => {
+                debug_assert!(false, "a reply is taken once");
                 *state = other;
                 Poll::Pending
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// The cause of an error that a call within the process was answered with.
 ///
 /// Raised by a function that is not prepared for it, an error that blames the call, such as
-/// InvalidRequest, is InternalError for its caller, who did nothing wrong.
+/// InvalidRequest, is InternalError for its caller: the call of the caller was right.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the call of {function} failed")]
 pub struct FailedCall {

@@ -1,4 +1,4 @@
-//! What an application may watch (FTN6, the events of an executor).
+//! Events of an executor, for applications that watch it (FTN6).
 
 use asyncsteps::Error;
 
@@ -9,7 +9,7 @@ use crate::channel::Channel;
 
 /// The events of an executor. Each does nothing unless it is implemented; an executor without hooks
 /// pays nothing for them. They are called on the arbiter of the request and must be short.
-#[expect(unused_variables, reason = "the names are for who implements it")]
+#[expect(unused_variables, reason = "the names are for implementations")]
 pub trait Hooks: Send + Sync {
     /// A request came, not yet checked.
     fn request(&self, request: &Request, channel: &Channel) {}
@@ -30,13 +30,13 @@ pub trait Hooks: Send + Sync {
     /// The executor takes no more requests; those in flight go on.
     fn close(&self) {}
 
-    /// The bytes of a message that came or goes over a channel, also of one that is none.
+    /// The bytes of a message that came or goes over a channel, also if they are malformed.
     fn message(&self, bytes: &[u8], way: Way, channel: &Channel) {}
 }
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "there is no third way")]
+#[expect(clippy::exhaustive_enums, reason = "there is no third direction")]
 pub enum Way {
     /// To this executor.
     In,

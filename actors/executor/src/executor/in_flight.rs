@@ -21,7 +21,7 @@ use crate::security::User;
 pub struct InFlightRequest {
     /// The function as the caller named it.
     pub function: FunctionName,
-    /// The local id of the user who called; `None` for an anonymous caller.
+    /// The local id of the user; `None` for an anonymous caller.
     pub user: Option<String>,
     /// The time since the request arrived.
     pub age: Duration,

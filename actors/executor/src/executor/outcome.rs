@@ -12,7 +12,7 @@ use crate::security::User;
 pub struct RequestOver<'a> {
     /// The function as the caller named it; of a refused request it may be any text.
     pub function: &'a str,
-    /// The user who called; `None` for an anonymous caller, and for one whose credentials were
+    /// The user; `None` for an anonymous caller, and for one whose credentials were
     /// refused.
     pub user: Option<&'a User>,
     /// How it ended.

@@ -91,7 +91,7 @@ impl RequestInfo {
         self.exchange.reply_to.rid.as_ref()
     }
 
-    /// The way the request came.
+    /// The channel that the request came over.
     #[must_use]
     pub fn channel(&self) -> &Channel {
         &self.exchange.reply_to.channel
@@ -103,14 +103,14 @@ impl RequestInfo {
         Executor { shared: self.exchange.reply_to.shared.clone() }
     }
 
-    /// Who calls, with what the security provider knows of the user; `None` for an anonymous caller
+    /// The user, with the details that the security provider knows; `None` for an anonymous caller
     /// (FTN6 §2.3).
     #[must_use]
     pub fn user(&self) -> Option<&User> {
         self.exchange.reply_to.caller.user()
     }
 
-    /// Who calls, to act for them: with [`Executor::call_for`] in flows and tasks that the request
+    /// The caller, to act for: with [`Executor::call_for`] in flows and tasks that the request
     /// starts. Steps of the request itself use [`CallSteps::call`](super::CallSteps::call).
     #[must_use]
     pub fn caller(&self) -> Caller {
@@ -144,7 +144,7 @@ impl RequestInfo {
         pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
     }
 
-    /// Whether there is a raw upload that nobody took yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
+    /// Whether there is a raw upload that was not taken yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
     #[must_use]
     pub fn has_raw_input(&self) -> bool {
         self.input.is_some()

@@ -40,7 +40,7 @@ impl FlowOwner for Responder {
         };
         let response = self.response(draft, end).unwrap_or_else(|failure| failure);
         let succeeded = response.code().is_none();
-        // whoever gets the reply finds the limits free
+        // released first, so that the caller finds the limits free
         exchange.release(finished);
         if exchange.is_abandoned() {
             self.over(RequestOutcome::Disconnected, None);
@@ -75,7 +75,8 @@ impl Responder {
         }
     }
 
-    /// What the function gave, in the order of FTN6 §2.9, checked unless that is switched off.
+    /// The response with the result, merged in the order of FTN6 §2.9, and checked unless that is
+    /// switched off.
     fn success(&self, draft: ResultDraft, args: Args) -> Result<Response, Response> {
         let exchange = &self.0;
         let function = exchange.function.declared();
@@ -95,8 +96,8 @@ impl Responder {
         Ok(Response::success(result))
     }
 
-    /// Declared errors and those that FTN3 allows every function pass; any other is told to the log
-    /// and the hooks only.
+    /// The response to an error: declared errors and those that FTN3 allows every function pass; any
+    /// other goes to the log and the hooks only.
     fn failure(&self, error: &Error) -> Response {
         let exchange = &self.0;
         let code = error.code();
@@ -140,8 +141,8 @@ impl Responder {
     }
 }
 
-/// Whether this says that the function itself made a wrong call: its caller did nothing wrong. What
-/// says that its user may not do something is as true for the caller.
+/// Whether the error says that the function itself made a wrong call, which is not the fault of its
+/// caller. An error that says what the user may not do is true for the caller too.
 fn is_mistake_in_call(error: &Error) -> bool {
     const MISTAKES: [&str; 4] = [
         codes::UNKNOWN_INTERFACE,
@@ -152,7 +153,7 @@ fn is_mistake_in_call(error: &Error) -> bool {
     MISTAKES.contains(&error.code()) && error.source().is_some_and(|cause| cause.is::<FailedCall>())
 }
 
-/// The texts of an error and of what caused it.
+/// The texts of an error and of its causes.
 fn causes(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -164,9 +165,9 @@ fn causes(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// Errors that a handler may raise without declaring them. Those of the calling side alone are not
-/// among them: Timeout, ConnectError, CommError and InvokerError of what a handler calls itself say
-/// nothing true about the call that it serves (FTN3 §1.9.1).
+/// Errors that a function may raise without declaring them (FTN3 §1.9.1). Those that only invokers
+/// generate are not among them: a Timeout, ConnectError, CommError or InvokerError of a call that a
+/// function makes does not describe the call that it serves.
 const STANDARD: [&str; 9] = [
     codes::UNKNOWN_INTERFACE,
     codes::NOT_SUPPORTED_VERSION,

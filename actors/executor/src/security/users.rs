@@ -50,7 +50,7 @@ impl StaticUsers {
     /// Adds or changes the key that a user signs with, in raw bytes.
     ///
     /// **Warning:** this is FutoIn's own protocol of before FTN8. A signed message can be sent again by
-    /// whoever reads it, and different parameters can have the same signature, because the signed
+    /// anyone who reads it, and different parameters can have the same signature, because the signed
     /// text does not tell a value with `;` and `:` from several fields. Use it over TLS only, for
     /// functions that may be called twice, and with parameters that are checked by their types.
     #[must_use]

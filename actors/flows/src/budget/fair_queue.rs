@@ -316,7 +316,7 @@ mod tests {
         assert!(matches!(enter(0), Entered::Waits(_)));
         assert_eq!(queue.leave(&Client::Unknown, 60), Some(((), Client::Unknown, 40)));
         assert_eq!(queue.usage().memory, 40);
-        // who is inside may turn out to be larger
+        // a request may turn out to be larger
         assert!(queue.resize(40, 90) && !queue.resize(90, 101) && queue.resize(90, 30));
         assert_eq!(queue.usage().memory, 30);
     }

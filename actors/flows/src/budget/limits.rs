@@ -2,7 +2,10 @@
 
 /// How much may run and wait at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "who sets limits has to decide on a new one too")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "code that sets limits has to decide on a new one too"
+)]
 pub struct Limits {
     /// Permits at once; 0 refuses every request.
     pub concurrent: usize,

@@ -128,13 +128,13 @@ impl Queue {
 
     /// Writes lines; gives how many of them an error lost.
     fn write(&self, output: &mut dyn Write, lines: &[u8]) -> u64 {
-        let mut rest = lines;
-        while !rest.is_empty() {
-            match output.write(rest) {
-                Ok(written @ 1..) => rest = &rest[written..],
+        let mut unwritten = lines;
+        while !unwritten.is_empty() {
+            match output.write(unwritten) {
+                Ok(written @ 1..) => unwritten = &unwritten[written..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock && self.pause() => {}
-                Ok(0) | Err(_) => return count(rest),
+                Ok(0) | Err(_) => return count(unwritten),
             }
         }
         // an error of a buffer is one of the next line

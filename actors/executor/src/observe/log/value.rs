@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 /// some kilobytes whatever a client sends.
 pub(super) const LONGEST_VALUE: usize = 2048;
 
-/// Collects a text up to a number of bytes, and counts the rest.
+/// Collects a text up to a number of bytes, and counts all of them.
 pub(super) struct Cut {
     text: String,
     limit: usize,

@@ -54,7 +54,7 @@ impl Stream for Body {
     }
 }
 
-/// What nobody has read of a chunked body. If it is dropped before the answer is on its way, the
+/// The unread part of a chunked body. If it is dropped before the answer is on its way, the
 /// server waits for the end of the body, however long that takes; otherwise it closes the
 /// connection, as it does after a body whose length was told.
 pub(super) struct Rest(Rc<RefCell<Payload>>);

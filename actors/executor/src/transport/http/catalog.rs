@@ -1,11 +1,11 @@
-//! What an executor hosts, as a page and as JSON.
+//! The hosted interfaces, as a page and as JSON.
 
 use actix_web::HttpResponse;
 use serde_json::Value;
 
 use crate::executor::{Catalog, Executor, FunctionInfo, ParameterInfo};
 
-/// A page for who accepts one, JSON for all others.
+/// A page for clients that accept one, JSON for all others.
 pub(super) fn answer(executor: &Executor, accept: &str) -> HttpResponse {
     let listing = executor.catalog();
     if accept.contains("text/html") {

@@ -140,7 +140,7 @@ impl Service {
     /// Serves requests for these host names only, such as `api.example.com` or `[::1]`, with any
     /// port; others are refused with 403. All unless set, because only the operator knows the names.
     ///
-    /// It keeps out pages that let a name of their own lead to this machine (DNS rebinding): set it
+    /// It keeps out pages whose own name resolves to this machine (DNS rebinding): set it
     /// where the network alone decides who may call, such as on a developer's machine.
     #[must_use]
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -424,8 +424,8 @@ impl EndPoint {
         let ends_it =
             http.version() < Version::HTTP_11 && matches!(response.body().size(), BodySize::Stream);
         response.head_mut().no_chunking(ends_it);
-        // while the executor closes, the next request belongs to another server; and whoever offers
-        // another protocol and does not get it is not told that this connection is of that now
+        // while the executor closes, the next request belongs to another server; and a client whose
+        // offer of another protocol is not taken must not believe that it was
         if ends_it || self.executor.is_closing() || http.head().upgrade() {
             response.head_mut().set_connection_type(ConnectionType::Close);
         }
@@ -493,7 +493,7 @@ fn method_not_allowed(allowed: &'static str) -> HttpResponse {
     HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
 }
 
-/// An answer that also ends the connection, because the rest of the body is not read.
+/// An answer that also ends the connection, because its body is not read to the end.
 fn refuse(status: StatusCode) -> HttpResponse {
     HttpResponse::build(status).force_close().finish()
 }

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-/// How a connection is watched and bounded; see [`Service::web_socket`](super::http::Service::web_socket).
+/// How a connection is watched and bounded; see [`Service::web_socket`](super::super::http::Service::web_socket).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a new limit must be thought of by everybody")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "code that sets limits has to decide on a new one too"
+)]
 pub struct WebSocketLimits {
-    /// A client that said nothing for so long is asked whether it is still there.
+    /// The silence after which a client gets a ping.
     pub ping_after: Duration,
-    /// A client that said nothing for so long is gone.
+    /// The silence after which a client is taken as gone.
     pub gone_after: Duration,
-    /// How many requests of a connection may be in flight; more stay in its socket. While the other
-    /// end owes answers, there may be one more for each of them, up to twice as many.
+    /// Requests of a connection that may be in flight; more stay in its socket. For each call that the
+    /// other end has not answered there may be one more, up to twice as many.
     pub in_flight: usize,
-    /// How many calls to the other end may wait for their answers; more are refused with
-    /// DefenseRejected.
+    /// Calls to the other end that may wait for their answers; more are refused with DefenseRejected.
     pub calls: usize,
     /// How long the other end may take to answer a call, which fails with Timeout then.
     pub call_timeout: Duration,
