@@ -99,7 +99,7 @@ async fn a_message_is_carried_out_for_its_caller() {
 }
 
 #[actix::test]
-async fn what_is_in_flight_is_listed_with_its_wait_and_an_address_that_cancels_it() {
+async fn requests_in_flight_are_listed_with_their_wait_and_an_address_that_cancels_them() {
     tokio::time::pause();
     let (mut jobs, executor) = jobs();
     assert!(executor.in_flight().await.is_empty());

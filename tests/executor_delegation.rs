@@ -1,5 +1,6 @@
-//! The promise: what a request asks of other functions is asked for its own user, so that nobody
-//! reaches through a function what is closed to them (FTN3 §1.11); the service itself acts by name.
+//! The promise: the calls that a request makes are made for its own user, so that no user reaches
+//! functions through another one that they may not call (FTN3 §1.11); acting as the service is
+//! asked for by name.
 
 use std::sync::Arc;
 
@@ -137,7 +138,7 @@ async fn the_service_itself_acts_when_it_is_asked_to_by_name() {
 }
 
 #[actix::test]
-async fn the_application_itself_names_who_it_calls_for() {
+async fn the_application_names_the_caller_of_its_calls() {
     let executor = executor();
     let whoami = "conform.secret:1.0:whoami";
     let system: Value = executor.call_as_system(whoami, ()).await.unwrap();

@@ -124,7 +124,7 @@ fn returning() -> Executor {
 }
 
 #[actix::test]
-async fn what_the_last_step_returns_is_taken_or_refused_and_never_dropped() {
+async fn the_value_of_the_last_step_is_taken_or_refused_and_never_dropped() {
     let executor = returning();
     let mut out = String::new();
     for function in ["alone", "beside"] {
@@ -190,7 +190,7 @@ impl Hooks for Log {
 }
 
 #[actix::test]
-async fn hooks_are_told_what_happens() {
+async fn hooks_get_the_events_of_the_executor() {
     let log = Log::default();
     let template = Template::build(|asi| {
         asi.add(|asi, ()| asi.error("Secret", "for the log"));
@@ -266,7 +266,7 @@ async fn a_step_may_give_its_request_another_time() {
 }
 
 #[actix::test]
-async fn a_listing_has_what_is_hosted() {
+async fn the_catalog_has_all_hosted_interfaces() {
     let template = Template::build(|_| {});
     let executor = Executor::builder()
         .interface(conform::definition("conform.derived:1.1"), |functions| {

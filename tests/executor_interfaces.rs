@@ -58,7 +58,7 @@ async fn answers(executor: &Executor, functions: &[&str]) -> String {
 }
 
 #[actix::test]
-async fn a_stranger_cannot_tell_what_a_private_interface_has() {
+async fn an_anonymous_caller_learns_nothing_of_a_private_interface() {
     let functions = [
         "test.base:1.3:hello",
         "test.base:1.3:noSuch",

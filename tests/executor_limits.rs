@@ -219,7 +219,7 @@ async fn the_default_limit_of_the_specification_is_there_to_be_asked_for() {
     assert_eq!(now.by_ref().take_while(Result::is_ok).count(), 2);
 }
 
-/// Ann, who may do one thing at a time, and functions that she may call.
+/// An executor where the user Ann may have one request at a time.
 fn ann() -> (Jobs, Executor) {
     let (jobs, builder) = Jobs::add(Executor::builder());
     let hash = PasswordHash::new(&Secret::new("pass")).expect("right texts");
@@ -251,7 +251,7 @@ async fn answer(executor: &Executor, request: Request, channel: Channel) -> Valu
 }
 
 #[actix::test]
-async fn a_connection_has_the_limit_of_the_user_who_authenticated_on_it() {
+async fn a_connection_has_the_limit_of_its_last_authenticated_user() {
     let (_jobs, executor) = ann();
     let peer: SocketAddr = "192.0.2.1:1".parse().unwrap();
     let connect = || Channel::new(ChannelKind::WebSocket).with_peer(peer);
@@ -272,7 +272,7 @@ async fn a_connection_has_the_limit_of_the_user_who_authenticated_on_it() {
 }
 
 #[actix::test]
-async fn who_shows_credentials_is_limited_over_any_channel_and_what_is_done_for_a_user_is_not() {
+async fn users_with_credentials_are_limited_on_any_channel_and_calls_for_a_user_are_not() {
     let (mut jobs, executor) = ann();
     let serving = executor.clone();
     let request = anns("test.jobs:1.0:wait", &json!({ "n": 1 }));
@@ -326,7 +326,7 @@ async fn a_message_that_turns_out_to_be_large_is_refused_after_its_credentials_w
     assert_eq!(executor.usage().memory, 0);
 }
 
-/// Lets everybody in, when it is told to.
+/// Admits every user, when it is notified.
 #[derive(Debug)]
 struct Doorkeeper(Arc<Notify>);
 

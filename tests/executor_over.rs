@@ -78,7 +78,7 @@ async fn a_timeout_and_a_caller_that_left_are_over_once() {
 }
 
 #[actix::test]
-async fn the_time_in_the_queue_is_told() {
+async fn the_time_in_the_queue_is_reported() {
     use asyncsteps_actors::budget::{Budget, Limits};
 
     let ends = Ends::default();

@@ -1,5 +1,5 @@
-//! The promise: an executor takes no more than its budget allows, tells everybody else so at once,
-//! and lets no client starve the others.
+//! The promise: an executor takes no more requests than its budget allows, refuses others at once, and
+//! lets no client starve the others.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -67,7 +67,7 @@ fn refused(why: &str) -> Value {
 }
 
 #[test]
-fn stuck_handlers_take_no_more_than_the_budget_and_the_rest_is_refused_at_once() {
+fn stuck_handlers_take_no_more_than_the_budget_and_further_requests_are_refused_at_once() {
     let arbiter = actix_rt::System::new();
     let (mut jobs, executor, budget) = executor(100, 50);
     let (mut taken, mut stuck) = (Vec::new(), Vec::new());
@@ -113,7 +113,7 @@ fn stuck_handlers_take_no_more_than_the_budget_and_the_rest_is_refused_at_once()
 }
 
 #[actix::test]
-async fn a_client_that_floods_delays_nobody_but_itself() {
+async fn a_client_that_floods_delays_only_itself() {
     tokio::time::pause();
     let (mut jobs, executor, budget) = executor(1, 10);
     let mut flood: Vec<_> = (0..11).map(|n| request(&executor, "flood", n)).collect();
@@ -174,7 +174,7 @@ async fn the_time_in_the_queue_is_time_of_the_request() {
 }
 
 #[actix::test]
-async fn closing_serves_who_waits_within_the_grace_and_then_refuses_it() {
+async fn closing_serves_waiting_requests_within_the_grace_and_then_refuses_them() {
     tokio::time::pause();
     let (mut jobs, executor, _budget) = executor(1, 10);
     let mut waiting: Vec<_> =

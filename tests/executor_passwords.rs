@@ -1,5 +1,5 @@
-//! The promise: whoever sends wrong passwords, as many as they like, locks nobody else out (FTN6
-//! §1.5).
+//! The promise: a client that sends wrong passwords, however many, locks no other client out
+//! (FTN6 §1.5).
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ impl SecurityProvider for Slow {
         let begun = self.begun.lock().expect("no panic").clone();
         Verdict::compute(move || {
             let (end, ended) = channel();
-            // once the test is over nobody listens any more
+            // the receiver is dropped when the test is over
             let _ = begun.send((user.clone(), end));
             let _ = ended.recv();
             if user == "ann" {
@@ -154,7 +154,7 @@ async fn a_flood_for_many_users_does_not_keep_other_addresses_waiting() {
 }
 
 #[actix::test]
-async fn who_was_let_in_lately_does_not_wait_at_all() {
+async fn a_user_that_was_admitted_lately_does_not_wait() {
     let (begins, executor) = executor();
     let answer = || answer(&executor, "static:pass", ATTACKER);
     assert_eq!(answer().await, r#"{"r":42}"#);

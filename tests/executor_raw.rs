@@ -1,5 +1,5 @@
 //! The promise: raw data flows through a request piece by piece, no faster than the slower side, and
-//! whoever breaks it off is noticed by the other (FTN3 §1.1, FTN6 §2.2).
+//! each side notices when the other breaks it off (FTN3 §1.1, FTN6 §2.2).
 
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ async fn an_upload_that_breaks_off_fails() {
 }
 
 #[actix::test]
-async fn raw_data_where_none_is_declared_is_refused() {
+async fn raw_data_that_is_not_declared_is_refused() {
     let executor = executor();
     let (_chunks, input) = upload();
     let incoming = request("download", &json!({ "n": 1 })).with_input(input);
@@ -189,7 +189,7 @@ async fn a_handler_writes_no_faster_than_its_client_reads() {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(body.next().await.unwrap().unwrap(), [n; 1_100].as_slice());
     }
-    // nobody reads any more: what fits in between is taken, and no more
+    // the client has stopped reading: the buffer between takes some chunks, and no more
     let mut taken = 0;
     while tokio::time::timeout(Duration::from_secs(1), chunks.reserve()).await.is_ok() {
         chunks.send(Ok("x".into())).await.unwrap();

@@ -1,5 +1,5 @@
-//! The promise: whatever a request does, its caller gets one answer, nobody else is disturbed, and
-//! a request that nobody waits for any more is really cancelled (FTN6 §1.2).
+//! The promise: whatever a request does, its caller gets one answer, no other request is disturbed,
+//! and a request whose caller is gone is really cancelled (FTN6 §1.2).
 
 use std::time::Duration;
 

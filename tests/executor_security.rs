@@ -1,5 +1,5 @@
-//! The promise: who calls is known before anything else, what somebody may do follows from it, and
-//! a private interface is not even shown to strangers (FTN6 §1.2-1.4, FTN8).
+//! The promise: the caller is identified before anything else, decides which functions may be called,
+//! and sees nothing of a private interface if it is anonymous (FTN6 §1.2-1.4, FTN8).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn users() -> StaticUsers {
 }
 
 #[actix::test]
-async fn credentials_decide_what_a_caller_may_do() {
+async fn credentials_decide_which_functions_a_caller_may_call() {
     let executor = executor(users());
     let mut out = String::new();
     for (function, sec) in [
@@ -169,7 +169,7 @@ async fn only_the_service_itself_acts_for_others() {
     assert_eq!(denied.unwrap_err().code(), codes::PLEASE_REAUTH);
 }
 
-/// Knows everybody after a time, or never.
+/// Admits every user after a time, or never.
 #[derive(Debug)]
 struct Slow(Option<Duration>);
 

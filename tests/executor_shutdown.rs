@@ -87,7 +87,7 @@ async fn requests_in_flight_finish_within_the_grace() {
 }
 
 #[actix::test]
-async fn what_is_left_after_the_grace_is_cancelled_and_answered() {
+async fn requests_left_after_the_grace_are_cancelled_and_answered() {
     tokio::time::pause();
     let (mut jobs, executor) = jobs();
     let answers = [request(&executor, 1), request(&executor, 2), request(&executor, 3)];
@@ -168,7 +168,7 @@ fn clients_on_all_workers_get_their_answers_before_the_server_ends() {
 }
 
 #[actix::test]
-async fn whoever_wants_to_know_is_told_that_it_closes() {
+async fn the_closing_of_an_executor_can_be_awaited() {
     tokio::time::pause();
     let (mut jobs, executor) = jobs();
     let answer = request(&executor, 1);

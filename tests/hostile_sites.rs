@@ -1,4 +1,4 @@
-//! The promise: a page of another site cannot call an executor through the browser of somebody who
+//! The promise: a page of another site cannot call an executor through the browser of a user who
 //! may, unless CORS allows that page; refused before anything runs, over HTTP and WebSocket.
 
 use std::fmt::Write as _;

@@ -79,7 +79,7 @@ fn answers(host: &Host, headers: &str, sec: &Value) -> String {
 }
 
 #[test]
-fn tokens_passwords_and_connections_tell_who_calls() {
+fn tokens_passwords_and_connections_identify_the_caller() {
     let host = Host::start(1, executor);
     let password = "Authorization: Basic YW5uOnBhc3M=\r\nX-Second-Factor: 7\r\nX-Seen: yes\r\n";
     let mut out = String::new();

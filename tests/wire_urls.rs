@@ -206,7 +206,7 @@ fn uploads_come_by_length_or_in_chunks() {
 }
 
 #[test]
-fn an_upload_that_nobody_asked_for_is_refused() {
+fn an_upload_that_is_not_declared_is_refused() {
     let host = host();
     let raw = "Content-Type: application/octet-stream\r\n";
     let refused = json!({ "e": "InvalidRequest", "edesc": "Raw upload is not allowed" });
@@ -439,7 +439,7 @@ fn pages_of_other_sites_may_call_if_they_are_let() {
 }
 
 #[test]
-fn what_is_hosted_is_listed_only_if_that_is_wanted() {
+fn the_catalog_is_published_only_if_it_is_switched_on() {
     let hidden = host();
     let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
     let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
@@ -460,7 +460,7 @@ fn what_is_hosted_is_listed_only_if_that_is_wanted() {
 }
 
 #[test]
-fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
+fn the_demo_has_options_for_the_catalog_and_for_pages_of_other_sites() {
     let data = Data::new();
     let friend = "https://friend.example";
     let headers = format!("Origin: {friend}\r\n");
@@ -481,7 +481,7 @@ fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
 }
 
 #[test]
-fn a_stranger_is_not_told_of_the_parameters_of_a_private_function() {
+fn an_anonymous_caller_learns_no_parameters_of_a_private_function() {
     let host = Host::start(1, conform::executor);
     let deep = "%5b".repeat(80) + &"%5d".repeat(80);
     for call in ["sum?a=", "sum?zzz=", "nope?a="] {
