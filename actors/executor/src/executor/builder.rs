@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::budget::{Budget, Client, Limits};
+use asyncsteps_futoin::iface::Definition;
+use asyncsteps_futoin::message::Request;
+
 use super::client_limits::{ClientLimiters, ClientLimits};
 use super::config_error::ConfigError;
 use super::functions::Functions;
@@ -11,9 +15,6 @@ use super::hooks::Hooks;
 use super::registry::Registry;
 use crate::channel::Channel;
 use crate::security::SecurityProvider;
-use asyncsteps_actors::budget::{Budget, Client, Limits};
-use asyncsteps_futoin::iface::Definition;
-use asyncsteps_futoin::message::Request;
 
 /// Default of [`Builder::request_timeout`] (FTN6 §1.2): what a person waits without doubt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,6 +3,7 @@
 //! Their definitions are in [`Source::builtin`](asyncsteps_futoin::iface::Source::builtin).
 
 use asyncsteps::{AsyncSteps, StepResult, Template, codes};
+use asyncsteps_futoin::message::{Refusal, Request, Response};
 use serde_json::{Value, json};
 
 use super::caller::Caller;
@@ -12,7 +13,6 @@ use super::incoming::Incoming;
 use super::reply::ReplyBody;
 use super::request::RequestSteps;
 use crate::channel::Channel;
-use asyncsteps_futoin::message::{Refusal, Request, Response};
 
 /// Most calls in one burst: with less than a second for each, and a request that ends in time.
 const MAX_BURST: usize = 100;

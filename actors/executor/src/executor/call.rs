@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use asyncsteps::{Added, AsyncSteps, Error, codes};
+use asyncsteps_actors::sync::{Call, Calling, calling};
+use asyncsteps_futoin::message::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,8 +18,6 @@ use super::messages::Dispatch;
 use super::reply::{Message, ReplyBody};
 use super::request::RequestSteps;
 use crate::channel::Channel;
-use asyncsteps_actors::sync::{Call, Calling, calling};
-use asyncsteps_futoin::message::Request;
 
 impl Executor {
     /// Calls a function of this executor as the service itself, with the level System, which may call

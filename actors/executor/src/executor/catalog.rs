@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use asyncsteps_futoin::iface::{Definition, Function};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::handle::Executor;
-use asyncsteps_futoin::iface::{Definition, Function};
 
 /// The hosted interfaces, by name and version.
 #[derive(Clone, Debug, PartialEq, Serialize)]

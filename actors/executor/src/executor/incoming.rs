@@ -4,14 +4,15 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use asyncsteps_actors::budget::Permit;
+use asyncsteps_actors::sync::Call;
+use asyncsteps_futoin::message::{Headers, Request};
+
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
 use crate::channel::Channel;
 use crate::raw::RawInput;
 use crate::security::{Credentials, Denied};
-use asyncsteps_actors::budget::Permit;
-use asyncsteps_actors::sync::Call;
-use asyncsteps_futoin::message::{Headers, Request};
 
 /// A request with all that a transport knows of it.
 pub struct Incoming {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use asyncsteps::{Template, codes};
+use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 use dashmap::DashMap;
 
 use super::caller::Caller;
@@ -13,7 +14,6 @@ use super::functions::Functions;
 use super::refused::Refused;
 use crate::channel::Channel;
 use crate::security::SecurityLevel;
-use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 
 /// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
 #[derive(Default)]

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps::codes;
+use asyncsteps_futoin::message::{Coding, Refusal, Response, Rid};
 
 use super::refused::Refused;
 use super::registry::HostedFunction;
 use crate::raw::{Head, RawBody};
-use asyncsteps_futoin::message::{Coding, Refusal, Response, Rid};
 
 /// The answer to a request, for a transport to send.
 #[derive(Debug)]

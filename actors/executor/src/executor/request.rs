@@ -5,6 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Error, StepResult, Time, codes};
+use asyncsteps_actors::clock;
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::{Headers, Rid};
+use asyncsteps_futoin::net::SourceAddress;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -17,10 +21,6 @@ use super::result_draft::ResultDraft;
 use crate::channel::Channel;
 use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
 use crate::security::{SecurityLevel, User};
-use asyncsteps_actors::clock;
-use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Headers, Rid};
-use asyncsteps_futoin::net::SourceAddress;
 
 /// The request that a flow serves: what is known of it, and its result.
 pub struct RequestInfo {

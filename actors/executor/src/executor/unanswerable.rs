@@ -4,9 +4,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use asyncsteps::Time;
+use asyncsteps_actors::clock::Clock;
 
 use crate::channel::Channel;
-use asyncsteps_actors::clock::Clock;
 
 /// The least time between two lines of the log, so that a flood of messages does not flood it.
 const QUIET: Duration = Duration::from_secs(10);

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{MacAlgorithm, MacKey, PasswordHash, Secret};
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_futoin::net::Recent;
+
+use super::{MacAlgorithm, MacKey, PasswordHash, Secret};
 
 /// How long and how many passwords a [`PasswordMemory`] remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

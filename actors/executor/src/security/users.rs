@@ -2,11 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use asyncsteps_futoin::message::Signed;
+
 use super::{
     Attempt, Credentials, Denied, Grant, MacAlgorithm, MacKey, MemoryOptions, PasswordHash,
     PasswordMemory, SecurityLevel, SecurityProvider, Signer, User, Verdict,
 };
-use asyncsteps_futoin::message::Signed;
 
 /// Users with passwords and keys given at start: for tests and small services.
 ///

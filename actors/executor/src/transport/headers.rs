@@ -4,9 +4,9 @@ use std::any::Any;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::AUTHORIZATION;
+use asyncsteps_futoin::message::Headers;
 
 use crate::security::{Credentials, Denied};
-use asyncsteps_futoin::message::Headers;
 
 /// An HTTP request: that of a message, or the one that a connection began with.
 pub(super) struct HttpHeaders(HttpRequest);

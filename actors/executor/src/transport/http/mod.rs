@@ -29,16 +29,16 @@ use actix_web::http::{Method, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use asyncsteps::codes;
+use asyncsteps_futoin::iface::{Function, FunctionName};
+use asyncsteps_futoin::message::{Coding, MediaType, Request};
+use asyncsteps_futoin::net::TrustedProxies;
+use asyncsteps_futoin::url::FunctionUrl;
 
 use super::headers::HttpHeaders;
 use super::websocket::{self, WebSocketLimits};
 use crate::channel::{Channel, ChannelKind};
 use crate::executor::{Executor, Incoming, Refused, Reply, Way};
 use crate::raw::RawInput;
-use asyncsteps_futoin::iface::{Function, FunctionName};
-use asyncsteps_futoin::message::{Coding, MediaType, Request};
-use asyncsteps_futoin::net::TrustedProxies;
-use asyncsteps_futoin::url::FunctionUrl;
 
 pub use cors::Cors;
 pub use server::{NewConnection, Server, ServerLimits};

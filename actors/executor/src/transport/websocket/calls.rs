@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{Error, Time, codes};
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::{Coding, Request, Response, Rid};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::channel::{Calling, PeerClient};
-use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Coding, Request, Response, Rid};
 
 /// Calls that may wait in the queue of a connection; more wait in their flows.
 const WAITING: usize = 16;

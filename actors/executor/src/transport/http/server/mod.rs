@@ -29,12 +29,12 @@ use actix_http::{Extensions, Request, Response};
 use actix_service::{IntoServiceFactory, Service, ServiceFactory};
 use actix_web::body::MessageBody;
 use actix_web::dev::AppConfig;
+use asyncsteps_actors::pool::ArbiterPool;
 use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::executor::{Closed, Executor};
-use asyncsteps_actors::pool::ArbiterPool;
 
 pub use limits::ServerLimits;
 pub use new_connection::NewConnection;

@@ -15,6 +15,7 @@ use actix_service::{IntoServiceFactory, Service, ServiceFactory};
 use actix_web::body::MessageBody;
 use actix_web::dev::AppConfig;
 use asyncsteps::Time;
+use asyncsteps_actors::clock;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use slab::Slab;
 use tokio::sync::{mpsc, oneshot};
@@ -27,7 +28,6 @@ use super::new_connection::NewConnection;
 use super::progress::Progress;
 use super::stream::Paced;
 use super::tls::Handshakes;
-use asyncsteps_actors::clock;
 
 /// How long a connection is read from after an answer that came before the end of its request, so
 /// that what is on its way does not reset it before the answer has arrived.
