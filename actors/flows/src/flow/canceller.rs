@@ -7,8 +7,8 @@
 pub struct Canceller(Option<asyncsteps::Canceller>);
 
 impl Canceller {
-    pub(super) fn new(canceller: asyncsteps::Canceller) -> Self {
-        Self(Some(canceller))
+    pub(super) fn new(canceller: Option<asyncsteps::Canceller>) -> Self {
+        Self(canceller)
     }
 
     /// Asks the arbiter of the flow to cancel it; called by a step of the flow itself, no further
