@@ -1,6 +1,7 @@
 //! Cancelling a flow from any thread.
 
-/// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by [`FlowHandle::canceller`].
+/// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by
+/// [`FlowHandle::canceller`](super::FlowHandle::canceller).
 ///
 /// It reaches the inbox of the flow directly; [`Cancel`](super::Cancel) is the same as a message.
 #[derive(Clone, Debug, Default)]
