@@ -469,7 +469,11 @@ fn detection<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
         for (how, enabled, target) in [("off", false, ""), ("on", true, target)] {
             let (mutex, id) = (mutex.clone(), format!("16 owners that have {id}: detection {how}"));
             let place = bench.add(id, base, OWNERS, target, move |iterations| {
-                deadlock::set_enabled(enabled);
+                if enabled {
+                    deadlock::enable()
+                } else {
+                    deadlock::disable()
+                }
                 run_all(arbiter, || {
                     if !has_lock {
                         return visits(&mutex, iterations, let_others_run);
@@ -481,7 +485,7 @@ fn detection<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
                     });
                     flow
                 });
-                deadlock::set_enabled(true);
+                deadlock::enable();
             });
             base = Some(place);
         }

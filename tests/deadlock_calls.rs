@@ -6,7 +6,7 @@ use std::sync::Arc;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{AsyncSteps, StepResult, Template};
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_actors::sync::deadlock::{self, Deadlock, Target};
+use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{CallSteps, Executor, RequestSteps};
 use serde_json::{Value, json};
@@ -56,9 +56,10 @@ fn executor(name: &'static str) -> Executor {
 
 /// The only deadlock at a mutex of this name.
 fn found(name: &str) -> Arc<Deadlock> {
-    let is_for = |target: &Target| matches!(target, Target::Mutex { name: of, .. } if *of == name);
+    let is_for =
+        |resource: &Resource| matches!(resource, Resource::Mutex { name: of, .. } if *of == name);
     let mut found = deadlock::last();
-    found.retain(|deadlock| deadlock.waits.iter().any(|wait| is_for(&wait.target)));
+    found.retain(|deadlock| deadlock.waits.iter().any(|wait| is_for(&wait.resource)));
     let [deadlock] = &*found else { panic!("{} deadlocks", found.len()) };
     Arc::clone(deadlock)
 }

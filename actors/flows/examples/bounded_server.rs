@@ -28,7 +28,7 @@ const ARBITERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 const LIMITS: Limits = Limits { concurrent: 4, queued: 24, memory: 1 << 20 };
 const JOB_BYTES: usize = 4 << 10;
 
-/// How long a job may take once it has its place.
+/// How long a job may take once it was admitted.
 const LIMIT: Duration = Duration::from_millis(200);
 
 /// How long jobs may go on when the server closes.

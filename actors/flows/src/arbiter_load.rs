@@ -1,4 +1,4 @@
-//! How many flows an arbiter has: by this a pool places flows and waits for their end.
+//! How many flows an arbiter has: a pool needs it to place flows and to wait for their end.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ impl ArbiterLoad {
 }
 
 /// Counts a flow in on the current thread, if that belongs to a pool.
+#[inline]
 pub(crate) fn enter_here() {
     HERE.with(|here| {
         if let Some(Here(load)) = here.get() {
@@ -52,6 +53,7 @@ pub(crate) fn enter_here() {
 }
 
 /// Counts a flow of the current thread out; `is_done` if it ended by itself.
+#[inline]
 pub(crate) fn leave_here(is_done: bool) {
     // when the thread ends there may be no pool any more
     let _ = HERE.try_with(|here| {

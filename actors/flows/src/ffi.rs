@@ -7,7 +7,7 @@
 //!
 //! - `sched_immediate` and `sched_deferred` call back on the arbiter, with its time.
 //! - `newInstance` makes a flow as [`spawn_flow`](crate::flow::spawn_flow) does: it inherits the
-//!   deadline of the flow that executes it, and a host counts and ends it.
+//!   deadline of the flow that executes it, and the pool of the arbiter counts and ends it.
 //! - A [`Mutex`](crate::sync::Mutex) or another lock is known to foreign steps by a [`SyncPointer`].
 //!
 //! A flow on a `LocalSet` that is no arbiter has no event loop to give out.
@@ -24,7 +24,7 @@ pub use asyncsteps_ffi::{Binary, BinaryStep, BinarySync, SyncPointer, Value, Val
 use asyncsteps_ffi::{Host, Stop};
 
 use crate::clock::Clock;
-use crate::flow::{self, FlowEnd, FlowOwner, FlowRef, Spawned};
+use crate::flow::{self, FlowActor, FlowEnd, FlowOwner, FlowRef, Spawned};
 use crate::timer;
 
 /// Lets foreign code find the arbiter that it runs on; the first call in the process counts.
@@ -49,7 +49,7 @@ impl Host for ArbiterLoop {
         self.thread == thread::current().id()
     }
 
-    /// Other threads see the time pass also while a test has stopped it.
+    /// The clock of the process: it goes on also while a test has paused that of the arbiter.
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -70,7 +70,8 @@ impl Host for ArbiterLoop {
     fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop {
         let (deadline, span) = (flow::earliest(None), Span::current());
         let owner = ForeignCaller { over: Some(over), deadline, span };
-        let Spawned { cell, canceller, .. } = flow::spawn(flow.execute(), Box::new(owner));
+        let actor = FlowActor::new(flow.execute());
+        let Spawned { cell, canceller, .. } = flow::spawn(actor, Box::new(owner), None);
         let flow = FlowRef::new(cell, canceller);
         Box::new(move || flow.abort())
     }

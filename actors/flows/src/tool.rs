@@ -37,7 +37,7 @@ pub struct ArbiterTool {
     local: PhantomData<Rc<()>>,
 }
 
-/// Names a callback or a future on an arbiter (FTN12 §2.6 `Handle`).
+/// A callback or a future that was scheduled on an arbiter (FTN12 §2.6 `Handle`).
 #[derive(Clone, Debug)]
 pub struct Handle {
     task: AbortHandle,
@@ -103,7 +103,7 @@ impl AsyncTool for ArbiterTool {
         })
     }
 
-    /// What the callback captured is dropped when the loop gets to it.
+    /// Drops what the callback captured when the loop gets to it.
     fn cancel(&self, handle: &Handle) {
         if handle.valid.replace(false) {
             handle.task.abort();
@@ -126,7 +126,7 @@ fn start<F: Future<Output = ()> + 'static>(make: impl FnOnce(Rc<Cell<bool>>) -> 
 }
 
 impl Remote {
-    /// Has the arbiter call `task` with its loop (FTN12 §2.6 `immediate`).
+    /// Calls `task` on the arbiter, with its loop (FTN12 §2.6 `immediate`).
     ///
     /// # Errors
     /// [`Gone`] if the arbiter has stopped.

@@ -2,12 +2,13 @@
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::drain::Drained;
-use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, start_flow};
+use asyncsteps_actors::flow::{Cancel, DeadlineSteps, Inspect, IntoFlow, start_flow};
 use asyncsteps_actors::pool::ArbiterPool;
 use tokio::sync::oneshot;
 
@@ -269,4 +270,74 @@ async fn a_deadline_counts_from_the_submission_and_cancels_there() {
     };
     let left = pool.submit_to::<u64>(1, left.within(GRACE)).await.expect("it succeeds");
     assert!((1..=GRACE.as_secs()).contains(&left), "{left} s");
+}
+
+#[actix::test]
+async fn a_submitted_flow_has_an_address_before_it_begins() {
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
+    let flow = pool.submit_to::<i32>(0, reports.job(1));
+    let address = flow.address().expect("it was not refused");
+    let _waits = reports.next_waiting();
+    assert_eq!(address.send(Inspect).await.expect("it answers").waits.len(), 1);
+    address.send(Cancel).await.expect("it answers");
+    assert!(flow.await.is_err());
+    assert_eq!(reports.next_cancelled(), 1);
+    assert!(pool.submit_to::<i32>(2, reports.job(2)).address().is_none(), "there are two");
+}
+
+#[actix::test]
+async fn a_submitted_flow_that_is_cancelled_before_it_begins_runs_no_step() {
+    let (pool, reports) = (ArbiterPool::new(NonZeroUsize::MIN), Reports::new());
+    // the arbiter is busy until both submissions have arrived
+    let (go_on, waits) = channel::<()>();
+    pool.arbiters().next().expect("one").spawn_fn(move || {
+        // told by the end of the sender
+        let _ = waits.recv();
+    });
+    let cancelled = pool.submit_anywhere::<i32>(reports.job(1));
+    cancelled.cancel();
+    drop(pool.submit_anywhere::<i32>(reports.job(2)));
+    let kept = pool.submit_anywhere::<i32>(reports.job(3));
+    drop(go_on);
+    assert!(cancelled.await.is_err());
+    let (n, _, completion) = reports.next_waiting();
+    assert_eq!(n, 3, "the others ran no step");
+    completion.success(30).expect("it waits");
+    assert_eq!(kept.await.expect("it succeeds"), 30);
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[actix::test]
+async fn shutdown_logs_where_the_flows_are_that_it_cancels() {
+    let (pool, reports) = (ArbiterPool::new(TWO), Reports::new());
+    let flow = pool.submit_anywhere::<i32>(reports.job(1));
+    let _waits = reports.next_waiting();
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let logged = tracing::subscriber::set_default(subscriber);
+    assert_eq!(counts(pool.shutdown(Duration::ZERO).await), (0, 1));
+    drop(logged);
+    assert!(flow.await.is_err());
+    let text = String::from_utf8(lines.0.lock().expect("no panic").clone()).expect("it is text");
+    assert!(text.contains("the grace is over: a flow is cancelled"), "{text}");
+    assert!(
+        text.contains("arbiter_pool.rs") && text.contains("a completion from outside"),
+        "{text}"
+    );
 }

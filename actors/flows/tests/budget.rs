@@ -1,4 +1,4 @@
-//! The budget among threads: exact limits, and nothing lost whoever gives up when.
+//! The budget among threads: exact limits, and nothing is lost whatever is dropped when.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -120,7 +120,7 @@ fn limits_hold_on_all_threads_and_everything_is_given_back() {
     let usage = budget.usage();
     assert_eq!((usage.running, usage.queued, usage.memory, usage.clients), (0, 0, 0, 0));
     let most = seen.most.load(Ordering::SeqCst);
-    assert_eq!(most, LIMITS.concurrent, "the places were taken, and no more");
+    assert_eq!(most, LIMITS.concurrent, "all permits were taken, and no more");
     let refused = seen.refused.load(Ordering::SeqCst);
     assert!(refused <= usage.refused && usage.withdrawn > 0 && refused > 0, "{usage:?}");
     let decided = usage.admitted + usage.refused + usage.withdrawn;
@@ -147,7 +147,7 @@ async fn a_permit_is_the_result_of_a_step_and_is_kept_as_long_as_the_flow() {
     assert_eq!(usage(), (1, 1));
     drop(inside);
     tokio::task::yield_now().await;
-    assert_eq!(usage(), (1, 0), "it passed its place on");
+    assert_eq!(usage(), (1, 0), "its permit went to the next one");
     drop(waits);
     tokio::task::yield_now().await;
     assert_eq!(usage(), (0, 0));

@@ -11,7 +11,7 @@ use actix::Arbiter;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{AsyncSteps, Completion, Error, Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::deadlock::{self, Deadlock, Target, Waiting};
+use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource, Waiting};
 use asyncsteps_actors::sync::{Load, Mutex};
 use tokio::sync::{Barrier, oneshot};
 
@@ -24,11 +24,11 @@ fn reports(name: &str) -> Vec<Arc<Deadlock>> {
 
 /// Whether a wait is for a mutex of this name.
 fn is_for(wait: &Waiting, name: &str) -> bool {
-    matches!(&wait.target, Target::Mutex { name: of, .. } if *of == name)
+    matches!(&wait.resource, Resource::Mutex { name: of, .. } if *of == name)
 }
 
 fn key(wait: &Waiting) -> &str {
-    let Target::Mutex { key, .. } = &wait.target else { panic!("{wait} is for no mutex") };
+    let Resource::Mutex { key, .. } = &wait.resource else { panic!("{wait} is for no mutex") };
     key
 }
 
@@ -232,7 +232,7 @@ async fn with_room_for_two_both_holders_have_to_be_held_up() {
     assert!(reports("wide").is_empty(), "the other holder may leave");
     inside.borrow_mut().remove(0).success(()).expect("it waits");
     other.await.expect("it leaves");
-    two.await.expect("it has the place of the other one");
+    two.await.expect("the other one made room");
     one.await.expect("it is next");
 
     let (one, again, two) = (both(&wide, &narrow), both(&wide, &narrow), both(&narrow, &wide));

@@ -20,7 +20,7 @@ fn nested(outer: &Mutex, inner: &Mutex) -> FlowHandle {
 async fn while_detection_is_off_flows_wait_until_something_ends_them() {
     tokio::time::pause();
     let (a, b) = (Mutex::new(Default::default()), Mutex::new(Default::default()));
-    deadlock::set_enabled(false);
+    deadlock::disable();
     let (one, two) = (nested(&a, &b), nested(&b, &a));
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(one.is_valid() && two.is_valid());
@@ -29,7 +29,7 @@ async fn while_detection_is_off_flows_wait_until_something_ends_them() {
     assert!(one.await.is_err());
     two.await.expect("the other one is gone");
 
-    deadlock::set_enabled(true);
+    deadlock::enable();
     let (one, two) = (nested(&a, &b), nested(&b, &a));
     let error = two.await.expect_err("the newest wait");
     assert_eq!((error.code(), deadlock::count()), (codes::INTERNAL_ERROR, 1));

@@ -12,7 +12,7 @@ use asyncsteps_actors::flow::{
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Says when it is dropped.
+/// Reports that it is dropped.
 struct OnDrop(Option<oneshot::Sender<()>>);
 
 impl Drop for OnDrop {
@@ -79,7 +79,7 @@ async fn a_time_limit_cancels_what_runs() {
             asi.set_cancel(move |_| counter.set(counter.get() + 1));
         });
     });
-    let error = start_flow::<()>(flow).await.expect_err("nobody completes it");
+    let error = start_flow::<()>(flow).await.expect_err("nothing completes it");
     assert_eq!(error.code(), codes::TIMEOUT);
     assert_eq!(cancelled.get(), 1);
     assert_eq!(start.elapsed().as_secs(), 3);
@@ -205,7 +205,7 @@ async fn the_address_of_a_flow_inspects_and_cancels_it_from_another_arbiter() {
     let (tell, told) = oneshot::channel();
     arbiter.spawn(async move {
         let stack = address.send(Inspect).await.expect("the flow lives");
-        let names: Vec<_> = stack.waits[0].stack.iter().map(|place| place.name()).collect();
+        let names: Vec<_> = stack.waits[0].stack.iter().map(|step| step.name()).collect();
         let cancelled = address.send(Cancel).await;
         // the test may have failed meanwhile
         let _ = tell.send((names, cancelled.is_ok()));
@@ -300,7 +300,7 @@ async fn a_handle_says_where_its_flow_is_until_it_is_over() {
     let slot = Rc::default();
     let handle: FlowHandle = start_flow(waiting(&slot));
     let names = |stack: asyncsteps_actors::flow::Stack| -> Vec<_> {
-        stack.waits.iter().flat_map(|wait| wait.stack.iter().map(|place| place.name())).collect()
+        stack.waits.iter().flat_map(|wait| wait.stack.iter().map(|step| step.name())).collect()
     };
     assert_eq!(names(handle.stack()), [Some("wait")]);
     let said = handle.stack().to_string();

@@ -1,4 +1,4 @@
-//! The mutex actor: order, limits, keys, and release on every way out.
+//! The mutex: order, limits, keys, and release on every way out.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use actix::{Actor, Arbiter};
+use actix::Arbiter;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::mutex::Locking;
-use asyncsteps_actors::sync::{Load, Lock, Mutex, MutexActor};
+use asyncsteps_actors::sync::{Load, Lock, Mutex};
 use tokio::sync::oneshot;
 
 type Sections = Rc<RefCell<Vec<(usize, Completion)>>>;
@@ -49,7 +49,7 @@ async fn owners_enter_one_after_the_other_in_order() {
     for number in 0..3 {
         let busy = settle(&mutex).await;
         assert_eq!((busy.holders, busy.queued), (1, 2 - number));
-        let (entered, done) = inside.borrow_mut().pop().expect("somebody is inside");
+        let (entered, done) = inside.borrow_mut().pop().expect("one is inside");
         assert_eq!(entered, number);
         done.success(()).expect("it waits");
     }
@@ -199,7 +199,7 @@ async fn a_call_that_is_dropped_gives_up_its_place_or_passes_the_turn_on() {
 #[actix::test]
 async fn an_actor_locks_by_message_and_unlocks_by_drop() {
     let mutex = Mutex::new(Options { max: 1, max_queue: Some(1) });
-    let address = MutexActor::new(mutex.clone()).start();
+    let address = mutex.address();
     let guard = address.send(Lock::key("a")).await.expect("it runs").expect("it is free");
     let other = address.send(Lock::key("b")).await.expect("it runs").expect("it is free");
     let waiting = actix::spawn(address.send(Lock::key("a")));
@@ -220,7 +220,7 @@ async fn an_actor_locks_by_message_and_unlocks_by_drop() {
 #[actix::test]
 async fn a_request_that_is_dropped_gives_up_its_place() {
     let mutex = Mutex::new(Options::default());
-    let address = MutexActor::new(mutex.clone()).start();
+    let address = mutex.address();
     let guard = address.send(Lock::default()).await.expect("it runs").expect("it is free");
     let waiting = actix::spawn(address.send(Lock::default()));
     while mutex.load().queued == 0 {
@@ -239,8 +239,10 @@ async fn a_request_that_is_dropped_gives_up_its_place() {
 fn a_request_to_an_arbiter_that_ends_gives_up_its_place() {
     actix_rt::System::new().block_on(async {
         let (arbiter, mutex) = (Arbiter::new(), Mutex::new(Options::default()));
+        let (tell, told) = oneshot::channel();
         let served = mutex.clone();
-        let address = MutexActor::start_in_arbiter(&arbiter.handle(), |_| MutexActor::new(served));
+        arbiter.spawn_fn(move || drop(tell.send(served.address())));
+        let address = told.await.expect("it starts there");
         let guard = address.send(Lock::default()).await.expect("it runs").expect("it is free");
         let waiting = actix::spawn(address.send(Lock::default()));
         while mutex.load().queued == 0 {
@@ -248,7 +250,7 @@ fn a_request_to_an_arbiter_that_ends_gives_up_its_place() {
         }
         arbiter.stop();
         arbiter.join().expect("no panic");
-        assert!(waiting.await.expect("no panic").is_err(), "nobody answers");
+        assert!(waiting.await.expect("no panic").is_err(), "its actor is gone");
         assert_eq!(mutex.load(), Load { keys: 1, holders: 1, queued: 0 });
         drop(guard);
         assert_eq!(mutex.load(), Load::NONE);

@@ -1,16 +1,13 @@
-//! The throttle and limiter actors, in virtual time: entries per period, order, limits, keys.
+//! Throttle and limiter, in virtual time: entries per period, order, limits, keys.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use actix::Actor;
 use asyncsteps::sync::{limiter, mutex, throttle};
 use asyncsteps::{Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::{
-    Enter, GetLoad, Limiter, LimiterActor, Load, Lock, Mutex, Registry, Throttle,
-};
+use asyncsteps_actors::sync::{Enter, Inspect, Limiter, Load, Lock, Mutex, Registry, Throttle};
 use expect_test::{Expect, expect};
 use tokio::time::Instant;
 
@@ -195,7 +192,7 @@ async fn a_call_or_message_that_is_dropped_gives_up_its_place() {
     while throttle.load().queued > 0 {
         tokio::task::yield_now().await;
     }
-    let load = throttle.address().send(GetLoad).await.expect("it runs");
+    let load = throttle.address().send(Inspect).await.expect("it runs").load();
     assert_eq!(load, Load { keys: 1, ..Load::NONE });
     tokio::time::sleep(2 * PERIOD).await;
     assert_eq!(throttle.load(), Load::NONE);
@@ -212,7 +209,7 @@ async fn an_actor_of_a_limiter_answers_when_both_limits_allow_it() {
         burst: None,
     };
     let limiter = Limiter::start(options);
-    let address = LimiterActor::new(limiter.clone()).start();
+    let address = limiter.address();
     let start = Instant::now();
     let guard = address.send(Lock::default()).await.expect("it runs").expect("it is free");
     drop(guard);
@@ -227,7 +224,7 @@ async fn an_actor_of_a_limiter_answers_when_both_limits_allow_it() {
     drop(guard);
     drop(waiting.await.expect("no panic").expect("it runs").expect("its turn"));
     let other = address.send(Lock::key("other")).await.expect("it runs").expect("another key");
-    assert_eq!(address.send(GetLoad).await.expect("it runs").holders, 1);
+    assert_eq!(address.send(Inspect).await.expect("it runs").load().holders, 1);
     drop(other);
 }
 

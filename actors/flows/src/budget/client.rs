@@ -7,12 +7,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Client {
-    /// All requests of unknown origin, together.
+    /// All clients without an address and a name, together.
     #[default]
     Unknown,
     /// A machine, or for IPv6 the network of one customer (`/64`).
     Network(IpAddr),
-    /// A named client: a user, a tenant, a peer service.
+    /// A client with a name: a user, a tenant, a peer service.
     Named(Arc<str>),
 }
 
@@ -29,7 +29,7 @@ impl From<IpAddr> for Client {
 }
 
 impl From<SocketAddr> for Client {
-    /// The client of a connection; its port is ignored, because each connection has another one.
+    /// The port says nothing: it is another one for each connection.
     fn from(address: SocketAddr) -> Self {
         address.ip().into()
     }

@@ -1,4 +1,4 @@
-//! The accounting of a budget: permits, and one queue per client. No threads, no time.
+//! The accounting of a budget, without threads and time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,40 +7,40 @@ use super::limits::{Limits, Usage};
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum Refusal {
     TooMany,
     Memory,
 }
 
-/// What became of a request for a permit.
+/// What was decided about a request.
 #[derive(Debug)]
-pub(super) enum Entered {
-    Permitted,
+pub(super) enum Decision {
+    Admitted,
     Waits(Ticket),
-    Refused(Reason),
+    Refused(Refusal),
 }
 
-/// Names a request in the queue of its client.
+/// Names a request in the queue of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     client: Client,
     number: u64,
 }
 
-/// Gives permits up to the limits; `W` is what a request leaves in the queue.
+/// Admits requests up to the limits; `W` takes the permit of a request that waits.
 ///
 /// Each client has its own queue, and the queues take turns. Clients with half of the permits or more
-/// are passed over while others wait. A client waits only while all permits are taken, or all that it
-/// may have.
+/// are passed over while others wait. A request waits only while all permits are taken, or all that its
+/// client may have.
 #[derive(Debug)]
 pub(super) struct FairQueue<W> {
     limits: Limits,
-    /// Most permits of one client.
+    /// Permits that one client may have.
     of_client: usize,
-    /// The permits of each client.
+    /// Permits that each client has.
     inside: HashMap<Client, usize>,
     queues: HashMap<Client, ClientQueue<W>>,
-    /// The clients with a queue, in the order of their turns.
+    /// The clients that wait, in the order of their turns.
     turns: BTreeMap<u64, Client>,
     /// The same clients by the length of their queues, each with its turn.
     lengths: BTreeSet<(usize, u64)>,
@@ -59,7 +59,7 @@ struct ClientQueue<W> {
 #[derive(Debug)]
 struct Waiting<W> {
     bytes: usize,
-    who: W,
+    waiter: W,
 }
 
 impl<W> FairQueue<W> {
@@ -80,23 +80,23 @@ impl<W> FairQueue<W> {
         Usage { clients: self.queues.len(), ..self.usage }
     }
 
-    /// Asks for a permit; `who` is made if the request waits.
+    /// Admits a request of a client, or queues it; `waiter` is made if it waits.
     ///
-    /// A full budget makes room for a client by displacing the latest request of the longest queue, as
-    /// long as that queue stays the longer one. Gives what the displaced request left.
+    /// A full budget makes room by displacing the latest request of the longest queue, as long as that
+    /// queue stays the longer one. Gives what was displaced.
     pub(super) fn enter(
         &mut self,
         client: &Client,
         bytes: usize,
-        who: impl FnOnce() -> W,
-    ) -> (Entered, Option<W>) {
+        waiter: impl FnOnce() -> W,
+    ) -> (Decision, Option<W>) {
         let is_full = self.usage.running >= self.limits.concurrent
             || self.inside_of(client) >= self.of_client;
         let memory = self.usage.memory.saturating_add(bytes);
         let refusal = if memory > self.limits.memory {
-            Some(Reason::Memory)
+            Some(Refusal::Memory)
         } else if is_full && self.usage.queued >= self.limits.queued {
-            Some(Reason::TooMany)
+            Some(Refusal::TooMany)
         } else {
             None
         };
@@ -105,18 +105,21 @@ impl<W> FairQueue<W> {
             displaced = self.displace(client, bytes);
             if displaced.is_none() {
                 self.usage.refused += 1;
-                return (Entered::Refused(refusal), None);
+                return (Decision::Refused(refusal), None);
             }
         }
         self.usage.memory += bytes;
         if is_full {
-            return (Entered::Waits(self.push(client, Waiting { bytes, who: who() })), displaced);
+            return (
+                Decision::Waits(self.push(client, Waiting { bytes, waiter: waiter() })),
+                displaced,
+            );
         }
-        self.count_in(client);
-        (Entered::Permitted, displaced)
+        self.admit(client);
+        (Decision::Admitted, displaced)
     }
 
-    /// A request takes other bytes than were estimated; false if there is no room for them.
+    /// Corrects the estimate of a running request; false if there is no room for it.
     pub(super) fn resize(&mut self, from: usize, to: usize) -> bool {
         let memory = (self.usage.memory - from).saturating_add(to);
         let fits = to <= from || memory <= self.limits.memory;
@@ -126,8 +129,7 @@ impl<W> FairQueue<W> {
         fits
     }
 
-    /// A permit for so many bytes is given back; gives the request that gets one instead: what it left
-    /// in the queue, its client and its bytes.
+    /// A request of a client ended; gives the one that is admitted instead, with its client and bytes.
     pub(super) fn leave(&mut self, client: &Client, bytes: usize) -> Option<(W, Client, usize)> {
         self.usage.running -= 1;
         self.usage.memory -= bytes;
@@ -140,8 +142,8 @@ impl<W> FairQueue<W> {
         let client = self.next_client()?.clone();
         let number = *self.queues.get(&client)?.waiting.first_key_value()?.0;
         let next = self.remove(&client, number, Turn::Next)?;
-        self.count_in(&client);
-        Some((next.who, client, next.bytes))
+        self.admit(&client);
+        Some((next.waiter, client, next.bytes))
     }
 
     /// The client whose turn it is. At most two clients have half of the permits, and few have all that
@@ -158,7 +160,7 @@ impl<W> FairQueue<W> {
         self.inside.get(client).copied().unwrap_or(0)
     }
 
-    fn count_in(&mut self, client: &Client) {
+    fn admit(&mut self, client: &Client) {
         self.usage.running += 1;
         self.usage.admitted += 1;
         match self.inside.get_mut(client) {
@@ -167,12 +169,12 @@ impl<W> FairQueue<W> {
         }
     }
 
-    /// Takes a request out of its queue; `None` if it got its permit or was refused before.
+    /// Takes a request out of its queue; `None` if it was admitted or displaced before.
     pub(super) fn withdraw(&mut self, ticket: &Ticket) -> Option<W> {
         let waiting = self.remove(&ticket.client, ticket.number, Turn::Stays)?;
         self.usage.memory -= waiting.bytes;
         self.usage.withdrawn += 1;
-        Some(waiting.who)
+        Some(waiting.waiter)
     }
 
     /// Displaces the latest request of the longest queue, if that makes room for `client` in a shorter
@@ -193,7 +195,7 @@ impl<W> FairQueue<W> {
         let latest = self.remove(&longest, number, Turn::Stays)?;
         self.usage.memory = memory;
         self.usage.refused += 1;
-        Some(latest.who)
+        Some(latest.waiter)
     }
 
     fn next_number(&mut self) -> u64 {
@@ -238,7 +240,7 @@ impl<W> FairQueue<W> {
     }
 }
 
-/// What becomes of the turn of a client whose request leaves the queue.
+/// Whether a client had its turn.
 enum Turn {
     Next,
     Stays,
@@ -256,21 +258,21 @@ mod tests {
         Client::from(name)
     }
 
-    /// Asks for a permit for one byte; gives the ticket if the request waits.
-    fn enter(queue: &mut FairQueue<String>, name: &str, who: &str) -> Option<Ticket> {
-        match queue.enter(&client(name), 1, || who.to_owned()) {
-            (Entered::Waits(ticket), _) => Some(ticket),
-            (Entered::Permitted | Entered::Refused(_), _) => None,
+    /// Enters with one byte; gives the ticket if it waits.
+    fn enter(queue: &mut FairQueue<String>, name: &str, waiter: &str) -> Option<Ticket> {
+        match queue.enter(&client(name), 1, || waiter.to_owned()) {
+            (Decision::Waits(ticket), _) => Some(ticket),
+            (Decision::Admitted | Decision::Refused(_), _) => None,
         }
     }
 
-    /// Gives all permits, one after the other.
+    /// Admits all requests, one after the other.
     fn drain(queue: &mut FairQueue<String>) -> Vec<String> {
         let mut inside: Vec<Client> = queue.inside.keys().cloned().collect();
         std::iter::from_fn(|| {
-            let (who, client, _) = queue.leave(&inside.pop()?, 1)?;
+            let (waiter, client, _) = queue.leave(&inside.pop()?, 1)?;
             inside.push(client);
-            Some(who)
+            Some(waiter)
         })
         .collect()
     }
@@ -287,10 +289,10 @@ mod tests {
         let mut queue = FairQueue::new(limits(2, 3, 100), usize::MAX);
         let outcomes: String = (0..6)
             .map(|_| match queue.enter(&Client::Unknown, 10, || ()).0 {
-                Entered::Permitted => 'i',
-                Entered::Waits(_) => 'w',
-                Entered::Refused(Reason::TooMany) => 'r',
-                Entered::Refused(Reason::Memory) => 'm',
+                Decision::Admitted => 'i',
+                Decision::Waits(_) => 'w',
+                Decision::Refused(Refusal::TooMany) => 'r',
+                Decision::Refused(Refusal::Memory) => 'm',
             })
             .collect();
         assert_eq!(outcomes, "iiwwwr");
@@ -309,14 +311,14 @@ mod tests {
     fn memory_counts_those_inside_and_those_that_wait() {
         let mut queue = FairQueue::new(limits(1, 10, 100), usize::MAX);
         let mut enter = |bytes| queue.enter(&Client::Unknown, bytes, || ()).0;
-        assert!(matches!(enter(101), Entered::Refused(Reason::Memory)));
-        assert!(matches!(enter(60), Entered::Permitted));
-        assert!(matches!(enter(40), Entered::Waits(_)));
-        assert!(matches!(enter(1), Entered::Refused(Reason::Memory)));
-        assert!(matches!(enter(0), Entered::Waits(_)));
+        assert!(matches!(enter(101), Decision::Refused(Refusal::Memory)));
+        assert!(matches!(enter(60), Decision::Admitted));
+        assert!(matches!(enter(40), Decision::Waits(_)));
+        assert!(matches!(enter(1), Decision::Refused(Refusal::Memory)));
+        assert!(matches!(enter(0), Decision::Waits(_)));
         assert_eq!(queue.leave(&Client::Unknown, 60), Some(((), Client::Unknown, 40)));
         assert_eq!(queue.usage().memory, 40);
-        // a request may turn out to be larger
+        // a running request may turn out to be larger
         assert!(queue.resize(40, 90) && !queue.resize(90, 101) && queue.resize(90, 30));
         assert_eq!(queue.usage().memory, 30);
     }
@@ -328,8 +330,8 @@ mod tests {
         for n in 0..6 {
             enter(&mut queue, "flood", &format!("f{n}"));
         }
-        for who in ["a0", "b0", "a1"] {
-            enter(&mut queue, &who[..1], who);
+        for waiter in ["a0", "b0", "a1"] {
+            enter(&mut queue, &waiter[..1], waiter);
         }
         assert_eq!(queue.usage().clients, 3);
         assert_eq!(drain(&mut queue), ["f0", "a0", "b0", "f1", "a1", "f2", "f3", "f4", "f5"]);
@@ -342,11 +344,12 @@ mod tests {
         for n in 0..8 {
             enter(&mut queue, "flood", &format!("f{n}"));
         }
-        assert_eq!(queue.usage().running, 4, "all, while nobody else is there");
+        assert_eq!(queue.usage().running, 4, "all, while no other client is there");
         for n in 0..4 {
             enter(&mut queue, "ann", &format!("a{n}"));
         }
-        let mut next = |who| queue.leave(&client(who), 1).map(|(who, ..)| who).unwrap_or_default();
+        let mut next =
+            |waiter| queue.leave(&client(waiter), 1).map(|(waiter, ..)| waiter).unwrap_or_default();
         assert_eq!([(); 2].map(|()| next("flood")), ["a0", "a1"]);
         // both have half: they take turns
         assert_eq!([(); 2].map(|()| next("flood")), ["f4", "f5"]);
@@ -364,27 +367,27 @@ mod tests {
             enter(&mut queue, "flood", &format!("f{n}"));
         }
         assert_eq!((queue.usage().running, queue.usage().queued), (2, 1));
-        assert_eq!(enter(&mut queue, "ann", "a"), None, "there is a place");
+        assert_eq!(enter(&mut queue, "ann", "a"), None, "there is room");
         assert_eq!(queue.usage().running, 3);
         assert_eq!(queue.leave(&client("ann"), 1), None);
-        assert!(queue.leave(&client("flood"), 1).is_some_and(|(who, ..)| who == "f2"));
+        assert!(queue.leave(&client("flood"), 1).is_some_and(|(waiter, ..)| waiter == "f2"));
     }
 
     #[test]
-    fn a_full_queue_has_room_for_clients_that_did_not_fill_it() {
+    fn a_full_queue_has_room_for_others_than_the_client_that_filled_it() {
         let mut queue = FairQueue::new(limits(1, 4, 100), usize::MAX);
         enter(&mut queue, "flood", "inside");
         for n in 0..4 {
             enter(&mut queue, "flood", &format!("f{n}"));
         }
-        assert_eq!(enter(&mut queue, "flood", "more"), None, "not for who filled it");
+        assert_eq!(enter(&mut queue, "flood", "more"), None, "not for the client that filled it");
         for (name, displaced) in [("a", "f3"), ("b", "f2")] {
             let (entered, gone) = queue.enter(&client(name), 1, || name.to_owned());
-            assert!(matches!(entered, Entered::Waits(_)));
+            assert!(matches!(entered, Decision::Waits(_)));
             assert_eq!(gone.as_deref(), Some(displaced));
         }
         assert!(enter(&mut queue, "c", "c").is_some(), "two to one");
-        assert_eq!(enter(&mut queue, "d", "d"), None, "all queue are as short");
+        assert_eq!(enter(&mut queue, "d", "d"), None, "all queues are as short");
         assert_eq!(queue.usage().refused, 5);
         assert_eq!(drain(&mut queue), ["f0", "a", "b", "c"]);
         assert_empty(&queue);
@@ -397,13 +400,13 @@ mod tests {
             queue.enter(&client("flood"), bytes, || "flood".to_owned());
         }
         let mut late = |bytes| queue.enter(&client("late"), bytes, || "late".to_owned());
-        assert!(matches!(late(3), (Entered::Refused(Reason::Memory), None)));
-        assert!(matches!(late(2), (Entered::Waits(_), Some(_))));
+        assert!(matches!(late(3), (Decision::Refused(Refusal::Memory), None)));
+        assert!(matches!(late(2), (Decision::Waits(_), Some(_))));
         assert_eq!(queue.usage().memory, 10);
     }
 
     #[test]
-    fn a_request_that_withdraws_leaves_nothing_behind() {
+    fn a_request_that_is_withdrawn_leaves_nothing_behind() {
         let mut queue = FairQueue::new(limits(1, 100, 1000), usize::MAX);
         enter(&mut queue, "a", "inside");
         let mut tickets: Vec<Ticket> = (0..50)

@@ -1,23 +1,20 @@
-//! Limits of a budget, and how they are used.
+//! What a budget may take, and what it takes.
 
 /// How much may run and wait at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "code that sets limits has to decide on a new one too"
-)]
+#[expect(clippy::exhaustive_structs, reason = "a program must choose each limit")]
 pub struct Limits {
-    /// Permits at once; 0 refuses every request.
+    /// Requests that may run at once; 0 refuses everything.
     pub concurrent: usize,
-    /// Requests in the queue; 0 means no queue.
+    /// Requests that may wait; 0 means no queue.
     pub queued: usize,
-    /// Bytes of the requests with a permit and in the queue, as they are estimated.
+    /// Bytes that both may take, by their estimates.
     pub memory: usize,
 }
 
 impl Default for Limits {
-    /// 10,000 permits and 256 MB: what a small server has to spare. 1,000 in the queue: enough for
-    /// clients to take turns, and few enough that most get their permit before they time out.
+    /// 10,000 running requests and 256 MB: what a small server has to spare. 1,000 in the queue: enough
+    /// for clients to take turns, and few enough that most of them do not time out there.
     fn default() -> Self {
         Self { concurrent: 10_000, queued: 1_000, memory: 256 << 20 }
     }
@@ -27,18 +24,18 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Permits now.
+    /// Running now.
     pub running: usize,
-    /// Requests in the queue now.
+    /// Waiting now.
     pub queued: usize,
-    /// Bytes of both.
+    /// Bytes taken by both.
     pub memory: usize,
-    /// Clients with a request in the queue now.
+    /// Clients with waiting requests now.
     pub clients: usize,
-    /// Permits given so far.
+    /// Admitted so far.
     pub admitted: u64,
-    /// Requests refused so far, those that were displaced from the queue included.
+    /// Refused so far, those that were displaced from the queue included.
     pub refused: u64,
-    /// Requests so far that left the queue by themselves.
+    /// Withdrawn so far while they waited.
     pub withdrawn: u64,
 }

@@ -1,12 +1,12 @@
 //! PendingPermit: how much may run and wait at once, and fairness among clients.
 //!
-//! The mailbox of an actor is no limit, because senders can exceed its bound. A [`Budget`] is asked
-//! before anything is started: it gives a permit, queues the request, or refuses it at once.
+//! Mailboxes of actors are no limit, because `send` and `do_send` ignore their bounds. A [`Budget`] is
+//! asked before anything starts: it admits a request, queues it, or refuses it at once.
 //!
-//! Each client has its own queue, and the queues take turns. If all of them together are full, a
-//! client with few requests in them displaces the latest request of the client with the most. So a
-//! client that sends too much delays and displaces only its own requests. A client may have all
-//! permits; but one that has half of them gets no more while others wait.
+//! Each client has its own queue, and the queues take turns. When the queues are full, a client with
+//! few requests in its queue displaces the latest request of the client with the most: a client that
+//! sends too much delays and displaces only itself. A client may have all permits; but one that has
+//! half of them gets no more while others wait.
 
 mod client;
 mod fair_queue;
@@ -20,12 +20,12 @@ use std::task::{Context, Poll};
 use asyncsteps::{Arg, Error, codes};
 use tokio::sync::oneshot;
 
-pub use self::client::Client;
-pub use self::limits::{Limits, Usage};
+pub use client::Client;
+pub use limits::{Limits, Usage};
 
-use self::fair_queue::{Entered, FairQueue, Reason, Ticket};
+use fair_queue::{Decision, FairQueue, Refusal, Ticket};
 
-/// Gives permits to requests up to its [`Limits`], on any thread; a cheap handle.
+/// Admits requests up to its [`Limits`], from any thread; a cheap handle.
 ///
 /// ```
 /// use asyncsteps_actors::budget::{Budget, Client, Limits};
@@ -42,17 +42,17 @@ use self::fair_queue::{Entered, FairQueue, Reason, Ticket};
 #[derive(Clone)]
 pub struct Budget(Arc<Mutex<FairQueue<Waiter>>>);
 
-/// Gets the permit of a request in the queue.
+/// Takes the permit of a request that waits.
 type Waiter = oneshot::Sender<Permit>;
 
 impl Budget {
-    /// A budget of which nothing is used yet.
+    /// An unused budget.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self::with_most_of_client(limits, usize::MAX)
     }
 
-    /// The same, with a limit of permits for each client, however many are free.
+    /// The same, where no client may have more than `most` permits, however many are free.
     #[must_use]
     pub fn with_most_of_client(limits: Limits, most: usize) -> Self {
         Self(Arc::new(Mutex::new(FairQueue::new(limits, most))))
@@ -63,8 +63,8 @@ impl Budget {
     /// This decides at once: the future is ready, unless the request waits in the queue.
     ///
     /// # Errors
-    /// DefenseRejected at once if the budget is used up, and later if the request is displaced from
-    /// the queue by another client.
+    /// DefenseRejected at once if the budget is used up, and later if another client displaces the
+    /// request from the queue.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue, or gives the permit back.
@@ -78,19 +78,19 @@ impl Budget {
         // dropping their waiters tells them
         drop(displaced);
         PendingPermit(match (entered, answer) {
-            (Entered::Waits(ticket), Some(answer)) => {
+            (Decision::Waits(ticket), Some(answer)) => {
                 State::Waits(Waits { budget: self.clone(), ticket, answer })
             }
-            (Entered::Permitted | Entered::Waits(_), _) => State::Decided(Some(Ok(Permit {
+            (Decision::Admitted | Decision::Waits(_), _) => State::Decided(Some(Ok(Permit {
                 budget: self.clone(),
                 client: client.clone(),
                 bytes,
             }))),
-            (Entered::Refused(why), _) => State::Decided(Some(Err(refused(why)))),
+            (Decision::Refused(why), _) => State::Decided(Some(Err(refused(why)))),
         })
     }
 
-    /// Memory of the budget for what has no permit yet, none so far.
+    /// Memory of the budget for what has no permit yet, such as a body that arrives; none so far.
     #[must_use]
     pub fn reserve(&self) -> Reservation<'_> {
         Reservation { budget: self, bytes: 0 }
@@ -113,7 +113,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// A permit of a [`Budget`]; given back when it is dropped.
+/// Permission to run, of a [`Budget`]; given back when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permit back"]
 pub struct Permit {
@@ -123,21 +123,20 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Replaces the estimate: the request takes `bytes`.
+    /// Corrects the estimate of the request to `bytes`.
     ///
     /// # Errors
-    /// DefenseRejected if the budget has not so much memory left.
+    /// DefenseRejected if there is no room for them.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Error> {
         if !self.budget.queue().resize(self.bytes, bytes) {
-            return Err(refused(Reason::Memory));
+            return Err(refused(Refusal::Memory));
         }
         self.bytes = bytes;
         Ok(())
     }
 }
 
-/// Memory that is taken before there is a request to admit, such as that of a body that is being
-/// read; given back when it is dropped.
+/// Memory that is taken before there is a request to admit; given back when it is dropped.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     budget: &'a Budget,
@@ -148,13 +147,13 @@ impl Reservation<'_> {
     /// Takes `bytes` in all, if that is more than before.
     ///
     /// # Errors
-    /// DefenseRejected if the budget has not so much memory left.
+    /// DefenseRejected if there is no room for them.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         if bytes <= self.bytes {
             return Ok(());
         }
         if !self.budget.queue().resize(self.bytes, bytes) {
-            return Err(refused(Reason::Memory));
+            return Err(refused(Refusal::Memory));
         }
         self.bytes = bytes;
         Ok(())
@@ -177,13 +176,13 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let next = self.budget.queue().leave(&self.client, self.bytes);
         if let Some((waiter, client, bytes)) = next {
-            // if the request is gone meanwhile, the permit is dropped and given to the next one
+            // if it is gone meanwhile, its permit comes back and goes to the next one
             let _ = waiter.send(Self { budget: self.budget.clone(), client, bytes });
         }
     }
 }
 
-/// Waits for a permit of a [`Budget`]; made by [`Budget::admit`].
+/// Waits for a [`Permit`]; made by [`Budget::admit`].
 #[derive(Debug)]
 #[must_use = "dropping it leaves the queue"]
 pub struct PendingPermit(State);
@@ -215,11 +214,11 @@ impl Future for PendingPermit {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             State::Decided(decision) => {
-                Poll::Ready(decision.take().unwrap_or_else(|| Err(refused(Reason::TooMany))))
+                Poll::Ready(decision.take().unwrap_or_else(|| Err(refused(Refusal::TooMany))))
             }
             State::Waits(waits) => Pin::new(&mut waits.answer)
                 .poll(cx)
-                .map(|told| told.map_err(|_| refused(Reason::TooMany))),
+                .map(|told| told.map_err(|_| refused(Refusal::TooMany))),
         }
     }
 }
@@ -231,10 +230,10 @@ impl Drop for Waits {
     }
 }
 
-fn refused(why: Reason) -> Error {
+fn refused(why: Refusal) -> Error {
     let why = match why {
-        Reason::TooMany => "Too many requests",
-        Reason::Memory => "Too much memory",
+        Refusal::TooMany => "Too many requests",
+        Refusal::Memory => "Too much memory",
     };
     Error::with_info(codes::DEFENSE_REJECTED, why)
 }

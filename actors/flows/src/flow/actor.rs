@@ -1,12 +1,11 @@
 //! The actor that a flow is: it owns the step stack and the state.
 
 use std::fmt;
-use std::mem;
 
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
 use super::drive;
-use super::{CompleteError, FlowEnd, FlowOwner, Stack};
+use super::{Canceller, FlowEnd, FlowOwner, Stack};
 
 /// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
 /// everywhere.
@@ -26,8 +25,24 @@ enum Stage {
     Ended(Option<Outcome>),
 }
 
+/// Why a [`Complete`](super::Complete) was refused; then nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompleteError {
+    /// The wait belongs to another flow.
+    #[error("the wait belongs to another flow")]
+    ForeignWait,
+    /// The step is over or was completed before, or the flow is being cancelled.
+    #[error("the wait is over")]
+    Stale,
+    /// The actor of the flow is gone with its arbiter.
+    #[error("the actor of the flow is gone")]
+    Gone,
+}
+
 impl FlowActor {
-    pub(super) fn new(execution: Execution) -> Self {
+    #[inline]
+    pub(crate) fn new(execution: Execution) -> Self {
         Self(Stage::Running(execution))
     }
 
@@ -37,6 +52,7 @@ impl FlowActor {
     }
 
     /// The flow, unless it is over.
+    #[inline]
     pub(super) fn execution(&mut self) -> Option<&mut Execution> {
         match &mut self.0 {
             Stage::Running(execution) => Some(execution),
@@ -44,8 +60,15 @@ impl FlowActor {
         }
     }
 
+    #[inline]
     pub(super) fn is_over(&self) -> bool {
         matches!(self.0, Stage::Ended(_))
+    }
+
+    /// Cancels the flow from any thread.
+    #[inline]
+    pub(super) fn canceller(&mut self) -> Canceller {
+        Canceller::new(self.execution().map(Execution::canceller))
     }
 
     /// Where the flow is; empty when it is over.
@@ -67,10 +90,11 @@ impl FlowActor {
     }
 
     /// The flow ended: tells its owner and drops what the flow owned.
+    #[inline]
     pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
         if let Some(execution) = self.execution() {
             let outcome = drive::tell(execution, owner, end);
-            drive::drop_guarded(mem::replace(&mut self.0, Stage::Ended(outcome)));
+            drive::guarded(|| self.0 = Stage::Ended(outcome));
         }
     }
 
@@ -78,9 +102,10 @@ impl FlowActor {
     /// actor must not be borrowed then, because cancel handlers may ask about their flow.
     #[cfg(feature = "ffi")]
     pub(super) fn abandon(&mut self) -> impl Sized + use<> {
-        mem::replace(&mut self.0, Stage::Ended(None))
+        std::mem::replace(&mut self.0, Stage::Ended(None))
     }
 
+    #[inline]
     pub(super) fn take_outcome(&mut self) -> Option<Outcome> {
         match &mut self.0 {
             Stage::Running(_) => None,

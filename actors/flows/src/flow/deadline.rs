@@ -10,10 +10,11 @@ thread_local! {
     static CURRENT: Cell<Option<Time>> = const { Cell::new(None) };
 }
 
-/// Restores the deadline of the flow around.
+/// Restores the deadline of the enclosing flow when it is dropped.
 pub(super) struct Scope(Option<Time>);
 
-/// What is started from here on inherits `deadline`.
+/// Whatever starts until the scope is dropped inherits `deadline`.
+#[inline]
 pub(super) fn enter(deadline: Option<Time>) -> Scope {
     Scope(CURRENT.replace(deadline))
 }
@@ -26,6 +27,7 @@ impl Drop for Scope {
 
 /// The deadline of something that starts now: its own, or that of the flow that starts it.
 #[must_use]
+#[inline]
 pub fn earliest(own: Option<Time>) -> Option<Time> {
     [own, CURRENT.get()].into_iter().flatten().min()
 }

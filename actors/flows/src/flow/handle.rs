@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::actor::FlowActor;
 use super::mailbox::FlowCell;
 use super::task::{Spawned, Started};
-use super::{Completer, FlowRef, Stack};
+use super::{Canceller, Completer, FlowRef, Stack};
 
 /// A started flow: a future with its result, on the arbiter of the flow. Dropping it cancels the
 /// flow.
@@ -41,27 +41,8 @@ struct Handle {
     detached: bool,
 }
 
-/// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by [`FlowHandle::canceller`].
-///
-/// It reaches the inbox of the flow directly; [`Cancel`](super::Cancel) is the same as a message.
-#[derive(Clone, Debug, Default)]
-pub struct Canceller(Option<asyncsteps::Canceller>);
-
-impl Canceller {
-    pub(super) fn new(canceller: asyncsteps::Canceller) -> Self {
-        Self(Some(canceller))
-    }
-
-    /// Asks the arbiter of the flow to cancel it; called by a step of the flow itself, no further
-    /// step runs. A flow that is over stays as it ended.
-    pub fn cancel(&self) {
-        if let Some(flow) = &self.0 {
-            flow.cancel();
-        }
-    }
-}
-
 impl<A> FlowHandle<A> {
+    #[inline]
     pub(super) fn new(started: Started) -> Self {
         let state = match started {
             Started::Ended(outcome) => State::Ended(outcome),
@@ -125,7 +106,7 @@ impl<A> FlowHandle<A> {
     pub fn address(&self) -> Addr<FlowActor> {
         match self.flow() {
             Some(flow) => flow.address(),
-            None => Rc::new(FlowCell::new(FlowActor::ended())).address(None),
+            None => Rc::new(FlowCell::new(FlowActor::ended())).address(&Canceller::default()),
         }
     }
 
@@ -173,9 +154,3 @@ impl<A> fmt::Debug for FlowHandle<A> {
         f.debug_struct("FlowHandle").field("valid", &self.is_valid()).finish()
     }
 }
-
-const _: () = {
-    const fn any_thread<T: Send + Sync>() {}
-    any_thread::<Canceller>();
-    any_thread::<Completer>();
-};

@@ -27,8 +27,8 @@ pub trait IntoFlow: Sized {
         None
     }
 
-    /// The same, cancelled with Timeout when it has taken so long, counted from its start or its
-    /// submission. A deadline that it inherits still counts.
+    /// The same with a deadline: when `limit` has passed since its start or its submission, the flow is
+    /// cancelled and ends with Timeout. A deadline that it inherits still counts.
     fn within(self, limit: Duration) -> Within<Self> {
         Within { flow: self, limit }
     }

@@ -3,7 +3,7 @@
 use actix::{Handler, Message, MessageResult};
 use asyncsteps::{WaitId, WaitResult};
 
-use super::{FlowActor, FlowContext, Stack};
+use super::{CompleteError, FlowActor, FlowContext, Stack};
 
 /// Cancels the flow of a [`FlowActor`] (FTN12 §2.2.3 `cancel`); a flow that is over stays as it
 /// ended.
@@ -28,21 +28,6 @@ pub struct Complete {
     pub wait: WaitId,
     /// What the step completes or fails with.
     pub result: WaitResult,
-}
-
-/// Why a [`Complete`] was refused; then nothing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CompleteError {
-    /// The wait belongs to another flow.
-    #[error("the wait belongs to another flow")]
-    ForeignWait,
-    /// The step is over or was completed before, or the flow is being cancelled.
-    #[error("the wait is over")]
-    Stale,
-    /// The actor of the flow is gone with its arbiter.
-    #[error("the actor of the flow is gone")]
-    Gone,
 }
 
 impl Handler<Cancel> for FlowActor {

@@ -18,6 +18,7 @@
 
 mod actor;
 mod blocking;
+mod canceller;
 mod completer;
 mod deadline;
 mod drive;
@@ -32,15 +33,16 @@ mod stack;
 mod start;
 mod task;
 
-pub use actor::FlowActor;
+pub use actor::{CompleteError, FlowActor};
 pub use blocking::blocking;
+pub use canceller::Canceller;
 pub use completer::{Completer, WaitSteps};
 pub use deadline::DeadlineSteps;
 pub use flow_ref::{FlowRef, running_flows};
-pub use handle::{Canceller, FlowHandle};
+pub use handle::FlowHandle;
 pub use into_flow::{IntoFlow, Within};
 pub use mailbox::FlowContext;
-pub use messages::{Cancel, Complete, CompleteError, Inspect};
+pub use messages::{Cancel, Complete, Inspect};
 pub use owner::{FlowEnd, FlowOwner};
 pub use stack::Stack;
 pub use start::{host_flow, spawn_flow, start_flow};
@@ -49,6 +51,6 @@ pub use deadline::earliest;
 
 pub(crate) use mailbox::CAPACITY;
 pub(crate) use running::list_flows;
-pub(crate) use task::spawn_with;
 #[cfg(feature = "ffi")]
-pub(crate) use task::{Spawned, spawn};
+pub(crate) use task::Spawned;
+pub(crate) use task::spawn;

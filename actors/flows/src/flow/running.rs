@@ -7,8 +7,8 @@ use slab::Slab;
 
 use super::mailbox::FlowCell;
 
-/// The flows of one arbiter; none are listed before somebody asks for them, because the list takes 16
-/// bytes for each.
+/// The flows of one arbiter; `None` until the first call of `list_flows`, because the list takes 16
+/// bytes for each flow.
 type List = Option<Slab<Weak<FlowCell>>>;
 
 thread_local! {
@@ -26,6 +26,7 @@ pub(crate) fn list_flows() {
 }
 
 /// Lists a flow until its number is [removed](remove).
+#[inline]
 pub(super) fn add(cell: &Rc<FlowCell>) -> u32 {
     RUNNING.with_borrow_mut(|running| {
         let number = running.as_mut().map(|running| running.insert(Rc::downgrade(cell)));
@@ -33,6 +34,7 @@ pub(super) fn add(cell: &Rc<FlowCell>) -> u32 {
     })
 }
 
+#[inline]
 pub(super) fn remove(number: u32) {
     if number == UNLISTED {
         return;

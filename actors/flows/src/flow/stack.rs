@@ -10,8 +10,8 @@ use crate::clock;
 
 /// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
 ///
-/// Its text has a line for each branch: the steps in progress with their places in the source, and
-/// what the innermost one waits for.
+/// Its text has a line for each branch: the steps in progress with file and line, and what the
+/// innermost one waits for.
 #[derive(Clone, Debug, Default, MessageResponse)]
 #[non_exhaustive]
 pub struct Stack {

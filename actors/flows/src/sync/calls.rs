@@ -1,5 +1,5 @@
-//! Calls within the process as waits that can be part of a deadlock (FTN12 §1.11.5): a flow that has
-//! a lock and calls a function waits for the flow of that function.
+//! Calls within the process as waits of a deadlock (FTN12 §1.11.5): a flow that has a lock and calls a
+//! function waits for the flow of that function.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use asyncsteps::{AsyncSteps, Flow, FlowId, Identity};
 use smallvec::smallvec;
 
-use super::deadlock::{self, Awaited, Contended, Holders, Target, Wait, Watch};
+use super::deadlock::{self, Contended, Holders, HoldsUpCaller, Resource, Wait, Watch};
 use super::mutex;
 
-/// A call that holds up others while its caller waits for the answer, until this is dropped.
+/// A call whose caller has locks, in the table of waits until this is dropped.
 pub struct Calling {
     call: Arc<Call>,
     _watch: Watch,
@@ -20,11 +20,12 @@ pub struct Calling {
 #[derive(Debug)]
 pub struct Call {
     function: Arc<str>,
-    /// The flow that carries the call out; set when it begins.
+    /// The flow that carries out the call; set when that begins.
     flow: OnceLock<FlowId>,
 }
 
-/// The call that the running step is about to make; `None` if it holds up no others.
+/// Enters the call that the running step is about to make into the table of waits; `None` if no other
+/// flow may wait for this one.
 pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
     if !deadlock::is_enabled() || !mutex::holds_up_others(asi) {
         return None;
@@ -32,8 +33,8 @@ pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
     let call = Arc::new(Call { function: Arc::clone(function), flow: OnceLock::new() });
     let identity = asi.identity();
     let place = asi.places().next()?;
-    let target: Arc<Call> = Arc::clone(&call);
-    let wait = Arc::new(Wait::new(asi, identity, place, target));
+    let resource: Arc<Call> = Arc::clone(&call);
+    let wait = Arc::new(Wait::new(asi, identity, place, resource));
     Some(Calling { _watch: wait.watch(), call })
 }
 
@@ -44,7 +45,7 @@ impl fmt::Debug for Calling {
 }
 
 impl Calling {
-    /// What goes with the request.
+    /// The called side, to go with the request.
     #[must_use]
     pub fn call(&self) -> Arc<Call> {
         Arc::clone(&self.call)
@@ -52,20 +53,20 @@ impl Calling {
 }
 
 impl Call {
-    /// The call is carried out by this flow.
+    /// This flow carries out the call.
     pub fn begin(&self, flow: &mut Flow) {
         self.flow.get_or_init(|| flow.id());
-        flow.extend(Awaited);
+        flow.extend(HoldsUpCaller);
     }
 }
 
 impl Contended for Call {
-    /// A call that has not begun waits for its admission, which goes on.
+    /// A call that has not begun waits for its admission, which is assumed to make progress.
     fn holders(&self) -> Option<Holders> {
         self.flow.get().map(|flow| smallvec![Identity { flow: *flow, branch: 0 }])
     }
 
-    fn target(&self) -> Target {
-        Target::Call { function: Arc::clone(&self.function) }
+    fn resource(&self) -> Resource {
+        Resource::Call { function: Arc::clone(&self.function) }
     }
 }

@@ -1,10 +1,10 @@
-//! Objects by key: a key takes memory while somebody uses it.
+//! Objects by key: a key takes memory while it is used.
 
 use std::sync::{Arc, Weak};
 
 use dashmap::{DashMap, Entry};
 
-/// The objects of one kind, each of which [forgets](Self::forget) its key when it is dropped.
+/// A table of objects. An object [forgets](Self::forget) its key when it is dropped.
 #[derive(Debug)]
 pub(super) struct Keys<T>(DashMap<Arc<str>, Weak<T>>);
 
@@ -13,7 +13,7 @@ impl<T> Keys<T> {
         Self(DashMap::new())
     }
 
-    /// The object of a key, made if nobody uses it.
+    /// The object of a key; made if there is none.
     pub(super) fn get(&self, key: &str, make: impl FnOnce(Arc<str>) -> T) -> Arc<T> {
         if let Some(object) = self.0.get(key).and_then(|object| object.upgrade()) {
             return object;
@@ -32,7 +32,7 @@ impl<T> Keys<T> {
         }
     }
 
-    /// The object of this key is gone; another one may have taken the key meanwhile.
+    /// Removes the key of an object that is gone, unless another object has the key by now.
     pub(super) fn forget(&self, key: &str) {
         self.0.remove_if(key, |_, object| object.strong_count() == 0);
     }

@@ -13,7 +13,7 @@ use super::{Limiter, Mutex, Throttle};
 ///
 /// A name stands for one kind of object with its limits; it belongs to the program, so it is
 /// `'static`. A key is data, such as the number of a product: its object is made when it is first
-/// asked for, and takes memory only while somebody uses it.
+/// asked for, and takes memory only while it is used.
 ///
 /// ```
 /// # use asyncsteps::{Template, sync::limiter};
