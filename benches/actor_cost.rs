@@ -1,7 +1,7 @@
 //! What hosting a flow costs: a one-step flow with its reply, time limits, waiting flows.
 //!
-//! The baseline is the same written by hand: a task on the same thread that sends one
-//! value through a channel. `Actor::start()` is actix's own way to have an actor per request.
+//! The baseline is the same written by hand: a task on the same thread that sends one value through a
+//! channel. `Actor::start()` is actix's own way to have an actor per request.
 
 mod support;
 
@@ -73,7 +73,7 @@ fn main() {
             }
         });
     });
-    bench.add("hosted flow, spawned", Some(bare), 1, "at most 1.4", |iterations| {
+    bench.add("hosted flow, spawned", Some(bare), 1, "at most 1.35", |iterations| {
         arbiter.block_on(async {
             for _ in 0..iterations {
                 black_box(spawn_flow::<u32>(&template).await.is_ok());
@@ -81,7 +81,7 @@ fn main() {
         });
     });
     let inline = "hosted flow, done in its first turn";
-    bench.add(inline, Some(bare), 1, "at most 0.6", |iterations| {
+    bench.add(inline, Some(bare), 1, "at most 0.4", |iterations| {
         arbiter.block_on(async {
             for _ in 0..iterations {
                 black_box(start_flow::<u32>(&template).await.is_ok());
@@ -95,8 +95,10 @@ fn main() {
     bench.add(limited, Some(waits), 1, "baseline + 100 ns", |iterations| {
         arbiter.block_on(completed(iterations, Some(Duration::from_secs(5))));
     });
-    let heap = heap_of_waiting_flow(&arbiter);
+    let heap = heap_of_waiting_flow(&arbiter, |_| ());
     bench.count("waiting flow, two queued steps: heap", heap, "bytes", "at most 640");
+    let heap = heap_of_waiting_flow(&arbiter, FlowHandle::address);
+    bench.count("the same with its address", heap, "bytes", "");
     if !env::args().any(|arg| arg == "--test") {
         let [memory, resume] = in_a_process_of_their_own();
         bench.count("a million of them: resident memory", memory, "MB", "at most 800");
@@ -136,15 +138,18 @@ fn waiting(completions: &Rc<RefCell<Vec<Completion>>>) -> FlowHandle {
     start_flow(flow)
 }
 
-/// Heap bytes of a waiting flow: task, flow and handle.
-fn heap_of_waiting_flow(arbiter: &SystemRunner) -> f64 {
+/// Heap bytes of a waiting flow (task, flow and handle), with what `ask` asks the handle for.
+fn heap_of_waiting_flow<T>(arbiter: &SystemRunner, ask: fn(&FlowHandle) -> T) -> f64 {
     let flows = RefCell::new(Vec::with_capacity(WAITING as usize));
+    let asked = RefCell::new(Vec::with_capacity(WAITING as usize));
     let completions: Rc<RefCell<Vec<Completion>>> = Rc::default();
     completions.borrow_mut().reserve(WAITING as usize);
     let info = allocation_counter::measure(|| {
         arbiter.block_on(async {
             for _ in 0..WAITING {
-                flows.borrow_mut().push(waiting(&completions));
+                let flow = waiting(&completions);
+                asked.borrow_mut().push(ask(&flow));
+                flows.borrow_mut().push(flow);
             }
             // each task is polled once
             tokio::task::yield_now().await;

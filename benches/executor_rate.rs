@@ -16,7 +16,7 @@ use std::{env, fs, thread};
 use actix_web::{App, HttpResponse, HttpServer, web};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
-use asyncsteps_executor::transport::http::FutoIn;
+use asyncsteps_executor::transport::http;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::post_with;
 use asyncsteps_support::conform;
@@ -128,7 +128,7 @@ async fn serve() {
     let server = HttpServer::new(move || {
         App::new()
             .route("/bare", web::post().to(bare))
-            .service(FutoIn::new("/ftn/", executor.clone()))
+            .service(http::service("/ftn/", executor.clone()))
     });
     let server = server.workers(1).h1_allow_half_closed(false).disable_signals();
     // each load waits for its turn

@@ -26,7 +26,7 @@ use actix_web::{App, test};
 use asyncsteps::Template;
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::transport::http::FutoIn;
+use asyncsteps_executor::transport::http;
 use asyncsteps_executor::{Executor, builtin};
 use steps::{Fixture, WORKLOADS};
 
@@ -102,7 +102,7 @@ fn http_requests(requests: u32) {
             functions.add("ping", &builtin::ping());
         });
         let executor = builder.build().expect("a right configuration");
-        let app = App::new().service(FutoIn::new("/ftn/", executor));
+        let app = App::new().service(http::service("/ftn/", executor));
         let service = test::init_service(app).await;
         for _ in 0..requests {
             let request = test::TestRequest::post().uri("/ftn/").set_payload(PING).to_request();

@@ -13,7 +13,7 @@ use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, blocking, start_flow};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Executor, Reply};
+use asyncsteps_executor::{Executor, Incoming, Reply};
 use asyncsteps_support::client::message;
 use asyncsteps_support::jobs::{self, Jobs};
 use serde_json::{Value, json};
@@ -163,7 +163,7 @@ fn local() -> Channel {
 
 async fn dispatch(executor: &Executor, function: &str) -> Reply {
     let request = Request::parse(&message(function, &json!({}))).expect("a request");
-    executor.dispatch(request, local()).await
+    executor.dispatch(Incoming::new(request, local())).await
 }
 
 #[actix::test]
@@ -200,7 +200,7 @@ async fn a_request_made_by_a_request_has_no_more_time_than_that() {
     let _stuck = jobs.started().await;
     jobs.cancelled().await;
     assert_eq!(begin.elapsed().as_secs(), LIMIT.as_secs());
-    assert_eq!((inner.in_flight(), outer.in_flight()), (0, 0));
+    assert_eq!((inner.in_flight_count(), outer.in_flight_count()), (0, 0));
 }
 
 #[actix::test]

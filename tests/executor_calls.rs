@@ -9,7 +9,7 @@ use asyncsteps::{Error, Template, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{BlockingRequest, CallSteps, Executor, RequestSteps, builtin};
+use asyncsteps_executor::{BlockingRequest, CallSteps, Executor, Incoming, RequestSteps, builtin};
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::Jobs;
 use expect_test::expect;
@@ -107,7 +107,7 @@ async fn a_call_ends_no_later_than_its_caller() {
     assert_eq!(jobs.cancelled().await, 0);
     assert!(!job.is_waiting());
     assert!(begin.elapsed() < Duration::from_secs(60));
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
 }
 
 #[actix::test]
@@ -123,7 +123,7 @@ async fn a_burst_answers_each_call_in_its_order() {
     ]);
     let message = json!({ "f": "futoin.burst:0.1:resultBurst", "p": { "requests": requests } });
     let request = Request::parse(message.to_string().as_bytes()).unwrap();
-    let reply = executor.dispatch(request, Channel::new(ChannelKind::Http)).await;
+    let reply = executor.dispatch(Incoming::new(request, Channel::new(ChannelKind::Http))).await;
     let bytes = reply.into_bytes().expect("a message");
     let answer: Value = serde_json::from_slice(&bytes).expect("JSON");
     let lines: Vec<String> =

@@ -1,5 +1,6 @@
-//! The promise: what a request asks of other functions is asked for its own user, so that nobody
-//! reaches through a function what is closed to them (FTN3 §1.11); the service itself acts by name.
+//! The promise: the calls that a request makes are made for its own user, so that no user reaches
+//! functions through another one that they may not call (FTN3 §1.11); acting as the service is
+//! asked for by name.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{PasswordHash, Secret, SecurityLevel, StaticUsers, User};
-use asyncsteps_executor::{CallSteps, Caller, Executor, RequestSteps};
+use asyncsteps_executor::{CallSteps, Caller, Executor, Incoming, RequestSteps};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -103,7 +104,8 @@ async fn answers(function: &str) -> String {
             let message =
                 json!({ "f": format!("test.front:1.0:{function}"), "p": params, "sec": sec });
             let request = Request::parse(message.to_string().as_bytes()).expect("a message");
-            let reply = executor.dispatch(request, Channel::new(ChannelKind::Http)).await;
+            let reply =
+                executor.dispatch(Incoming::new(request, Channel::new(ChannelKind::Http))).await;
             out += &String::from_utf8(reply.into_bytes().expect("a message")).expect("text");
             out.push('\n');
         }
@@ -136,7 +138,7 @@ async fn the_service_itself_acts_when_it_is_asked_to_by_name() {
 }
 
 #[actix::test]
-async fn the_application_itself_names_who_it_calls_for() {
+async fn the_application_names_the_caller_of_its_calls() {
     let executor = executor();
     let whoami = "conform.secret:1.0:whoami";
     let system: Value = executor.call_as_system(whoami, ()).await.unwrap();

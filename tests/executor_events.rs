@@ -8,7 +8,7 @@ use asyncsteps::{AsyncSteps, Error, Template};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::{Request, Response};
-use asyncsteps_executor::{Builder, Executor, Hooks, Incoming, RequestSteps, Way};
+use asyncsteps_executor::{Builder, Executor, Hooks, Incoming, ReplyBody, RequestSteps, Way};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ fn incoming(function: &str, params: &Value) -> Incoming {
 }
 
 async fn answer(executor: &Executor, incoming: Incoming) -> String {
-    let bytes = executor.serve(incoming).await.into_bytes().expect("a message");
+    let bytes = executor.dispatch(incoming).await.into_bytes().expect("a message");
     String::from_utf8(bytes).expect("JSON is text")
 }
 
@@ -124,7 +124,7 @@ fn returning() -> Executor {
 }
 
 #[actix::test]
-async fn what_the_last_step_returns_is_taken_or_refused_and_never_dropped() {
+async fn the_value_of_the_last_step_is_taken_or_refused_and_never_dropped() {
     let executor = returning();
     let mut out = String::new();
     for function in ["alone", "beside"] {
@@ -190,7 +190,7 @@ impl Hooks for Log {
 }
 
 #[actix::test]
-async fn hooks_are_told_what_happens() {
+async fn hooks_get_the_events_of_the_executor() {
     let log = Log::default();
     let template = Template::build(|asi| {
         asi.add(|asi, ()| asi.error("Secret", "for the log"));
@@ -198,7 +198,7 @@ async fn hooks_are_told_what_happens() {
     let executor = main_with(Executor::builder().hooks(log.clone()), "answer", &template);
     answer(&executor, incoming("answer", &json!({}))).await;
     answer(&executor, incoming("noSuch", &json!({}))).await;
-    executor.note(b"{}", Way::Out, &Channel::local());
+    executor.trace_message(b"{}", Way::Out, &Channel::local());
     executor.close(Duration::ZERO).await;
     executor.close(Duration::ZERO).await;
     let log = log.0.lock().unwrap().join("\n");
@@ -220,13 +220,12 @@ async fn sizes_are_those_of_the_function() {
         asi.add(|asi, ()| asi.reply(json!({ "msg": "x".repeat(70_000), "n": 1, "opt": null })));
     });
     let executor = main_with(Executor::builder(), "echo", &big);
-    let (head, body) = {
-        let reply = executor.serve(incoming("echo", &json!({ "msg": "x".repeat(70_000) }))).await;
-        let (head, body) = reply.into_parts();
-        (head.expect("a head"), format!("{body:?}"))
-    };
-    assert_eq!(head.status(), Some(413));
-    assert!(body.contains("Request size has exceeded the limit"), "{body}");
+    let reply = executor.dispatch(incoming("echo", &json!({ "msg": "x".repeat(70_000) }))).await;
+    let (_, ReplyBody::Message(refused)) = reply.into_parts() else { panic!("no message") };
+    // HTTP answers it with the status 413
+    assert!(refused.is_request_too_large());
+    let refused = String::from_utf8(refused.into_bytes()).expect("JSON");
+    assert!(refused.contains("Request size has exceeded the limit"), "{refused}");
     // `echo` may answer 64 KiB
     let executor = main_with(Executor::builder().unchecked_results(), "echo", &big);
     expect![[r#"{"e":"InternalError","edesc":"Response size has exceeded the limit"}"#]]
@@ -267,7 +266,7 @@ async fn a_step_may_give_its_request_another_time() {
 }
 
 #[actix::test]
-async fn a_listing_has_what_is_hosted() {
+async fn the_catalog_has_all_hosted_interfaces() {
     let template = Template::build(|_| {});
     let executor = Executor::builder()
         .interface(conform::definition("conform.derived:1.1"), |functions| {
@@ -279,7 +278,7 @@ async fn a_listing_has_what_is_hosted() {
         })
         .build()
         .unwrap();
-    let listing = executor.listing();
+    let listing = executor.catalog();
     let names: Vec<&str> =
         listing.interfaces.iter().map(|interface| interface.iface.as_str()).collect();
     assert_eq!(names, ["conform.derived", "conform.main"]);

@@ -7,7 +7,7 @@ use asyncsteps::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Executor, RequestSteps};
+use asyncsteps_executor::{Executor, Incoming, RequestSteps};
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -49,7 +49,8 @@ async fn answers(executor: &Executor, functions: &[&str]) -> String {
     for function in functions {
         let request =
             Request::parse(json!({ "f": function }).to_string().as_bytes()).expect("a message");
-        let reply = executor.dispatch(request, Channel::new(ChannelKind::Http)).await;
+        let reply =
+            executor.dispatch(Incoming::new(request, Channel::new(ChannelKind::Http))).await;
         out += &String::from_utf8(reply.into_bytes().expect("a message")).expect("text");
         out.push('\n');
     }
@@ -57,7 +58,7 @@ async fn answers(executor: &Executor, functions: &[&str]) -> String {
 }
 
 #[actix::test]
-async fn a_stranger_cannot_tell_what_a_private_interface_has() {
+async fn an_anonymous_caller_learns_nothing_of_a_private_interface() {
     let functions = [
         "test.base:1.3:hello",
         "test.base:1.3:noSuch",

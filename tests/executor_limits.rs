@@ -13,12 +13,12 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::{Coding, Request};
 use asyncsteps_executor::security::{
-    Attempt, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider, StaticUsers,
+    Attempt, Grant, PasswordHash, Refusal, Secret, SecurityLevel, SecurityProvider, StaticUsers,
     User, Verdict,
 };
 use asyncsteps_executor::{
-    AssignError, ClientLimits, ConfigError, Executor, Incoming, Pass, Rejected, RequestSteps,
-    builtin,
+    AssignError, ClientLimits, ClientPermit, ConfigError, Executor, Incoming, Refused, Reply,
+    RequestSteps, builtin,
 };
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::conform;
@@ -33,7 +33,7 @@ fn channel(peer: &str) -> Channel {
     Channel::new(ChannelKind::Http).with_peer(peer)
 }
 
-async fn admit(executor: &Executor, peer: &str) -> Result<Pass, Rejected> {
+async fn admit(executor: &Executor, peer: &str) -> Result<ClientPermit, Refused> {
     executor.admit(&channel(peer)).await
 }
 
@@ -56,8 +56,8 @@ async fn each_client_has_its_own_limit() {
             .others("one"),
     );
     let first = admit(&executor, "192.0.2.1:1").await.unwrap();
-    let rejected = admit(&executor, "192.0.2.1:2").await.unwrap_err();
-    let reply = rejected.into_reply(None, Coding::Json).into_bytes().unwrap();
+    let refused = admit(&executor, "192.0.2.1:2").await.unwrap_err();
+    let reply = Reply::refused(&refused, None, Coding::Json).into_bytes().unwrap();
     expect![[r#"{"e":"DefenseRejected","edesc":"Mutex queue limit"}"#]]
         .assert_eq(&String::from_utf8(reply).unwrap());
     let _other = admit(&executor, "192.0.2.2:1").await.unwrap();
@@ -98,9 +98,9 @@ async fn a_request_keeps_its_place_until_it_is_answered() {
     let peer = "192.0.2.1:1";
     let pass = admit(&executor, peer).await.unwrap();
     let request = Request::parse(br#"{"f":"test.jobs:1.0:wait","p":{}}"#).unwrap();
-    let incoming = Incoming::new(request, channel(peer)).with_pass(pass);
+    let incoming = Incoming::new(request, channel(peer)).with_client_permit(pass);
     let serving = executor.clone();
-    let answer = actix_rt::spawn(async move { serving.serve(incoming).await });
+    let answer = actix_rt::spawn(async move { serving.dispatch(incoming).await });
     let job = jobs.started().await;
     assert!(admit(&executor, peer).await.is_err());
     job.finish();
@@ -126,9 +126,9 @@ async fn a_user_has_a_limit_of_its_own_in_place_of_the_address() {
         let request = Request::parse(message.to_string().as_bytes()).unwrap();
         // the place of the address is free again once the user is known
         let pass = admit(&executor, peer).await.expect("a place");
-        let incoming = Incoming::new(request, channel(peer)).with_pass(pass);
+        let incoming = Incoming::new(request, channel(peer)).with_client_permit(pass);
         let serving = executor.clone();
-        actix_rt::spawn(async move { serving.serve(incoming).await.into_bytes().unwrap() })
+        actix_rt::spawn(async move { serving.dispatch(incoming).await.into_bytes().unwrap() })
     };
     let ann = call("ann").await;
     let first = jobs.started().await;
@@ -219,7 +219,7 @@ async fn the_default_limit_of_the_specification_is_there_to_be_asked_for() {
     assert_eq!(now.by_ref().take_while(Result::is_ok).count(), 2);
 }
 
-/// Ann, who may do one thing at a time, and functions that she may call.
+/// An executor where the user Ann may have one request at a time.
 fn ann() -> (Jobs, Executor) {
     let (jobs, builder) = Jobs::add(Executor::builder());
     let hash = PasswordHash::new(&Secret::new("pass")).expect("right texts");
@@ -245,12 +245,13 @@ fn anns(function: &str, params: &Value) -> Request {
 }
 
 async fn answer(executor: &Executor, request: Request, channel: Channel) -> Value {
-    let reply = executor.dispatch(request, channel).await.into_bytes().expect("a message");
+    let reply =
+        executor.dispatch(Incoming::new(request, channel)).await.into_bytes().expect("a message");
     serde_json::from_slice(&reply).expect("JSON")
 }
 
 #[actix::test]
-async fn a_connection_has_the_limit_of_the_user_who_authenticated_on_it() {
+async fn a_connection_has_the_limit_of_its_last_authenticated_user() {
     let (_jobs, executor) = ann();
     let peer: SocketAddr = "192.0.2.1:1".parse().unwrap();
     let connect = || Channel::new(ChannelKind::WebSocket).with_peer(peer);
@@ -264,14 +265,14 @@ async fn a_connection_has_the_limit_of_the_user_who_authenticated_on_it() {
     let _others = [executor.admit(&other).await.unwrap(), executor.admit(&other).await.unwrap()];
     // with the place that it has, a further request of hers needs none
     let again = anns("test.jobs:1.0:none", &json!({}));
-    let incoming = Incoming::new(again, hers.clone()).with_pass(place);
-    let reply = executor.serve(incoming).await.into_bytes().unwrap();
+    let incoming = Incoming::new(again, hers.clone()).with_client_permit(place);
+    let reply = executor.dispatch(incoming).await.into_bytes().unwrap();
     assert!(String::from_utf8(reply).unwrap().contains("InvalidRequest"));
     assert!(executor.admit(&hers).await.is_ok());
 }
 
 #[actix::test]
-async fn who_shows_credentials_is_limited_over_any_channel_and_what_is_done_for_a_user_is_not() {
+async fn users_with_credentials_are_limited_on_any_channel_and_calls_for_a_user_are_not() {
     let (mut jobs, executor) = ann();
     let serving = executor.clone();
     let request = anns("test.jobs:1.0:wait", &json!({ "n": 1 }));
@@ -325,7 +326,7 @@ async fn a_message_that_turns_out_to_be_large_is_refused_after_its_credentials_w
     assert_eq!(executor.usage().memory, 0);
 }
 
-/// Lets everybody in, when it is told to.
+/// Admits every user, when it is notified.
 #[derive(Debug)]
 struct Doorkeeper(Arc<Notify>);
 
@@ -352,7 +353,7 @@ async fn requests_whose_credentials_are_checked_have_their_places_in_the_budget(
     };
     let waiting = [ask(1), ask(2)];
     tokio::task::yield_now().await;
-    assert_eq!((executor.in_flight(), executor.usage().running), (2, 2));
+    assert_eq!((executor.in_flight_count(), executor.usage().running), (2, 2));
     let refused = json!({ "e": "DefenseRejected", "edesc": "Too many requests" });
     assert_eq!(ask(3).await.unwrap(), refused);
     let anonymous = Request::parse(br#"{"f":"test.jobs:1.0:wait","p":{}}"#).unwrap();
@@ -367,7 +368,7 @@ async fn requests_whose_credentials_are_checked_have_their_places_in_the_budget(
         assert_eq!(waiting.await.unwrap(), json!({ "r": { "n": n } }));
     }
     assert_eq!(closing.await.unwrap().finished, 2);
-    assert_eq!((executor.in_flight(), executor.usage().running), (0, 0));
+    assert_eq!((executor.in_flight_count(), executor.usage().running), (0, 0));
 }
 
 #[test]
@@ -398,7 +399,7 @@ impl SecurityProvider for Slow {
             begun.send(peer).expect("the test listens");
             let go_on = go_on.lock().expect("nobody panics");
             go_on.recv().expect("the test goes on");
-            Err(Denied::credentials())
+            Err(Refusal::credentials())
         })
     }
 }
@@ -413,7 +414,7 @@ async fn a_flood_of_passwords_waits_for_itself() {
         let message = json!({ "f": "a.b:1.0:f", "sec": "user:wrong" }).to_string();
         let request = Request::parse(message.as_bytes()).expect("a message");
         let (executor, channel) = (executor.clone(), channel(peer));
-        actix_rt::spawn(async move { executor.dispatch(request, channel).await })
+        actix_rt::spawn(async move { executor.dispatch(Incoming::new(request, channel)).await })
     };
     let flood = 4 * places;
     let mut asked: Vec<_> = (0..flood).map(|_| ask("192.0.2.1:1")).collect();

@@ -1,5 +1,5 @@
-//! The promise: an executor takes no more than its budget allows, tells everybody else so at once,
-//! and lets no client starve the others.
+//! The promise: an executor takes no more requests than its budget allows, refuses others at once, and
+//! lets no client starve the others.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Executor, Reply};
+use asyncsteps_executor::{Executor, Incoming, Reply};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
@@ -41,7 +41,7 @@ fn request(executor: &Executor, client: &str, n: usize) -> Dispatched {
     message.extend_from_slice(format!(r#","rid":"{client}"}}"#).as_bytes());
     let request = Request::parse(&message).expect("a request");
     let channel = Channel::local();
-    Box::pin(async move { executor.dispatch(request, channel).await })
+    Box::pin(async move { executor.dispatch(Incoming::new(request, channel)).await })
 }
 
 /// Polls once: the answer, if there is one at once.
@@ -67,7 +67,7 @@ fn refused(why: &str) -> Value {
 }
 
 #[test]
-fn stuck_handlers_take_no_more_than_the_budget_and_the_rest_is_refused_at_once() {
+fn stuck_handlers_take_no_more_than_the_budget_and_further_requests_are_refused_at_once() {
     let arbiter = actix_rt::System::new();
     let (mut jobs, executor, budget) = executor(100, 50);
     let (mut taken, mut stuck) = (Vec::new(), Vec::new());
@@ -98,7 +98,7 @@ fn stuck_handlers_take_no_more_than_the_budget_and_the_rest_is_refused_at_once()
     let usage = budget.usage();
     assert_eq!((usage.running, usage.queued, usage.clients), (100, 50, 1));
     assert_eq!((usage.admitted, usage.refused), (100, (REQUESTS - 150) as u64));
-    assert_eq!(executor.in_flight(), 150);
+    assert_eq!(executor.in_flight_count(), 150);
     assert!(jobs.is_quiet(), "nothing else was started");
     // clients that give up leave nothing behind
     arbiter.block_on(async {
@@ -109,11 +109,11 @@ fn stuck_handlers_take_no_more_than_the_budget_and_the_rest_is_refused_at_once()
     });
     let usage = budget.usage();
     assert_eq!((usage.running, usage.queued, usage.memory, usage.clients), (0, 0, 0, 0));
-    assert_eq!((usage.withdrawn, executor.in_flight()), (50, 0));
+    assert_eq!((usage.withdrawn, executor.in_flight_count()), (50, 0));
 }
 
 #[actix::test]
-async fn a_client_that_floods_delays_nobody_but_itself() {
+async fn a_client_that_floods_delays_only_itself() {
     tokio::time::pause();
     let (mut jobs, executor, budget) = executor(1, 10);
     let mut flood: Vec<_> = (0..11).map(|n| request(&executor, "flood", n)).collect();
@@ -170,11 +170,11 @@ async fn the_time_in_the_queue_is_time_of_the_request() {
     assert_eq!(value(late.await.expect("no panic")), refused(why));
     assert!(jobs.cancelled().await == 2 && jobs.is_quiet(), "the last one never began");
     assert_eq!(begin.elapsed().as_secs(), TIMEOUT.as_secs() + half);
-    assert_eq!((budget.usage().queued, executor.in_flight()), (0, 0));
+    assert_eq!((budget.usage().queued, executor.in_flight_count()), (0, 0));
 }
 
 #[actix::test]
-async fn closing_serves_who_waits_within_the_grace_and_then_refuses_it() {
+async fn closing_serves_waiting_requests_within_the_grace_and_then_refuses_them() {
     tokio::time::pause();
     let (mut jobs, executor, _budget) = executor(1, 10);
     let mut waiting: Vec<_> =

@@ -1,5 +1,5 @@
-//! The promise: whoever sends wrong passwords, as many as they like, locks nobody else out (FTN6
-//! §1.5).
+//! The promise: a client that sends wrong passwords, however many, locks no other client out
+//! (FTN6 §1.5).
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use asyncsteps::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{
-    Attempt, Denied, Grant, MemoryOptions, PasswordHash, PasswordMemory, Secret, SecurityLevel,
+    Attempt, Grant, MemoryOptions, PasswordHash, PasswordMemory, Refusal, Secret, SecurityLevel,
     SecurityProvider, StaticUsers, User, Verdict,
 };
-use asyncsteps_executor::{Executor, RequestSteps};
+use asyncsteps_executor::{Executor, Incoming, RequestSteps};
 use asyncsteps_support::conform;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -42,13 +42,13 @@ impl SecurityProvider for Slow {
         let begun = self.begun.lock().expect("no panic").clone();
         Verdict::compute(move || {
             let (end, ended) = channel();
-            // once the test is over nobody listens any more
+            // the receiver is dropped when the test is over
             let _ = begun.send((user.clone(), end));
             let _ = ended.recv();
             if user == "ann" {
                 Ok(Grant::new(User::new(user, SecurityLevel::SafeOps)))
             } else {
-                Err(Denied::credentials())
+                Err(Refusal::credentials())
             }
         })
     }
@@ -80,7 +80,7 @@ fn answer(executor: &Executor, sec: &str, peer: &str) -> impl Future<Output = St
     let channel = Channel::new(ChannelKind::Http).with_peer(peer);
     let executor = executor.clone();
     async move {
-        let reply = executor.dispatch(request, channel).await;
+        let reply = executor.dispatch(Incoming::new(request, channel)).await;
         String::from_utf8(reply.into_bytes().expect("a message")).expect("text")
     }
 }
@@ -93,12 +93,12 @@ async fn flood(executor: &Executor, user: impl Fn(usize) -> String) -> Vec<JoinH
     let answers: Vec<_> = (0..REQUESTS).map(ask).collect();
     let is_settled = || {
         let answered = answers.iter().filter(|answer| answer.is_finished()).count();
-        answered + executor.in_flight() == REQUESTS && answered > 0
+        answered + executor.in_flight_count() == REQUESTS && answered > 0
     };
     while !is_settled() {
         tokio::task::yield_now().await;
     }
-    assert!(executor.in_flight() < REQUESTS / 10, "most are refused at once");
+    assert!(executor.in_flight_count() < REQUESTS / 10, "most are refused at once");
     answers
 }
 
@@ -154,7 +154,7 @@ async fn a_flood_for_many_users_does_not_keep_other_addresses_waiting() {
 }
 
 #[actix::test]
-async fn who_was_let_in_lately_does_not_wait_at_all() {
+async fn a_user_that_was_admitted_lately_does_not_wait() {
     let (begins, executor) = executor();
     let answer = || answer(&executor, "static:pass", ATTACKER);
     assert_eq!(answer().await, r#"{"r":42}"#);

@@ -1,5 +1,5 @@
 //! The promise: raw data flows through a request piece by piece, no faster than the slower side, and
-//! whoever breaks it off is noticed by the other (FTN3 §1.1, FTN6 §2.2).
+//! each side notices when the other breaks it off (FTN3 §1.1, FTN6 §2.2).
 
 use std::time::Duration;
 
@@ -94,14 +94,14 @@ fn upload() -> (Upload, RawInput) {
 }
 
 async fn raw(executor: &Executor, incoming: Incoming) -> RawBody {
-    match executor.serve(incoming).await.into_parts().1 {
+    match executor.dispatch(incoming).await.into_parts().1 {
         ReplyBody::Raw(body) => body,
         other @ (ReplyBody::Message(_) | ReplyBody::Nothing) => panic!("{other:?}"),
     }
 }
 
 async fn message(executor: &Executor, incoming: Incoming) -> String {
-    let bytes = executor.serve(incoming).await.into_bytes().expect("a message");
+    let bytes = executor.dispatch(incoming).await.into_bytes().expect("a message");
     String::from_utf8(bytes).expect("JSON is text")
 }
 
@@ -131,7 +131,7 @@ async fn an_upload_that_breaks_off_fails() {
 }
 
 #[actix::test]
-async fn raw_data_where_none_is_declared_is_refused() {
+async fn raw_data_that_is_not_declared_is_refused() {
     let executor = executor();
     let (_chunks, input) = upload();
     let incoming = request("download", &json!({ "n": 1 })).with_input(input);
@@ -151,14 +151,14 @@ async fn raw_data_where_none_is_declared_is_refused() {
 async fn a_raw_result_has_a_head_and_a_body() {
     let executor = executor();
     let incoming = request("download", &json!({ "n": 3, "status": 201 }));
-    let (head, body) = executor.serve(incoming).await.into_parts();
+    let (head, body) = executor.dispatch(incoming).await.into_parts();
     let head = head.expect("a head");
     assert_eq!(head.status(), Some(201));
     assert_eq!(head.headers().collect::<Vec<_>>(), [("content-type", "text/x-test")]);
     let ReplyBody::Raw(body) = body else { panic!("{body:?}") };
     let chunks: Vec<_> = body.map(|chunk| chunk.expect("a chunk")).collect().await;
     assert_eq!(chunks, ["chunk", "chunk", "chunk"]);
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
 }
 
 #[actix::test]
@@ -189,7 +189,7 @@ async fn a_handler_writes_no_faster_than_its_client_reads() {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(body.next().await.unwrap().unwrap(), [n; 1_100].as_slice());
     }
-    // nobody reads any more: what fits in between is taken, and no more
+    // the client has stopped reading: the buffer between takes some chunks, and no more
     let mut taken = 0;
     while tokio::time::timeout(Duration::from_secs(1), chunks.reserve()).await.is_ok() {
         chunks.send(Ok("x".into())).await.unwrap();
@@ -244,7 +244,7 @@ async fn a_slow_client_gets_all_and_one_that_stops_is_given_up() {
         assert_eq!(slow.next().await.expect("a chunk").expect("no error"), "chunk");
     }
     assert!(slow.next().await.is_none(), "that is all");
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
 
     let mut stopped = raw(&executor, download()).await;
     tokio::time::advance(Duration::from_secs(61)).await;
@@ -253,7 +253,7 @@ async fn a_slow_client_gets_all_and_one_that_stops_is_given_up() {
         rest.push(chunk.is_ok());
     }
     assert_eq!(rest, [true, true, false], "what was on its way, then the end");
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
 }
 
 #[actix::test]
@@ -262,9 +262,9 @@ async fn a_client_that_goes_away_ends_the_flow() {
     let (chunks, input) = upload();
     let incoming = request("pipe", &json!({})).with_input(input);
     let body = raw(&executor, incoming).await;
-    assert_eq!(executor.in_flight(), 1);
+    assert_eq!(executor.in_flight_count(), 1);
     drop(body);
     // the upload ends because the flow that read it is gone
     chunks.closed().await;
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
 }

@@ -1,12 +1,12 @@
-//! The promise: whatever a request does, its caller gets one answer, nobody else is disturbed, and
-//! a request that nobody waits for any more is really cancelled (FTN6 §1.2).
+//! The promise: whatever a request does, its caller gets one answer, no other request is disturbed,
+//! and a request whose caller is gone is really cancelled (FTN6 §1.2).
 
 use std::time::Duration;
 
 use asyncsteps::{Error, ErrorExt, StepResult, Template, codes};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Builder, ConfigError, Executor, RequestSteps};
+use asyncsteps_executor::{Builder, ConfigError, Executor, Incoming, RequestSteps};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 async fn dispatch(executor: Executor, message: String) -> String {
     let channel = Channel::local();
     let reply = match Request::parse(message.as_bytes()) {
-        Ok(request) => executor.dispatch(request, channel).await,
+        Ok(request) => executor.dispatch(Incoming::new(request, channel)).await,
         Err(refusal) => refusal.into(),
     };
     let bytes = reply.into_bytes().expect("all functions here have results");
@@ -55,7 +55,7 @@ fn check(function: &str, params: Value, template: &Template, expected: Expect) {
             .expect("a right configuration");
         let message = json!({ "f": format!("conform.main:1.2:{function}"), "p": params });
         let answer = dispatch(executor.clone(), message.to_string()).await;
-        assert_eq!(executor.in_flight(), 0, "the request is over");
+        assert_eq!(executor.in_flight_count(), 0, "the request is over");
         answer
     });
     expected.assert_eq(&answer);
@@ -265,7 +265,7 @@ async fn a_request_that_takes_too_long_is_answered_and_cancelled() {
     assert!(Instant::now() - begin >= limit);
     assert_eq!(jobs.cancelled().await, 1);
     assert!(!job.is_waiting());
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
 }
 
 #[actix::test]
@@ -346,7 +346,7 @@ fn requests_over_the_limit_are_refused_until_there_is_room() {
     let first = jobs.wait_for_start();
     clients[1].send(&wait(1));
     let _second = jobs.wait_for_start();
-    assert_eq!(host.executor.in_flight(), 2);
+    assert_eq!(host.executor.in_flight_count(), 2);
 
     let refused = json!({ "e": "DefenseRejected", "edesc": "Too many requests" });
     for _ in 0..3 {

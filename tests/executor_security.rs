@@ -1,5 +1,5 @@
-//! The promise: who calls is known before anything else, what somebody may do follows from it, and
-//! a private interface is not even shown to strangers (FTN6 §1.2-1.4, FTN8).
+//! The promise: the caller is identified before anything else, decides which functions may be called,
+//! and sees nothing of a private interface if it is anonymous (FTN6 §1.2-1.4, FTN8).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use asyncsteps::{Template, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{
-    Attempt, Credentials, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider,
+    Attempt, Credentials, Grant, PasswordHash, Refusal, Secret, SecurityLevel, SecurityProvider,
     StaticUsers, User, Verdict,
 };
 use asyncsteps_executor::{BlockingRequest, Executor, Incoming, Reply, RequestSteps};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 /// What is sent for one message over a channel.
 async fn answer(executor: &Executor, channel: Channel, message: &Value) -> String {
     let request = Request::parse(message.to_string().as_bytes()).expect("a message");
-    text(executor.dispatch(request, channel).await)
+    text(executor.dispatch(Incoming::new(request, channel)).await)
 }
 
 fn text(reply: Reply) -> String {
@@ -73,7 +73,7 @@ fn users() -> StaticUsers {
 }
 
 #[actix::test]
-async fn credentials_decide_what_a_caller_may_do() {
+async fn credentials_decide_which_functions_a_caller_may_call() {
     let executor = executor(users());
     let mut out = String::new();
     for (function, sec) in [
@@ -131,10 +131,10 @@ async fn credentials_of_a_header_count_unless_the_message_has_its_own() {
     let header = || Credentials::from_header("Basic dXNlcjpwYXNz");
     let message = |message: Value| Request::parse(message.to_string().as_bytes()).unwrap();
     let with_header = Incoming::new(message(json!({ "f": "conform.secret:1.0:whoami" })), http());
-    let reply = executor.serve(with_header.with_credentials(header())).await;
+    let reply = executor.dispatch(with_header.with_credentials(header())).await;
     expect![[r#"{"r":{"gid":null,"lid":"user","seclvl":"SafeOps"}}"#]].assert_eq(&text(reply));
     let both = message(call("conform.secret:1.0:whoami", &json!("user:wrong")));
-    let reply = executor.serve(Incoming::new(both, http()).with_credentials(header())).await;
+    let reply = executor.dispatch(Incoming::new(both, http()).with_credentials(header())).await;
     expect![[r#"{"e":"SecurityError","edesc":"Basic Auth Verification Failed"}"#]]
         .assert_eq(&text(reply));
 }
@@ -169,7 +169,7 @@ async fn only_the_service_itself_acts_for_others() {
     assert_eq!(denied.unwrap_err().code(), codes::PLEASE_REAUTH);
 }
 
-/// Knows everybody after a time, or never.
+/// Admits every user after a time, or never.
 #[derive(Debug)]
 struct Slow(Option<Duration>);
 
@@ -179,7 +179,7 @@ impl SecurityProvider for Slow {
         let Some(time) = self.0 else { return Verdict::wait(std::future::pending()) };
         Verdict::wait(async move {
             tokio::time::sleep(time).await;
-            if user == "evil" { Err(Denied::credentials()) } else { Ok(grant(user)) }
+            if user == "evil" { Err(Refusal::credentials()) } else { Ok(grant(user)) }
         })
     }
 }

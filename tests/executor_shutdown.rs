@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Closed, Executor};
+use asyncsteps_executor::{Closed, Executor, Incoming};
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
@@ -37,7 +37,7 @@ fn request(executor: &Executor, n: i64) -> JoinHandle<Value> {
     actix_rt::spawn(async move {
         let request = Request::parse(&message).expect("a request");
         let channel = Channel::local();
-        let reply = executor.dispatch(request, channel).await.into_bytes();
+        let reply = executor.dispatch(Incoming::new(request, channel)).await.into_bytes();
         serde_json::from_slice(&reply.expect("an answer")).expect("JSON")
     })
 }
@@ -87,7 +87,7 @@ async fn requests_in_flight_finish_within_the_grace() {
 }
 
 #[actix::test]
-async fn what_is_left_after_the_grace_is_cancelled_and_answered() {
+async fn requests_left_after_the_grace_are_cancelled_and_answered() {
     tokio::time::pause();
     let (mut jobs, executor) = jobs();
     let answers = [request(&executor, 1), request(&executor, 2), request(&executor, 3)];
@@ -107,7 +107,7 @@ async fn what_is_left_after_the_grace_is_cancelled_and_answered() {
     for (answer, expected) in answers.into_iter().zip(expected) {
         assert_eq!(answer.await.unwrap(), expected);
     }
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
 }
 
 #[actix::test]
@@ -168,7 +168,7 @@ fn clients_on_all_workers_get_their_answers_before_the_server_ends() {
 }
 
 #[actix::test]
-async fn whoever_wants_to_know_is_told_that_it_closes() {
+async fn the_closing_of_an_executor_can_be_awaited() {
     tokio::time::pause();
     let (mut jobs, executor) = jobs();
     let answer = request(&executor, 1);

@@ -8,7 +8,7 @@ use asyncsteps::{Error, ErrorExt, Flow, StepResult, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{CallSteps, Executor, RequestSteps};
+use asyncsteps_executor::{CallSteps, Executor, Incoming, RequestSteps};
 use asyncsteps_support::conform;
 use asyncsteps_support::log::Log;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn executor(fail: &Template, answer: &Template) -> Executor {
 async fn call(executor: &Executor, f: &str, params: Value) -> String {
     let message = json!({ "f": f, "p": params, "rid": "C7" }).to_string();
     let request = Request::parse(message.as_bytes()).expect("a message");
-    let reply = executor.dispatch(request, Channel::local()).await;
+    let reply = executor.dispatch(Incoming::new(request, Channel::local())).await;
     String::from_utf8(reply.into_bytes().expect("a message")).expect("text")
 }
 

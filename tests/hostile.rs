@@ -208,7 +208,7 @@ fn deep_nesting_is_refused_without_recursion() {
 }
 
 #[test]
-fn fields_that_nobody_knows_and_values_of_wrong_types_are_refused() {
+fn unknown_fields_and_values_of_wrong_types_are_refused() {
     check_texts(
         &[
             r#"{"f":"futoin.anonping:1.0:ping","p":{"echo":7},"zzz":1}"#,
@@ -443,7 +443,7 @@ fn a_length_that_is_too_short_cuts_the_message() {
         client.send(&head(&format!("Content-Length: {length}"))).send(PING.as_bytes());
         let answer = client.receive();
         assert_eq!(answer.text(), r#"{"e":"InvalidRequest","edesc":"Missing req.f"}"#);
-        // the rest is not a request
+        // the remaining bytes are no request
         assert_eq!(client.finish_sending().try_receive().map(|answer| answer.status()), Some(400));
     });
 }
@@ -469,7 +469,7 @@ fn lengths_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn chunks_that_are_none_are_refused() {
+fn malformed_chunks_are_refused() {
     for chunk in ["xyz\r\n", "-1\r\n", "ffffffffffffffffff\r\n", "5\r\nabcdefgh\r\n", "\r\n\r\n"] {
         survive(|client| {
             client.send(&head("Transfer-Encoding: chunked")).send(chunk.as_bytes());
@@ -481,7 +481,7 @@ fn chunks_that_are_none_are_refused() {
 }
 
 #[test]
-fn what_is_not_http_is_refused() {
+fn bytes_that_are_not_http_are_refused() {
     for bytes in [
         b"\r\n\r\n\r\n".as_slice(),
         b"hello\r\n\r\n",
@@ -514,7 +514,7 @@ fn headers_without_end_are_refused() {
 }
 
 #[test]
-fn a_slow_sender_holds_up_nobody() {
+fn a_slow_sender_delays_no_others() {
     let data = Data::new();
     let shop = Shop::start(&data);
     let mut slow: Vec<Connection> = (0..20).map(|_| Connection::open(shop.address)).collect();

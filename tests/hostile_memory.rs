@@ -64,7 +64,7 @@ fn headers_count() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn requests_beyond_the_limits_are_refused() {
     let (mut jobs, executor, _budget) = executor(2 * SIZE);
     let host = Host::start(1, || executor);
     let message =

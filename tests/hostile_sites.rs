@@ -1,9 +1,9 @@
-//! The promise: a page of another site cannot call an executor through the browser of somebody who
+//! The promise: a page of another site cannot call an executor through the browser of a user who
 //! may, unless CORS allows that page; refused before anything runs, over HTTP and WebSocket.
 
 use std::fmt::Write as _;
 
-use asyncsteps_executor::transport::http::{Cors, FutoIn};
+use asyncsteps_executor::transport::http::{self, Cors};
 use asyncsteps_support::client::{Answer, Connection, ping};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
@@ -16,7 +16,7 @@ const MESSAGE: &str = r#"{"f":"conform.main:1.2:notify","p":{"v":1},"forcersp":t
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-fn host(set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static) -> Host {
+fn host(set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static) -> Host {
     Host::start_as(1, conform::executor, set_up)
 }
 
@@ -149,7 +149,7 @@ fn cors_allows_pages_over_every_transport() {
 
 #[test]
 fn only_requests_to_hosts_that_are_allowed_are_served() {
-    let allowed = |service: FutoIn| service.allowed_hosts(["a.example", "[::1]"]);
+    let allowed = |service: http::Service| service.allowed_hosts(["a.example", "[::1]"]);
     let host = host(allowed);
     let statuses = |headers: &str| statuses(&host, headers);
     assert_eq!(statuses("Host: A.example:8080\r\n"), [200, 200, 101]);

@@ -4,7 +4,7 @@
 use actix_web::HttpRequest;
 use asyncsteps::Template;
 use asyncsteps_executor::security::{
-    Attempt, Credentials, Denied, Grant, RequestContext, SECURITY_ERROR, SecurityLevel,
+    Attempt, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, SecurityLevel,
     SecurityProvider, User, Verdict,
 };
 use asyncsteps_executor::{Executor, RequestSteps};
@@ -27,7 +27,7 @@ impl SecurityProvider for Doors {
             if password.expose() == "pass");
         let second = attempt.context().header("x-second-factor").is_some_and(|code| code == "7");
         let user = attempt.credentials().user().unwrap_or_default();
-        Verdict::Known(if right && second { Ok(grant(user)) } else { Err(Denied::credentials()) })
+        Verdict::Known(if right && second { Ok(grant(user)) } else { Err(Refusal::credentials()) })
     }
 
     fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
@@ -38,7 +38,7 @@ impl SecurityProvider for Doors {
         let token = request.header("authorization")?.strip_prefix("Bearer ")?.to_owned();
         Some(Verdict::compute(move || match token.strip_prefix("token-of-") {
             Some(user) => Ok(grant(user)),
-            None => Err(Denied::new(SECURITY_ERROR, "Token is not valid")),
+            None => Err(Refusal::new(SECURITY_ERROR, "Token is not valid")),
         }))
     }
 }
@@ -79,7 +79,7 @@ fn answers(host: &Host, headers: &str, sec: &Value) -> String {
 }
 
 #[test]
-fn tokens_passwords_and_connections_tell_who_calls() {
+fn tokens_passwords_and_connections_identify_the_caller() {
     let host = Host::start(1, executor);
     let password = "Authorization: Basic YW5uOnBhc3M=\r\nX-Second-Factor: 7\r\nX-Seen: yes\r\n";
     let mut out = String::new();

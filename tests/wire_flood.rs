@@ -1,4 +1,4 @@
-//! The promise: a client that floods the server is refused, and nobody else notices (FTN6 §1.5).
+//! The promise: a client that floods the server is refused, and no other client notices (FTN6 §1.5).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -213,7 +213,7 @@ fn a_chunked_request_is_a_request() {
 }
 
 #[test]
-fn a_client_that_asks_first_is_told_to_go_on() {
+fn a_client_that_expects_100_continue_gets_it() {
     let host = host();
     let mut client = Connection::open(host.address);
     let head = head(&format!("Expect: 100-continue\r\nContent-Length: {}", ANSWER.len()));
@@ -550,7 +550,7 @@ fn a_bad_result_is_not_sent() {
 }
 
 #[test]
-fn what_a_caller_may_not_do_is_refused() {
+fn calls_that_are_not_allowed_are_refused() {
     check(
         &[
             r#"{"f":"conform.secret:1.0:whoami"}"#,

@@ -54,17 +54,17 @@ fn a_channel_knows_that_it_is_secure() {
 }
 
 #[test]
-fn who_speaks_no_tls_gets_no_answer() {
+fn a_client_without_tls_gets_no_answer() {
     let host = secure();
     let mut client = Connection::open(host.address);
     client.send(&post(&message(HELLO, &json!({}))));
     client.expect_end();
-    // and disturbs nobody
+    // and other connections go on
     assert_eq!(answers(host.address, Stream::secure)[0], json!({ "r": "secure" }));
 }
 
 #[test]
-fn connections_without_a_handshake_hold_up_nobody() {
+fn connections_without_a_handshake_delay_no_others() {
     // no time limit helps
     let handshake_timeout = PATIENCE * 10;
     let limits = ServerLimits { handshakes: 4, handshake_timeout, ..ServerLimits::default() };

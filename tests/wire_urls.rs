@@ -206,7 +206,7 @@ fn uploads_come_by_length_or_in_chunks() {
 }
 
 #[test]
-fn an_upload_that_nobody_asked_for_is_refused() {
+fn an_upload_that_is_not_declared_is_refused() {
     let host = host();
     let raw = "Content-Type: application/octet-stream\r\n";
     let refused = json!({ "e": "InvalidRequest", "edesc": "Raw upload is not allowed" });
@@ -385,7 +385,7 @@ fn errors_have_a_status_of_their_own_if_that_is_wanted() {
 fn only_trusted_proxies_are_believed() {
     let info = |trusted: &[&str], headers: &str| {
         let ranges: Vec<_> = trusted.iter().map(|range| range.parse().unwrap()).collect();
-        let set_up = |service: asyncsteps_executor::transport::http::FutoIn| {
+        let set_up = |service: asyncsteps_executor::transport::http::Service| {
             service.trusted_proxies(TrustedProxies::new(ranges))
         };
         let host = Host::start_as(1, conform::executor, set_up);
@@ -404,7 +404,7 @@ fn only_trusted_proxies_are_believed() {
 
 #[test]
 fn a_channel_can_be_declared_secure() {
-    let host = Host::start_as(1, conform::executor, |service| service.secure_channel(true));
+    let host = Host::start_as(1, conform::executor, |service| service.behind_tls_proxy());
     let request = request("GET", "/ftn/conform.secure/1.0/hello", "", b"");
     let answer = Connection::open(host.address).send(&request).receive();
     assert_eq!(answer.json(), json!({ "r": "secure" }));
@@ -412,7 +412,7 @@ fn a_channel_can_be_declared_secure() {
 
 #[test]
 fn pages_of_other_sites_may_call_if_they_are_let() {
-    let set_up = |service: asyncsteps_executor::transport::http::FutoIn| {
+    let set_up = |service: asyncsteps_executor::transport::http::Service| {
         service.cors(Cors::origins(["https://friend.example"]))
     };
     let host = Host::start_as(1, conform::executor, set_up);
@@ -439,12 +439,12 @@ fn pages_of_other_sites_may_call_if_they_are_let() {
 }
 
 #[test]
-fn what_is_hosted_is_listed_only_if_that_is_wanted() {
+fn the_catalog_is_published_only_if_it_is_switched_on() {
     let hidden = host();
     let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
     let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
     assert_eq!(refused.status(), 405);
-    let host = Host::start_as(1, conform::executor, |service| service.listing(true));
+    let host = Host::start_as(1, conform::executor, |service| service.publish_catalog());
     let list = Connection::open(host.address).send(&get("application/json")).receive();
     assert_eq!(list.header("content-type"), Some("application/json"));
     let interfaces = list.json()["interfaces"].take();
@@ -460,7 +460,7 @@ fn what_is_hosted_is_listed_only_if_that_is_wanted() {
 }
 
 #[test]
-fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
+fn the_demo_has_options_for_the_catalog_and_for_pages_of_other_sites() {
     let data = Data::new();
     let friend = "https://friend.example";
     let headers = format!("Origin: {friend}\r\n");
@@ -481,7 +481,7 @@ fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
 }
 
 #[test]
-fn a_stranger_is_not_told_of_the_parameters_of_a_private_function() {
+fn an_anonymous_caller_learns_no_parameters_of_a_private_function() {
     let host = Host::start(1, conform::executor);
     let deep = "%5b".repeat(80) + &"%5d".repeat(80);
     for call in ["sum?a=", "sum?zzz=", "nope?a="] {

@@ -86,7 +86,7 @@ fn protocols_and_extensions_that_a_client_offers_are_not_taken() {
 }
 
 #[test]
-fn a_handshake_that_is_none_is_refused() {
+fn a_malformed_handshake_is_refused() {
     let host = host();
     let whole = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -175,7 +175,7 @@ fn errors_are_those_of_http() {
 }
 
 #[test]
-fn a_frame_that_is_no_message_is_ignored_and_counted() {
+fn a_frame_without_a_message_is_ignored_and_counted() {
     let host = host();
     let mut ignored = 0;
     let mut socket = Socket::open(host.address);
@@ -197,7 +197,7 @@ fn a_frame_that_is_no_message_is_ignored_and_counted() {
         b"CBOR\xbb\xff\xff\xff\xff\xff\xff\xff\xff",
         b"CBOR\xa1\x61f\x7b\x7f\xff\xff\xff\xff\xff\xff\xff",
         deep.as_bytes(),
-        // nobody could tell what the answers would be to
+        // an answer without an id could not be assigned
         br#"{"f":"conform.main:1.2:answer","p":{}}"#,
         br#"{"f":"conform.main:1.2:answer","p":{},"rid":null}"#,
         br#"{"f":"conform.main:1.2:answer","p":{},"rid":{}}"#,
@@ -229,7 +229,7 @@ fn a_message_that_is_no_request_is_refused_if_it_has_an_id() {
             r#"{"f":5,"rid":"C2"}"#,
             json!({"e": "InvalidRequest", "edesc": "Missing req.f", "rid": "C2"}),
         ),
-        // not of a client of ours, but it can be answered
+        // no client of FutoIn numbers so, but it can be answered
         (r#"{"f":"conform.main:1.2:answer","rid":7}"#, json!({"r": 42, "rid": 7})),
     ] {
         assert_eq!(socket.send(message).receive(), refusal, "{message}");
@@ -267,7 +267,7 @@ fn a_message_that_is_too_large_closes_the_connection_with_1009() {
 }
 
 #[test]
-fn frames_that_are_none_close_the_connection_with_1002() {
+fn malformed_frames_close_the_connection_with_1002() {
     let host = host();
     let mut unmasked = frame(opcode::BINARY, b"{}");
     unmasked[1] &= 0x7f;
@@ -316,7 +316,7 @@ fn a_message_may_come_in_parts_with_pings_in_between() {
 }
 
 #[test]
-fn a_client_that_says_goodbye_is_told_so() {
+fn a_closing_handshake_is_answered() {
     let host = host();
     let mut socket = Socket::open(host.address);
     socket.send_bytes(&frame(opcode::CLOSE, &1001u16.to_be_bytes()));
@@ -326,7 +326,7 @@ fn a_client_that_says_goodbye_is_told_so() {
 }
 
 #[test]
-fn a_goodbye_is_answered_with_its_code_if_it_is_one() {
+fn a_closing_handshake_is_answered_with_its_code_if_that_is_valid() {
     let host = host();
     for (payload, code) in [
         (&b""[..], 1000),
@@ -335,7 +335,7 @@ fn a_goodbye_is_answered_with_its_code_if_it_is_one() {
         (b"\x0b\xb8", 3000),
         (b"\x13\x87", 4999),
         (b"\x03", 1002),
-        // reserved: nobody sends these
+        // reserved codes, which are never sent
         (b"\x03\xe7", 1002),
         (b"\x03\xed", 1002),
         (b"\x03\xee", 1002),
@@ -351,7 +351,7 @@ fn a_goodbye_is_answered_with_its_code_if_it_is_one() {
 }
 
 #[test]
-fn a_text_that_is_none_closes_the_connection_with_1007() {
+fn text_that_is_not_utf8_closes_the_connection_with_1007() {
     let host = host();
     for attack in [
         frame(opcode::TEXT, b"\xff\xfe"),
@@ -425,7 +425,7 @@ fn no_more_requests_of_a_connection_run_than_its_limit() {
 }
 
 #[test]
-fn a_client_that_never_reads_costs_bounded_memory_and_holds_up_nobody() {
+fn a_client_that_never_reads_costs_bounded_memory_and_delays_no_others() {
     let host = host();
     let mut deaf = Socket::open(host.address);
     let before = resident_bytes();
@@ -443,7 +443,7 @@ fn a_client_that_never_reads_costs_bounded_memory_and_holds_up_nobody() {
 }
 
 #[test]
-fn idle_connections_hold_up_nobody() {
+fn idle_connections_delay_no_others() {
     let host = host();
     let mut sockets: Vec<Socket> = (0..IDLE).map(|_| Socket::open(host.address)).collect();
     ping(host.address);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::App;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::transport::http::{
-    CertificateError, FutoIn, Server, ServerLimits, tls_from_pem,
+    self, CertificateError, Server, ServerLimits, tls_from_pem,
 };
 use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 
@@ -53,8 +53,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     let executor = executor(&config)?;
-    let service =
-        FutoIn::new("/ftn/", executor.clone()).listing(config.list).get_calls(shop::is_read);
+    let service = http::service("/ftn/", executor.clone()).get_calls(shop::is_read);
+    let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
         None => service,

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use actix_web::App;
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::{FutoIn, Server, ServerLimits};
+use asyncsteps_executor::transport::http::{self, Server, ServerLimits};
 use rustls::ServerConfig;
 use tokio::sync::oneshot;
 
@@ -40,7 +40,7 @@ impl Host {
     pub fn start_as(
         workers: usize,
         make: impl FnOnce() -> Executor + Send + 'static,
-        set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static,
+        set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
     ) -> Self {
         Self::start_with(workers, ServerLimits::default(), None, make, set_up)
     }
@@ -52,7 +52,7 @@ impl Host {
         limits: ServerLimits,
         tls: Option<ServerConfig>,
         make: impl FnOnce() -> Executor + Send + 'static,
-        set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static,
+        set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -62,7 +62,7 @@ impl Host {
         let thread = Stoppable::start(move |stopped| async move {
             let executor = make();
             ready.send(executor.clone()).expect("the test waits");
-            let service = set_up(FutoIn::new("/ftn/", executor.clone()));
+            let service = set_up(http::service("/ftn/", executor.clone()));
             let app = move || App::new().service(service.clone());
             let server = Server::new(executor, app)
                 .workers(NonZeroUsize::new(workers).expect("one at least"))
@@ -88,8 +88,8 @@ impl Host {
         const LOOKS: usize = 100_000;
         let mut client = Connection::open(self.address);
         let mut looks = 0;
-        while self.executor.in_flight() != count {
-            assert!(looks < LOOKS, "{} requests are in flight", self.executor.in_flight());
+        while self.executor.in_flight_count() != count {
+            assert!(looks < LOOKS, "{} requests are in flight", self.executor.in_flight_count());
             client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").receive();
             looks += 1;
         }

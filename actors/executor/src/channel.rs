@@ -1,4 +1,4 @@
-//! The way between an executor and its callers (FTN6 §2.10 ChannelContext).
+//! The connection between an executor and its callers (FTN6 §2.10 ChannelContext).
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use asyncsteps_futoin::iface::{Compatibility, Definition, FunctionName};
 use asyncsteps_futoin::net::SourceAddress;
 
-/// The way requests come: one HTTP request, one WebSocket connection, the process itself. A cheap
-/// handle, which any thread may have.
+/// What requests come over: one HTTP request, one WebSocket connection, or the process itself. A
+/// cheap handle, for any thread.
 ///
 /// ```
 /// use asyncsteps_executor::channel::{Channel, ChannelKind};
@@ -23,7 +23,7 @@ use asyncsteps_futoin::net::SourceAddress;
 /// #[derive(Default)]
 /// struct Calls(u32);
 ///
-/// let channel = Channel::new(ChannelKind::WebSocket).with_secure(true);
+/// let channel = Channel::new(ChannelKind::WebSocket).secured();
 /// for _ in 0..3 {
 ///     channel.with_state(|calls: &mut Calls| calls.0 += 1);
 /// }
@@ -36,13 +36,13 @@ struct Inner {
     kind: ChannelKind,
     secure: bool,
     peer: Option<SocketAddr>,
-    caller: Option<Arc<dyn Caller>>,
+    peer_client: Option<Arc<dyn PeerClient>>,
     life: Mutex<Life>,
-    /// Interfaces that the other end implements.
+    /// The interfaces that the other end implements.
     implemented: RwLock<Vec<Arc<Definition>>>,
 }
 
-/// What comes and goes while the channel is there.
+/// What changes while the channel is there.
 #[derive(Default)]
 struct Life {
     state: HashMap<TypeId, Box<dyn Any + Send>>,
@@ -76,26 +76,25 @@ impl ChannelKind {
 }
 
 /// Carries calls from an executor to the other end; a transport that can do so implements it.
-pub trait Caller: Send + Sync {
+pub trait PeerClient: Send + Sync {
     /// Sends a request for `function` with checked parameters and waits for its answer.
     ///
     /// The future gives the field `r`. It fails with the code and text of an error message, and with
     /// CommError if the connection ends.
     ///
     /// # Cancel safety
-    /// Dropping the future means that nobody waits for the answer any more.
+    /// Dropping the future gives the answer up: it is forgotten when it comes.
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
 
-    /// The same for a function without a result, whose success nobody tells (FTN3 §1.5): the future
-    /// gives null as soon as the connection has taken the request, and what the other end may
-    /// answer is forgotten.
+    /// Sends a request for a function without a result, which is not answered (FTN3 §1.5): the future
+    /// gives null as soon as the connection has taken the request. An answer is ignored.
     ///
     /// # Cancel safety
     /// Dropping the future may keep the request from being sent.
     fn notify(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
 }
 
-/// The answer of the other end, some time.
+/// The future of an answer of the other end.
 pub type Calling = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
 
 impl Channel {
@@ -106,7 +105,7 @@ impl Channel {
             kind,
             secure: false,
             peer: None,
-            caller: None,
+            peer_client: None,
             life: Mutex::default(),
             implemented: RwLock::default(),
         }))
@@ -115,14 +114,14 @@ impl Channel {
     /// A channel for calls from this process: secure, and trusted with `-internal`.
     #[must_use]
     pub fn local() -> Self {
-        Self::new(ChannelKind::Local).with_secure(true)
+        Self::new(ChannelKind::Local).secured()
     }
 
-    /// The same with another answer to whether nobody between the ends can read or change messages.
-    /// For transports, before the channel is shared.
+    /// The same as a secure one: no one between the ends can read or change messages. For
+    /// transports, before the channel is shared.
     #[must_use]
-    pub fn with_secure(self, secure: bool) -> Self {
-        self.changed(|inner| inner.secure = secure)
+    pub fn secured(self) -> Self {
+        self.changed(|inner| inner.secure = true)
     }
 
     /// The same with the address of the other end, of the client behind trusted proxies.
@@ -134,8 +133,8 @@ impl Channel {
 
     /// The same with a way to call the other end. For transports, before the channel is shared.
     #[must_use]
-    pub fn with_caller(self, caller: Arc<dyn Caller>) -> Self {
-        self.changed(|inner| inner.caller = Some(caller))
+    pub fn with_peer_client(self, client: Arc<dyn PeerClient>) -> Self {
+        self.changed(|inner| inner.peer_client = Some(client))
     }
 
     fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -158,7 +157,13 @@ impl Channel {
         self.0.kind != ChannelKind::Http
     }
 
-    /// Whether nobody between the caller and here can read or change messages.
+    /// Whether a reply may carry raw data and a head (FTN5 §3): over HTTP only.
+    #[must_use]
+    pub fn carries_raw_data(&self) -> bool {
+        self.0.kind == ChannelKind::Http
+    }
+
+    /// Whether no one between the ends can read or change messages.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.0.secure
@@ -170,8 +175,8 @@ impl Channel {
         self.0.peer
     }
 
-    /// Where requests come from, if the transport knows it (FTN6 §2.4). Behind trusted proxies it is the
-    /// address of the client.
+    /// The address that requests come from, if the transport knows it (FTN6 §2.4): behind trusted
+    /// proxies, that of the client.
     #[must_use]
     pub fn source_address(&self) -> Option<SourceAddress> {
         match self.0.kind {
@@ -183,7 +188,7 @@ impl Channel {
     /// Whether the other end can be called.
     #[must_use]
     pub fn is_bidirectional(&self) -> bool {
-        self.0.caller.is_some()
+        self.0.peer_client.is_some()
     }
 
     /// Reads or changes the channel's state of a type, made when it is first used. It is there as
@@ -197,9 +202,9 @@ impl Channel {
         }
     }
 
-    /// Has `handler` called once when the other end goes away before it got its answers: on a
-    /// connection when that ends, on HTTP when the request is given up. It is called at once if that
-    /// has happened. It must be short: it runs on whatever thread finds out.
+    /// Sets a handler that runs once when the other end goes away before it got its answers: when a
+    /// connection ends, or an HTTP request is given up. It runs at once if that has happened. It must
+    /// be short: it runs on the thread that notices.
     pub fn on_invoker_abort(&self, handler: impl FnOnce() + Send + 'static) -> AbortHandler {
         let mut life = self.life();
         if life.gone {
@@ -213,7 +218,7 @@ impl Channel {
         AbortHandler { channel: self.clone(), id: Some(id) }
     }
 
-    /// The other end is gone: calls the handlers of [`on_invoker_abort`](Self::on_invoker_abort) in
+    /// Says that the other end is gone: runs the handlers of [`on_invoker_abort`](Self::on_invoker_abort) in
     /// their order. For transports; a second time does nothing.
     pub fn close(&self) {
         let handlers = {
@@ -230,8 +235,8 @@ impl Channel {
         self.life().gone
     }
 
-    /// The other end implements an interface, whose functions can be [called](Self::call) from now
-    /// on (FTN6 §2.10 `register`). A definition of the same name and major version is replaced.
+    /// Registers an interface that the other end implements: its functions can be
+    /// [called](Self::call) from now on (FTN6 §2.10 `register`). A definition of the same name and major version is replaced.
     ///
     /// # Errors
     /// InvalidRequest if the channel takes no calls.
@@ -259,7 +264,7 @@ impl Channel {
     /// InvalidRequest if the channel takes no calls.
     ///
     /// # Cancel safety
-    /// Dropping the future means that nobody waits for the answer any more.
+    /// Dropping the future gives the answer up: it is forgotten when it comes.
     pub fn call(
         &self,
         function: &str,
@@ -285,7 +290,7 @@ impl Channel {
         params: Result<Value, serde_json::Error>,
     ) -> Result<Begun, Error> {
         let wrong = |info: String| Error::with_info(codes::INVOKER_ERROR, info);
-        let caller = self.0.caller.as_ref().ok_or_else(one_way)?;
+        let client = self.0.peer_client.as_ref().ok_or_else(one_way)?;
         let called: FunctionName =
             function.parse().map_err(|error| wrong(format!("{function}: {error}")))?;
         let definition = self.implemented(&called)?;
@@ -304,9 +309,9 @@ impl Channel {
             .check_params(&called, &mut params)
             .map_err(|violation| Error::caused_by(codes::INVOKER_ERROR, violation))?;
         let calling = if declared.has_result() {
-            caller.call(&called, params)
+            client.call(&called, params)
         } else {
-            caller.notify(&called, params)
+            client.notify(&called, params)
         };
         Ok(Begun { calling, definition, called })
     }
@@ -428,7 +433,7 @@ mod tests {
     /// Answers every call with the same, and counts.
     struct Peer(Value, AtomicUsize);
 
-    impl Caller for Peer {
+    impl PeerClient for Peer {
         fn call(&self, _: &FunctionName, _: Map<String, Value>) -> Calling {
             self.1.fetch_add(1, Ordering::Relaxed);
             Box::pin(ready(Ok(self.0.clone())))
@@ -449,7 +454,7 @@ mod tests {
     fn calls_to_the_other_end_follow_its_interface() {
         let mut out = String::new();
         let peer = Arc::new(Peer(json!({ "echo": 5 }), AtomicUsize::new(0)));
-        let channel = Channel::new(ChannelKind::WebSocket).with_caller(peer.clone());
+        let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(peer.clone());
         let call = |function: &str, params: Value| {
             let answer = channel.call(function, params).now_or_never().expect("it is ready");
             answer.map_or_else(|error| error.to_string(), |answer| answer.to_string()) + "\n"
@@ -466,7 +471,7 @@ mod tests {
         assert_eq!(peer.1.load(Ordering::Relaxed), 1, "wrong calls are not made");
 
         let wrong = Arc::new(Peer(json!({ "echo": "five" }), AtomicUsize::new(0)));
-        let channel = Channel::new(ChannelKind::WebSocket).with_caller(wrong);
+        let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(wrong);
         channel.register(ping()).unwrap();
         let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
         out += answer.expect("it is ready").unwrap_err().code();

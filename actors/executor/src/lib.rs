@@ -1,13 +1,60 @@
 //! The FutoIn executor (FTN6): requests over HTTP, WebSocket and in process run AsyncSteps flows.
 //!
-//! An [`Executor`] runs the template of a function for each request, checks it against the
-//! definition of its interface (FTN3), and answers once, whatever happens.
+//! An [`Executor`] hosts interfaces, which definitions declare (FTN3), with a
+//! [`Template`](asyncsteps::Template) for each function. A request goes this way:
+//!
+//! 1. A [transport](mod@transport) reads bytes, parses a [`Request`](message::Request) and gives it,
+//!    with its [`Channel`](channel::Channel), to [`Executor::dispatch`].
+//! 2. The executor finds the [`Caller`] by the credentials, with a
+//!    [`SecurityProvider`](security::SecurityProvider).
+//! 3. It looks the function up and checks conditions, security level and parameters against the
+//!    definition.
+//! 4. The request waits for a permit of the [`Budget`](asyncsteps_actors::budget::Budget); clients
+//!    take turns.
+//! 5. A flow of the function's template runs, on the arbiter that took the request. Its steps see the
+//!    request through [`RequestSteps`] and call other functions through [`CallSteps`].
+//! 6. The result is checked against the definition. An error reaches the caller if it is declared
+//!    or standard; any other becomes InternalError, and its cause goes to the log.
+//! 7. The transport sends the [`Reply`], once, whatever happened. A caller that goes away, a time
+//!    limit or a shutdown cancels the flow: its cancel handlers run and its locks are released.
+//!
+//! ```
+//! use asyncsteps::Template;
+//! use asyncsteps_executor::iface::{Loader, Source};
+//! use asyncsteps_executor::{Executor, RequestSteps};
+//! use serde_json::{Value, json};
+//!
+//! # actix::System::new().block_on(async {
+//! let definition = r#"{
+//!     "iface": "demo.greeter", "version": "1.0", "ftn3rev": "1.9",
+//!     "funcs": { "greet": { "params": { "name": "string" }, "result": "string" } },
+//!     "requires": [ "AllowAnonymous" ]
+//! }"#;
+//! let source = Source::texts([("demo.greeter-1.0-iface.json", definition)]);
+//! let greeter = Loader::new([source]).load(&"demo.greeter:1.0".parse()?)?;
+//!
+//! let greet = Template::build(|asi| {
+//!     asi.add(|asi, ()| {
+//!         let name: String = asi.param("name")?;
+//!         asi.reply(format!("Hello, {name}!"))
+//!     });
+//! });
+//! let executor = Executor::builder()
+//!     .interface(greeter, |functions| { functions.add("greet", &greet); })
+//!     .build()?;
+//! let greeting: Value =
+//!     executor.call_as_system("demo.greeter:1.0:greet", json!({ "name": "Ann" })).await?;
+//! assert_eq!(greeting, "Hello, Ann!");
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
 //!
 //! In reading order:
-//! - [`Executor`], [`Functions`]: serving requests (FTN6)
-//! - [`channel`] and [`raw`]: the way to the caller, raw data
+//! - [`guide`]: serving, calls, errors, limits, shutdown, observing
+//! - [`Executor`], [`Builder`], [`Functions`]: building and using one
+//! - [`RequestSteps`], [`CallSteps`]: what steps do with a request
+//! - [`channel`] and [`raw`]: the other end of a request, raw data
 //! - [`security`]: users and their passwords (FTN8)
-//! - [`transport`](mod@transport): HTTP and WebSocket (FTN5)
+//! - [`transport`](mod@transport): HTTP and WebSocket (FTN5), and how to write another one
 //! - [`observe`]: spans of requests, and a log of them and of steps
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
@@ -29,6 +76,9 @@ pub mod raw;
 mod recent;
 pub mod security;
 pub mod transport;
+
+#[doc = include_str!("docs/guide.md")]
+pub mod guide {}
 
 #[doc = include_str!("docs/deploy.md")]
 pub mod deploy {}

@@ -273,7 +273,7 @@ async fn request(logic: Template) -> Result<Value, String> {
         .expect("a right configuration");
     drop(logic);
     let result = executor.call_as_system::<Value>("test.foreign:1.0:run", json!({})).await;
-    assert_eq!(executor.in_flight(), 0);
+    assert_eq!(executor.in_flight_count(), 0);
     result.map_err(|error| error.code().to_owned())
 }
 

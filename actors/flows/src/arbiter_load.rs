@@ -43,6 +43,7 @@ impl ArbiterLoad {
 }
 
 /// Counts a flow in on the current thread, if that belongs to a pool.
+#[inline]
 pub(crate) fn enter_here() {
     HERE.with(|here| {
         if let Some(Here(load)) = here.get() {
@@ -52,6 +53,7 @@ pub(crate) fn enter_here() {
 }
 
 /// Counts a flow of the current thread out; `is_done` if it ended by itself.
+#[inline]
 pub(crate) fn leave_here(is_done: bool) {
     // when the thread ends there may be no pool any more
     let _ = HERE.try_with(|here| {

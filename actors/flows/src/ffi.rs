@@ -24,7 +24,7 @@ pub use asyncsteps_ffi::{Binary, BinaryStep, BinarySync, SyncPointer, Value, Val
 use asyncsteps_ffi::{Host, Stop};
 
 use crate::clock::Clock;
-use crate::flow::{self, FlowEnd, FlowOwner, FlowRef, Spawned};
+use crate::flow::{self, FlowActor, FlowEnd, FlowOwner, FlowRef, Spawned};
 use crate::timer;
 
 /// Lets foreign code find the arbiter that it runs on; the first call in the process counts.
@@ -70,7 +70,8 @@ impl Host for ArbiterLoop {
     fn run(&self, flow: Flow, over: Box<dyn FnOnce(Outcome)>) -> Stop {
         let (deadline, span) = (flow::earliest(None), Span::current());
         let owner = ForeignCaller { over: Some(over), deadline, span };
-        let Spawned { cell, canceller, .. } = flow::spawn(flow.execute(), Box::new(owner));
+        let actor = FlowActor::new(flow.execute());
+        let Spawned { cell, canceller, .. } = flow::spawn(actor, Box::new(owner), None);
         let flow = FlowRef::new(cell, canceller);
         Box::new(move || flow.abort())
     }

@@ -1,7 +1,9 @@
 //! AsyncSteps flows and locks on actix actors.
 //!
-//! What `asyncsteps` computes runs here: a flow on the arbiter that started it, and locks that flows
-//! of all arbiters share.
+//! Everything is an actor with an address: each flow, which owns its step stack and state, and each
+//! mutex, throttle and limiter. On its own arbiter you use it directly, without a message; from
+//! anywhere else you send it one. The accounting of locks is shared, so that they are used directly
+//! from every thread.
 //!
 //! ```
 //! use asyncsteps::Template;
@@ -19,10 +21,10 @@
 //! ```
 //!
 //! In reading order:
-//! - [`flow`]: starting flows, waiting for them, cancelling them
+//! - [`flow`]: starting flows, waiting for them, and their messages
 //! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is under way
 //! - [`budget`]: admission, fair among clients
-//! - [`sync`](mod@sync): locks
+//! - [`sync`](mod@sync): locks and their messages
 //! - [`clock`] and [`timer`]: the time of an arbiter
 //! - [`span`]: spans of steps through `tracing`
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop

@@ -9,7 +9,7 @@ use actix_rt::signal::unix::{SignalKind, signal};
 use actix_web::App;
 use anyhow::Context as _;
 use asyncsteps_executor::observe::{self, Format};
-use asyncsteps_executor::transport::http::{Cors, FutoIn, Server, tls_from_pem};
+use asyncsteps_executor::transport::http::{self, Cors, Server, tls_from_pem};
 use clap::Parser;
 
 /// Serves the interfaces with which clients of FutoIn are tested.
@@ -65,7 +65,8 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {}", options.listen))?;
     let address = listener.local_addr()?;
     let executor = asyncsteps_conform::executor()?;
-    let service = FutoIn::new("/ftn/", executor.clone()).listing(options.list);
+    let service = http::service("/ftn/", executor.clone());
+    let service = if options.list { service.publish_catalog() } else { service };
     let service = if options.cors { service.cors(Cors::any()) } else { service };
     let server = Server::new(executor, move || App::new().service(service.clone()));
     let (server, scheme) = match options.tls_cert.zip(options.tls_key) {

@@ -15,7 +15,7 @@ use asyncsteps::Template;
 use asyncsteps_actors::ffi::BinaryStep;
 use asyncsteps_actors::ffi::abi::{Execute, HandleError, Scheduled};
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::transport::http::FutoIn;
+use asyncsteps_executor::transport::http;
 use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -80,7 +80,7 @@ async fn serve(
     executor: Executor,
     stopped: oneshot::Receiver<()>,
 ) -> Fallible<()> {
-    let service = FutoIn::new("/ftn/", executor.clone());
+    let service = http::service("/ftn/", executor.clone());
     let server = HttpServer::new(move || App::new().service(service.clone()))
         .workers(2)
         // a caller that closes its connection gives up

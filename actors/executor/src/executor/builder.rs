@@ -3,23 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::functions::{ConfigError, Functions};
-use super::gate::Gate;
-use super::registry::Registry;
-use super::{ClientLimits, Config, Executor, Hooks};
-use crate::channel::Channel;
-use crate::security::SecurityProvider;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
 use asyncsteps_futoin::iface::Definition;
 use asyncsteps_futoin::message::Request;
 
-/// How long a request may take (FTN6 §1.2): what a person waits without doubt.
+use super::client_limits::{ClientLimiters, ClientLimits};
+use super::config_error::ConfigError;
+use super::functions::Functions;
+use super::handle::{Config, Executor};
+use super::hooks::Hooks;
+use super::registry::Registry;
+use crate::channel::Channel;
+use crate::security::SecurityProvider;
+
+/// Default of [`Builder::request_timeout`] (FTN6 §1.2): what a person waits without doubt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a request to a `heavy` function may take (FTN3 §1.6).
+/// Default of [`Builder::heavy_timeout`] (FTN3 §1.6).
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How fast raw uploads must be, in bytes per second: slower than any network that people use.
+/// Default of [`Builder::upload_rate`], in bytes per second: slower than any network that people use.
 const UPLOAD_RATE: u64 = 1 << 10;
 
 /// Builds an executor; made by [`Executor::builder`](super::Executor::builder).
@@ -50,8 +53,15 @@ pub struct Builder {
     error: Option<ConfigError>,
 }
 
+impl Executor {
+    /// Starts to build an executor.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let config = Config {
             request_timeout: REQUEST_TIMEOUT,
             heavy_timeout: HEAVY_TIMEOUT,
@@ -60,7 +70,7 @@ impl Builder {
             client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
             security: None,
             hooks: None,
-            gate: None,
+            client_limits: None,
             checks_results: true,
         };
         Self { config, registry: Registry::default(), error: None }
@@ -117,9 +127,9 @@ impl Builder {
         self
     }
 
-    /// Whom a request is counted for in the budget: the peer of its channel unless set. Behind
-    /// proxies that is a client of its own only if the transport trusts them, such as with
-    /// `FutoIn::trusted_proxies`; otherwise all that come by a proxy are one client.
+    /// The client that a request is counted for in the budget: the peer of its channel unless set.
+    /// Behind proxies, clients are told apart only if the transport trusts the proxies; otherwise all
+    /// that come through a proxy are one client.
     pub fn client(
         mut self,
         client: impl Fn(&Request, &Channel) -> Client + Send + Sync + 'static,
@@ -131,8 +141,8 @@ impl Builder {
     /// Limits per client (FTN6 §1.5), for transports that ask for [`Executor::admit`], and per
     /// user.
     pub fn client_limits(mut self, limits: ClientLimits) -> Self {
-        match Gate::new(limits) {
-            Ok(gate) => self.config.gate = Some(Arc::new(gate)),
+        match ClientLimiters::new(limits) {
+            Ok(limits) => self.config.client_limits = Some(Arc::new(limits)),
             Err(error) => {
                 self.error.get_or_insert(error);
             }
@@ -140,13 +150,13 @@ impl Builder {
         self
     }
 
-    /// Who knows the users (FTN6 §1.2). Without it all credentials are wrong.
+    /// The provider of users (FTN6 §1.2). Without one, all credentials are wrong.
     pub fn security(mut self, provider: impl SecurityProvider + 'static) -> Self {
         self.config.security = Some(Arc::new(provider));
         self
     }
 
-    /// What watches the executor.
+    /// The hooks that get the events of the executor.
     pub fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
         self.config.hooks = Some(Arc::new(hooks));
         self

@@ -3,14 +3,16 @@
 //! Their definitions are in [`Source::builtin`](asyncsteps_futoin::iface::Source::builtin).
 
 use asyncsteps::{AsyncSteps, StepResult, Template, codes};
+use asyncsteps_futoin::message::{RefusedMessage, Request, Response};
 use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::functions::Functions;
+use super::handle::Executor;
+use super::incoming::Incoming;
 use super::reply::ReplyBody;
-use super::{Executor, Incoming, RequestSteps};
+use super::request::RequestSteps;
 use crate::channel::Channel;
-use asyncsteps_futoin::message::{RefusedMessage, Request, Response};
 
 /// Most calls in one burst: with less than a second for each, and a request that ends in time.
 const MAX_BURST: usize = 100;
@@ -41,7 +43,7 @@ pub fn burst(functions: &mut Functions) {
 fn run_burst(asi: &mut AsyncSteps, with_results: bool) -> StepResult {
     let info = asi.request_mut()?;
     let (executor, channel) = (info.executor(), info.channel().clone());
-    let caller = info.caller.without_signer();
+    let caller = info.authenticated().without_signer();
     let Some(Value::Array(requests)) = info.take_params().remove("requests") else {
         return asi.error(codes::INTERNAL_ERROR, "requests are a list");
     };
@@ -70,7 +72,7 @@ async fn one(
     let reply = match parse(&request) {
         Ok(request) => {
             let incoming = Incoming::new(request, channel).with_caller(caller);
-            match executor.serve(incoming).await.into_parts().1 {
+            match executor.dispatch(incoming).await.into_body() {
                 ReplyBody::Message(message) => Some(message.into_response()),
                 ReplyBody::Nothing => None,
                 ReplyBody::Raw(_) => {
@@ -78,7 +80,7 @@ async fn one(
                 }
             }
         }
-        Err(refused) => Some(refused.into_response()),
+        Err(refusal) => Some(refusal.into_response()),
     };
     Ok((reply.map(serde_json::to_value).transpose()?,))
 }

@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use asyncsteps::{Added, AsyncSteps, Error, codes};
+use asyncsteps_actors::sync::{Call, Calling, calling};
+use asyncsteps_futoin::message::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::arbiter::is_arbiter;
 use super::caller::Caller;
-use super::reply::ReplyBody;
-use super::{Executor, Incoming, RequestSteps};
+use super::failed_call::FailedCall;
+use super::handle::Executor;
+use super::incoming::Incoming;
+use super::messages::Dispatch;
+use super::reply::{Message, ReplyBody};
+use super::request::RequestSteps;
 use crate::channel::Channel;
-use asyncsteps_actors::sync::{Call, Calling, calling};
-use asyncsteps_futoin::message::Request;
 
 impl Executor {
     /// Calls a function of this executor as the service itself, with the level System, which may call
@@ -22,6 +27,9 @@ impl Executor {
     /// user reaches functions that are closed to them: see [`CallSteps::call`] and
     /// [`call_for`](Self::call_for). Parameters are checked all the same. Made by a step, the call ends
     /// no later than the flow and is in its trace.
+    ///
+    /// On an arbiter the function runs there. On any other thread the call is sent, as a
+    /// [`Dispatch`], to an arbiter where the executor has an [actor](Self::address).
     ///
     /// ```
     /// # use asyncsteps_executor::{Executor, builtin};
@@ -41,13 +49,11 @@ impl Executor {
     ///
     /// # Errors
     /// The error that the function or a check gave; InvokerError if the parameters are no map or the
-    /// result is not of the type asked for.
+    /// result is not of the type asked for; CommError on a thread that is no arbiter, if the executor
+    /// has no actor on any.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
-    ///
-    /// # Panics
-    /// Outside of an actix arbiter, when it is polled.
     pub fn call_as_system<T: DeserializeOwned>(
         &self,
         function: &str,
@@ -65,9 +71,6 @@ impl Executor {
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
-    ///
-    /// # Panics
-    /// Outside of an actix arbiter, when it is polled.
     pub fn call_for<T: DeserializeOwned>(
         &self,
         caller: impl Into<Caller>,
@@ -96,38 +99,39 @@ impl Executor {
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         let executor = self.clone();
         async move {
-            let incoming = Incoming::new(request?, Channel::local());
-            let incoming = incoming.with_caller(caller).with_call(call);
-            let (_, body) = executor.serve(incoming).await.into_parts();
-            let result = match body {
-                ReplyBody::Message(message) => {
-                    message.into_response().into_result().map_err(|error| {
-                        Error::with_info(error.code, error.description)
-                            .with_cause(FailedCall { function })
-                    })?
-                }
-                ReplyBody::Nothing | ReplyBody::Raw(_) => Value::Null,
+            let dispatch = Dispatch { call, ..Dispatch::new(request?, caller) };
+            let message = match is_arbiter() {
+                true => executor.carry_out(dispatch).await,
+                false => executor.send(dispatch).await?,
+            };
+            let result = match message {
+                Some(message) => message.into_response().into_result().map_err(|error| {
+                    Error::with_info(error.code, error.description)
+                        .with_cause(FailedCall { function })
+                })?,
+                None => Value::Null,
             };
             T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
         }
     }
-}
 
-/// The cause of an error that a call within the process was answered with.
-///
-/// Raised by a function that is not prepared for it, an error that blames the call, such as
-/// InvalidRequest, is InternalError for its caller, who did nothing wrong.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("the call of {function} failed")]
-pub struct FailedCall {
-    function: Arc<str>,
-}
+    /// Carries out a call on this arbiter; gives the message to the caller, if there is one.
+    pub(super) async fn carry_out(&self, dispatch: Dispatch) -> Option<Message> {
+        let Dispatch { request, caller, call, .. } = dispatch;
+        let incoming = Incoming::new(request, Channel::local());
+        match self.dispatch(incoming.with_caller(caller).with_call(call)).await.into_body() {
+            ReplyBody::Message(message) => Some(message),
+            ReplyBody::Nothing | ReplyBody::Raw(_) => None,
+        }
+    }
 
-impl FailedCall {
-    /// The function, with interface and version.
-    #[must_use]
-    pub fn function(&self) -> &str {
-        &self.function
+    /// Has a call carried out by an arbiter where the executor has an actor.
+    async fn send(&self, dispatch: Dispatch) -> Result<Option<Message>, Error> {
+        let failed = |info| Error::with_info(codes::COMM_ERROR, info);
+        let actor = self.address().ok_or_else(|| failed("the executor runs on no arbiter"))?;
+        // the call is cancelled when this is dropped
+        let (_wants, dispatch) = dispatch.cancellable();
+        actor.send(dispatch).await.map_err(|_| failed("the arbiter of the executor ended"))
     }
 }
 
@@ -167,8 +171,8 @@ pub trait CallSteps {
         params: impl Serialize,
     ) -> Result<Added<'_>, Error>;
 
-    /// The same as the service itself, with the level System, whoever calls: for what users may not do
-    /// on their own. See [`Executor::call_as_system`].
+    /// Adds a step that calls a function as the service itself, with the level System: for what the
+    /// caller of the request may not do. See [`Executor::call_as_system`].
     ///
     /// # Errors
     /// InternalError if the flow serves no request.
@@ -200,7 +204,7 @@ impl CallSteps for AsyncSteps {
     }
 }
 
-/// Adds a step that calls. While it waits, the deadlock detection knows what for.
+/// Adds a step that calls. While it waits, the deadlock detection knows the flow that it waits for.
 #[track_caller]
 fn add_call<'a, T: DeserializeOwned + 'static>(
     asi: &'a mut AsyncSteps,

@@ -1,21 +1,15 @@
-//! Who calls: from the credentials of a request to a user and a level (FTN6 §1.2, §1.4, FTN8).
+//! The caller of a function (FTN3 §1.11, FTN6 §1.4).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use asyncsteps::{Time, codes};
+use asyncsteps::codes;
 use serde_json::Value;
-use tokio::task::spawn_blocking;
 
-use super::{Asked, Incoming, Refused, Shared, admission, hashing};
-use crate::channel::ChannelKind;
-use crate::security::{
-    Attempt, Client, Credentials, Denied, Grant, RequestContext, SecurityLevel, Signer, User,
-    Verdict,
-};
-use asyncsteps_actors::timer;
+use super::refused::Refused;
+use crate::security::{Grant, SecurityLevel, Signer, User};
 
-/// Who a call is made for: a user with a level, or an anonymous caller (FTN3 §1.11).
+/// The caller of a function: a user with a level, or an anonymous one (FTN3 §1.11).
 ///
 /// [`RequestInfo::caller`](super::RequestInfo::caller) has that of a request. It can be sent to other
 /// threads, so that what a request starts there can act for the same user.
@@ -61,13 +55,24 @@ impl Caller {
         self.user.as_deref()
     }
 
+    /// The caller that a security provider admits.
+    pub(super) fn granted(grant: &Grant) -> Self {
+        let user = Some(Arc::new(grant.user().clone()));
+        Self { user, signed: false, signer: grant.signer().cloned() }
+    }
+
+    /// The same, of a message that has a signature or not.
+    pub(super) fn with_signature(self, signed: bool) -> Self {
+        Self { signed, ..self }
+    }
+
     /// The same for what its request contains: only the answer to the request itself is signed.
     pub(super) fn without_signer(&self) -> Self {
         Self { signer: None, ..self.clone() }
     }
 
-    /// The same for calls that the request makes: they do not leave the process, so nobody can change
-    /// them, and their answers are not signed.
+    /// The same for calls that the request makes: they stay in the process, where
+    /// no message can be changed, and their answers are not signed.
     pub(super) fn within(&self) -> Self {
         Self { user: self.user.clone(), signed: true, signer: None }
     }
@@ -77,8 +82,9 @@ impl Caller {
         Self { user: Some(Arc::clone(&INTERNAL)), signed: true, signer: None }
     }
 
-    /// Acts for another user, as `obf` says (FTN3 §1.11): only who is trusted with everything may.
-    fn on_behalf(mut self, obf: &Value) -> Result<Self, Refused> {
+    /// Acts for another user, as `obf` says (FTN3 §1.11): only callers of
+    /// the level System may.
+    pub(super) fn on_behalf(mut self, obf: &Value) -> Result<Self, Refused> {
         if self.level() < SecurityLevel::System {
             return Err(Refused::new(codes::SECURITY_ERROR, "On-behalf-of is not allowed"));
         }
@@ -111,162 +117,4 @@ impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caller").field("user", &self.user).finish_non_exhaustive()
     }
-}
-
-impl Shared {
-    /// Finds out who calls, within the time of the request.
-    pub(super) async fn authenticate(
-        &self,
-        incoming: &mut Incoming,
-        asked: Asked<'_>,
-    ) -> Result<Caller, Refused> {
-        let credentials = match (incoming.request.sec(), incoming.credentials.take()) {
-            (Some(sec), _) => Some(Credentials::parse(sec)?),
-            (None, Some(credentials)) => Some(credentials?),
-            (None, None) => None,
-        };
-        let caller = match credentials {
-            None => match incoming.caller.take() {
-                Some(known) => known,
-                None => self.identify(incoming, asked).await?,
-            },
-            Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
-                Caller::system()
-            }
-            Some(Credentials::Internal) => return Err(Denied::not_internal().into()),
-            // in a box, because most requests have none and need no room for it
-            Some(credentials) => Box::pin(self.verified(incoming, credentials, asked)).await?,
-        };
-        match incoming.request.obf() {
-            Some(obf) => caller.on_behalf(obf),
-            None => Ok(caller),
-        }
-    }
-
-    /// Who calls without credentials, by what came beside the message.
-    async fn identify(&self, incoming: &mut Incoming, asked: Asked<'_>) -> Result<Caller, Refused> {
-        let Some(provider) = &self.config.security else { return Ok(Caller::default()) };
-        let client = client(incoming);
-        match provider.identify(&context(incoming, &client)) {
-            None => Ok(Caller::default()),
-            // in a box, because most callers are anonymous and need no room for it
-            Some(verdict) => Box::pin(self.granted(incoming, verdict, None, asked)).await,
-        }
-    }
-
-    /// Who shows these credentials.
-    async fn verified(
-        &self,
-        incoming: &mut Incoming,
-        credentials: Credentials,
-        asked: Asked<'_>,
-    ) -> Result<Caller, Refused> {
-        let Some(provider) = &self.config.security else {
-            return Err(Denied::credentials().into());
-        };
-        let verdict = {
-            let (signed, client) = (incoming.request.signed_fields(), client(incoming));
-            let context = context(incoming, &client);
-            provider.check(&Attempt::new(&credentials, &signed, &client).with_context(context))
-        };
-        let caller = self.granted(incoming, verdict, credentials.user(), asked).await?;
-        Ok(Caller { signed: credentials.is_signature(), ..caller })
-    }
-
-    /// Whom the provider lets in, let in by the limits of users too.
-    async fn granted(
-        &self,
-        incoming: &mut Incoming,
-        verdict: Verdict,
-        user: Option<&str>,
-        asked: Asked<'_>,
-    ) -> Result<Caller, Refused> {
-        let grant = self.judge(incoming, verdict, user, asked).await?;
-        self.admit_user(grant.user(), incoming, asked.deadline).await?;
-        let user = Some(Arc::new(grant.user().clone()));
-        Ok(Caller { user, signed: false, signer: grant.signer().cloned() })
-    }
-
-    /// Gives a request the limits of its user in place of those of its address, over whatever it
-    /// came. What this process or a burst asks for a user it has let in is not limited again: that
-    /// would wait for the place of the request it is a part of.
-    async fn admit_user(
-        &self,
-        user: &User,
-        incoming: &mut Incoming,
-        deadline: Time,
-    ) -> Result<(), Refused> {
-        let Some(gate) = &self.config.gate else { return Ok(()) };
-        let Incoming { channel, pass, .. } = incoming;
-        let entered = within(deadline, gate.enter_user(user.local_id(), channel, pass)).await?;
-        entered.map_err(admission::rejected)
-    }
-
-    /// Waits for a verdict that is not known yet; `user` is whom the request claims to come from.
-    async fn judge(
-        &self,
-        incoming: &mut Incoming,
-        verdict: Verdict,
-        user: Option<&str>,
-        asked: Asked<'_>,
-    ) -> Result<Grant, Refused> {
-        let Asked { flight, client, deadline } = asked;
-        if !matches!(verdict, Verdict::Known(_)) {
-            // while it waits it is in memory, so it has its place from now on
-            let bytes = admission::memory_of_message(incoming.size);
-            let admission = self.config.budget.admit(client, bytes);
-            incoming.permit = Some(flight.wait(admission, deadline).await?);
-        }
-        let result = match verdict {
-            Verdict::Known(result) => result,
-            Verdict::Compute(work) => {
-                let place = self.hashing.enter(flight, client, user, deadline).await?;
-                within(deadline, compute(work, place)).await??
-            }
-            Verdict::Wait(verdict) => within(deadline, verdict).await?,
-        };
-        Ok(result?)
-    }
-}
-
-/// Runs work on a thread that may block. The place is taken until the work is done, be there still a
-/// request for it or not.
-async fn compute(
-    work: Box<dyn FnOnce() -> Result<Grant, Denied> + Send>,
-    place: hashing::Place,
-) -> Result<Result<Grant, Denied>, Refused> {
-    let work = move || {
-        let _place = place;
-        work()
-    };
-    spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "the security provider failed");
-        Refused::bare(codes::INTERNAL_ERROR)
-    })
-}
-
-/// What happens within the time of the request; after it the request is answered as one whose flow
-/// took too long.
-async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, Refused> {
-    tokio::select! {
-        biased;
-        done = work => Ok(done),
-        () = timer::sleep_until(deadline) => Err(Refused::bare(codes::INTERNAL_ERROR)),
-    }
-}
-
-/// What came with a request beside its message.
-fn context<'a>(incoming: &'a Incoming, client: &'a Client) -> RequestContext<'a> {
-    RequestContext::new(client).with_headers(incoming.headers.as_deref())
-}
-
-/// What is known of the other end without its credentials.
-fn client(incoming: &Incoming) -> Client {
-    let Incoming { channel, headers, .. } = incoming;
-    let agent = headers.as_ref().and_then(|headers| headers.header("user-agent"));
-    let mut client = Client::default();
-    client.source = channel.peer().map(|peer| peer.ip().to_canonical());
-    client.secure = channel.is_secure();
-    client.user_agent = agent.map(str::to_owned);
-    client
 }

@@ -1,7 +1,8 @@
-//! A request in flight: what its flow and whoever waits for its answer share. Both are on one
+//! A request whose flow was started: what its flow, its reply and its raw data share, all on one
 //! arbiter.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,215 +10,188 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use asyncsteps::Time;
-use slab::Slab;
+use asyncsteps_actors::clock;
+use asyncsteps_futoin::iface::FunctionName;
 use tracing::Span;
 
-use super::admission::Flight;
-use super::gate::Pass;
-use super::registry::Target;
+use super::admission::Admission;
+use super::in_flight::Listed;
+use super::over::Times;
+use super::registry::HostedFunction;
 use super::reply::Reply;
-use super::{Refused, Shared};
-use crate::channel::Channel;
+use super::reply_to::ReplyTo;
+use super::time_limit::TimeLimit;
 use crate::raw::RawFlow;
-use crate::security::Signer;
-use asyncsteps_actors::budget::Permit;
-use asyncsteps_actors::clock;
-use asyncsteps_actors::flow::FlowRef;
-use asyncsteps_futoin::message::{Coding, Response, Rid};
-
-/// How an answer must look, whatever it says.
-pub(super) struct Origin {
-    pub(super) shared: Arc<Shared>,
-    pub(super) channel: Channel,
-    pub(super) rid: Option<Rid>,
-    pub(super) coding: Coding,
-    /// `forcersp`: answer although there is no result.
-    pub(super) forced: bool,
-    pub(super) signer: Option<Arc<dyn Signer>>,
-}
-
-impl Origin {
-    /// The answer as a message, with id and signature.
-    pub(super) fn reply(&self, response: Response, target: Option<&Arc<Target>>) -> Reply {
-        let mut response = response.with_rid(self.rid.as_ref());
-        if let Some(signer) = &self.signer {
-            let function = target.map(|target| target.function());
-            let sec = signer.sign(&response.signed_fields(self.coding, function));
-            response = response.with_sec(sec.into());
-        }
-        if let Some(hooks) = &self.shared.config.hooks {
-            hooks.response(&response, &self.channel);
-        }
-        Reply::message(response, self.coding, target.cloned())
-    }
-
-    pub(super) fn refuse(&self, refused: Refused) -> Reply {
-        let head = refused.head();
-        self.reply(refused.into_response(), None).with_head(head)
-    }
-}
 
 /// A request whose flow was started.
 pub(super) struct Exchange {
-    pub(super) origin: Origin,
-    pub(super) target: Arc<Target>,
+    pub(super) reply_to: ReplyTo,
+    /// The function as the caller named it.
+    pub(super) called: FunctionName,
+    pub(super) function: Arc<HostedFunction>,
+    pub(super) times: Times,
     pub(super) span: Span,
-    /// When the flow is cancelled.
-    deadline: Cell<Option<Time>>,
-    /// How long raw data may stand still; zero if `cancel_after` decides.
-    patience: Cell<Duration>,
-    /// For how much of its patience the client did not send what it must, and since when its data is
-    /// waited for.
-    late: Cell<Duration>,
-    waits: Cell<Option<Time>>,
-    reply: RefCell<Option<Reply>>,
-    /// Who waits for the reply, and then for the end of raw data.
-    asker: RefCell<Option<Waker>>,
-    /// The flow while it waits.
-    flow: RefCell<Option<FlowRef>>,
-    asked: Cell<Asked>,
-    /// Whether the flow succeeded, once it is over.
-    end: Cell<Option<bool>>,
-    places: RefCell<Option<Places>>,
-    live: Rc<Live>,
-    place: Cell<Option<usize>>,
+    limit: Cell<TimeLimit>,
+    state: RefCell<State>,
+    held: RefCell<Option<Held>>,
 }
 
-/// Who wants the answer.
+/// What a request holds until its flow is over.
+struct Held {
+    admission: Admission,
+    /// Its entry among the requests of its arbiter, if its flow goes on after the first turn. It has
+    /// the flow, which owns this exchange in turn.
+    listed: Option<Listed>,
+}
+
+/// How far a request is. It only changes in [`Exchange::transition`].
+enum State {
+    /// The flow runs and has not replied.
+    Running(Option<Waker>),
+    /// There is a reply that was not taken yet. Without an end, the flow goes on with raw data.
+    Replied(Reply, Option<End>),
+    /// The reply was taken, and the flow goes on with raw data.
+    Streaming(Option<Waker>),
+    /// The caller is gone; the flow is being cancelled.
+    Abandoned,
+    /// The flow is over, and the reply was taken or is not wanted.
+    Over(End),
+}
+
+/// How a flow ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Waits,
-    /// The reply was taken.
-    Answered,
-    /// Nobody wants it any more.
-    Gone,
-}
-
-/// What a request takes until it is answered.
-pub(super) struct Places {
-    pub(super) flight: Flight,
-    pub(super) permit: Permit,
-    pub(super) pass: Pass,
-}
-
-/// The waiting flows of one arbiter, so that closing can cancel them.
-#[derive(Default)]
-pub(super) struct Live {
-    waiting: RefCell<Slab<Rc<Exchange>>>,
-    cancelled: Cell<bool>,
-}
-
-impl Live {
-    pub(super) fn cancel_all(&self) {
-        self.cancelled.set(true);
-        let waiting: Vec<Rc<Exchange>> =
-            self.waiting.borrow().iter().map(|(_, exchange)| Rc::clone(exchange)).collect();
-        waiting.iter().for_each(|exchange| exchange.cancel());
-    }
+enum End {
+    Succeeded,
+    Failed,
 }
 
 impl Exchange {
     pub(super) fn new(
-        origin: Origin,
-        target: Arc<Target>,
+        reply_to: ReplyTo,
+        called: FunctionName,
+        function: Arc<HostedFunction>,
+        times: Times,
         span: Span,
-        places: Places,
-        deadline: Time,
-        patience: Duration,
-        live: Rc<Live>,
+        admission: Admission,
+        limit: TimeLimit,
     ) -> Rc<Self> {
         Rc::new(Self {
-            origin,
-            target,
+            reply_to,
+            called,
+            function,
+            times,
             span,
-            deadline: Cell::new(Some(deadline)),
-            patience: Cell::new(patience),
-            late: Cell::default(),
-            waits: Cell::default(),
-            reply: RefCell::default(),
-            asker: RefCell::default(),
-            flow: RefCell::default(),
-            asked: Cell::new(Asked::Waits),
-            end: Cell::default(),
-            places: RefCell::new(Some(places)),
-            live,
-            place: Cell::default(),
+            limit: Cell::new(limit),
+            state: RefCell::new(State::Running(None)),
+            held: RefCell::new(Some(Held { admission, listed: None })),
         })
     }
 
+    /// The flow goes on after its first turn; `listed` is its entry among the requests in flight.
+    pub(super) fn waits(&self, listed: Listed) {
+        if let Some(held) = &mut *self.held.borrow_mut() {
+            held.listed = Some(listed);
+        }
+    }
+
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.deadline.get()
+        self.limit.get().deadline()
     }
 
     /// Sets another deadline for good; `None` for no limit.
     pub(super) fn cancel_at(&self, deadline: Option<Time>) {
-        self.deadline.set(deadline);
-        self.patience.set(Duration::ZERO);
+        self.limit.set(TimeLimit::fixed(deadline));
     }
 
-    /// The flow waits: closing, or whoever asked and is gone, can cancel it from now on.
-    pub(super) fn runs_as(self: &Rc<Self>, flow: FlowRef) {
-        self.place.set(Some(self.live.waiting.borrow_mut().insert(Rc::clone(self))));
-        self.flow.replace(Some(flow));
-        if self.live.cancelled.get() || self.is_gone() {
-            self.cancel();
+    /// Whether the caller is gone.
+    pub(super) fn is_abandoned(&self) -> bool {
+        matches!(*self.state.borrow(), State::Abandoned)
+    }
+
+    /// Whether the flow can still reply.
+    pub(super) fn can_reply(&self) -> bool {
+        matches!(*self.state.borrow(), State::Running(_))
+    }
+
+    /// Gives up what the request holds; `finished` tells whether its flow ended by itself.
+    pub(super) fn release(&self, finished: bool) {
+        let Some(Held { admission, listed }) = self.held.take() else { return };
+        drop(listed);
+        let Admission { mut entered, permit, client } = admission;
+        if finished {
+            entered.finish();
+        }
+        drop(entered);
+        drop((permit, client));
+    }
+
+    /// Replies with raw data, while the flow goes on.
+    pub(super) fn begin_raw_reply(&self, reply: Reply) {
+        self.transition(|state| match state {
+            State::Running(waker) => (State::Replied(reply, None), waker),
+            other @ (State::Replied(..)
+            | State::Streaming(_)
+            | State::Abandoned
+            | State::Over(_)) => (other, None),
+        });
+    }
+
+    /// The flow is over; `reply` is its answer unless it has replied before.
+    pub(super) fn end(&self, succeeded: bool, reply: Option<Reply>) {
+        let end = if succeeded { End::Succeeded } else { End::Failed };
+        self.transition(|state| match (state, reply) {
+            (State::Running(waker), Some(reply)) => (State::Replied(reply, Some(end)), waker),
+            (State::Replied(reply, None), _) => (State::Replied(reply, Some(end)), None),
+            (State::Running(waker) | State::Streaming(waker), _) => (State::Over(end), waker),
+            (State::Abandoned, _) => (State::Over(end), None),
+            (over, _) => (over, None),
+        });
+    }
+
+    /// The caller is gone: the flow is cancelled, unless it is over.
+    fn abandon(&self) {
+        self.transition(|state| match state {
+            State::Replied(_, Some(end)) | State::Over(end) => (State::Over(end), None),
+            State::Running(_)
+            | State::Replied(_, None)
+            | State::Streaming(_)
+            | State::Abandoned => (State::Abandoned, None),
+        });
+        if self.is_abandoned()
+            && let Some(Held { listed: Some(listed), .. }) = &*self.held.borrow()
+        {
+            listed.cancel();
         }
     }
 
-    fn cancel(&self) {
-        let flow = self.flow.borrow().clone();
-        if let Some(flow) = flow {
-            flow.cancel();
+    /// The one place where the state changes, beside the reply being taken. The state is not borrowed
+    /// while `change` runs, and the waker is woken after it, because both may run any code.
+    fn transition(&self, change: impl FnOnce(State) -> (State, Option<Waker>)) {
+        let before = self.state.replace(State::Abandoned);
+        let (after, waker) = change(before);
+        *self.state.borrow_mut() = after;
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
-    /// Whether nobody wants the answer any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.asked.get() == Asked::Gone
-    }
-
-    /// Whether the answer was given already, as raw data that may go on.
-    pub(super) fn is_answered(&self) -> bool {
-        self.asked.get() == Asked::Answered || self.reply.borrow().is_some()
-    }
-
-    /// Answers, unless nobody wants it.
-    pub(super) fn answer(&self, reply: Reply) {
-        if self.is_gone() {
-            return;
-        }
-        *self.reply.borrow_mut() = Some(reply);
-        wake(&self.asker);
-    }
-
-    /// The flow is over: the places are free for others.
-    pub(super) fn leave(&self, finished: bool, succeeded: bool) {
-        // it refers to the exchange in turn
-        drop(self.flow.take());
-        if let Some(place) = self.place.take() {
-            let exchange = self.live.waiting.borrow_mut().try_remove(place);
-            debug_assert!(exchange.is_some(), "a flow waits once");
-        }
-        self.end.set(Some(succeeded));
-        if let Some(Places { mut flight, permit, pass }) = self.places.take() {
-            if finished {
-                flight.finish();
+    /// Takes the reply if it is there.
+    fn poll_reply(&self, cx: &Context<'_>) -> Poll<Reply> {
+        let mut state = self.state.borrow_mut();
+        match mem::replace(&mut *state, State::Abandoned) {
+            State::Replied(reply, end) => {
+                *state = end.map_or(State::Streaming(None), State::Over);
+                Poll::Ready(reply)
             }
-            drop((permit, pass));
-        }
-    }
-
-    /// Tells who reads raw data that no more will come.
-    pub(super) fn end(&self) {
-        wake(&self.asker);
-    }
-
-    fn give_up(&self) {
-        self.asked.set(Asked::Gone);
-        // a reply that nobody took may refer to this
-        drop(self.reply.take());
-        if self.end.get().is_none() {
-            self.cancel();
+            State::Running(waker) => {
+                *state = State::Running(Some(remember(waker, cx)));
+                Poll::Pending
+            }
+            other @ (State::Streaming(_) | State::Abandoned | State::Over(_)) => {
+                debug_assert!(false, "a reply is taken once");
+                *state = other;
+                Poll::Pending
+            }
         }
     }
 }
@@ -228,87 +202,60 @@ impl RawFlow for Exchange {
     }
 
     fn wait_for_data(&self) {
-        let patience = self.patience.get();
-        if !patience.is_zero() && self.waits.get().is_none() {
-            let now = clock::now();
-            self.waits.set(Some(now));
-            self.deadline.set(Some(now + patience.saturating_sub(self.late.get())));
-        }
+        let mut limit = self.limit.get();
+        limit.wait_for_data(clock::now());
+        self.limit.set(limit);
     }
 
     fn received(&self, bytes: usize) {
-        if let Some(since) = self.waits.take() {
-            let rate = self.origin.shared.config.upload_rate;
-            let bought = (bytes as u64).saturating_mul(1_000_000).checked_div(rate);
-            let bought = bought.map_or(Duration::MAX, Duration::from_micros);
-            let late = self.late.get() + clock::now().saturating_since(since);
-            self.late.set(late.saturating_sub(bought));
-        }
-        self.progress();
+        let mut limit = self.limit.get();
+        limit.received(bytes, self.reply_to.shared.config.upload_rate, clock::now());
+        self.limit.set(limit);
     }
 
     fn wait_for_client(&self, at_least: Duration) {
-        let patience = self.patience.get();
-        if !patience.is_zero() {
-            self.deadline.set(Some(clock::now() + patience.max(at_least)));
-        }
+        let mut limit = self.limit.get();
+        limit.wait_for_client(at_least, clock::now());
+        self.limit.set(limit);
     }
 
     fn poll_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        match self.end.get() {
-            Some(succeeded) => Poll::Ready(succeeded),
-            None => {
-                remember(&self.asker, cx);
+        match &mut *self.state.borrow_mut() {
+            State::Over(end) => Poll::Ready(*end == End::Succeeded),
+            State::Streaming(waker) => {
+                *waker = Some(remember(waker.take(), cx));
                 Poll::Pending
             }
+            // a reply is taken before its data is read
+            State::Running(_) | State::Replied(..) | State::Abandoned => Poll::Ready(false),
         }
     }
 
     fn give_up(&self) {
-        Self::give_up(self);
+        self.abandon();
     }
 }
 
-/// Waits for the reply; dropping it cancels the flow.
-pub(super) struct Asker(pub(super) Rc<Exchange>);
+/// Waits for the reply; dropping it before cancels the flow.
+pub(super) struct PendingReply(pub(super) Rc<Exchange>);
 
-impl Future for Asker {
+impl Future for PendingReply {
     type Output = Reply;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        let exchange = &self.0;
-        match exchange.reply.take() {
-            Some(reply) => {
-                exchange.asked.set(Asked::Answered);
-                Poll::Ready(reply)
-            }
-            None => {
-                remember(&exchange.asker, cx);
-                Poll::Pending
-            }
-        }
+        self.0.poll_reply(cx)
     }
 }
 
-impl Drop for Asker {
+impl Drop for PendingReply {
     fn drop(&mut self) {
-        if self.0.asked.get() == Asked::Waits {
-            self.0.give_up();
+        let is_untaken = matches!(*self.0.state.borrow(), State::Running(_) | State::Replied(..));
+        if is_untaken {
+            self.0.abandon();
         }
     }
 }
 
-fn remember(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
-    let mut place = place.borrow_mut();
-    if !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-        *place = Some(cx.waker().clone());
-    }
-}
-
-fn wake(place: &RefCell<Option<Waker>>) {
-    // not while it is borrowed: a waker may run anything
-    let waker = place.borrow_mut().take();
-    if let Some(waker) = waker {
-        waker.wake();
-    }
+fn remember(waker: Option<Waker>, cx: &Context<'_>) -> Waker {
+    waker.filter(|waker| waker.will_wake(cx.waker())).unwrap_or_else(|| cx.waker().clone())
 }

@@ -3,77 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use asyncsteps::sync::ZeroLimit;
-use asyncsteps::{Error, Template, codes};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use asyncsteps::Template;
+use asyncsteps_futoin::iface::Definition;
 
-use super::{RequestInfo, RequestSteps};
-use crate::channel::Channel;
-use crate::security::User;
-use asyncsteps_actors::flow::blocking;
-use asyncsteps_futoin::iface::{Definition, FunctionName, IfaceVer};
-
-/// Why an executor cannot be built as asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// A template was given for a function that the interface does not declare.
-    #[error("{iface} has no function {function}")]
-    NoSuchFunction {
-        /// The interface.
-        iface: IfaceVer,
-        /// The function.
-        function: String,
-    },
-    /// Two templates were given for one function.
-    #[error("{iface} got two templates for {function}")]
-    Twice {
-        /// The interface.
-        iface: IfaceVer,
-        /// The function.
-        function: String,
-    },
-    /// Declared functions got neither a template nor
-    /// [`not_implemented`](Functions::not_implemented).
-    #[error("{iface} got no template for {functions}")]
-    Missing {
-        /// The interface.
-        iface: IfaceVer,
-        /// The functions, separated by commas.
-        functions: String,
-    },
-    /// A limiter of clients would let no client in.
-    #[error("the limiter {name} cannot be used: {zero}")]
-    ZeroLimit {
-        /// The name of the limiter.
-        name: String,
-        /// Which of its limits is 0.
-        zero: ZeroLimit,
-    },
-    /// Clients are to have a limiter that is not defined.
-    #[error("there is no limiter {name}")]
-    NoSuchLimiter {
-        /// The name.
-        name: String,
-    },
-    /// The interface is hosted in the same major version already.
-    #[error("{iface} is registered already")]
-    Registered {
-        /// The interface.
-        iface: IfaceVer,
-    },
-    /// A hosted interface inherits from the same one: a call under the parent's name could be meant for
-    /// either (FTN3 §2.3).
-    #[error("{iface} inherits from {parent}, as another hosted interface does")]
-    ParentShared {
-        /// The interface.
-        iface: IfaceVer,
-        /// The one that both inherit from.
-        parent: IfaceVer,
-    },
-}
+use super::config_error::ConfigError;
 
 /// What it means that a declared function has no template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,33 +68,6 @@ impl Functions {
         self
     }
 
-    /// Business logic that blocks (files, DNS, long computations), on a thread of the blocking pool:
-    /// it gets what is known of the request, and gives the result (FTN6 §1 `BlockingMethod`).
-    ///
-    /// An error that is an [`asyncsteps::Error`] keeps its code. A request that ends early drops the
-    /// result; work that was begun goes on to its end.
-    pub fn add_blocking<R, E, F>(&mut self, function: &str, handler: F) -> &mut Self
-    where
-        R: Serialize,
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-        F: Fn(BlockingRequest) -> Result<R, E> + Send + Sync + 'static,
-    {
-        let handler = Arc::new(handler);
-        let template = Template::build(|asi| {
-            asi.add(move |asi, ()| {
-                let request = BlockingRequest::of(asi.request_mut()?);
-                let handler = Arc::clone(&handler);
-                let work = move || -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
-                    let result = handler(request).map_err(Into::into)?;
-                    Ok((serde_json::to_value(result)?,))
-                };
-                asi.await_(blocking(work)).named("blocking");
-                Ok(())
-            });
-        });
-        self.add(function, &template)
-    }
-
     pub(super) fn finish(self) -> Result<HashMap<Box<str>, Option<Template>>, ConfigError> {
         let Self { definition, templates, others, error } = self;
         if let Some(error) = error {
@@ -173,51 +79,5 @@ impl Functions {
             return Ok(templates);
         }
         Err(ConfigError::Missing { iface: definition.id().clone(), functions: missing.join(", ") })
-    }
-}
-
-/// What a handler that blocks knows of its request.
-#[derive(Clone, Debug)]
-pub struct BlockingRequest {
-    function: FunctionName,
-    params: Map<String, Value>,
-    user: Option<User>,
-    channel: Channel,
-}
-
-impl BlockingRequest {
-    fn of(info: &mut RequestInfo) -> Self {
-        Self {
-            params: info.take_params(),
-            function: info.function().clone(),
-            user: info.user().cloned(),
-            channel: info.channel().clone(),
-        }
-    }
-
-    /// The function as the caller named it.
-    #[must_use]
-    pub fn function(&self) -> &FunctionName {
-        &self.function
-    }
-
-    /// All parameters, checked and with defaults, as a type that serde can read.
-    ///
-    /// # Errors
-    /// InternalError if the type does not fit what the interface declares.
-    pub fn params<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        T::deserialize(&self.params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
-    }
-
-    /// Who calls; `None` for an anonymous caller.
-    #[must_use]
-    pub fn user(&self) -> Option<&User> {
-        self.user.as_ref()
-    }
-
-    /// The way the request came.
-    #[must_use]
-    pub fn channel(&self) -> &Channel {
-        &self.channel
     }
 }

@@ -1,35 +1,37 @@
-//! Who may compute the hash of a password: a few at once, and each client and user in its turn.
+//! Limits how many hashes of passwords are computed at once, with turns for clients and users.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use asyncsteps::Time;
 
-use super::Refused;
-use super::admission::Flight;
-use crate::recent::Recent;
 use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
 
-/// How many may wait, over all clients.
+use super::admission::{self, GraceEnd};
+use super::refused::Refused;
+use crate::recent::Recent;
+
+/// Most computations that may wait, over all clients.
 const WAITING: usize = 1_000;
 
-/// How many of one client may wait: about what two processors do in a second. More are refused at
-/// once, so that a flood of wrong passwords costs its client and not the others.
+/// Most computations of one client that may wait: about what two processors do in a second. More are
+/// refused at once, so that a flood of wrong passwords costs its client and not the others.
 const WAITING_OF_CLIENT: usize = 64;
 
-/// How many clients are remembered; each takes some hundred bytes.
+/// Most clients that are remembered, at some hundred bytes each.
 const CLIENTS: usize = 10_000;
 
-/// The places in which hashes are computed: as many as there are processors, because they take memory
-/// too. The clients that wait take turns, and so do the users of each client. So a right password
-/// waits for one wrong one of each other user of its client, and of each other client.
+/// Permits to compute hashes: one per processor, because each computation takes memory too.
+///
+/// Clients that wait take turns, and so do the users of each client: a right password waits for at
+/// most one wrong password of each other user of its client and of each other client.
 pub(super) struct Hashing {
     all: Budget,
     clients: Mutex<Recent<Client, Budget>>,
 }
 
-/// A place, given back when it is dropped.
-pub(super) struct Place {
+/// Permits the computation of one hash, until it is dropped.
+pub(super) struct HashPermit {
     _of_client: Permit,
     _of_all: Permit,
 }
@@ -39,18 +41,19 @@ impl Hashing {
         Self { all: budget(WAITING), clients: Mutex::new(Recent::new(CLIENTS)) }
     }
 
-    /// Waits for a place for the hash of this user's password, as long as the request has time.
+    /// Waits for the permit to hash this user's password, as long as the request has time.
     pub(super) async fn enter(
         &self,
-        flight: &Flight,
         client: &Client,
         user: Option<&str>,
         deadline: Time,
-    ) -> Result<Place, Refused> {
+        grace_end: &GraceEnd,
+    ) -> Result<HashPermit, Refused> {
         let user = user.map_or(Client::Unknown, Client::from);
-        let of_client = flight.wait(self.of(client).admit(&user, 0), deadline).await?;
-        let of_all = flight.wait(self.all.admit(client, 0), deadline).await?;
-        Ok(Place { _of_client: of_client, _of_all: of_all })
+        let of_client = self.of(client).admit(&user, 0);
+        let of_client = admission::permit(of_client, deadline, grace_end).await?;
+        let of_all = admission::permit(self.all.admit(client, 0), deadline, grace_end).await?;
+        Ok(HashPermit { _of_client: of_client, _of_all: of_all })
     }
 
     fn of(&self, client: &Client) -> Budget {

@@ -1,19 +1,24 @@
-//! What an application may watch (FTN6, the events of an executor).
+//! Events of an executor, for applications that watch it (FTN6).
 
 use asyncsteps::Error;
 
-use crate::channel::Channel;
 use asyncsteps_futoin::message::{Request, Response};
+
+use super::outcome::RequestOver;
+use crate::channel::Channel;
 
 /// The events of an executor. Each does nothing unless it is implemented; an executor without hooks
 /// pays nothing for them. They are called on the arbiter of the request and must be short.
-#[expect(unused_variables, reason = "the names are for who implements it")]
+#[expect(unused_variables, reason = "the names are for implementations")]
 pub trait Hooks: Send + Sync {
     /// A request came, not yet checked.
     fn request(&self, request: &Request, channel: &Channel) {}
 
     /// A request is answered with a message, by its function or by a check.
     fn response(&self, response: &Response, channel: &Channel) {}
+
+    /// A request is over, in whatever way: it was answered or refused, or its caller went away.
+    fn over(&self, request: &RequestOver<'_>) {}
 
     /// A function ended with an error that its interface does not declare: its caller is told
     /// InternalError only. `function` is its full name, `iface:version:function`.
@@ -25,13 +30,13 @@ pub trait Hooks: Send + Sync {
     /// The executor takes no more requests; those in flight go on.
     fn close(&self) {}
 
-    /// The bytes of a message that came or goes over a channel, also of one that is none.
+    /// The bytes of a message that came or goes over a channel, also if they are malformed.
     fn message(&self, bytes: &[u8], way: Way, channel: &Channel) {}
 }
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "there is no third way")]
+#[expect(clippy::exhaustive_enums, reason = "there is no third direction")]
 pub enum Way {
     /// To this executor.
     In,

@@ -4,30 +4,31 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::caller::Caller;
-use super::gate::Pass;
-use crate::channel::Channel;
-use crate::raw::RawInput;
-use crate::security::{Credentials, Denied};
 use asyncsteps_actors::budget::Permit;
 use asyncsteps_actors::sync::Call;
 use asyncsteps_futoin::message::{Headers, Request};
+
+use super::caller::Caller;
+use super::client_limits::ClientPermit;
+use crate::channel::Channel;
+use crate::raw::RawInput;
+use crate::security::{Credentials, Refusal};
 
 /// A request with all that a transport knows of it.
 pub struct Incoming {
     pub(super) request: Request,
     pub(super) channel: Channel,
     pub(super) size: usize,
-    pub(super) held: usize,
-    /// Who calls unless there are credentials.
+    pub(super) transport_memory: usize,
+    /// The caller, unless there are credentials.
     pub(super) caller: Option<Caller>,
-    pub(super) credentials: Option<Result<Credentials, Denied>>,
+    pub(super) credentials: Option<Result<Credentials, Refusal>>,
     pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
-    pub(super) pass: Pass,
-    /// Its place in the budget, if it needed one before its parameters were known.
+    pub(super) client_permit: ClientPermit,
+    /// Its permit of the budget, if it needed one before its parameters were known.
     pub(super) permit: Option<Permit>,
-    /// The call of a flow that holds up others while it waits.
+    /// The call of a flow that holds up others while it waits, for the deadlock detection.
     pub(super) call: Option<Arc<Call>>,
 }
 
@@ -39,12 +40,12 @@ impl Incoming {
             request,
             channel,
             size: 0,
-            held: 0,
+            transport_memory: 0,
             caller: None,
             credentials: None,
             headers: None,
             input: None,
-            pass: Pass::default(),
+            client_permit: ClientPermit::default(),
             permit: None,
             call: None,
         }
@@ -57,11 +58,11 @@ impl Incoming {
         Self { size, ..self }
     }
 
-    /// The same with how many bytes its transport keeps until it is answered, such as headers; they
+    /// The same with the bytes that its transport keeps until it is answered, such as headers; they
     /// count in the [`Budget`](asyncsteps_actors::budget::Budget).
     #[must_use]
-    pub fn with_held(self, held: usize) -> Self {
-        Self { held, ..self }
+    pub fn with_transport_memory(self, transport_memory: usize) -> Self {
+        Self { transport_memory, ..self }
     }
 
     /// The same with credentials that did not come in the message, such as those of
@@ -69,7 +70,7 @@ impl Incoming {
     #[must_use]
     pub fn with_credentials(
         self,
-        credentials: impl Into<Option<Result<Credentials, Denied>>>,
+        credentials: impl Into<Option<Result<Credentials, Refusal>>>,
     ) -> Self {
         Self { credentials: credentials.into(), ..self }
     }
@@ -94,11 +95,10 @@ impl Incoming {
         Self { input: input.into(), ..self }
     }
 
-    /// The same with the pass that it came in by: the place in the limits is taken until the request
-    /// is answered.
+    /// The same with the permit of its client's limits, which is held until the request is over.
     #[must_use]
-    pub fn with_pass(self, pass: Pass) -> Self {
-        Self { pass, ..self }
+    pub fn with_client_permit(self, client_permit: ClientPermit) -> Self {
+        Self { client_permit, ..self }
     }
 }
 

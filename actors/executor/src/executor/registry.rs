@@ -5,20 +5,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use asyncsteps::{Template, codes};
+use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 use dashmap::DashMap;
 
-use super::Refused;
 use super::caller::Caller;
-use super::functions::{ConfigError, Functions};
+use super::config_error::ConfigError;
+use super::functions::Functions;
+use super::refused::Refused;
 use crate::channel::Channel;
 use crate::security::SecurityLevel;
-use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 
 /// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
 #[derive(Default)]
 pub(super) struct Registry {
     /// Each major version of an interface once.
-    interfaces: DashMap<Box<str>, Vec<Hosted>>,
+    interfaces: DashMap<Box<str>, Vec<HostedInterface>>,
     /// Names and major versions that a hosted interface inherits from: each is the parent of one only
     /// (FTN3 §2.3). One interface is registered at a time.
     parents: Mutex<HashSet<(Box<str>, u32)>>,
@@ -26,7 +27,7 @@ pub(super) struct Registry {
 }
 
 /// One name and major version under which functions can be called.
-struct Hosted {
+struct HostedInterface {
     /// What callers of this name see: the interface itself, or one that it inherits from.
     called: Arc<Definition>,
     /// Whether the functions are those of the interface itself.
@@ -34,11 +35,11 @@ struct Hosted {
     /// Whether it may be called anonymously under this name: a parent is no more open because an
     /// interface that inherits from it is.
     anonymous: bool,
-    functions: Arc<HashMap<Box<str>, Arc<Target>>>,
+    functions: Arc<HashMap<Box<str>, Arc<HostedFunction>>>,
 }
 
 /// A hosted function, with all that requests to it need.
-pub(super) struct Target {
+pub(super) struct HostedFunction {
     definition: Arc<Definition>,
     function: Arc<Function>,
     template: Option<Template>,
@@ -74,20 +75,20 @@ impl Registry {
         define(&mut functions);
         let mut templates = functions.finish()?;
         let conditions = Conditions::of(&definition);
-        let target = |function: &Arc<Function>| {
+        let host = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
             // an unknown level counts as the highest (FTN3 §1.12)
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
-            let target = Target {
+            let hosted = HostedFunction {
                 definition: Arc::clone(&definition),
                 template: templates.remove(&name).flatten(),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 function: Arc::clone(function),
                 conditions,
             };
-            (name, Arc::new(target))
+            (name, Arc::new(hosted))
         };
-        let targets = Arc::new(definition.functions().map(target).collect());
+        let functions = Arc::new(definition.functions().map(host).collect());
         let size = definition.functions().map(|function| function.max_request_size()).max();
         let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
         let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
@@ -95,10 +96,10 @@ impl Registry {
             let (iface, parent) = (definition.id().clone(), parent.id().clone());
             return Err(ConfigError::ParentShared { iface, parent });
         }
-        self.host(&definition, &definition, &targets)?;
+        self.host(&definition, &definition, &functions)?;
         for parent in definition.inherits() {
             // a parent that is hosted by itself keeps its name
-            let _ = self.host(parent, &definition, &targets);
+            let _ = self.host(parent, &definition, &functions);
             parents.insert(key(parent));
         }
         self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
@@ -110,7 +111,7 @@ impl Registry {
         &self,
         called: &Arc<Definition>,
         definition: &Arc<Definition>,
-        functions: &Arc<HashMap<Box<str>, Arc<Target>>>,
+        functions: &Arc<HashMap<Box<str>, Arc<HostedFunction>>>,
     ) -> Result<(), ConfigError> {
         let mut versions = self.interfaces.entry(called.iface().into()).or_default();
         let by_itself = Arc::ptr_eq(called, definition);
@@ -122,7 +123,7 @@ impl Registry {
             Some(_) => return Err(ConfigError::Registered { iface: called.id().clone() }),
             None => {}
         }
-        versions.push(Hosted {
+        versions.push(HostedInterface {
             called: Arc::clone(called),
             by_itself,
             anonymous: called.requires("AllowAnonymous"),
@@ -137,13 +138,13 @@ impl Registry {
         &self,
         name: &FunctionName,
         caller: &Caller,
-    ) -> Result<Arc<Target>, Refused> {
+    ) -> Result<Arc<HostedFunction>, Refused> {
         let iface = name.iface();
         let versions = self.interfaces.get(iface).ok_or_else(|| {
             Refused::new(codes::UNKNOWN_INTERFACE, format!("Unknown interface: {iface}"))
         })?;
         let wanted = name.version();
-        let served = |hosted: &&Hosted| hosted.called.version().major == wanted.major;
+        let served = |hosted: &&HostedInterface| hosted.called.version().major == wanted.major;
         let hosted = versions.iter().find(served);
         let is_public = match hosted {
             Some(hosted) => hosted.anonymous,
@@ -171,7 +172,7 @@ impl Registry {
     /// The definition behind a name and version, with all functions that can be called under it.
     pub(super) fn definition(&self, name: &FunctionName) -> Option<Arc<Definition>> {
         let versions = self.interfaces.get(name.iface())?;
-        let serves = |hosted: &&Hosted| {
+        let serves = |hosted: &&HostedInterface| {
             hosted.called.version().serves(name.version()) == Compatibility::Served
         };
         let hosted = versions.iter().find(serves)?;
@@ -183,9 +184,11 @@ impl Registry {
     /// functions are implemented.
     pub(super) fn each(&self, mut visit: impl FnMut(&Definition, &dyn Fn(&str) -> bool)) {
         for versions in &self.interfaces {
-            for Hosted { called, functions, .. } in versions.iter().filter(|it| it.by_itself) {
+            for HostedInterface { called, functions, .. } in
+                versions.iter().filter(|it| it.by_itself)
+            {
                 let implemented = |name: &str| {
-                    functions.get(name).is_some_and(|target| target.template.is_some())
+                    functions.get(name).is_some_and(|function| function.template.is_some())
                 };
                 visit(called, &implemented);
             }
@@ -197,9 +200,9 @@ impl Registry {
     }
 }
 
-impl Target {
-    /// The function's definition.
-    pub(super) fn function(&self) -> &Function {
+impl HostedFunction {
+    /// The function as its interface declares it.
+    pub(super) fn declared(&self) -> &Function {
         &self.function
     }
 

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps::codes;
+use asyncsteps_futoin::message::{Coding, RefusedMessage, Response, Rid};
 
-use super::registry::Target;
+use super::refused::Refused;
+use super::registry::HostedFunction;
 use crate::raw::{Head, RawBody};
-use asyncsteps_futoin::message::{Coding, RefusedMessage, Response};
 
 /// The answer to a request, for a transport to send.
 #[derive(Debug)]
@@ -32,8 +33,9 @@ pub enum ReplyBody {
 pub struct Message {
     response: Response,
     coding: Coding,
-    /// What is answered, if it is known.
-    target: Option<Arc<Target>>,
+    /// The function that replies, if it is known.
+    function: Option<Arc<HostedFunction>>,
+    request_too_large: bool,
 }
 
 impl Reply {
@@ -41,18 +43,42 @@ impl Reply {
         Self { head, body }
     }
 
-    pub(super) fn message(response: Response, coding: Coding, target: Option<Arc<Target>>) -> Self {
-        Self::new(ReplyBody::Message(Message { response, coding, target }), None)
+    pub(super) fn message(
+        response: Response,
+        coding: Coding,
+        function: Option<Arc<HostedFunction>>,
+    ) -> Self {
+        let message = Message { response, coding, function, request_too_large: false };
+        Self::new(ReplyBody::Message(message), None)
     }
 
     pub(super) fn with_head(self, head: Option<Box<Head>>) -> Self {
         Self { head, ..self }
     }
 
+    /// The reply to a request that a transport refuses before it is dispatched, such as with what
+    /// [`Executor::admit`](super::Executor::admit) says.
+    #[must_use]
+    pub fn refused(refused: &Refused, rid: Option<&Rid>, coding: Coding) -> Self {
+        Self::new(ReplyBody::Message(Message::refused(refused, rid, coding)), None)
+    }
+
+    /// The same with what a transport has to know of a refusal.
+    pub(super) fn with_refused(mut self, refused: &Refused) -> Self {
+        if let ReplyBody::Message(message) = &mut self.body {
+            message.request_too_large = refused.is_request_too_large();
+        }
+        self
+    }
+
     /// What goes with the body over HTTP, if anything was said, and the body.
     #[must_use]
     pub fn into_parts(self) -> (Option<Box<Head>>, ReplyBody) {
         (self.head, self.body)
+    }
+
+    pub(super) fn into_body(self) -> ReplyBody {
+        self.body
     }
 
     /// The message as bytes, for transports that know no other answer; `None` for no message. Raw
@@ -67,6 +93,12 @@ impl Reply {
 }
 
 impl Message {
+    pub(super) fn refused(refused: &Refused, rid: Option<&Rid>, coding: Coding) -> Self {
+        let response = refused.to_response().with_rid(rid);
+        let request_too_large = refused.is_request_too_large();
+        Self { response, coding, function: None, request_too_large }
+    }
+
     /// The coding of the bytes: that of the request.
     #[must_use]
     pub fn coding(&self) -> Coding {
@@ -79,6 +111,12 @@ impl Message {
         &self.response
     }
 
+    /// Whether it refuses a request that was larger than its function takes (FTN3 §1.10).
+    #[must_use]
+    pub fn is_request_too_large(&self) -> bool {
+        self.request_too_large
+    }
+
     pub(super) fn into_response(self) -> Response {
         self.response
     }
@@ -87,8 +125,8 @@ impl Message {
     /// (FTN3 §1.10).
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        let Self { response, coding, target } = self;
-        let function = target.as_ref().map(|target| target.function());
+        let Self { response, coding, function, .. } = self;
+        let function = function.as_ref().map(|function| function.declared());
         let mut bytes = Vec::with_capacity(128);
         response.write(coding, function, &mut bytes);
         if function.is_some_and(|function| bytes.len() > function.max_response_size()) {
@@ -111,8 +149,8 @@ impl fmt::Debug for Message {
 }
 
 impl From<RefusedMessage> for Reply {
-    fn from(refused: RefusedMessage) -> Self {
-        let coding = refused.coding();
-        Self::message(refused.into_response(), coding, None)
+    fn from(refusal: RefusedMessage) -> Self {
+        let coding = refusal.coding();
+        Self::message(refusal.into_response(), coding, None)
     }
 }

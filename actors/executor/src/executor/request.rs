@@ -5,30 +5,27 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Error, StepResult, Time, codes};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
-
-use super::Executor;
-use super::caller::Caller;
-use super::exchange::Exchange;
-use super::reply::{Reply, ReplyBody};
-use super::result_draft::ResultDraft;
-use crate::channel::{Channel, ChannelKind};
-use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
-use crate::security::{SecurityLevel, User};
 use asyncsteps_actors::clock;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Headers, Rid};
 use asyncsteps_futoin::net::SourceAddress;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::caller::Caller;
+use super::exchange::Exchange;
+use super::handle::Executor;
+use super::reply::{Reply, ReplyBody};
+use super::result_draft::ResultDraft;
+use crate::channel::Channel;
+use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
+use crate::security::{SecurityLevel, User};
 
 /// The request that a flow serves: what is known of it, and its result.
 pub struct RequestInfo {
     pub(super) exchange: Rc<Exchange>,
-    pub(super) function: FunctionName,
     pub(super) params: Map<String, Value>,
-    pub(super) caller: Caller,
-    pub(super) begun: Time,
     pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
     pub(super) head: Option<Box<Head>>,
@@ -39,7 +36,7 @@ impl RequestInfo {
     /// The function as the caller named it.
     #[must_use]
     pub fn function(&self) -> &FunctionName {
-        &self.function
+        &self.exchange.called
     }
 
     /// The checked parameters, defaults filled in.
@@ -70,7 +67,7 @@ impl RequestInfo {
     /// `REQUEST_TIME_FLOAT`).
     #[must_use]
     pub fn begun(&self) -> Time {
-        self.begun
+        self.exchange.times.arrived
     }
 
     /// Where the request came from, if its transport knows it (FTN6 §2.2 `CLIENT_ADDR`).
@@ -91,39 +88,39 @@ impl RequestInfo {
     /// The caller's number of the request.
     #[must_use]
     pub fn rid(&self) -> Option<&Rid> {
-        self.exchange.origin.rid.as_ref()
+        self.exchange.reply_to.rid.as_ref()
     }
 
-    /// The way the request came.
+    /// The channel that the request came over.
     #[must_use]
     pub fn channel(&self) -> &Channel {
-        &self.exchange.origin.channel
+        &self.exchange.reply_to.channel
     }
 
     /// The executor that serves the request.
     #[must_use]
     pub fn executor(&self) -> Executor {
-        Executor { shared: self.exchange.origin.shared.clone() }
+        Executor { shared: self.exchange.reply_to.shared.clone() }
     }
 
-    /// Who calls, with what the security provider knows of the user; `None` for an anonymous caller
+    /// The user, with the details that the security provider knows; `None` for an anonymous caller
     /// (FTN6 §2.3).
     #[must_use]
     pub fn user(&self) -> Option<&User> {
-        self.caller.user()
+        self.exchange.reply_to.caller.user()
     }
 
-    /// Who calls, to act for them: with [`Executor::call_for`] in flows and tasks that the request
+    /// The caller, to act for: with [`Executor::call_for`] in flows and tasks that the request
     /// starts. Steps of the request itself use [`CallSteps::call`](super::CallSteps::call).
     #[must_use]
     pub fn caller(&self) -> Caller {
-        self.caller.within()
+        self.exchange.reply_to.caller.within()
     }
 
     /// How well the caller is known (FTN8 §2.12).
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
-        self.caller.level()
+        self.exchange.reply_to.caller.level()
     }
 
     /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
@@ -147,7 +144,7 @@ impl RequestInfo {
         pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
     }
 
-    /// Whether there is a raw upload that nobody took yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
+    /// Whether there is a raw upload that was not taken yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
     #[must_use]
     pub fn has_raw_input(&self) -> bool {
         self.input.is_some()
@@ -156,7 +153,12 @@ impl RequestInfo {
     /// Whether the result has to be raw data and none was written yet (FTN6 §2.2 `HAVE_RAW_RESULT`).
     #[must_use]
     pub fn expects_raw_output(&self) -> bool {
-        self.exchange.target.function().rawresult() && !self.exchange.is_answered()
+        self.exchange.function.declared().rawresult() && self.exchange.can_reply()
+    }
+
+    /// The caller as authenticated, with the signer of the reply.
+    pub(super) fn authenticated(&self) -> &Caller {
+        &self.exchange.reply_to.caller
     }
 
     pub(super) fn take_result(&mut self) -> ResultDraft {
@@ -177,7 +179,7 @@ impl RequestInfo {
         }
         let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(exchange);
         let (output, body) = raw_result(flow);
-        exchange.answer(Reply::new(ReplyBody::Raw(body), self.head.take()));
+        exchange.begin_raw_reply(Reply::new(ReplyBody::Raw(body), self.head.take()));
         Ok(output)
     }
 }
@@ -185,7 +187,7 @@ impl RequestInfo {
 impl fmt::Debug for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestInfo")
-            .field("function", &self.function)
+            .field("function", &self.exchange.called)
             .field("params", &self.params)
             .field("user", &self.user())
             .finish_non_exhaustive()
@@ -291,7 +293,7 @@ impl RequestSteps for AsyncSteps {
 
     fn head_mut(&mut self) -> Result<&mut Head, Error> {
         let info = self.request_mut()?;
-        if info.channel().kind() != ChannelKind::Http {
+        if !info.channel().carries_raw_data() {
             return Err(rule("the request did not come over HTTP"));
         }
         Ok(info.head.get_or_insert_default())

@@ -1,18 +1,18 @@
-//! Messages that cannot be answered: nothing tells what the answer would be to.
+//! Messages that cannot be answered, because they have no id or are malformed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use asyncsteps::Time;
-
-use crate::channel::Channel;
 use asyncsteps_actors::clock::Clock;
 
-/// The least time between two lines of the log: a flood of such messages is one line now and then.
+use crate::channel::Channel;
+
+/// The least time between two lines of the log, so that a flood of messages does not flood it.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Counts such messages, and says when it is time for a line in the log.
-pub(super) struct Unanswerable {
+/// Counts messages that cannot be answered, and logs them now and then.
+pub(super) struct UnanswerableMessages {
     clock: Clock,
     counts: Mutex<Counts>,
 }
@@ -20,12 +20,12 @@ pub(super) struct Unanswerable {
 #[derive(Default)]
 struct Counts {
     all: u64,
-    /// How many of them the log tells of, and since when.
+    /// Those that are in the log, up to its last line.
     logged: u64,
     at: Option<Time>,
 }
 
-impl Unanswerable {
+impl UnanswerableMessages {
     pub(super) fn new() -> Self {
         Self { clock: Clock::start(), counts: Mutex::default() }
     }
@@ -34,10 +34,10 @@ impl Unanswerable {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).all
     }
 
-    pub(super) fn note(&self, channel: &Channel) {
+    pub(super) fn count_one(&self, channel: &Channel) {
         let now = self.clock.now();
-        let news = self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(now);
-        if let Some(count) = news {
+        let unlogged = self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(now);
+        if let Some(count) = unlogged {
             let (kind, peer) = (channel.kind().name(), channel.peer());
             tracing::warn!(count, channel = kind, ?peer, "messages that cannot be answered");
         }
@@ -45,15 +45,15 @@ impl Unanswerable {
 }
 
 impl Counts {
-    /// Counts one; gives how many the log does not tell of yet, if it is time to.
+    /// Counts one; gives those that are not in the log yet, if a line is due.
     fn add(&mut self, now: Time) -> Option<u64> {
         self.all += 1;
         if self.at.is_some_and(|at| now.saturating_since(at) < QUIET) {
             return None;
         }
-        let news = self.all - self.logged;
+        let unlogged = self.all - self.logged;
         (self.at, self.logged) = (Some(now), self.all);
-        Some(news)
+        Some(unlogged)
     }
 }
 

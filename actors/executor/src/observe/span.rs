@@ -1,10 +1,10 @@
 //! Spans of requests through `tracing`.
 
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::Rid;
 use tracing::{Span, field};
 
 use crate::channel::Channel;
-use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::Rid;
 
 const REQUEST: &str = "asyncsteps::request";
 

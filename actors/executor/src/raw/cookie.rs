@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use asyncsteps::Error;
 
-use super::{is_token, wrong};
+use super::token::{is_token, wrong};
 
 /// A cookie to set. Unless it is told otherwise only a secure connection gets it back, and scripts of
 /// pages do not see it: one that holds a session is safe so.
@@ -93,7 +93,7 @@ impl Cookie {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Head;
+    use super::super::head::Head;
     use super::*;
 
     #[test]

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use asyncsteps_actors::clock::Clock;
+
 use super::{MacAlgorithm, MacKey, PasswordHash, Secret};
 use crate::recent::Recent;
-use asyncsteps_actors::clock::Clock;
 
 /// How long and how many passwords a [`PasswordMemory`] remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who calls (FTN8): the parts of `asyncsteps-futoin`, users in memory, and passwords that were right
+//! Users and credentials (FTN8): the parts of `asyncsteps-futoin`, users in memory, and passwords that were right
 //! a short while ago.
 //!
 //! ```

@@ -2,11 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{
-    Attempt, Credentials, Denied, Grant, MacAlgorithm, MacKey, MemoryOptions, PasswordHash,
-    PasswordMemory, SecurityLevel, SecurityProvider, Signer, User, Verdict,
-};
 use asyncsteps_futoin::message::SignedFields;
+
+use super::{
+    Attempt, Credentials, Grant, MacAlgorithm, MacKey, MemoryOptions, PasswordHash, PasswordMemory,
+    Refusal, SecurityLevel, SecurityProvider, Signer, User, Verdict,
+};
 
 /// Users with passwords and keys given at start: for tests and small services.
 ///
@@ -50,7 +51,7 @@ impl StaticUsers {
     /// Adds or changes the key that a user signs with, in raw bytes.
     ///
     /// **Warning:** this is FutoIn's own protocol of before FTN8. A signed message can be sent again by
-    /// whoever reads it, and different parameters can have the same signature, because the signed
+    /// anyone who reads it, and different parameters can have the same signature, because the signed
     /// text does not tell a value with `;` and `:` from several fields. Use it over TLS only, for
     /// functions that may be called twice, and with parameters that are checked by their types.
     #[must_use]
@@ -87,12 +88,12 @@ impl SecurityProvider for StaticUsers {
                 let user = known.is_some().then(|| self.granted(user, SecurityLevel::SafeOps));
                 let hash = known.unwrap_or_else(PasswordHash::dummy);
                 if self.memory.knows(&hash, password) {
-                    return Verdict::Known(user.map(Grant::new).ok_or_else(Denied::credentials));
+                    return Verdict::Known(user.map(Grant::new).ok_or_else(Refusal::credentials));
                 }
                 let (memory, password) = (self.memory.clone(), password.clone());
                 Verdict::compute(move || {
                     let is_right = memory.verify(&hash, &password);
-                    user.filter(|_| is_right).map(Grant::new).ok_or_else(Denied::credentials)
+                    user.filter(|_| is_right).map(Grant::new).ok_or_else(Refusal::credentials)
                 })
             }
             Credentials::Mac { user, algorithm, mac } => {
@@ -107,12 +108,12 @@ impl SecurityProvider for StaticUsers {
                     let user = self.granted(user, SecurityLevel::PrivilegedOps);
                     Ok(Grant::signed(user, Arc::new(signer)))
                 } else {
-                    Err(Denied::credentials())
+                    Err(Refusal::credentials())
                 })
             }
-            Credentials::Internal => Verdict::Known(Err(Denied::not_internal())),
+            Credentials::Internal => Verdict::Known(Err(Refusal::not_internal())),
             // kinds of credentials that this provider does not know
-            _ => Verdict::Known(Err(Denied::credentials())),
+            _ => Verdict::Known(Err(Refusal::credentials())),
         }
     }
 }
@@ -139,7 +140,7 @@ mod tests {
     use asyncsteps_futoin::message::{Coding, Request, Response};
 
     /// What becomes of a request; work is done here and now.
-    fn checked(users: &StaticUsers, request: &Request) -> Result<Grant, Denied> {
+    fn checked(users: &StaticUsers, request: &Request) -> Result<Grant, Refusal> {
         let credentials = Credentials::parse(request.sec().unwrap())?;
         let (signed, client) = (request.signed_fields(), Client::default());
         match users.check(&Attempt::new(&credentials, &signed, &client)) {
@@ -228,7 +229,7 @@ mod tests {
         let changed = json!({"f": "conform.signed:1.0:sum", "p": {"a": 1, "b": 3}, "rid": "C1",
             "sec": "-hmac:hmacuser:SHA256:AVh5SnACwrcK2lbZs7yLWg/e7YHO8zM+DEND5N06loE="});
         let changed = Request::parse(changed.to_string().as_bytes()).unwrap();
-        assert_eq!(checked(&users, &changed).unwrap_err(), Denied::credentials());
+        assert_eq!(checked(&users, &changed).unwrap_err(), Refusal::credentials());
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::any::Any;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::AUTHORIZATION;
-
-use crate::security::{Credentials, Denied};
 use asyncsteps_futoin::message::Headers;
+
+use crate::security::{Credentials, Refusal};
 
 /// An HTTP request: that of a message, or the one that a connection began with.
 pub(super) struct HttpHeaders(HttpRequest);
@@ -17,7 +17,7 @@ impl HttpHeaders {
     }
 
     /// The credentials of its header `Authorization: Basic`, if it has one.
-    pub(super) fn credentials(&self) -> Option<Result<Credentials, Denied>> {
+    pub(super) fn credentials(&self) -> Option<Result<Credentials, Refusal>> {
         self.header(AUTHORIZATION.as_str()).and_then(Credentials::from_header)
     }
 }

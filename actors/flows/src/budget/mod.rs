@@ -1,4 +1,4 @@
-//! Admission: how much may run and wait at once, and fairness among clients.
+//! PendingPermit: how much may run and wait at once, and fairness among clients.
 //!
 //! Mailboxes of actors are no limit, because `send` and `do_send` ignore their bounds. A [`Budget`] is
 //! asked before anything starts: it admits a request, queues it, or refuses it at once.
@@ -68,7 +68,7 @@ impl Budget {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue, or gives the permit back.
-    pub fn admit(&self, client: &Client, bytes: usize) -> Admission {
+    pub fn admit(&self, client: &Client, bytes: usize) -> PendingPermit {
         let mut answer = None;
         let (entered, displaced) = self.queue().enter(client, bytes, || {
             let (waiter, told) = oneshot::channel();
@@ -77,7 +77,7 @@ impl Budget {
         });
         // dropping their waiters tells them
         drop(displaced);
-        Admission(match (entered, answer) {
+        PendingPermit(match (entered, answer) {
             (Decision::Waits(ticket), Some(answer)) => {
                 State::Waits(Waits { budget: self.clone(), ticket, answer })
             }
@@ -92,8 +92,8 @@ impl Budget {
 
     /// Memory of the budget for what has no permit yet, such as a body that arrives; none so far.
     #[must_use]
-    pub fn room(&self) -> Room<'_> {
-        Room { budget: self, bytes: 0 }
+    pub fn reserve(&self) -> Reservation<'_> {
+        Reservation { budget: self, bytes: 0 }
     }
 
     /// How the budget is used.
@@ -138,12 +138,12 @@ impl Permit {
 
 /// Memory that is taken before there is a request to admit; given back when it is dropped.
 #[derive(Debug)]
-pub struct Room<'a> {
+pub struct Reservation<'a> {
     budget: &'a Budget,
     bytes: usize,
 }
 
-impl Room<'_> {
+impl Reservation<'_> {
     /// Takes `bytes` in all, if that is more than before.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // less is always possible
@@ -185,7 +185,7 @@ impl Drop for Permit {
 /// Waits for a [`Permit`]; made by [`Budget::admit`].
 #[derive(Debug)]
 #[must_use = "dropping it leaves the queue"]
-pub struct Admission(State);
+pub struct PendingPermit(State);
 
 #[derive(Debug)]
 enum State {
@@ -200,7 +200,7 @@ struct Waits {
     answer: oneshot::Receiver<Permit>,
 }
 
-impl Admission {
+impl PendingPermit {
     /// Whether the request waits in the queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
@@ -208,7 +208,7 @@ impl Admission {
     }
 }
 
-impl Future for Admission {
+impl Future for PendingPermit {
     type Output = Result<Permit, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -242,5 +242,5 @@ const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<Budget>();
     any_thread::<Permit>();
-    any_thread::<Admission>();
+    any_thread::<PendingPermit>();
 };

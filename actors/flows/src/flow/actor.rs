@@ -5,7 +5,7 @@ use std::fmt;
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
 use super::drive;
-use super::{FlowEnd, FlowOwner, Stack};
+use super::{Canceller, FlowEnd, FlowOwner, Stack};
 
 /// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
 /// everywhere.
@@ -42,7 +42,7 @@ pub enum CompleteError {
 
 impl FlowActor {
     #[inline]
-    pub(super) fn new(execution: Execution) -> Self {
+    pub(crate) fn new(execution: Execution) -> Self {
         Self(Stage::Running(execution))
     }
 
@@ -52,6 +52,7 @@ impl FlowActor {
     }
 
     /// The flow, unless it is over.
+    #[inline]
     pub(super) fn execution(&mut self) -> Option<&mut Execution> {
         match &mut self.0 {
             Stage::Running(execution) => Some(execution),
@@ -59,8 +60,15 @@ impl FlowActor {
         }
     }
 
+    #[inline]
     pub(super) fn is_over(&self) -> bool {
         matches!(self.0, Stage::Ended(_))
+    }
+
+    /// Cancels the flow from any thread.
+    #[inline]
+    pub(super) fn canceller(&mut self) -> Canceller {
+        Canceller::new(self.execution().map(Execution::canceller))
     }
 
     /// Where the flow is; empty when it is over.
@@ -82,6 +90,7 @@ impl FlowActor {
     }
 
     /// The flow ended: tells its owner and drops what the flow owned.
+    #[inline]
     pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
         if let Some(execution) = self.execution() {
             let outcome = drive::tell(execution, owner, end);
@@ -96,6 +105,7 @@ impl FlowActor {
         std::mem::replace(&mut self.0, Stage::Ended(None))
     }
 
+    #[inline]
     pub(super) fn take_outcome(&mut self) -> Option<Outcome> {
         match &mut self.0 {
             Stage::Running(_) => None,

@@ -1,14 +1,15 @@
 //! Cancelling a flow from any thread.
 
-/// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by [`FlowHandle::canceller`].
+/// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`); made by
+/// [`FlowHandle::canceller`](super::FlowHandle::canceller).
 ///
 /// It reaches the inbox of the flow directly; [`Cancel`](super::Cancel) is the same as a message.
 #[derive(Clone, Debug, Default)]
 pub struct Canceller(Option<asyncsteps::Canceller>);
 
 impl Canceller {
-    pub(super) fn new(canceller: asyncsteps::Canceller) -> Self {
-        Self(Some(canceller))
+    pub(super) fn new(canceller: Option<asyncsteps::Canceller>) -> Self {
+        Self(canceller)
     }
 
     /// Asks the arbiter of the flow to cancel it; called by a step of the flow itself, no further

@@ -14,6 +14,7 @@ thread_local! {
 pub(super) struct Scope(Option<Time>);
 
 /// Whatever starts until the scope is dropped inherits `deadline`.
+#[inline]
 pub(super) fn enter(deadline: Option<Time>) -> Scope {
     Scope(CURRENT.replace(deadline))
 }
@@ -26,6 +27,7 @@ impl Drop for Scope {
 
 /// The deadline of something that starts now: its own, or that of the flow that starts it.
 #[must_use]
+#[inline]
 pub fn earliest(own: Option<Time>) -> Option<Time> {
     [own, CURRENT.get()].into_iter().flatten().min()
 }

@@ -27,6 +27,7 @@ pub(super) enum Next {
 /// are added to `launched`.
 ///
 /// A panic outside of the callbacks, in a destructor for example, ends the flow and not the arbiter.
+#[inline]
 pub(super) fn turn(
     execution: &mut Execution,
     owner: &impl FlowOwner,
@@ -78,6 +79,7 @@ pub(super) fn settle(
 }
 
 /// Tells the owner of a flow that it ended; gives what its handle gets.
+#[inline]
 pub(super) fn tell(
     execution: &mut Execution,
     owner: &mut impl FlowOwner,
@@ -90,11 +92,13 @@ pub(super) fn tell(
 }
 
 /// Runs what drops things that a flow owned; a panic of a destructor goes to the log.
+#[inline]
 pub(super) fn guarded(drops: impl FnOnce()) {
     let dropped = catch_unwind(AssertUnwindSafe(drops));
     dropped.unwrap_or_else(|payload| log_panic("a flow panicked when dropped", payload));
 }
 
+#[inline]
 fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
     let flows = execution.take_launched();
     if !flows.is_empty() {

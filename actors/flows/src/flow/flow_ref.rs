@@ -16,7 +16,7 @@ use super::{Canceller, Completer, Stack, running};
 #[derive(Clone)]
 pub struct FlowRef {
     cell: Rc<FlowCell>,
-    canceller: asyncsteps::Canceller,
+    canceller: Canceller,
 }
 
 /// The flows that wait on this arbiter, however they were started, in no particular order; the flow
@@ -27,14 +27,14 @@ pub struct FlowRef {
 #[must_use]
 pub fn running_flows() -> Vec<FlowRef> {
     let reached = |cell: Rc<FlowCell>| {
-        let canceller = cell.actor.try_borrow_mut().ok()?.execution()?.canceller();
-        Some(FlowRef { cell, canceller })
+        let canceller = cell.actor.try_borrow_mut().ok()?.canceller();
+        Some(FlowRef::new(cell, canceller))
     };
     running::all().into_iter().filter_map(reached).collect()
 }
 
 impl FlowRef {
-    pub(crate) fn new(cell: Rc<FlowCell>, canceller: asyncsteps::Canceller) -> Self {
+    pub(crate) fn new(cell: Rc<FlowCell>, canceller: Canceller) -> Self {
         Self { cell, canceller }
     }
 
@@ -51,7 +51,7 @@ impl FlowRef {
     /// Cancels the flow from any thread.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
-        Canceller::new(self.canceller.clone())
+        self.canceller.clone()
     }
 
     /// Whether the flow is not over.
@@ -75,7 +75,7 @@ impl FlowRef {
     /// Outside of an actix arbiter or a tokio `LocalSet`.
     #[must_use]
     pub fn address(&self) -> Addr<FlowActor> {
-        self.cell.address(Some(&self.canceller))
+        self.cell.address(&self.canceller)
     }
 
     /// Completes a wait of the flow from any thread; the [`Stack`] names the waits.

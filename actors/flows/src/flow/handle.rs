@@ -42,6 +42,7 @@ struct Handle {
 }
 
 impl<A> FlowHandle<A> {
+    #[inline]
     pub(super) fn new(started: Started) -> Self {
         let state = match started {
             Started::Ended(outcome) => State::Ended(outcome),
@@ -105,7 +106,7 @@ impl<A> FlowHandle<A> {
     pub fn address(&self) -> Addr<FlowActor> {
         match self.flow() {
             Some(flow) => flow.address(),
-            None => Rc::new(FlowCell::new(FlowActor::ended())).address(None),
+            None => Rc::new(FlowCell::new(FlowActor::ended())).address(&Canceller::default()),
         }
     }
 

@@ -16,9 +16,8 @@ use actix::fut::ActorFuture;
 use actix::{
     Actor, ActorContext, ActorState, Addr, AsyncContext, Handler, Message, SpawnHandle, WeakAddr,
 };
-use asyncsteps::Canceller;
 
-use super::FlowActor;
+use super::{Canceller, FlowActor};
 
 /// Messages that wait before `try_send` is refused: actix's own default.
 pub(crate) const CAPACITY: usize = 16;
@@ -42,13 +41,13 @@ impl FlowCell {
     ///
     /// # Panics
     /// Outside of an actix arbiter or a tokio `LocalSet`, if it makes the mailbox.
-    pub(super) fn address(self: &Rc<Self>, canceller: Option<&Canceller>) -> Addr<FlowActor> {
+    pub(super) fn address(self: &Rc<Self>, canceller: &Canceller) -> Addr<FlowActor> {
         let known = self.address.take();
         let address = known.as_ref().and_then(WeakAddr::upgrade);
         self.address.set(known);
         address.unwrap_or_else(|| {
             let (sender, messages) = channel(CAPACITY);
-            self.receive(messages, canceller.cloned());
+            self.receive(messages, canceller.clone());
             Addr::new(sender)
         })
     }
@@ -57,7 +56,7 @@ impl FlowCell {
     pub(super) fn receive(
         self: &Rc<Self>,
         messages: AddressReceiver<FlowActor>,
-        canceller: Option<Canceller>,
+        canceller: Canceller,
     ) {
         let mailbox = Mailbox::new(messages);
         let address = mailbox.address().downgrade();
@@ -104,8 +103,7 @@ pub struct FlowContext {
     cell: Rc<FlowCell>,
     /// The address of the mailbox; it does not keep that open.
     address: WeakAddr<FlowActor>,
-    /// None for a flow that ended in its first turn.
-    canceller: Option<Canceller>,
+    canceller: Canceller,
     /// Futures of message handlers; most actors have none.
     futures: Option<Box<Futures>>,
 }
@@ -166,9 +164,7 @@ impl Actor for FlowActor {
 impl ActorContext for FlowContext {
     /// Cancels the flow.
     fn stop(&mut self) {
-        if let Some(canceller) = &self.canceller {
-            canceller.cancel();
-        }
+        self.canceller.cancel();
     }
 
     fn terminate(&mut self) {

@@ -51,6 +51,6 @@ pub use deadline::earliest;
 
 pub(crate) use mailbox::CAPACITY;
 pub(crate) use running::list_flows;
-pub(crate) use task::spawn_with;
 #[cfg(feature = "ffi")]
-pub(crate) use task::{Spawned, spawn};
+pub(crate) use task::Spawned;
+pub(crate) use task::spawn;

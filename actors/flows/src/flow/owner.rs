@@ -53,6 +53,7 @@ impl FlowEnd {
     /// The end as a flow has it: a deadline that passed is a `Timeout`, which is logged with the
     /// stack.
     #[must_use]
+    #[inline]
     pub fn into_outcome(self) -> Outcome {
         match self {
             Self::Done(outcome) => outcome,
@@ -76,6 +77,7 @@ struct Inherited {
 
 impl KeepsOutcome {
     /// The owner of a flow that starts now: it inherits deadline and span.
+    #[inline]
     pub(super) fn inherit(limit: Option<Duration>) -> Self {
         let deadline = deadline::earliest(limit.map(|limit| clock::now() + limit));
         let span = Some(Span::current()).filter(|span| !span.is_none());

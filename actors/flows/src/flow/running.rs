@@ -26,6 +26,7 @@ pub(crate) fn list_flows() {
 }
 
 /// Lists a flow until its number is [removed](remove).
+#[inline]
 pub(super) fn add(cell: &Rc<FlowCell>) -> u32 {
     RUNNING.with_borrow_mut(|running| {
         let number = running.as_mut().map(|running| running.insert(Rc::downgrade(cell)));
@@ -33,6 +34,7 @@ pub(super) fn add(cell: &Rc<FlowCell>) -> u32 {
     })
 }
 
+#[inline]
 pub(super) fn remove(number: u32) {
     if number == UNLISTED {
         return;

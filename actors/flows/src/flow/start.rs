@@ -4,7 +4,7 @@ use asyncsteps::{Arguments, Flow};
 
 use super::owner::KeepsOutcome;
 use super::task::{self, Spawned, Started};
-use super::{FlowHandle, FlowOwner, FlowRef, IntoFlow};
+use super::{FlowActor, FlowHandle, FlowOwner, FlowRef, IntoFlow};
 
 /// Starts a flow on this arbiter (FTN12 §2.2.3 `execute`, `promise`).
 ///
@@ -27,7 +27,11 @@ pub fn start_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
 pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
     let owner = KeepsOutcome::inherit(flow.limit());
     prepare();
-    FlowHandle::new(Started::Waits(task::spawn(flow.into_flow().execute(), owner)))
+    FlowHandle::new(Started::Waits(task::spawn(
+        FlowActor::new(flow.into_flow().execute()),
+        owner,
+        None,
+    )))
 }
 
 /// Starts a flow on this arbiter for an owner; `None` if it ended in its first turn.

@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use actix::dev::channel::AddressReceiver;
-use asyncsteps::{Canceller, Execution, Flow, Outcome};
+use asyncsteps::{Flow, Outcome};
 use tokio::task::JoinHandle;
 
 use super::actor::FlowActor;
 use super::drive::{self, Launched, Next};
 use super::mailbox::FlowCell;
 use super::owner::KeepsOutcome;
-use super::{FlowEnd, FlowOwner, deadline, running};
+use super::{Canceller, FlowEnd, FlowOwner, deadline, running};
 use crate::arbiter_load;
 use crate::span::launched_span;
 use crate::timer::Timer;
@@ -31,43 +31,38 @@ pub(crate) struct Spawned {
     pub(super) task: JoinHandle<()>,
 }
 
-/// Runs the first turn of a flow here and now; makes it an actor if it has to go on later.
+/// Runs the first turn of a flow here and now; its actor gets a task if it has to go on later.
 pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
-    let (mut execution, mut launched) = (flow.execute(), Vec::new());
-    let first = drive::turn(&mut execution, &owner, Waker::noop(), &mut launched);
-    match first {
+    let (mut actor, mut launched) = (FlowActor::new(flow.execute()), Vec::new());
+    let Some(execution) = actor.execution() else { return Started::Ended(None) };
+    match drive::turn(execution, &owner, Waker::noop(), &mut launched) {
         Ok(Next::Turn | Next::Wait) => {
             start(launched);
-            Started::Waits(spawn(execution, owner))
+            Started::Waits(spawn(actor, owner, None))
         }
         Err(end) => {
-            drive::settle(&mut execution, &owner, &end, &mut launched);
+            drive::settle(execution, &owner, &end, &mut launched);
             start(launched);
-            let outcome = drive::tell(&mut execution, &mut owner, end);
-            drive::guarded(|| drop(execution));
-            Started::Ended(outcome)
+            actor.end(&mut owner, end);
+            Started::Ended(actor.take_outcome())
         }
     }
 }
 
-/// Makes a flow an actor, and a task that runs its next turn when the arbiter gets to it.
+/// Gives an actor a task, which runs its next turn when the arbiter gets to it.
+///
+/// Messages of a mailbox that was made before are handled before that turn.
 #[inline]
-pub(crate) fn spawn<O: FlowOwner>(execution: Execution, owner: O) -> Spawned {
-    spawn_with(execution, owner, None)
-}
-
-/// The same with a mailbox that was made before: its messages are handled before the first turn.
-#[inline]
-pub(crate) fn spawn_with<O: FlowOwner>(
-    mut execution: Execution,
+pub(crate) fn spawn<O: FlowOwner>(
+    mut actor: FlowActor,
     owner: O,
     messages: Option<AddressReceiver<FlowActor>>,
 ) -> Spawned {
     arbiter_load::enter_here();
-    let canceller = execution.canceller();
-    let cell = Rc::new(FlowCell::new(FlowActor::new(execution)));
+    let canceller = actor.canceller();
+    let cell = Rc::new(FlowCell::new(actor));
     if let Some(messages) = messages {
-        cell.receive(messages, Some(canceller.clone()));
+        cell.receive(messages, canceller.clone());
     }
     let listed = running::add(&cell);
     let task = FlowTask { cell: Rc::clone(&cell), owner, timer: Timer::default(), listed };
@@ -92,7 +87,7 @@ fn start_all(launched: Vec<Launched>) {
         let _entered = span.enter();
         for flow in flows {
             // not here and now: a flow may launch its successor for ever
-            spawn(flow.execute(), KeepsOutcome::inherit(None));
+            spawn(FlowActor::new(flow.execute()), KeepsOutcome::inherit(None), None);
         }
     }
 }

@@ -155,7 +155,7 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
             return;
         };
         let owner = Caller { reply: Some(reply), deadline: deadline.map(clock::time), span };
-        flow::spawn_with(flow.execute(), Box::new(owner), Some(messages));
+        flow::spawn(FlowActor::new(flow.execute()), Box::new(owner), Some(messages));
         counted.pass_on();
     }
 }

@@ -30,5 +30,3 @@ pub use self::refusal::SECURITY_ERROR;
 pub use self::user::User;
 pub use self::verdict::{Grant, Signer, Verdict};
 pub use crate::refusal::Refusal;
-/// The former name of [`Refusal`].
-pub use crate::refusal::Refusal as Denied;

@@ -12,6 +12,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+use super::notice::Notice;
 use super::text::time;
 use super::value::Cut;
 
@@ -147,13 +148,9 @@ impl Visit for Object {
     }
 }
 
-/// A line that is not made by `tracing`.
-pub(super) fn line(
-    level: &str,
-    target: &str,
-    message: &str,
-    fields: &[(&str, &dyn Display)],
-) -> String {
+/// The line of a notice.
+pub(super) fn line(notice: &Notice<'_>) -> String {
+    let Notice { level, target, message, fields } = *notice;
     let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string().into()));
     let mut fields: Map<String, Value> = fields.collect();
     fields.insert("message".to_owned(), message.into());

@@ -1,6 +1,8 @@
 //! A log that never holds up the work it reports.
 
+mod format;
 mod json;
+mod notice;
 mod panic;
 mod queue;
 mod text;
@@ -10,7 +12,6 @@ use std::env::{self, VarError};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::Subscriber;
 use tracing_subscriber::filter::{EnvFilter, ParseError};
@@ -19,21 +20,16 @@ use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
-use json::JsonFields;
-use queue::{Queue, Writer};
-use text::TextFields;
+pub use self::format::Format;
 
-/// How many bytes of lines wait for a slow reader: some seconds of a busy server. A reader that
-/// has fallen behind that far is stuck or gone.
+use self::json::JsonFields;
+use self::queue::{LAST_LINES, Queue, Writer};
+use self::text::TextFields;
+use self::value::LONGEST_VALUE;
+
+/// Default of [`Log::buffer`], in bytes: some seconds of a busy server. A reader that falls behind
+/// further is stuck or gone.
 const BUFFER: usize = 1 << 20;
-
-/// How many bytes of one value are logged: the stack of a deep flow fits, and a line stays within
-/// some kilobytes whatever a client sends.
-const LONGEST_VALUE: usize = 2048;
-
-/// How long the end of a program waits for its last lines to be written: a healthy reader needs
-/// milliseconds, and a stuck one must not keep the program alive.
-const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A log of the program on its standard error, set up in one line.
 ///
@@ -67,17 +63,6 @@ pub fn log() -> Log {
         longest_value: LONGEST_VALUE,
         output: None,
     }
-}
-
-/// The form of a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "there are people, and there are programs")]
-pub enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object per line, with `timestamp`, `level`, `target`, `fields` and `spans`.
-    Json,
 }
 
 /// The options of a log; made by [`log()`].

@@ -6,11 +6,12 @@ use std::io::Write as _;
 use std::panic::{self, PanicHookInfo};
 use std::thread;
 
-use super::queue::Writer;
-use super::value::Cut;
-use super::{Format, LAST_LINES, LONGEST_VALUE};
+use super::format::Format;
+use super::notice::Notice;
+use super::queue::{LAST_LINES, Writer};
+use super::value::{Cut, LONGEST_VALUE};
 
-/// Logs each panic of the process as a line, instead of what was to happen to it before.
+/// Logs each panic of the process as a line, in place of the hook that was set before.
 ///
 /// The line does not pass through `tracing`: a panic may come out of a value that is just being
 /// written to the log, when the fields of its span are locked.
@@ -41,7 +42,12 @@ fn describe(format: Format, panic: &PanicHookInfo<'_>) -> String {
     if has_backtrace && format == Format::Json {
         fields.push(("backtrace", &backtrace));
     }
-    let mut line = format.line("ERROR", "panic", "a thread panicked", &fields);
+    let mut line = format.line(&Notice {
+        level: "ERROR",
+        target: "panic",
+        message: "a thread panicked",
+        fields: &fields,
+    });
     if has_backtrace && format == Format::Text {
         // for people, on lines of its own
         line.push_str(&backtrace.to_string());

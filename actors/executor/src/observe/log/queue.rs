@@ -1,6 +1,5 @@
-//! The lines between those who log and the thread that writes.
+//! The queue of lines between the threads that log and the thread that writes.
 
-use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,11 +8,15 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::{Format, json, text};
+use super::format::Format;
+use super::notice::Notice;
 
-/// How long the thread waits for an output that would block but does not: a non-blocking pipe that
-/// is full.
+/// How long the thread waits when a non-blocking output, such as a pipe, is full.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long the end of a program waits until its last lines are written: a healthy reader needs
+/// milliseconds, and a stuck one must not keep the program alive.
+pub(super) const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The target of what the log says of itself.
 const TARGET: &str = "asyncsteps::log";
@@ -30,7 +33,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<u8>,
-    /// Whether the thread has taken lines and not written them all.
+    /// The thread has taken lines and not written all of them.
     is_writing: bool,
     is_closed: bool,
     /// Set when the log was closed and had its time to write what was left.
@@ -92,9 +95,13 @@ impl Queue {
             self.lock().dropped += lost;
             if dropped > told {
                 let lines = dropped - told;
-                let message = "lines of the log were dropped";
-                let note = format.line("WARN", TARGET, message, &[("lines", &lines)]);
-                if self.write(&mut output, note.as_bytes()) == 0 {
+                let line = format.line(&Notice {
+                    level: "WARN",
+                    target: TARGET,
+                    message: "lines of the log were dropped",
+                    fields: &[("lines", &lines)],
+                });
+                if self.write(&mut output, line.as_bytes()) == 0 {
                     told = dropped;
                 }
             }
@@ -121,13 +128,13 @@ impl Queue {
 
     /// Writes lines; gives how many of them an error lost.
     fn write(&self, output: &mut dyn Write, lines: &[u8]) -> u64 {
-        let mut rest = lines;
-        while !rest.is_empty() {
-            match output.write(rest) {
-                Ok(written @ 1..) => rest = &rest[written..],
+        let mut unwritten = lines;
+        while !unwritten.is_empty() {
+            match output.write(unwritten) {
+                Ok(written @ 1..) => unwritten = &unwritten[written..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock && self.pause() => {}
-                Ok(0) | Err(_) => return count(rest),
+                Ok(0) | Err(_) => return count(unwritten),
             }
         }
         // an error of a buffer is one of the next line
@@ -147,26 +154,10 @@ impl Queue {
     }
 }
 
-/// Whole lines, and one that has lost its beginning or its end.
+/// The lines in a part of the log; one without its beginning or its end counts.
 fn count(lines: &[u8]) -> u64 {
     let ends = lines.iter().filter(|byte| **byte == b'\n').count();
     u64::try_from(ends).unwrap_or(u64::MAX)
-}
-
-impl Format {
-    /// A line that is not made by `tracing`.
-    pub(super) fn line(
-        self,
-        level: &str,
-        target: &str,
-        message: &str,
-        fields: &[(&str, &dyn Display)],
-    ) -> String {
-        match self {
-            Self::Text => text::line(level, target, message, fields),
-            Self::Json => json::line(level, target, message, fields),
-        }
-    }
 }
 
 /// Where `tracing` writes to: it never waits and never fails.

@@ -8,6 +8,7 @@ use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use super::notice::Notice;
 use super::value::{self, Cut};
 
 /// How fields are written in lines for people.
@@ -70,13 +71,9 @@ impl Visit for TextLine<'_> {
     }
 }
 
-/// A line that is not made by `tracing`.
-pub(super) fn line(
-    level: &str,
-    target: &str,
-    message: &str,
-    fields: &[(&str, &dyn Display)],
-) -> String {
+/// The line of a notice.
+pub(super) fn line(notice: &Notice<'_>) -> String {
+    let Notice { level, target, message, fields } = *notice;
     let mut line = time();
     let written = write!(line, " {level:>5} {target}: {message}").and_then(|()| {
         fields.iter().try_for_each(|(name, value)| {

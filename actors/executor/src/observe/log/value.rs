@@ -2,7 +2,11 @@
 
 use std::fmt::{self, Write};
 
-/// Collects a text up to a number of bytes, and counts the rest.
+/// Default of [`Log::longest_value`](super::Log::longest_value), in bytes: the stack of a deep flow fits, and a line stays within
+/// some kilobytes whatever a client sends.
+pub(super) const LONGEST_VALUE: usize = 2048;
+
+/// Collects a text up to a number of bytes, and counts all of them.
 pub(super) struct Cut {
     text: String,
     limit: usize,

@@ -15,7 +15,7 @@ use actix_web::web::{Bytes, BytesMut, Payload};
 use actix_web::{Error, HttpRequest, HttpResponse};
 use futures_util::{Stream, StreamExt};
 
-use asyncsteps_actors::budget::Room;
+use asyncsteps_actors::budget::Reservation;
 
 /// The body of a request, as it comes.
 pub(super) enum Body {
@@ -54,7 +54,7 @@ impl Stream for Body {
     }
 }
 
-/// What nobody has read of a chunked body. If it is dropped before the answer is on its way, the
+/// The unread part of a chunked body. If it is dropped before the answer is on its way, the
 /// server waits for the end of the body, however long that takes; otherwise it closes the
 /// connection, as it does after a body whose length was told.
 pub(super) struct Rest(Rc<RefCell<Payload>>);
@@ -100,7 +100,7 @@ pub(super) async fn read(
     body: Body,
     limit: usize,
     time: Duration,
-    room: &mut Room<'_>,
+    room: &mut Reservation<'_>,
 ) -> Result<Bytes, BodyError> {
     let length = http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
@@ -140,7 +140,7 @@ async fn collect(
     mut source: Body,
     length: usize,
     limit: usize,
-    room: &mut Room<'_>,
+    room: &mut Reservation<'_>,
 ) -> Result<Bytes, BodyError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = source.next().await {

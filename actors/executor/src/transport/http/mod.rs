@@ -5,11 +5,11 @@
 //! - an upgrade to a [WebSocket](super::websocket) there;
 //! - `GET` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
 //!   with the raw data of an upload as the body;
-//! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](FutoIn::listing).
+//! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](Service::publish_catalog).
 
 mod body;
+mod catalog;
 mod cors;
-mod listing;
 mod origin;
 mod reply;
 mod server;
@@ -29,16 +29,16 @@ use actix_web::http::{Method, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use asyncsteps::codes;
-
-use super::headers::HttpHeaders;
-use super::websocket::{self, WebSocketLimits};
-use crate::channel::{Channel, ChannelKind};
-use crate::executor::{Executor, Incoming, Rejected, Reply, Way};
-use crate::raw::RawInput;
 use asyncsteps_futoin::iface::{Function, FunctionName};
 use asyncsteps_futoin::message::{Coding, MediaType, RefusedMessage, Request};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
+
+use super::headers::HttpHeaders;
+use super::websocket::{self, WebSocketLimits};
+use crate::channel::{Channel, ChannelKind};
+use crate::executor::{Executor, Incoming, Refused, Reply, Way};
+use crate::raw::RawInput;
 
 pub use cors::Cors;
 #[cfg(feature = "rustls")]
@@ -48,7 +48,7 @@ pub use server::{NewConnection, Server, ServerLimits};
 use body::{Body, BodyError, Rest};
 use origin::Sites;
 
-/// The service: `App::new().service(FutoIn::new("/ftn/", executor))`.
+/// The service: `App::new().service(http::service("/ftn/", executor))`.
 ///
 /// It answers under its path with and without the trailing slash. A [`Server`] is what to mount it
 /// in. Under an `actix_web::HttpServer` of your own, set
@@ -59,7 +59,7 @@ use origin::Sites;
 /// and know that its connections have fewer limits than those of a [`Server`].
 ///
 /// ```no_run
-/// # use asyncsteps_executor::{Executor, transport::http::FutoIn};
+/// # use asyncsteps_executor::{Executor, transport::http};
 /// use std::net::TcpListener;
 /// use actix_web::App;
 /// use asyncsteps_executor::transport::http::Server;
@@ -67,7 +67,7 @@ use origin::Sites;
 /// # #[actix_web::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = Executor::builder().build()?;
-/// let service = FutoIn::new("/ftn/", executor.clone());
+/// let service = http::service("/ftn/", executor.clone());
 /// Server::new(executor, move || App::new().service(service.clone()))
 ///     .listen(TcpListener::bind("127.0.0.1:8080")?)?
 ///     .run()
@@ -76,7 +76,7 @@ use origin::Sites;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct FutoIn {
+pub struct Service {
     path: String,
     end_point: EndPoint,
 }
@@ -91,7 +91,7 @@ struct EndPoint {
     status_of: Option<StatusOf>,
     proxies: Arc<TrustedProxies>,
     secure: bool,
-    listing: bool,
+    publishes_catalog: bool,
 }
 
 /// The HTTP status of an error code.
@@ -100,10 +100,14 @@ type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Sync>;
 /// Which functions can be called with GET.
 type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
 
-impl FutoIn {
-    /// Serves an executor under a path such as `/ftn/`.
-    #[must_use]
-    pub fn new(path: &str, executor: Executor) -> Self {
+/// Serves an executor under a path such as `/ftn/`; see [`Service`].
+#[must_use]
+pub fn service(path: &str, executor: Executor) -> Service {
+    Service::new(path, executor)
+}
+
+impl Service {
+    fn new(path: &str, executor: Executor) -> Self {
         let end_point = EndPoint {
             executor,
             web_socket: WebSocketLimits::default(),
@@ -112,7 +116,7 @@ impl FutoIn {
             status_of: None,
             proxies: Arc::default(),
             secure: false,
-            listing: false,
+            publishes_catalog: false,
         };
         Self { path: path.trim_end_matches('/').to_owned(), end_point }
     }
@@ -138,7 +142,7 @@ impl FutoIn {
     /// Serves requests for these host names only, such as `api.example.com` or `[::1]`, with any
     /// port; others are refused with 403. All unless set, because only the operator knows the names.
     ///
-    /// It keeps out pages that let a name of their own lead to this machine (DNS rebinding): set it
+    /// It keeps out pages whose own name resolves to this machine (DNS rebinding): set it
     /// where the network alone decides who may call, such as on a developer's machine.
     #[must_use]
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -151,9 +155,9 @@ impl FutoIn {
     /// is better not among them.
     ///
     /// ```
-    /// # use asyncsteps_executor::{Executor, transport::http::FutoIn};
+    /// # use asyncsteps_executor::{Executor, transport::http};
     /// # let executor = Executor::builder().build()?;
-    /// let service = FutoIn::new("/ftn/", executor)
+    /// let service = http::service("/ftn/", executor)
     ///     .get_calls(|function| matches!(function.func(), "get" | "list" | "stock"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -171,9 +175,9 @@ impl FutoIn {
     /// dashboards that look at the status see errors too.
     ///
     /// ```
-    /// # use asyncsteps_executor::{Executor, transport::http::FutoIn};
+    /// # use asyncsteps_executor::{Executor, transport::http};
     /// # let executor = Executor::builder().build()?;
-    /// let service = FutoIn::new("/ftn/", executor).error_status(|code| match code {
+    /// let service = http::service("/ftn/", executor).error_status(|code| match code {
     ///     "InternalError" => Some(500),
     ///     "DefenseRejected" => Some(503),
     ///     _ => None,
@@ -196,32 +200,33 @@ impl FutoIn {
         self
     }
 
-    /// Takes all channels as secure: for a service that only a proxy with TLS can reach. Off unless
-    /// set.
+    /// Takes all channels as secure: for a service that only a proxy with TLS can reach.
     #[must_use]
-    pub fn secure_channel(mut self, secure: bool) -> Self {
-        self.end_point.secure = secure;
+    pub fn behind_tls_proxy(mut self) -> Self {
+        self.end_point.secure = true;
         self
     }
 
-    /// Answers `GET` at its path with the hosted interfaces, as a page or as JSON. Off unless set,
-    /// because it tells everybody about private interfaces.
+    /// Answers `GET` at its path with the hosted interfaces, as a page or as JSON. Without it such a
+    /// request is refused, because the answer shows private interfaces to everyone.
     #[must_use]
-    pub fn listing(mut self, listing: bool) -> Self {
-        self.end_point.listing = listing;
+    pub fn publish_catalog(mut self) -> Self {
+        self.end_point.publishes_catalog = true;
         self
     }
 }
 
-impl fmt::Debug for FutoIn {
+impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FutoIn").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Service").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl HttpServiceFactory for FutoIn {
+impl HttpServiceFactory for Service {
     fn register(self, config: &mut AppService) {
         let Self { path, end_point } = self;
+        // other threads can send calls to this arbiter from now on
+        let _ = end_point.executor.address();
         // one resource each: two in one would be matched as patterns, which costs more than to serve
         for path in [path.clone(), format!("{path}/")] {
             let shared = end_point.clone();
@@ -262,13 +267,15 @@ impl EndPoint {
         let response = match (checked, http.method()) {
             (Err(why), _) => forbidden(why),
             (Ok(()), &Method::POST) => self.message(http, body).await,
-            (Ok(()), &Method::GET) if self.listing => {
-                listing::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
+            (Ok(()), &Method::GET) if self.publishes_catalog => {
+                catalog::answer(&self.executor, header(http, &ACCEPT).unwrap_or_default())
             }
             (Ok(()), &Method::OPTIONS) if self.sites.cors.is_some() => {
                 HttpResponse::NoContent().finish()
             }
-            (Ok(()), _) => method_not_allowed(if self.listing { "GET, POST" } else { "POST" }),
+            (Ok(()), _) => {
+                method_not_allowed(if self.publishes_catalog { "GET, POST" } else { "POST" })
+            }
         };
         self.finished(http, response, rest)
     }
@@ -298,32 +305,32 @@ impl EndPoint {
         let media = media.accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
         let (limit, time) = (self.executor.max_request_size(), self.executor.request_timeout());
-        let pass = match self.executor.admit(&channel).await {
-            Ok(pass) => pass,
-            Err(rejected) => {
+        let permit = match self.executor.admit(&channel).await {
+            Ok(permit) => permit,
+            Err(refused) => {
                 body::skip(http, body, limit, time).await;
-                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
-        let mut room = self.executor.room();
-        let whole = body::read(http, body, limit, time, &mut room);
+        let mut reservation = self.executor.reserve();
+        let whole = body::read(http, body, limit, time, &mut reservation);
         let body = match whole.await {
             Ok(body) => body,
             Err(BodyError::Status(status)) => return refuse(status),
             Err(BodyError::NoRoom(error)) => {
-                let rejected = Rejected::from(error);
-                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+                let refused = Refused::over_limit(&error);
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
-        self.executor.note(&body, Way::In, &channel);
+        self.executor.trace_message(&body, Way::In, &channel);
         let size = body.len();
         let parsed = Request::parse(&body);
         // a request may wait for long, and what it says is in its parameters
-        drop((body, room));
+        drop((body, reservation));
         let reply = match parsed {
             Ok(request) => {
                 let incoming = incoming(http, request, channel.clone());
-                self.executor.serve(incoming.with_size(size).with_pass(pass)).await
+                self.executor.dispatch(incoming.with_size(size).with_client_permit(permit)).await
             }
             Err(refusal) => refusal.into(),
         };
@@ -342,10 +349,10 @@ impl EndPoint {
         }
         let media = MediaType::default().accepting(header(http, &ACCEPT));
         let channel = self.channel(http, ChannelKind::Http);
-        let pass = match self.executor.admit(&channel).await {
-            Ok(pass) => pass,
-            Err(rejected) => {
-                return self.reply(rejected.into_reply(None, Coding::Json), media, &channel);
+        let permit = match self.executor.admit(&channel).await {
+            Ok(permit) => permit,
+            Err(refused) => {
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
         let reply = match url {
@@ -354,7 +361,7 @@ impl EndPoint {
                 let size = http.uri().path_and_query().map_or(0, |url| url.as_str().len());
                 let input = (takes_raw || has_raw(http)).then(|| input(http, body));
                 let incoming = incoming(http, request, channel.clone()).with_size(size);
-                self.executor.serve(incoming.with_input(input).with_pass(pass)).await
+                self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
             }
             Err(refusal) => RefusedMessage::from(refusal).into(),
         };
@@ -376,18 +383,20 @@ impl EndPoint {
             (status.is_client_error() || status.is_server_error()).then_some(status)
         };
         reply::response(reply, media, status, |message| {
-            self.executor.note(message, Way::Out, channel);
+            self.executor.trace_message(message, Way::Out, channel);
         })
     }
 
     /// The way this request came.
     fn channel(&self, http: &HttpRequest, kind: ChannelKind) -> Channel {
         let secure = self.secure || http.app_config().secure();
-        let Some(peer) = http.peer_addr() else {
-            return Channel::new(kind).with_secure(secure);
+        let channel = match secure {
+            true => Channel::new(kind).secured(),
+            false => Channel::new(kind),
         };
+        let Some(peer) = http.peer_addr() else { return channel };
         if !self.proxies.trusts(peer.ip()) {
-            return Channel::new(kind).with_secure(secure).with_peer(peer);
+            return channel.with_peer(peer);
         }
         let values = |name: &'static str| {
             let values = http.headers().get_all(HeaderName::from_static(name));
@@ -399,7 +408,8 @@ impl EndPoint {
         let scheme = values("x-forwarded-proto");
         let scheme = scheme.last().and_then(|schemes| schemes.rsplit(',').next());
         let forwarded = scheme.is_some_and(|scheme| scheme.trim().eq_ignore_ascii_case("https"));
-        Channel::new(kind).with_secure(secure || forwarded).with_peer(client)
+        let channel = if forwarded { channel.secured() } else { channel };
+        channel.with_peer(client)
     }
 
     /// The same response with what any response has.
@@ -416,8 +426,8 @@ impl EndPoint {
         let ends_it =
             http.version() < Version::HTTP_11 && matches!(response.body().size(), BodySize::Stream);
         response.head_mut().no_chunking(ends_it);
-        // while the executor closes, the next request belongs to another server; and whoever offers
-        // another protocol and does not get it is not told that this connection is of that now
+        // while the executor closes, the next request belongs to another server; and a client whose
+        // offer of another protocol is not taken must not believe that it was
         if ends_it || self.executor.is_closing() || http.head().upgrade() {
             response.head_mut().set_connection_type(ConnectionType::Close);
         }
@@ -437,7 +447,7 @@ fn incoming(http: &HttpRequest, request: Request, channel: Channel) -> Incoming 
     Incoming::new(request, channel)
         .with_credentials(credentials)
         .with_headers(Rc::new(headers))
-        .with_held(held)
+        .with_transport_memory(held)
 }
 
 fn header<'a>(http: &'a HttpRequest, name: &HeaderName) -> Option<&'a str> {
@@ -485,7 +495,7 @@ fn method_not_allowed(allowed: &'static str) -> HttpResponse {
     HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
 }
 
-/// An answer that also ends the connection, because the rest of the body is not read.
+/// An answer that also ends the connection, because its body is not read to the end.
 fn refuse(status: StatusCode) -> HttpResponse {
     HttpResponse::build(status).force_close().finish()
 }

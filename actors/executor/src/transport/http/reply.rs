@@ -5,10 +5,10 @@ use actix_web::HttpResponseBuilder;
 use actix_web::body::BodyStream;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
+use asyncsteps_futoin::message::{Coding, MediaType, Response};
 
 use crate::executor::{Reply, ReplyBody};
 use crate::raw::Head;
-use asyncsteps_futoin::message::{Coding, MediaType, Response};
 
 /// The media type of raw results that have none.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
@@ -31,6 +31,9 @@ pub(super) fn response(
             let media = media.of_answer(message.coding());
             if let Some(status) = message.response().code().and_then(status) {
                 response.status(status);
+            }
+            if message.is_request_too_large() {
+                response.status(StatusCode::PAYLOAD_TOO_LARGE);
             }
             let bytes = message.into_bytes();
             note(&bytes);

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{Error, Time, codes};
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::{Coding, Request, Response, Rid};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::channel::{Caller, Calling};
-use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Coding, Request, Response, Rid};
+use crate::channel::{Calling, PeerClient};
 
-/// Calls that may wait until the connection takes them; more wait in their flows.
+/// Calls that may wait in the queue of a connection; more wait in their flows.
 const WAITING: usize = 16;
 
-/// From how many calls without an answer on those that were given up are forgotten.
+/// The number of unanswered calls from which those that were given up are removed.
 const FORGET_AT: usize = 64;
 
-/// Where flows put calls; a channel has it.
+/// Takes calls from flows; the channel of a connection has it.
 pub(super) struct Outgoing {
     connection: mpsc::Sender<Call>,
-    /// For calls that are not answered.
+    /// Limits the calls that are not answered.
     places: Arc<Semaphore>,
 }
 
@@ -72,7 +72,7 @@ impl Outgoing {
     }
 }
 
-impl Caller for Outgoing {
+impl PeerClient for Outgoing {
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling {
         let (answer, told) = oneshot::channel();
         let sent = self.send(Call { function: function.clone(), params, answer: Some(answer) });
@@ -137,12 +137,12 @@ impl Calls {
         }
     }
 
-    /// Takes an answer to a call. One that nobody waits for is forgotten.
+    /// Takes an answer to a call. An answer to a call that was given up is dropped.
     pub(super) fn answer(&mut self, response: Response) {
         let rid = response.rid().and_then(|rid| rid.as_value().as_str());
         let number = rid.and_then(|rid| rid.strip_prefix('S')).and_then(|rid| rid.parse().ok());
         if let Some(waiting) = number.and_then(|number: u64| self.waiting.remove(&number)) {
-            // nobody may wait any more
+            // the call may have been given up
             let _ = waiting.answer.send(
                 response
                     .into_result()

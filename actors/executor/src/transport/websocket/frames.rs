@@ -5,7 +5,7 @@ use actix_web::dev::Payload;
 use actix_web::web::{Bytes, BytesMut};
 use futures_util::StreamExt;
 
-use super::NORMAL;
+use super::close_code::NORMAL;
 
 /// What the other end says.
 #[derive(Debug)]

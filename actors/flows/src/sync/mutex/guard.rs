@@ -31,7 +31,7 @@ impl fmt::Debug for LockGuard {
     }
 }
 
-/// The future of [`Mutex::lock`].
+/// The future of [`Mutex::lock`](super::Mutex::lock).
 #[must_use = "a future does nothing before it is polled"]
 pub struct Locking(Option<Guard>);
 

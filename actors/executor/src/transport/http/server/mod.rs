@@ -8,6 +8,7 @@ mod connections;
 mod framing;
 mod io;
 mod limits;
+mod new_connection;
 mod patience;
 mod progress;
 mod stream;
@@ -20,7 +21,7 @@ mod worker;
 
 use std::fmt;
 use std::io::{Error, Result};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -30,20 +31,20 @@ use actix_http::{Extensions, Request, Response};
 use actix_service::{IntoServiceFactory, Service, ServiceFactory};
 use actix_web::body::MessageBody;
 use actix_web::dev::AppConfig;
+use asyncsteps_actors::pool::ArbiterPool;
 use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::executor::{Closed, Executor};
-use asyncsteps_actors::pool::ArbiterPool;
 
 #[cfg(feature = "rustls")]
 pub use certificate::{CertificateError, tls_from_pem};
 pub use limits::ServerLimits;
+pub use new_connection::NewConnection;
 
 use accept::{Acceptor, Listener};
 use connections::Connections;
-use io::Io;
 use tls::Handshakes;
 use worker::{Listening, OnConnect, Order, Worker};
 
@@ -72,12 +73,12 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// use std::net::TcpListener;
 /// use actix_web::{App, HttpResponse, web};
 /// use asyncsteps_executor::Executor;
-/// use asyncsteps_executor::transport::http::{FutoIn, Server};
+/// use asyncsteps_executor::transport::http::{self, Server};
 ///
 /// # #[actix_web::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = Executor::builder().build()?;
-/// let service = FutoIn::new("/ftn/", executor.clone());
+/// let service = http::service("/ftn/", executor.clone());
 /// let app = move || {
 ///     App::new()
 ///         .service(service.clone())
@@ -281,38 +282,5 @@ impl fmt::Debug for Server {
             .field("workers", &self.workers)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
-    }
-}
-
-/// A connection that was just made; see [`Server::on_connect`].
-#[derive(Clone, Copy)]
-pub struct NewConnection<'a> {
-    io: &'a Io,
-}
-
-impl<'a> NewConnection<'a> {
-    /// The address of the other end, be it a proxy; `None` if it is gone already.
-    #[must_use]
-    pub fn peer(&self) -> Option<SocketAddr> {
-        self.io.tcp().peer_addr().ok()
-    }
-
-    /// Whether what is written is sent at once (`TCP_NODELAY`).
-    #[must_use]
-    pub fn is_nodelay(&self) -> bool {
-        self.io.tcp().nodelay().unwrap_or(false)
-    }
-
-    /// The state of TLS, such as the certificates of the client; `None` without TLS.
-    #[cfg(feature = "rustls")]
-    #[must_use]
-    pub fn tls(&self) -> Option<&'a rustls::ServerConnection> {
-        self.io.tls()
-    }
-}
-
-impl fmt::Debug for NewConnection<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewConnection").field("peer", &self.peer()).finish_non_exhaustive()
     }
 }

@@ -5,9 +5,9 @@ use std::io;
 use std::pin::Pin;
 
 use actix_rt::net::TcpStream;
+use asyncsteps_actors::budget::Client;
 
 use super::io::Io;
-use asyncsteps_actors::budget::Client;
 
 /// There is none.
 #[derive(Clone)]

@@ -7,9 +7,9 @@ use std::task::{Context, Waker};
 use actix_http::{HttpMessage, Payload, Request};
 use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use asyncsteps::Time;
+use asyncsteps_actors::clock;
 
 use super::framing::Chunks;
-use asyncsteps_actors::clock;
 
 /// How far a connection is. Both sides are on one arbiter.
 pub(super) struct Progress {

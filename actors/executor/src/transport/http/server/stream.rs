@@ -11,15 +11,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use asyncsteps::Time;
+use asyncsteps_actors::clock;
+use asyncsteps_actors::timer::Timer;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-use super::ServerLimits;
 use super::framing::{Lines, body_length};
+use super::limits::ServerLimits;
 use super::patience::{Patience, timed_out};
 use super::progress::{Phase, Progress};
-use asyncsteps_actors::clock;
-use asyncsteps_actors::timer::Timer;
 
 /// How many bytes are read while a request is answered, to find out whether its client is still
 /// there; the rest stays in the socket. More than the next request of a client that pipelines.

@@ -4,13 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use actix_rt::net::TcpStream;
+use asyncsteps_actors::budget::{Budget, Client, Limits};
 use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 
-use super::ServerLimits;
 use super::io::Io;
+use super::limits::ServerLimits;
 use super::patience::timed_out;
-use asyncsteps_actors::budget::{Budget, Client, Limits};
 
 /// The only protocol that is spoken over TLS (RFC 7301).
 const HTTP_1_1: &[u8] = b"http/1.1";

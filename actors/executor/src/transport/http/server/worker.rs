@@ -15,6 +15,7 @@ use actix_service::{IntoServiceFactory, Service, ServiceFactory};
 use actix_web::body::MessageBody;
 use actix_web::dev::AppConfig;
 use asyncsteps::Time;
+use asyncsteps_actors::clock;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use slab::Slab;
 use tokio::sync::{mpsc, oneshot};
@@ -22,11 +23,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::app::Watched;
 use super::connections::Connected;
 use super::io::Io;
+use super::limits::ServerLimits;
+use super::new_connection::NewConnection;
 use super::progress::Progress;
 use super::stream::Paced;
 use super::tls::Handshakes;
-use super::{NewConnection, ServerLimits};
-use asyncsteps_actors::clock;
 
 /// How long a connection is read from after an answer that came before the end of its request, so
 /// that what is on its way does not reset it before the answer has arrived.
@@ -144,7 +145,7 @@ impl Worker {
             .on_connect_ext(move |stream: &Paced<Io>, data: &mut Extensions| {
                 data.insert(Rc::clone(stream.progress()));
                 if let Some(on_connect) = &on_connect {
-                    on_connect(&NewConnection { io: stream.io() }, data);
+                    on_connect(&NewConnection::new(stream.io()), data);
                 }
             })
             .finish(Watched::new(app, config));

@@ -1,11 +1,10 @@
-//! Limiters that clients are given while the executor runs, each for a while (FTN6 §1.5).
+//! Limiters that clients are given while the executor runs, each for a time (FTN6 §1.5).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use super::Executor;
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_futoin::net::{Cidr, RangeMap};
 
@@ -27,61 +26,8 @@ pub enum AssignError {
     },
 }
 
-impl Executor {
-    /// Gives the clients in a range of addresses the limiter of this name for `time`. Until then it
-    /// counts before the ranges of the configuration, and the narrowest of several ranges counts; after
-    /// it the configuration counts again. A second call for the same range replaces the first; a time
-    /// of zero ends it.
-    ///
-    /// FTN6 §1.5 suggests it for a client whose first request succeeded, for 60 to 3,600 seconds:
-    ///
-    /// ```
-    /// # use asyncsteps::{AsyncSteps, StepResult};
-    /// # use asyncsteps_executor::RequestSteps;
-    /// # use asyncsteps_executor::net::Cidr;
-    /// use std::time::Duration;
-    ///
-    /// fn logged_in(asi: &mut AsyncSteps, (): ()) -> StepResult {
-    ///     let request = asi.request()?;
-    ///     if let Some(peer) = request.channel().peer() {
-    ///         let client = Cidr::around(peer.ip(), 128);
-    ///         request.executor().limit_addresses(client, "customer", Duration::from_secs(600))?;
-    ///     }
-    ///     Ok(())
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`AssignError`] if there is no such limiter, or too many are given.
-    pub fn limit_addresses(
-        &self,
-        range: Cidr,
-        limiter: &str,
-        time: Duration,
-    ) -> Result<(), AssignError> {
-        let (gate, limit) = self.limiter(limiter)?;
-        gate.assignments().to_range(range, limit, time)
-    }
-
-    /// The same for a user, by the local id: with their next request, in place of the limiter that
-    /// [`ClientLimits::users`](super::ClientLimits::users) gives all users, if any.
-    ///
-    /// # Errors
-    /// [`AssignError`] if there is no such limiter, or too many are given.
-    pub fn limit_user(&self, user: &str, limiter: &str, time: Duration) -> Result<(), AssignError> {
-        let (gate, limit) = self.limiter(limiter)?;
-        gate.assignments().to_user(user, limit, time)
-    }
-
-    fn limiter(&self, name: &str) -> Result<(&super::Gate, usize), AssignError> {
-        let gate = self.shared.config.gate.as_deref();
-        gate.and_then(|gate| Some((gate, gate.named(name)?)))
-            .ok_or_else(|| AssignError::NoSuchLimiter { name: name.to_owned() })
-    }
-}
-
 /// Which clients have limiters of their own, and until when.
-pub(super) struct Assignments {
+pub(super) struct DynamicLimits {
     clock: Clock,
     /// How many there may be; those that are over count until room is needed.
     limit: usize,
@@ -102,7 +48,7 @@ struct Assigned {
     until: Duration,
 }
 
-impl Assignments {
+impl DynamicLimits {
     pub(super) fn new(limit: usize) -> Self {
         Self { clock: Clock::start(), limit, tables: RwLock::default() }
     }
@@ -120,14 +66,24 @@ impl Assignments {
         tables.users.get(user)?.at(self.clock.elapsed())
     }
 
-    fn to_range(&self, range: Cidr, limiter: usize, time: Duration) -> Result<(), AssignError> {
+    pub(super) fn to_range(
+        &self,
+        range: Cidr,
+        limiter: usize,
+        time: Duration,
+    ) -> Result<(), AssignError> {
         self.change(limiter, time, |tables, assigned| match assigned {
             Some(assigned) => tables.ranges.insert(range, assigned),
             None => tables.ranges.remove(range),
         })
     }
 
-    fn to_user(&self, user: &str, limiter: usize, time: Duration) -> Result<(), AssignError> {
+    pub(super) fn to_user(
+        &self,
+        user: &str,
+        limiter: usize,
+        time: Duration,
+    ) -> Result<(), AssignError> {
         self.change(limiter, time, |tables, assigned| match assigned {
             Some(assigned) => tables.users.insert(user.into(), assigned),
             None => tables.users.remove(user),

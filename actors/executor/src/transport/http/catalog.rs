@@ -1,13 +1,13 @@
-//! What an executor hosts, as a page and as JSON.
+//! The hosted interfaces, as a page and as JSON.
 
 use actix_web::HttpResponse;
 use serde_json::Value;
 
-use crate::executor::{Executor, ListedFunction, ListedParameter, Listing};
+use crate::executor::{Catalog, Executor, FunctionInfo, ParameterInfo};
 
-/// A page for who accepts one, JSON for all others.
+/// A page for clients that accept one, JSON for all others.
 pub(super) fn answer(executor: &Executor, accept: &str) -> HttpResponse {
-    let listing = executor.listing();
+    let listing = executor.catalog();
     if accept.contains("text/html") {
         HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page(&listing))
     } else {
@@ -15,7 +15,7 @@ pub(super) fn answer(executor: &Executor, accept: &str) -> HttpResponse {
     }
 }
 
-fn page(listing: &Listing) -> String {
+fn page(listing: &Catalog) -> String {
     let mut page = String::from(
         "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>Interfaces</title>\
          <style>body{font:1em sans-serif;margin:2em}dd{margin-bottom:.5em}</style>\
@@ -42,8 +42,8 @@ fn page(listing: &Listing) -> String {
     page
 }
 
-fn param(param: &ListedParameter) -> String {
-    let ListedParameter { name, type_name, default, .. } = param;
+fn param(param: &ParameterInfo) -> String {
+    let ParameterInfo { name, type_name, default, .. } = param;
     let default = default.as_ref().map(|default| format!(" = {default}"));
     format!("{name}: {}{}", kind(type_name), default.unwrap_or_default())
 }
@@ -54,7 +54,7 @@ fn kind(kind: &Value) -> String {
 }
 
 /// What is special about a function.
-fn facts(function: &ListedFunction) -> String {
+fn facts(function: &FunctionInfo) -> String {
     let flags = [
         (function.result.is_none() && !function.rawresult, "no result"),
         (function.rawupload, "raw upload"),

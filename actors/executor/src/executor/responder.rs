@@ -1,26 +1,28 @@
-//! From the end of a flow to the answer of its request (FTN6 §1.2, FTN3 §1.7).
+//! From the end of a flow to the reply of its request (FTN6 §1.2, FTN3 §1.7).
 
 use std::error::Error as StdError;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
+use asyncsteps_actors::flow::{FlowEnd, FlowOwner};
+use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
 
-use super::call::FailedCall;
 use super::exchange::Exchange;
+use super::failed_call::FailedCall;
+use super::outcome::RequestOutcome;
+use super::over::{Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::result_draft::{NotMerged, ResultDraft};
-use crate::channel::ChannelKind;
 use crate::raw::Head;
-use asyncsteps_actors::flow::{FlowEnd, FlowOwner};
-use asyncsteps_futoin::message::Response;
 
-/// Waits for the flow of a request and answers it: the owner of the flow.
-pub(super) struct Answer(pub(super) Rc<Exchange>);
+/// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
+pub(super) struct Responder(pub(super) Rc<Exchange>);
 
-impl FlowOwner for Answer {
+impl FlowOwner for Responder {
     fn deadline(&self) -> Option<Time> {
         self.0.deadline()
     }
@@ -36,30 +38,29 @@ impl FlowOwner for Answer {
             Some(info) => (info.take_result(), info.take_head()),
             None => (ResultDraft::default(), None),
         };
-        let answered = exchange.is_answered();
         let response = self.response(draft, end).unwrap_or_else(|failure| failure);
-        // whoever hears the answer finds the place free
-        exchange.leave(finished, response.code().is_none());
-        if exchange.is_gone() {
-            exchange.span.record("outcome", "disconnected");
-            if exchange.origin.channel.kind() == ChannelKind::Http {
-                exchange.origin.channel.close();
+        let succeeded = response.code().is_none();
+        // released first, so that the caller finds the limits free
+        exchange.release(finished);
+        if exchange.is_abandoned() {
+            self.over(RequestOutcome::Disconnected, None);
+            exchange.end(succeeded, None);
+            if !exchange.reply_to.channel.is_stateful() {
+                // it was the channel of this request alone
+                exchange.reply_to.channel.close();
             }
-            return None;
-        }
-        exchange.span.record("outcome", response.code().unwrap_or("success"));
-        if answered {
-            exchange.end();
+        } else if exchange.can_reply() {
+            let reply = self.reply(response, head);
+            exchange.end(succeeded, Some(reply));
         } else {
-            // an error is told whatever was meant for the success
-            let head = head.filter(|head| response.code().is_none() || head.has_body());
-            exchange.answer(self.reply(response, head));
+            self.over(RequestOutcome::of(&response), None);
+            exchange.end(succeeded, None);
         }
         None
     }
 }
 
-impl Answer {
+impl Responder {
     fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
         match end {
             FlowEnd::Done(Outcome::Success(args)) => self.success(draft, args),
@@ -74,18 +75,19 @@ impl Answer {
         }
     }
 
-    /// What the function gave, in the order of FTN6 §2.9, checked unless that is switched off.
+    /// The response with the result, merged in the order of FTN6 §2.9, and checked unless that is
+    /// switched off.
     fn success(&self, draft: ResultDraft, args: Args) -> Result<Response, Response> {
         let exchange = &self.0;
-        let function = exchange.target.function();
-        if function.rawresult() && exchange.is_answered() {
+        let function = exchange.function.declared();
+        if function.rawresult() && !exchange.can_reply() {
             return Ok(Response::success(Value::Null));
         }
         let mut result = draft.merge(args).map_err(|NotMerged(types)| {
             tracing::error!(returned = %types, "what the last step returned cannot be in the result");
             Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
         })?;
-        if exchange.origin.shared.config.checks_results {
+        if exchange.reply_to.shared.config.checks_results {
             function.check_result(&mut result).map_err(|violation| {
                 tracing::error!(%violation, "the result does not follow the interface");
                 Response::error(violation.code(), Some(&violation.to_string()))
@@ -94,14 +96,14 @@ impl Answer {
         Ok(Response::success(result))
     }
 
-    /// Declared errors and those that FTN3 allows every function pass; any other is told to the log
-    /// and the hooks only.
+    /// The response to an error: declared errors and those that FTN3 allows every function pass; any
+    /// other goes to the log and the hooks only.
     fn failure(&self, error: &Error) -> Response {
         let exchange = &self.0;
         let code = error.code();
         let place = error.place().map(tracing::field::display);
         let cause = error.source().map(causes);
-        let declared = exchange.target.function().throws(code);
+        let declared = exchange.function.declared().throws(code);
         let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);
         if is_known && error.is_deliberate() {
             if cause.is_some() {
@@ -111,23 +113,36 @@ impl Answer {
         }
         let limit = error.limit().map(tracing::field::debug);
         tracing::error!(error = %code, info = error.info(), limit, cause, place, "not expected error");
-        if let Some(hooks) = &exchange.origin.shared.config.hooks {
-            hooks.not_expected(&exchange.target.full_name(), error);
+        if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
+            hooks.not_expected(&exchange.function.full_name(), error);
         }
         Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
     }
 
+    /// The reply with this response, which ends the request.
     fn reply(&self, response: Response, head: Option<Box<Head>>) -> Reply {
-        let Exchange { origin, target, .. } = &*self.0;
-        if response.code().is_none() && !target.function().has_result() && !origin.forced {
+        let Exchange { reply_to, function, .. } = &*self.0;
+        let succeeded = response.code().is_none();
+        if succeeded && !reply_to.wants_success(function) {
+            self.over(RequestOutcome::Success, None);
             return Reply::new(ReplyBody::Nothing, head);
         }
-        origin.reply(response, Some(target)).with_head(head)
+        let response = reply_to.complete(response, Some(function));
+        self.over(RequestOutcome::of(&response), Some(&response));
+        // an error is sent whatever head was meant for the success
+        let head = head.filter(|head| succeeded || head.has_body());
+        reply_to.reply(response, Some(Arc::clone(function))).with_head(head)
+    }
+
+    fn over(&self, outcome: RequestOutcome<'_>, response: Option<&Response>) {
+        let Exchange { reply_to, called, times, span, .. } = &*self.0;
+        let stage = Stage::Flow(span);
+        request_over(reply_to, called.as_str(), *times, &stage, outcome, response);
     }
 }
 
-/// Whether this says that the function itself made a wrong call: its caller did nothing wrong. What
-/// says that its user may not do something is as true for the caller.
+/// Whether the error says that the function itself made a wrong call, which is not the fault of its
+/// caller. An error that says what the user may not do is true for the caller too.
 fn is_mistake_in_call(error: &Error) -> bool {
     const MISTAKES: [&str; 4] = [
         codes::UNKNOWN_INTERFACE,
@@ -138,7 +153,7 @@ fn is_mistake_in_call(error: &Error) -> bool {
     MISTAKES.contains(&error.code()) && error.source().is_some_and(|cause| cause.is::<FailedCall>())
 }
 
-/// The texts of an error and of what caused it.
+/// The texts of an error and of its causes.
 fn causes(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -150,9 +165,9 @@ fn causes(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// Errors that a handler may raise without declaring them. Those of the calling side alone are not
-/// among them: Timeout, ConnectError, CommError and InvokerError of what a handler calls itself say
-/// nothing true about the call that it serves (FTN3 §1.9.1).
+/// Errors that a function may raise without declaring them (FTN3 §1.9.1). Those that only invokers
+/// generate are not among them: a Timeout, ConnectError, CommError or InvokerError of a call that a
+/// function makes does not describe the call that it serves.
 const STANDARD: [&str; 9] = [
     codes::UNKNOWN_INTERFACE,
     codes::NOT_SUPPORTED_VERSION,

@@ -1,25 +1,25 @@
-//! What an executor hosts, as data: for people who look, and for tools.
+//! The hosted interfaces as data, for people and for tools.
 
 use std::collections::BTreeMap;
 
+use asyncsteps_futoin::iface::{Definition, Function};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Executor;
-use asyncsteps_futoin::iface::{Definition, Function};
+use super::handle::Executor;
 
 /// The hosted interfaces, by name and version.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Listing {
+pub struct Catalog {
     /// The interfaces.
-    pub interfaces: Vec<ListedInterface>,
+    pub interfaces: Vec<InterfaceInfo>,
 }
 
 /// A hosted interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct ListedInterface {
+pub struct InterfaceInfo {
     /// Its name.
     pub iface: String,
     /// Its version.
@@ -31,17 +31,17 @@ pub struct ListedInterface {
     /// The custom types with their constraints, by name (FTN3 §1.8.1).
     pub types: BTreeMap<String, Value>,
     /// The functions, by name.
-    pub functions: Vec<ListedFunction>,
+    pub functions: Vec<FunctionInfo>,
 }
 
 /// A function of a hosted interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct ListedFunction {
+pub struct FunctionInfo {
     /// Its name.
     pub name: String,
     /// The parameters in their order.
-    pub params: Vec<ListedParameter>,
+    pub params: Vec<ParameterInfo>,
     /// What it answers: a type, or the types of result variables; `None` for no result or a raw
     /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub struct ListedFunction {
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct ListedParameter {
+pub struct ParameterInfo {
     /// Its name.
     pub name: String,
     /// Its type, or the types that it may have.
@@ -81,21 +81,21 @@ impl Executor {
     /// What is hosted now. An interface that is there only because another one inherits from it is
     /// named there.
     #[must_use]
-    pub fn listing(&self) -> Listing {
+    pub fn catalog(&self) -> Catalog {
         let mut interfaces = Vec::new();
         self.shared.registry.each(|definition, implemented| {
-            interfaces.push(ListedInterface::of(definition, implemented));
+            interfaces.push(InterfaceInfo::of(definition, implemented));
         });
         interfaces
             .sort_by(|one, other| (&one.iface, &one.version).cmp(&(&other.iface, &other.version)));
-        Listing { interfaces }
+        Catalog { interfaces }
     }
 }
 
-impl ListedInterface {
+impl InterfaceInfo {
     fn of(definition: &Definition, implemented: &dyn Fn(&str) -> bool) -> Self {
         let functions = definition.functions();
-        let functions = functions.map(|f| ListedFunction::of(f, implemented(f.name())));
+        let functions = functions.map(|f| FunctionInfo::of(f, implemented(f.name())));
         Self {
             iface: definition.iface().to_owned(),
             version: definition.version().to_string(),
@@ -107,9 +107,9 @@ impl ListedInterface {
     }
 }
 
-impl ListedFunction {
+impl FunctionInfo {
     fn of(function: &Function, implemented: bool) -> Self {
-        let params = function.params().iter().map(|param| ListedParameter {
+        let params = function.params().iter().map(|param| ParameterInfo {
             name: param.name().to_owned(),
             type_name: param.type_name().clone(),
             required: param.default().is_none(),

@@ -8,21 +8,20 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use asyncsteps::sync::limiter::Options;
-use asyncsteps::{Error, codes};
 
-use super::assignments::Assignments;
-use super::functions::ConfigError;
-use super::reply::Reply;
-use crate::channel::Channel;
-use crate::recent::Recent;
 use asyncsteps_actors::sync::{Limiter, LockGuard};
-use asyncsteps_futoin::message::{Coding, Response, Rid};
 use asyncsteps_futoin::net::{Cidr, RangeMap, Scope};
 
-/// How many clients are remembered unless it is set: some megabytes at most.
+use super::config_error::ConfigError;
+use super::dynamic_limits::DynamicLimits;
+use super::refused::Refused;
+use crate::channel::Channel;
+use crate::recent::Recent;
+
+/// Default of [`ClientLimits::remember`]: some megabytes at most.
 const CLIENTS: usize = 10_000;
 
-/// How many clients can have limiters of their own at once unless it is set: about a megabyte.
+/// Default of [`ClientLimits::assignments`]: about a megabyte.
 const ASSIGNMENTS: usize = 10_000;
 
 /// What FTN7 §1.6 recommends for its zone `default`.
@@ -34,7 +33,7 @@ const FTN7_DEFAULT: Options = Options {
     burst: None,
 };
 
-/// Named limiters, and which clients each of them is for. Every client has a limiter of its own.
+/// Named limiters, and the clients that each of them is for. Each client has its own counters.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +50,7 @@ const FTN7_DEFAULT: Options = Options {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "it limits nobody before an executor has it"]
+#[must_use = "it limits nothing before an executor has it"]
 pub struct ClientLimits {
     limiters: Vec<(Box<str>, Options)>,
     ranges: Vec<(Cidr, Box<str>)>,
@@ -86,7 +85,7 @@ impl ClientLimits {
         Self::new().define("default", FTN7_DEFAULT).others("default")
     }
 
-    /// What a name stands for; a later definition replaces an earlier one.
+    /// Defines a limiter; a later one of the same name replaces it.
     pub fn define(mut self, name: &str, options: Options) -> Self {
         self.limiters.retain(|(other, _)| **other != *name);
         self.limiters.push((name.into(), options));
@@ -105,14 +104,14 @@ impl ClientLimits {
         self
     }
 
-    /// Who has authenticated gets the limiter of this name, one per user, in place of that of the
-    /// address: with a request, and from then on with the connection it came by.
+    /// Authenticated users get the limiter of this name, one per user, in place of that of their
+    /// address: for the request, and from then on for its connection.
     pub fn users(mut self, name: &str) -> Self {
         self.users = Some(name.into());
         self
     }
 
-    /// Which addresses are one client; `/32` and `/64` unless set.
+    /// The addresses that are one client; `/32` and `/64` unless set.
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
@@ -139,15 +138,15 @@ impl Default for ClientLimits {
     }
 }
 
-/// The limits of an executor at work.
-pub(super) struct Gate {
+/// The limits of clients while an executor runs.
+pub(super) struct ClientLimiters {
     limits: Vec<Limit>,
     ranges: RangeMap<usize>,
     others: Option<usize>,
     users: Option<usize>,
     scope: Scope,
-    /// What counts before the configuration.
-    assignments: Assignments,
+    /// Limits that were set at run time; they go before the configuration.
+    dynamic: DynamicLimits,
     /// The limiters of the clients seen last; locked for a look-up only.
     clients: Mutex<Recent<(usize, Who), Limiter>>,
 }
@@ -159,14 +158,14 @@ struct Limit {
     limiter: OnceLock<Limiter>,
 }
 
-/// Whom a limiter is for.
+/// The client that a limiter is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Who {
     Address(Cidr),
     User(Box<str>),
 }
 
-impl Gate {
+impl ClientLimiters {
     pub(super) fn new(config: ClientLimits) -> Result<Self, ConfigError> {
         let ClientLimits { limiters, ranges, others, users, scope, clients, assignments } = config;
         for (name, options) in &limiters {
@@ -187,7 +186,7 @@ impl Gate {
             others: others.map(find).transpose()?,
             users: users.map(find).transpose()?,
             scope,
-            assignments: Assignments::new(assignments),
+            dynamic: DynamicLimits::new(assignments),
             clients: Mutex::new(Recent::new(clients)),
             limits: limiters
                 .into_iter()
@@ -201,41 +200,41 @@ impl Gate {
         self.limits.iter().position(|limit| *limit.name == *name)
     }
 
-    pub(super) fn assignments(&self) -> &Assignments {
-        &self.assignments
+    pub(super) fn dynamic(&self) -> &DynamicLimits {
+        &self.dynamic
     }
 
-    /// Lets in who comes over a channel: the user that it belongs to, or else its address.
-    pub(super) async fn enter(&self, channel: &Channel) -> Result<Pass, Error> {
+    /// Waits for a permit for a channel: of the user that it belongs to, or else of its address.
+    pub(super) async fn enter(&self, channel: &Channel) -> Result<ClientPermit, Refused> {
         if channel.is_stateful()
             && let Some(user) = channel.with_state(|owner: &mut Owner| owner.0.clone())
             && let Some(limit) = self.of_user(&user)
         {
-            return self.pass(limit, Who::User(user)).await;
+            return self.lock(limit, Who::User(user)).await;
         }
         let Some(address) = channel.peer().map(|peer| peer.ip()) else {
-            return Ok(Pass::default());
+            return Ok(ClientPermit::default());
         };
         match self.of_address(address) {
-            Some(limit) => self.pass(limit, Who::Address(self.scope.of(address))).await,
-            None => Ok(Pass::default()),
+            Some(limit) => self.lock(limit, Who::Address(self.scope.of(address))).await,
+            None => Ok(ClientPermit::default()),
         }
     }
 
-    /// Lets in a user who is known now, unless `pass` is the user's; the channel belongs to the user
-    /// from now on.
+    /// Replaces a permit by one of the user, who is known now; the channel belongs to the user from now
+    /// on.
     pub(super) async fn enter_user(
         &self,
         user: &str,
         channel: &Channel,
-        pass: &mut Pass,
-    ) -> Result<(), Error> {
+        permit: &mut ClientPermit,
+    ) -> Result<(), Refused> {
         let Some(limit) = self.of_user(user) else { return Ok(()) };
         let who = Who::User(user.into());
-        if pass.place.as_ref().is_some_and(|(owner, _)| *owner == who) {
+        if permit.held.as_ref().is_some_and(|(owner, _)| *owner == who) {
             return Ok(());
         }
-        *pass = self.pass(limit, who).await?;
+        *permit = self.lock(limit, who).await?;
         if channel.is_stateful() {
             channel.with_state(|owner: &mut Owner| owner.0 = Some(user.into()));
         }
@@ -243,17 +242,18 @@ impl Gate {
     }
 
     fn of_address(&self, address: IpAddr) -> Option<usize> {
-        let assigned = self.assignments.of_address(address);
-        assigned.or_else(|| self.ranges.get(address).copied()).or(self.others)
+        let limit = self.dynamic.of_address(address);
+        limit.or_else(|| self.ranges.get(address).copied()).or(self.others)
     }
 
     fn of_user(&self, user: &str) -> Option<usize> {
-        self.assignments.of_user(user).or(self.users)
+        self.dynamic.of_user(user).or(self.users)
     }
 
-    async fn pass(&self, limit: usize, who: Who) -> Result<Pass, Error> {
-        let place = self.limiter(limit, who.clone()).lock().await?;
-        Ok(Pass { place: Some((who, place)) })
+    async fn lock(&self, limit: usize, who: Who) -> Result<ClientPermit, Refused> {
+        let lock = self.limiter(limit, who.clone()).lock().await;
+        let guard = lock.map_err(|error| Refused::over_limit(&error))?;
+        Ok(ClientPermit { held: Some((who, guard)) })
     }
 
     fn limiter(&self, limit: usize, who: Who) -> Limiter {
@@ -273,27 +273,13 @@ impl fmt::Display for Who {
     }
 }
 
-/// A place inside of the limits of a client, until this is dropped.
+/// A permit of the limits of a client (FTN6 §1.5), until this is dropped.
 #[derive(Debug, Default)]
-#[must_use = "dropping it gives the place back"]
-pub struct Pass {
-    place: Option<(Who, LockGuard)>,
+#[must_use = "dropping it gives the permit back"]
+pub struct ClientPermit {
+    held: Option<(Who, LockGuard)>,
 }
 
-/// The user who authenticated last on a channel; its state.
+/// The last user that authenticated on a channel; a part of its state.
 #[derive(Default)]
 struct Owner(Option<Box<str>>);
-
-/// A client is over its limits.
-#[derive(Debug, thiserror::Error)]
-#[error("the client is over its limits")]
-pub struct Rejected(#[from] Error);
-
-impl Rejected {
-    /// The answer to send, DefenseRejected.
-    #[must_use]
-    pub fn into_reply(self, rid: Option<&Rid>, coding: Coding) -> Reply {
-        let response = Response::error(codes::DEFENSE_REJECTED, self.0.info()).with_rid(rid);
-        Reply::message(response, coding, None)
-    }
-}

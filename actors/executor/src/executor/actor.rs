@@ -1,0 +1,87 @@
+//! What an executor does for other arbiters and threads.
+
+use std::future::ready;
+use std::time::Duration;
+
+use actix::{Context, Handler, ResponseFuture};
+use futures_util::future::join_all;
+
+use super::handle::{Executor, ExecutorActor};
+use super::in_flight::InFlightRequest;
+use super::messages::{CancelRequests, Dispatch, InFlight};
+use super::refused::Refused;
+use super::reply::Message;
+
+/// How long an arbiter may take to answer: one that is stuck is left out.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+
+impl Executor {
+    /// The requests in flight on all arbiters, with what each flow waits for.
+    ///
+    /// Requests that wait for a permit have no flow yet, so they are not among them:
+    /// [`usage`](Self::usage) counts them. An arbiter that does not answer within a second is left
+    /// out.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn in_flight(&self) -> Vec<InFlightRequest> {
+        let actors = self.shared.actors().clone();
+        let lists = actors.iter().map(|actor| {
+            // the actor of an arbiter that ended has no requests
+            async { tokio::time::timeout(ANSWER_TIME, actor.send(InFlight)).await.ok()?.ok() }
+        });
+        join_all(lists).await.into_iter().flatten().flatten().collect()
+    }
+
+    /// Cancels the requests in flight on all arbiters.
+    pub(super) async fn cancel_requests(&self) {
+        let actors = self.shared.actors().clone();
+        let cancels = actors.iter().map(|actor| {
+            // what a stuck arbiter has in flight is cancelled when it gets to it
+            tokio::time::timeout(ANSWER_TIME, actor.send(CancelRequests))
+        });
+        join_all(cancels).await;
+    }
+}
+
+impl Handler<Dispatch> for ExecutorActor {
+    type Result = ResponseFuture<Option<Message>>;
+
+    fn handle(&mut self, mut dispatch: Dispatch, _: &mut Context<Self>) -> Self::Result {
+        let Some(shared) = self.executor.upgrade() else {
+            let Dispatch { request, .. } = dispatch;
+            let refused = Message::refused(&Refused::closing(), request.rid(), request.coding());
+            return Box::pin(ready(Some(refused)));
+        };
+        Box::pin(async move {
+            let executor = Executor { shared };
+            let Some(wanted) = dispatch.wanted.take() else {
+                return executor.carry_out(dispatch).await;
+            };
+            tokio::select! {
+                message = executor.carry_out(dispatch) => message,
+                // its sender is dropped with the call
+                _ = wanted => None,
+            }
+        })
+    }
+}
+
+impl Handler<InFlight> for ExecutorActor {
+    type Result = Vec<InFlightRequest>;
+
+    fn handle(&mut self, _: InFlight, _: &mut Context<Self>) -> Self::Result {
+        self.requests.list()
+    }
+}
+
+impl Handler<CancelRequests> for ExecutorActor {
+    type Result = ();
+
+    fn handle(&mut self, _: CancelRequests, _: &mut Context<Self>) {
+        self.requests.cancel_all();
+    }
+}

@@ -1,0 +1,74 @@
+//! An executor on the arbiter of this thread.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+use actix::{Actor, Addr};
+use actix_rt::Arbiter;
+
+use super::handle::{Executor, ExecutorActor, Shared};
+use super::in_flight::LocalRequests;
+
+/// An executor on this arbiter.
+struct Local {
+    executor: Weak<Shared>,
+    actor: Addr<ExecutorActor>,
+    requests: Rc<LocalRequests>,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Executor {
+    /// An actor of this executor, for threads and arbiters where it cannot be used directly: that of
+    /// this arbiter, which this starts, or elsewhere that of any arbiter where one was started.
+    #[must_use]
+    pub fn address(&self) -> Option<Addr<ExecutorActor>> {
+        if is_arbiter() {
+            return Some(self.local(|local| local.actor.clone()));
+        }
+        self.shared.actors().iter().find(|actor| actor.connected()).cloned()
+    }
+
+    /// The requests of this executor on this arbiter.
+    pub(super) fn local_requests(&self) -> Rc<LocalRequests> {
+        self.local(|local| Rc::clone(&local.requests))
+    }
+
+    /// What there is of this executor on this arbiter; its actor is started if there is none.
+    fn local<R>(&self, look: impl FnOnce(&Local) -> R) -> R {
+        LOCAL.with_borrow_mut(|locals| {
+            let here = Arc::as_ptr(&self.shared);
+            let is_here = |local: &Local| {
+                std::ptr::eq(local.executor.as_ptr(), here) && local.actor.connected()
+            };
+            if let Some(local) = locals.iter().find(|local| is_here(local)) {
+                return look(local);
+            }
+            locals.retain(|local| local.executor.strong_count() > 0 && local.actor.connected());
+            let local = self.start_actor();
+            let looked = look(&local);
+            locals.push(local);
+            looked
+        })
+    }
+
+    fn start_actor(&self) -> Local {
+        let executor = Arc::downgrade(&self.shared);
+        let requests = Rc::<LocalRequests>::default();
+        let actor =
+            ExecutorActor { executor: Weak::clone(&executor), requests: Rc::clone(&requests) };
+        let actor = actor.start();
+        let mut actors = self.shared.actors();
+        actors.retain(Addr::connected);
+        actors.push(actor.clone());
+        Local { executor, actor, requests }
+    }
+}
+
+/// Whether this thread is an arbiter, where the executor can be used directly.
+pub(super) fn is_arbiter() -> bool {
+    Arbiter::try_current().is_some()
+}

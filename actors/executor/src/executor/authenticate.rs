@@ -1,0 +1,187 @@
+//! From the credentials of a request to its caller (FTN6 §1.2, §1.4, FTN8).
+
+use asyncsteps::{Time, codes};
+use asyncsteps_actors::{budget, timer};
+use tokio::task::spawn_blocking;
+
+use super::admission::{self, GraceEnd};
+use super::caller::Caller;
+use super::estimate;
+use super::handle::Shared;
+use super::hashing::HashPermit;
+use super::incoming::Incoming;
+use super::refused::Refused;
+use crate::channel::ChannelKind;
+use crate::security::{
+    Attempt, Client, Credentials, Grant, Refusal, RequestContext, User, Verdict,
+};
+
+/// What limits the checks of a request's credentials, which may take a while.
+#[derive(Clone, Copy)]
+pub(super) struct AuthContext<'a> {
+    /// The client that the request is counted for in the budget.
+    pub(super) client: &'a budget::Client,
+    pub(super) deadline: Time,
+    pub(super) grace_end: &'a GraceEnd,
+}
+
+impl Shared {
+    /// Finds the caller, within the time of the request.
+    pub(super) async fn authenticate(
+        &self,
+        incoming: &mut Incoming,
+        context: AuthContext<'_>,
+    ) -> Result<Caller, Refused> {
+        let credentials = match (incoming.request.sec(), incoming.credentials.take()) {
+            (Some(sec), _) => Some(Credentials::parse(sec)?),
+            (None, Some(credentials)) => Some(credentials?),
+            (None, None) => None,
+        };
+        let caller = match credentials {
+            None => match incoming.caller.take() {
+                Some(known) => known,
+                None => self.identify(incoming, context).await?,
+            },
+            Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
+                Caller::system()
+            }
+            Some(Credentials::Internal) => return Err(Refusal::not_internal().into()),
+            // in a box, because most requests have none and need no room for it
+            Some(credentials) => Box::pin(self.verified(incoming, credentials, context)).await?,
+        };
+        match incoming.request.obf() {
+            Some(obf) => caller.on_behalf(obf),
+            None => Ok(caller),
+        }
+    }
+
+    /// The caller of a request without credentials, by what came beside its message.
+    async fn identify(
+        &self,
+        incoming: &mut Incoming,
+        context: AuthContext<'_>,
+    ) -> Result<Caller, Refused> {
+        let Some(provider) = &self.config.security else { return Ok(Caller::default()) };
+        let client = client(incoming);
+        match provider.identify(&beside_message(incoming, &client)) {
+            None => Ok(Caller::default()),
+            // in a box, because most callers are anonymous and need no room for it
+            Some(verdict) => Box::pin(self.granted(incoming, verdict, None, context)).await,
+        }
+    }
+
+    /// The caller with these credentials.
+    async fn verified(
+        &self,
+        incoming: &mut Incoming,
+        credentials: Credentials,
+        context: AuthContext<'_>,
+    ) -> Result<Caller, Refused> {
+        let Some(provider) = &self.config.security else {
+            return Err(Refusal::credentials().into());
+        };
+        let verdict = {
+            let (signed, client) = (incoming.request.signed_fields(), client(incoming));
+            let beside = beside_message(incoming, &client);
+            provider.check(&Attempt::new(&credentials, &signed, &client).with_context(beside))
+        };
+        let caller = self.granted(incoming, verdict, credentials.user(), context).await?;
+        Ok(caller.with_signature(credentials.is_signature()))
+    }
+
+    /// The caller that the provider admits, once the limits of users admit it too.
+    async fn granted(
+        &self,
+        incoming: &mut Incoming,
+        verdict: Verdict,
+        user: Option<&str>,
+        context: AuthContext<'_>,
+    ) -> Result<Caller, Refused> {
+        let grant = self.judge(incoming, verdict, user, context).await?;
+        self.admit_user(grant.user(), incoming, context.deadline).await?;
+        Ok(Caller::granted(&grant))
+    }
+
+    /// Puts a request under the limits of its user instead of those of its address.
+    ///
+    /// Calls of this process and of a burst for a user are not limited again: they would wait for the
+    /// permit of the request that they are a part of.
+    async fn admit_user(
+        &self,
+        user: &User,
+        incoming: &mut Incoming,
+        deadline: Time,
+    ) -> Result<(), Refused> {
+        let Some(limits) = &self.config.client_limits else { return Ok(()) };
+        let Incoming { channel, client_permit, .. } = incoming;
+        let entered = limits.enter_user(user.local_id(), channel, client_permit);
+        within(deadline, entered).await?
+    }
+
+    /// Waits for a verdict that is not known yet; `user` is the user that the request names.
+    async fn judge(
+        &self,
+        incoming: &mut Incoming,
+        verdict: Verdict,
+        user: Option<&str>,
+        context: AuthContext<'_>,
+    ) -> Result<Grant, Refused> {
+        let AuthContext { client, deadline, grace_end } = context;
+        if !matches!(verdict, Verdict::Known(_)) {
+            // it is in memory while it waits, so it counts in the budget from now on
+            let pending = self.config.budget.admit(client, estimate::of_message(incoming.size));
+            incoming.permit = Some(admission::permit(pending, deadline, grace_end).await?);
+        }
+        let result = match verdict {
+            Verdict::Known(result) => result,
+            Verdict::Compute(work) => {
+                let permit = self.hashing.enter(client, user, deadline, grace_end).await?;
+                within(deadline, compute(work, permit)).await??
+            }
+            Verdict::Wait(verdict) => within(deadline, verdict).await?,
+        };
+        Ok(result?)
+    }
+}
+
+/// Runs work on a thread that may block. The permit is held until the work is done, even if its
+/// request has ended meanwhile.
+async fn compute(
+    work: Box<dyn FnOnce() -> Result<Grant, Refusal> + Send>,
+    permit: HashPermit,
+) -> Result<Result<Grant, Refusal>, Refused> {
+    let work = move || {
+        let _permit = permit;
+        work()
+    };
+    spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "the security provider failed");
+        Refused::without_text(codes::INTERNAL_ERROR)
+    })
+}
+
+/// Bounds a part of the checks by the time of the request; afterwards the answer is the one of a
+/// request whose flow took too long.
+async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, Refused> {
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = timer::sleep_until(deadline) => Err(Refused::without_text(codes::INTERNAL_ERROR)),
+    }
+}
+
+/// What came with a request beside its message, for the security provider.
+fn beside_message<'a>(incoming: &'a Incoming, client: &'a Client) -> RequestContext<'a> {
+    RequestContext::new(client).with_headers(incoming.headers.as_deref())
+}
+
+/// What is known of the other end without its credentials.
+fn client(incoming: &Incoming) -> Client {
+    let Incoming { channel, headers, .. } = incoming;
+    let agent = headers.as_ref().and_then(|headers| headers.header("user-agent"));
+    let mut client = Client::default();
+    client.source = channel.peer().map(|peer| peer.ip().to_canonical());
+    client.secure = channel.is_secure();
+    client.user_agent = agent.map(str::to_owned);
+    client
+}

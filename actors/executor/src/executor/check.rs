@@ -1,0 +1,120 @@
+//! The checks of a request, in the order of FTN6 §1.2, and its admission.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::{Template, Time, codes};
+use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::earliest;
+use asyncsteps_futoin::iface::FunctionName;
+use serde_json::{Map, Value};
+
+use super::admission::{self, Admission};
+use super::authenticate::AuthContext;
+use super::estimate;
+use super::handle::{Config, Shared};
+use super::incoming::Incoming;
+use super::over::Times;
+use super::refused::Refused;
+use super::registry::HostedFunction;
+use super::reply_to::ReplyTo;
+
+/// A request that passed the checks.
+pub(super) struct Checked {
+    pub(super) function: Arc<HostedFunction>,
+    pub(super) template: Template,
+    /// The function as the caller named it.
+    pub(super) called: FunctionName,
+    pub(super) params: Map<String, Value>,
+}
+
+/// A request whose flow may begin.
+pub(super) struct Admitted {
+    pub(super) checked: Checked,
+    pub(super) admission: Admission,
+    pub(super) deadline: Time,
+    /// How long it may take in all, and how long raw data may stand still.
+    pub(super) patience: Duration,
+}
+
+impl Shared {
+    /// Checks a request and waits for its permit; records the caller and the time in the queue.
+    pub(super) async fn admit(
+        &self,
+        incoming: &mut Incoming,
+        reply_to: &mut ReplyTo,
+        times: &mut Times,
+    ) -> Result<Admitted, Refused> {
+        let mut entered = self.drain.admit().ok_or_else(Refused::closing)?;
+        let Config { request_timeout, heavy_timeout, budget, client, .. } = &self.config;
+        let within = |patience: Duration| {
+            let deadline = times.arrived + patience;
+            earliest(Some(deadline)).unwrap_or(deadline)
+        };
+        // asked before the checks take fields out of the request
+        let client = client(&incoming.request, &incoming.channel);
+        let deadline = within(*request_timeout);
+        let context = AuthContext { client: &client, deadline, grace_end: &self.grace_end };
+        let checked = match self.check(incoming, reply_to, context).await {
+            Ok(checked) => checked,
+            Err(refused) => {
+                entered.finish();
+                return Err(refused);
+            }
+        };
+        let heavy = checked.function.declared().heavy();
+        let patience = if heavy { *heavy_timeout } else { *request_timeout };
+        let deadline = within(patience);
+        let rid = reply_to.rid.as_ref();
+        let memory = estimate::of_request(&checked.params, rid) + incoming.transport_memory;
+        let permit = match incoming.permit.take() {
+            Some(mut permit) => {
+                permit.resize(memory).map_err(|error| Refused::over_limit(&error))?;
+                permit
+            }
+            None => {
+                let pending = budget.admit(&client, memory);
+                let queued_at = pending.is_queued().then(clock::now);
+                let permit = admission::permit(pending, deadline, &self.grace_end).await;
+                times.queued =
+                    queued_at.map_or(Duration::ZERO, |at| clock::now().saturating_since(at));
+                permit?
+            }
+        };
+        let client = mem::take(&mut incoming.client_permit);
+        let admission = Admission { entered, permit, client };
+        Ok(Admitted { checked, admission, deadline, patience })
+    }
+
+    /// The checks of FTN6, in their order.
+    async fn check(
+        &self,
+        incoming: &mut Incoming,
+        reply_to: &mut ReplyTo,
+        context: AuthContext<'_>,
+    ) -> Result<Checked, Refused> {
+        reply_to.caller = self.authenticate(incoming, context).await?;
+        let caller = &reply_to.caller;
+        let Incoming { request, channel, size, input, .. } = incoming;
+        let called = request.function_name()?;
+        let function = self.registry.resolve(&called, caller)?;
+        let declared = function.declared();
+        if *size > declared.max_request_size() {
+            return Err(Refused::request_too_large());
+        }
+        if input.is_some() && !declared.rawupload() {
+            return Err(Refused::new(codes::INVALID_REQUEST, "Raw upload is not allowed"));
+        }
+        function.check_conditions(channel, caller)?;
+        let mut params = request.take_params(&called, declared)?;
+        declared.check_params(&called, &mut params)?;
+        request.check_fields()?;
+        let template = function.template()?.clone();
+        if declared.rawresult() && !channel.carries_raw_data() {
+            let text = "Raw result is not supported by this channel";
+            return Err(Refused::new(codes::INTERNAL_ERROR, text));
+        }
+        Ok(Checked { function, template, called, params })
+    }
+}

@@ -1,0 +1,101 @@
+//! From a request to its reply: the checks, then the flow of the function (FTN6 §1).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::host_flow;
+use asyncsteps_actors::span::trace_steps;
+
+use super::check::{Admitted, Checked};
+use super::exchange::{Exchange, PendingReply};
+use super::handle::Executor;
+use super::incoming::Incoming;
+use super::outcome::RequestOutcome;
+use super::over::{Stage, Times, request_over};
+use super::refused::Refused;
+use super::reply::Reply;
+use super::reply_to::ReplyTo;
+use super::request::RequestInfo;
+use super::responder::Responder;
+use super::result_draft::ResultDraft;
+use super::time_limit::TimeLimit;
+use crate::observe;
+
+impl Executor {
+    /// Carries out a request on this arbiter: checks it in the order of FTN6, runs the flow of its
+    /// function, and replies.
+    ///
+    /// The future ends with the reply, with [`ReplyBody::Nothing`](super::ReplyBody::Nothing) for a
+    /// function without result, or as soon as the flow begins to write raw data. Called by a step,
+    /// the request inherits the deadline of its flow. While the
+    /// [`Budget`](asyncsteps_actors::budget::Budget) is used up the request is refused, or waits if
+    /// the budget has a queue.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request: this is how a transport says that its client went
+    /// away.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter; other threads send a [`Dispatch`](super::Dispatch) to an
+    /// [address](Self::address).
+    #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
+    pub fn dispatch(&self, mut incoming: Incoming) -> impl Future<Output = Reply> {
+        async move {
+            let mut times = Times { arrived: clock::now(), queued: Duration::ZERO };
+            let mut reply_to = ReplyTo::new(&self.shared, &incoming);
+            if let Some(hooks) = &self.shared.config.hooks {
+                hooks.request(&incoming.request, &incoming.channel);
+            }
+            match self.shared.admit(&mut incoming, &mut reply_to, &mut times).await {
+                Ok(admitted) => self.start(reply_to, incoming, times, admitted).await,
+                Err(refused) => refuse(&reply_to, incoming.request.f(), times, &refused),
+            }
+        }
+    }
+
+    /// Starts the flow of a request. Its first turn runs here and now.
+    fn start(
+        &self,
+        reply_to: ReplyTo,
+        incoming: Incoming,
+        times: Times,
+        admitted: Admitted,
+    ) -> PendingReply {
+        let Admitted { checked, admission, deadline, patience } = admitted;
+        let Checked { function, template, called, params } = checked;
+        let span = observe::request_span(&called, reply_to.rid.as_ref());
+        let limit = TimeLimit::new(deadline, patience);
+        let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
+        let mut flow = template.flow();
+        if let Some(call) = incoming.call {
+            call.begin(&mut flow);
+        }
+        trace_steps(&mut flow, &exchange.span);
+        flow.extend(RequestInfo {
+            exchange: Rc::clone(&exchange),
+            params,
+            headers: incoming.headers,
+            input: incoming.input,
+            head: None,
+            result: ResultDraft::default(),
+        });
+        if let Some(flow) = host_flow(flow, Responder(Rc::clone(&exchange))) {
+            if self.shared.grace_end.is_reached() {
+                flow.cancel();
+            }
+            let caller = exchange.reply_to.caller.clone();
+            let requests = self.local_requests();
+            exchange.waits(requests.add(exchange.called.clone(), caller, times.arrived, flow));
+        }
+        PendingReply(exchange)
+    }
+}
+
+/// The reply to a request that does not reach its function.
+fn refuse(reply_to: &ReplyTo, function: &str, times: Times, refused: &Refused) -> Reply {
+    let response = reply_to.complete(refused.to_response(), None);
+    let outcome = RequestOutcome::of(&response);
+    request_over(reply_to, function, times, &Stage::Refused(refused), outcome, Some(&response));
+    reply_to.reply(response, None).with_refused(refused)
+}

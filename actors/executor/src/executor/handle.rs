@@ -1,0 +1,210 @@
+//! The executor as its users hold it, and what the arbiters share behind it.
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use actix::{Actor, Addr, Context};
+use asyncsteps_actors::budget::{Budget, Client, Reservation, Usage};
+use asyncsteps_actors::drain::Drain;
+use asyncsteps_futoin::iface::{Definition, FunctionName};
+use asyncsteps_futoin::message::Request;
+
+use super::admission::GraceEnd;
+use super::client_limits::{ClientLimiters, ClientPermit};
+use super::config_error::ConfigError;
+use super::functions::Functions;
+use super::hashing::Hashing;
+use super::hooks::{Hooks, Way};
+use super::in_flight::LocalRequests;
+use super::refused::Refused;
+use super::registry::Registry;
+use super::unanswerable::UnanswerableMessages;
+use crate::channel::Channel;
+use crate::security::SecurityProvider;
+
+/// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
+///
+/// It is a cheap handle, for any thread. On an arbiter, requests run where they are
+/// [dispatched](Self::dispatch); other threads send a [`Dispatch`](super::Dispatch) to an
+/// [address](Self::address).
+#[derive(Clone)]
+pub struct Executor {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The executor on one arbiter, for other arbiters and threads.
+///
+/// It takes [`Dispatch`](super::Dispatch), [`InFlight`](super::InFlight) and
+/// [`CancelRequests`](super::CancelRequests). On its own arbiter the same work is done by direct
+/// calls of the [`Executor`].
+pub struct ExecutorActor {
+    pub(super) executor: Weak<Shared>,
+    pub(super) requests: Rc<LocalRequests>,
+}
+
+/// Limits and times of an executor; see [`Builder`](super::Builder) for what they mean.
+#[derive(Clone)]
+pub(super) struct Config {
+    pub(super) request_timeout: Duration,
+    pub(super) heavy_timeout: Duration,
+    /// Bytes per second; zero for any.
+    pub(super) upload_rate: u64,
+    pub(super) budget: Budget,
+    pub(super) client: ClientOf,
+    pub(super) security: Option<Arc<dyn SecurityProvider>>,
+    pub(super) hooks: Option<Arc<dyn Hooks>>,
+    pub(super) client_limits: Option<Arc<ClientLimiters>>,
+    pub(super) checks_results: bool,
+}
+
+/// The client that a request is counted for in the budget.
+pub(super) type ClientOf = Arc<dyn Fn(&Request, &Channel) -> Client + Send + Sync>;
+
+/// What the arbiters of an executor share.
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) registry: Registry,
+    pub(super) drain: Arc<Drain>,
+    pub(super) grace_end: GraceEnd,
+    actors: Mutex<Vec<Addr<ExecutorActor>>>,
+    /// Apart from the budget, for work that takes a processor.
+    pub(super) hashing: Hashing,
+    unanswerable: UnanswerableMessages,
+}
+
+impl Executor {
+    pub(super) fn new(config: Config, registry: Registry) -> Self {
+        if let Some(hooks) = &config.hooks {
+            hooks.ready();
+        }
+        Self {
+            shared: Arc::new(Shared {
+                config,
+                registry,
+                drain: Arc::default(),
+                grace_end: GraceEnd::default(),
+                actors: Mutex::default(),
+                hashing: Hashing::new(),
+                unanswerable: UnanswerableMessages::new(),
+            }),
+        }
+    }
+
+    /// Registers an interface while the executor runs; see
+    /// [`Builder::interface`](super::Builder::interface).
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a template is given for a function that the definition does not have, or
+    /// the interface, or another one with the same parent, is registered already.
+    pub fn register(
+        &self,
+        definition: Arc<Definition>,
+        define: impl FnOnce(&mut Functions),
+    ) -> Result<(), ConfigError> {
+        self.shared.registry.register(definition, define)
+    }
+
+    /// The definition under which a function can be called, if it is hosted; for transports that
+    /// must know the types of parameters before they can read them.
+    #[must_use]
+    pub fn definition(&self, function: &FunctionName) -> Option<Arc<Definition>> {
+        self.shared.registry.definition(function)
+    }
+
+    /// Waits for a permit of the limits of a client (FTN6 §1.5); for transports, before they read a
+    /// request. It is ready at once unless the client has a limit with a queue.
+    ///
+    /// # Errors
+    /// [`Refused`] with DefenseRejected if the client is over its limits.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter, if the client has a limit.
+    pub async fn admit(&self, channel: &Channel) -> Result<ClientPermit, Refused> {
+        match &self.shared.config.client_limits {
+            Some(limits) => limits.enter(channel).await,
+            None => Ok(ClientPermit::default()),
+        }
+    }
+
+    /// Passes the bytes of a message to the [hooks](Hooks::message); for transports.
+    pub fn trace_message(&self, message: &[u8], way: Way, channel: &Channel) {
+        if let Some(hooks) = &self.shared.config.hooks {
+            hooks.message(message, way, channel);
+        }
+    }
+
+    /// Counts and logs a message that cannot be answered, because it is malformed or has no id; for
+    /// transports where the id relates a reply to its request. The log gets at most one line in ten
+    /// seconds.
+    pub fn count_unanswerable(&self, channel: &Channel) {
+        self.shared.unanswerable.count_one(channel);
+    }
+
+    /// The messages so far that could not be answered.
+    #[must_use]
+    pub fn unanswerable(&self) -> u64 {
+        self.shared.unanswerable.count()
+    }
+
+    /// The largest message that any hosted function takes, in bytes.
+    #[must_use]
+    pub fn max_request_size(&self) -> usize {
+        self.shared.registry.max_request_size()
+    }
+
+    /// How long a request may take, unless its function is `heavy`; a transport gives a message as
+    /// long to arrive.
+    #[must_use]
+    pub fn request_timeout(&self) -> Duration {
+        self.shared.config.request_timeout
+    }
+
+    /// The requests that are not over, those that wait for a permit included.
+    #[must_use]
+    pub fn in_flight_count(&self) -> usize {
+        self.shared.drain.count()
+    }
+
+    /// How the budget is used, by all executors that share it.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.shared.config.budget.usage()
+    }
+
+    /// Memory of the budget for a message that is being read.
+    #[cfg(feature = "http")]
+    pub(crate) fn reserve(&self) -> Reservation<'_> {
+        self.shared.config.budget.reserve()
+    }
+}
+
+impl Shared {
+    /// The actors of this executor on all arbiters, those that ended included.
+    pub(super) fn actors(&self) -> MutexGuard<'_, Vec<Addr<ExecutorActor>>> {
+        self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Actor for ExecutorActor {
+    type Context = Context<Self>;
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor")
+            .field("budget", &self.shared.config.budget)
+            .field("in_flight", &self.in_flight_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ExecutorActor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecutorActor").field("requests", &self.requests).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! The messages of an [`ExecutorActor`](super::ExecutorActor).
+
+use std::sync::Arc;
+
+use actix::Message as ActixMessage;
+use asyncsteps_actors::sync::Call;
+use asyncsteps_futoin::message::Request;
+use tokio::sync::oneshot;
+
+use super::caller::Caller;
+use super::in_flight::InFlightRequest;
+use super::reply::Message;
+
+/// Carries out a call within the process, on the arbiter of the actor (FTN6 §1.4).
+///
+/// It is answered by the message to the caller, or by `None` for a function without a result. The
+/// call comes over [`Channel::local`](crate::channel::Channel::local), so it cannot have a raw
+/// result. [`Executor::call_for`](super::Executor::call_for) sends it from threads without an
+/// arbiter.
+#[derive(Debug, ActixMessage)]
+#[rtype(result = "Option<Message>")]
+pub struct Dispatch {
+    pub(super) request: Request,
+    pub(super) caller: Caller,
+    pub(super) call: Option<Arc<Call>>,
+    /// Closed when the reply is not wanted any more.
+    pub(super) wanted: Option<oneshot::Receiver<()>>,
+}
+
+impl Dispatch {
+    /// A request on behalf of a caller.
+    #[must_use]
+    pub fn new(request: Request, caller: impl Into<Caller>) -> Self {
+        Self { request, caller: caller.into(), call: None, wanted: None }
+    }
+
+    /// The same, cancelled when the sender is dropped.
+    pub(super) fn cancellable(self) -> (oneshot::Sender<()>, Self) {
+        let (wants, wanted) = oneshot::channel();
+        (wants, Self { wanted: Some(wanted), ..self })
+    }
+}
+
+/// Lists the requests whose flows wait on the arbiter of the actor;
+/// [`Executor::in_flight`](super::Executor::in_flight) sends it.
+#[derive(Clone, Copy, Debug, ActixMessage)]
+#[rtype(result = "Vec<InFlightRequest>")]
+pub struct InFlight;
+
+/// Cancels the requests whose flows wait on the arbiter of the actor;
+/// [`Executor::close`](super::Executor::close) sends it at the end of its grace.
+#[derive(Clone, Copy, Debug, ActixMessage)]
+#[rtype(result = "()")]
+pub struct CancelRequests;

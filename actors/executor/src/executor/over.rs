@@ -1,0 +1,62 @@
+//! The end of a request: every request comes here once, however it ended.
+
+use std::time::Duration;
+
+use asyncsteps::Time;
+use asyncsteps_actors::clock;
+use asyncsteps_futoin::message::Response;
+use tracing::Span;
+
+use super::outcome::{RequestOutcome, RequestOver};
+use super::refused::Refused;
+use super::reply_to::ReplyTo;
+use crate::observe;
+
+/// The times of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub(super) arrived: Time,
+    pub(super) queued: Duration,
+}
+
+/// Where a request ended.
+pub(super) enum Stage<'a> {
+    /// Before its flow began.
+    Refused(&'a Refused),
+    /// In its flow, which has this span.
+    Flow(&'a Span),
+}
+
+/// Tells the log, the span and the hooks that a request is over.
+pub(super) fn request_over(
+    reply_to: &ReplyTo,
+    function: &str,
+    times: Times,
+    stage: &Stage<'_>,
+    outcome: RequestOutcome<'_>,
+    response: Option<&Response>,
+) {
+    match stage {
+        Stage::Refused(refused) => observe::refused(
+            function,
+            reply_to.rid.as_ref(),
+            &reply_to.channel,
+            refused.code(),
+            refused.text(),
+        ),
+        Stage::Flow(span) => {
+            span.record("outcome", outcome.as_str());
+        }
+    }
+    let Some(hooks) = &reply_to.shared.config.hooks else { return };
+    if let Some(response) = response {
+        hooks.response(response, &reply_to.channel);
+    }
+    hooks.over(&RequestOver {
+        function,
+        user: reply_to.caller.user(),
+        outcome,
+        queued: times.queued,
+        total: clock::now().saturating_since(times.arrived),
+    });
+}

@@ -1,0 +1,61 @@
+//! How the reply to a request has to look, whatever it says.
+
+use std::sync::Arc;
+
+use asyncsteps_futoin::message::{Coding, Response, Rid};
+
+use super::caller::Caller;
+use super::handle::Shared;
+use super::incoming::Incoming;
+use super::registry::HostedFunction;
+use super::reply::Reply;
+use crate::channel::Channel;
+
+/// What a request says about its reply.
+pub(super) struct ReplyTo {
+    pub(super) shared: Arc<Shared>,
+    pub(super) channel: Channel,
+    pub(super) rid: Option<Rid>,
+    /// Anonymous until the caller is known.
+    pub(super) caller: Caller,
+    coding: Coding,
+    /// `forcersp` (FTN3 §1.5): the caller waits for a reply even if there is no result.
+    forced: bool,
+}
+
+impl ReplyTo {
+    pub(super) fn new(shared: &Arc<Shared>, incoming: &Incoming) -> Self {
+        let Incoming { request, channel, .. } = incoming;
+        Self {
+            shared: Arc::clone(shared),
+            channel: channel.clone(),
+            rid: request.rid().cloned(),
+            caller: Caller::default(),
+            coding: request.coding(),
+            forced: request.forcersp(),
+        }
+    }
+
+    /// Whether the caller waits for the success of this function.
+    pub(super) fn wants_success(&self, function: &HostedFunction) -> bool {
+        function.declared().has_result() || self.forced
+    }
+
+    /// The response with the id of the request, and with a signature if the request had one.
+    pub(super) fn complete(
+        &self,
+        response: Response,
+        function: Option<&HostedFunction>,
+    ) -> Response {
+        let response = response.with_rid(self.rid.as_ref());
+        let Some(signer) = self.caller.signer() else { return response };
+        let declared = function.map(HostedFunction::declared);
+        let sec = signer.sign(&response.signed_fields(self.coding, declared));
+        response.with_sec(sec.into())
+    }
+
+    /// The reply with a complete response.
+    pub(super) fn reply(&self, response: Response, function: Option<Arc<HostedFunction>>) -> Reply {
+        Reply::message(response, self.coding, function)
+    }
+}

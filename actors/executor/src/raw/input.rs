@@ -1,0 +1,110 @@
+//! Raw uploads.
+
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use asyncsteps::{Arg, Error, codes};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+
+use super::flow::RawFlow;
+
+/// A raw upload: chunks of bytes, none empty, as they come.
+pub struct RawInput {
+    chunks: Chunks,
+    /// The flow whose time limit depends on the transfer.
+    flow: Option<Rc<dyn RawFlow>>,
+    content_type: Option<String>,
+    length: Option<u64>,
+}
+
+type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Error>>>>;
+
+impl RawInput {
+    /// An upload that a transport reads from `chunks`, whose errors become CommError.
+    #[must_use]
+    pub fn new<E>(chunks: impl Stream<Item = Result<Bytes, E>> + 'static) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let failed = |error: E| Error::caused_by(codes::COMM_ERROR, error);
+        let chunks = chunks.map(move |chunk| chunk.map_err(failed));
+        Self { chunks: Box::pin(chunks), flow: None, content_type: None, length: None }
+    }
+
+    /// The same with its media type.
+    #[must_use]
+    pub fn with_content_type(self, content_type: impl Into<Option<String>>) -> Self {
+        Self { content_type: content_type.into(), ..self }
+    }
+
+    /// The same with its length in bytes, if the client told it.
+    #[must_use]
+    pub fn with_length(self, length: impl Into<Option<u64>>) -> Self {
+        Self { length: length.into(), ..self }
+    }
+
+    pub(crate) fn with_flow(self, flow: Rc<dyn RawFlow>) -> Self {
+        Self { flow: Some(flow), ..self }
+    }
+
+    /// The media type, if the client told it.
+    #[must_use]
+    pub fn content_type(&self) -> Option<&str> {
+        self.content_type.as_deref()
+    }
+
+    /// How many bytes there are in all, if the client told it.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// The next chunk; `None` at the end.
+    ///
+    /// # Errors
+    /// CommError if the client breaks off.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn read(&mut self) -> Result<Option<Bytes>, Error> {
+        self.next().await.transpose()
+    }
+}
+
+impl Arg for RawInput {}
+
+impl Stream for RawInput {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let Poll::Ready(chunk) = self.chunks.as_mut().poll_next(cx) else {
+                if let Some(flow) = &self.flow {
+                    flow.wait_for_data();
+                }
+                return Poll::Pending;
+            };
+            let length = match &chunk {
+                Some(Ok(chunk)) if chunk.is_empty() => continue,
+                Some(Ok(chunk)) => chunk.len(),
+                Some(Err(_)) | None => 0,
+            };
+            if let Some(flow) = &self.flow {
+                flow.received(length);
+            }
+            return Poll::Ready(chunk);
+        }
+    }
+}
+
+impl fmt::Debug for RawInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawInput")
+            .field("content_type", &self.content_type)
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,148 @@
+//! A connection at work: brings a [`Session`] together with the socket, the executor and the clock.
+
+use std::future::ready;
+use std::pin::pin;
+use std::time::Duration;
+
+use actix_web::web::Bytes;
+use asyncsteps_actors::{clock, timer};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+
+use super::calls::Call;
+use super::close_code::GOING_AWAY;
+use super::endpoint::{Endpoint, Handled};
+use super::frames::{Broken, Frames, Incoming};
+use super::limits::WebSocketLimits;
+use super::session::{End, Session};
+use crate::executor::Way;
+
+/// How long a client may take to take what was sent to it before its connection is closed.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+
+/// One connection; a task owns it.
+pub(super) struct Connection {
+    pub(super) endpoint: Endpoint,
+    pub(super) frames: Frames,
+    /// Calls to the other end.
+    pub(super) calls: mpsc::Receiver<Call>,
+    /// The writing half. It takes a chunk when the one before is on its way.
+    pub(super) sink: mpsc::Sender<Bytes>,
+}
+
+/// What happens to a connection.
+enum Event {
+    Frame(Result<Incoming, Broken>),
+    Handled(Handled),
+    Call(Call),
+    Tick,
+    /// The executor closes.
+    Closing,
+}
+
+impl Connection {
+    /// Reads requests and writes replies until the connection ends.
+    pub(super) async fn serve(mut self, limits: WebSocketLimits) {
+        let mut session = Session::new(limits, clock::now());
+        let end = self.run(&mut session).await;
+        // requests in flight were dropped, which cancels them
+        self.endpoint.channel.close();
+        if let End::Close(code) = end {
+            session.send_close(code);
+            // the server reads on for a while and drops what comes, because unread bytes would reset
+            // the connection before the code has arrived
+            let farewell = self.sink.send(session.take_output(clock::now()));
+            // a client that takes nothing needs no code
+            let _ = tokio::time::timeout(CLOSE_GRACE, farewell).await;
+        }
+    }
+
+    /// Waits for what happens next and lets the session decide what follows.
+    ///
+    /// The order of the branches decides what comes first if several are ready: all replies, frames
+    /// and calls that are there go into the output before it is sent.
+    async fn run(&mut self, session: &mut Session) -> End {
+        let sink = self.sink.clone();
+        let mut sink_closed = pin!(sink.closed());
+        // polled when it is woken only, and not with each event
+        let mut closing: FuturesUnordered<_> =
+            [self.endpoint.executor.closing()].into_iter().collect();
+        let mut messages = FuturesUnordered::new();
+        let mut alarm_at = session.due();
+        let mut alarm = pin!(timer::sleep_until(alarm_at));
+        loop {
+            if session.due() < alarm_at {
+                alarm_at = session.due();
+                alarm.set(timer::sleep_until(alarm_at));
+            }
+            let event = tokio::select! {
+                biased;
+                () = &mut sink_closed => return End::Gone,
+                Some(handled) = messages.next(), if !session.is_full() => Event::Handled(handled),
+                frame = self.frames.next(), if session.may_read() => Event::Frame(frame),
+                Some(call) = self.calls.recv(), if !session.is_full() => Event::Call(call),
+                room = sink.reserve(), if session.has_output() => {
+                    let Ok(room) = room else { return End::Gone };
+                    room.send(session.take_output(clock::now()));
+                    continue;
+                }
+                Some(()) = closing.next() => Event::Closing,
+                () = ready(()), if session.may_close() => return End::Close(GOING_AWAY),
+                () = &mut alarm => Event::Tick,
+            };
+            let is_tick = matches!(event, Event::Tick);
+            match self.apply(session, event) {
+                Ok(Some(message)) => messages.push(self.endpoint.clone().handle(message)),
+                Ok(None) => {}
+                Err(end) => return end,
+            }
+            if is_tick {
+                alarm_at = session.due();
+                alarm.set(timer::sleep_until(alarm_at));
+            }
+        }
+    }
+
+    /// Tells the session what happened; gives a message that has to be handled.
+    fn apply(&mut self, session: &mut Session, event: Event) -> Result<Option<Bytes>, End> {
+        match event {
+            Event::Frame(frame) => {
+                let message = session.frame(frame, clock::now())?;
+                if let Some(message) = &message {
+                    self.endpoint.trace(message, Way::In);
+                }
+                return Ok(message);
+            }
+            Event::Handled(handled) => {
+                session.handled();
+                match handled {
+                    Handled::Request(reply) => {
+                        // the calls that its flow made before it come before it
+                        while let Ok(call) = self.calls.try_recv() {
+                            self.call(session, call);
+                        }
+                        if let Some(message) = reply.into_bytes() {
+                            self.send(session, &message);
+                        }
+                    }
+                    Handled::Response(response) => session.answer(response),
+                    Handled::Nothing => {}
+                }
+            }
+            Event::Call(call) => self.call(session, call),
+            Event::Closing => session.close(),
+            Event::Tick => session.tick(clock::now())?,
+        }
+        Ok(None)
+    }
+
+    fn call(&self, session: &mut Session, call: Call) {
+        let message = session.call(call, clock::now());
+        self.send(session, &message);
+    }
+
+    fn send(&self, session: &mut Session, message: &[u8]) {
+        self.endpoint.trace(message, Way::Out);
+        session.send(message);
+    }
+}

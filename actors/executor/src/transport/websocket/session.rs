@@ -1,0 +1,286 @@
+//! A connection as a state machine: frames, replies, calls and time go in; bytes, requests and the
+//! end of the connection come out. It has no socket, task or clock.
+
+use actix_http::ws::OpCode;
+use actix_web::web::{Bytes, BytesMut};
+use asyncsteps::Time;
+use asyncsteps_futoin::message::Response;
+
+use super::calls::{Call, Calls};
+use super::close_code::{NO_TEXT, PROTOCOL_ERROR, TOO_LARGE};
+use super::frames::{self, Broken, Incoming};
+use super::limits::WebSocketLimits;
+
+/// Bytes of output that may wait for the client, beside the largest message; while there are more,
+/// nothing is read from it.
+pub(super) const MAX_WAITING: usize = 64 << 10;
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The other end is gone.
+    Gone,
+    /// With the closing handshake and this code.
+    Close(u16),
+}
+
+/// The state of a connection.
+pub(super) struct Session {
+    limits: WebSocketLimits,
+    /// Frames that wait for the client.
+    out: BytesMut,
+    /// Messages of the client that are being handled.
+    handling: usize,
+    /// Calls to the client that wait for its answers.
+    calls: Calls,
+    watch: Watch,
+    /// The executor closes.
+    is_closing: bool,
+}
+
+impl Session {
+    pub(super) fn new(limits: WebSocketLimits, now: Time) -> Self {
+        Self {
+            limits,
+            out: BytesMut::new(),
+            handling: 0,
+            calls: Calls::new(limits.call_timeout),
+            watch: Watch { heard: now, pinged: false },
+            is_closing: false,
+        }
+    }
+
+    /// Takes what was read; gives a message that has to be handled.
+    pub(super) fn frame(
+        &mut self,
+        frame: Result<Incoming, Broken>,
+        now: Time,
+    ) -> Result<Option<Bytes>, End> {
+        self.watch.hear(now);
+        match frame {
+            Ok(Incoming::Message(message)) => {
+                self.handling += 1;
+                return Ok(Some(message));
+            }
+            Ok(Incoming::Ping(payload)) => frames::write(&mut self.out, OpCode::Pong, &payload),
+            Ok(Incoming::Pong) => {}
+            Ok(Incoming::Close(code)) => return Err(End::Close(code)),
+            Err(Broken::TooLarge) => return Err(End::Close(TOO_LARGE)),
+            Err(Broken::Protocol) => return Err(End::Close(PROTOCOL_ERROR)),
+            Err(Broken::Text) => return Err(End::Close(NO_TEXT)),
+            Err(Broken::Ended) => return Err(End::Gone),
+        }
+        Ok(None)
+    }
+
+    /// A message was handled.
+    pub(super) fn handled(&mut self) {
+        debug_assert!(self.handling > 0, "a message is handled once");
+        self.handling = self.handling.saturating_sub(1);
+    }
+
+    /// The client answers a call.
+    pub(super) fn answer(&mut self, response: Response) {
+        self.calls.answer(response);
+    }
+
+    /// Begins a call to the client; gives its message, which has to be sent.
+    pub(super) fn call(&mut self, call: Call, now: Time) -> Vec<u8> {
+        let mut message = Vec::new();
+        self.calls.begin(call, now, &mut message);
+        message
+    }
+
+    /// Puts a message into the output.
+    pub(super) fn send(&mut self, message: &[u8]) {
+        frames::write(&mut self.out, OpCode::Binary, message);
+    }
+
+    /// Puts the closing handshake into the output.
+    pub(super) fn send_close(&mut self, code: u16) {
+        frames::write_close(&mut self.out, code);
+    }
+
+    /// Takes the output, for a client that has room for it.
+    pub(super) fn take_output(&mut self, now: Time) -> Bytes {
+        if !self.may_read() {
+            // nothing is read from it, but it takes its replies
+            self.watch.hear(now);
+        }
+        self.out.split().freeze()
+    }
+
+    /// The executor closes: the connection ends as soon as it is [idle](Self::may_close).
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// Does what is due.
+    pub(super) fn tick(&mut self, now: Time) -> Result<(), End> {
+        self.calls.expire(now);
+        match self.watch.look(&self.limits, now) {
+            Watched::Heard => {}
+            Watched::Ping => frames::write(&mut self.out, OpCode::Ping, b""),
+            // as long as it waits for its replies nothing is read from it
+            Watched::Gone if self.is_busy() && !self.is_full() => self.watch.hear(now),
+            Watched::Gone => return Err(End::Gone),
+        }
+        Ok(())
+    }
+
+    /// When the next [`tick`](Self::tick) is due.
+    pub(super) fn due(&self) -> Time {
+        let watched = self.watch.next(&self.limits);
+        self.calls.due().map_or(watched, |due| due.min(watched))
+    }
+
+    /// Whether the output has to be taken before more may be put into it.
+    pub(super) fn is_full(&self) -> bool {
+        self.out.len() >= MAX_WAITING
+    }
+
+    /// Whether the client may send more.
+    pub(super) fn may_read(&self) -> bool {
+        !self.is_full() && !self.is_busy()
+    }
+
+    pub(super) fn is_handling(&self) -> bool {
+        self.handling > 0
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Whether the executor closes and all requests are answered.
+    pub(super) fn may_close(&self) -> bool {
+        self.is_closing && !self.is_handling() && !self.has_output()
+    }
+
+    /// Whether the client has as many requests in flight as it may.
+    fn is_busy(&self) -> bool {
+        // answers to calls come between requests, and must not wait for requests that wait for them
+        let most = self.limits.in_flight;
+        self.handling >= most + self.calls.expected().min(most)
+    }
+}
+
+/// When the client was heard last.
+struct Watch {
+    heard: Time,
+    pinged: bool,
+}
+
+/// What has to be done about a silent client.
+enum Watched {
+    Heard,
+    Ping,
+    Gone,
+}
+
+impl Watch {
+    fn hear(&mut self, now: Time) {
+        (self.heard, self.pinged) = (now, false);
+    }
+
+    /// When to look again, if nothing is heard until then.
+    fn next(&self, limits: &WebSocketLimits) -> Time {
+        self.heard + if self.pinged { limits.gone_after } else { limits.ping_after }
+    }
+
+    fn look(&mut self, limits: &WebSocketLimits, now: Time) -> Watched {
+        let silence = now.saturating_since(self.heard);
+        if silence >= limits.gone_after {
+            Watched::Gone
+        } else if silence >= limits.ping_after && !self.pinged {
+            self.pinged = true;
+            Watched::Ping
+        } else {
+            Watched::Heard
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn session() -> Session {
+        Session::new(WebSocketLimits::default(), at(0))
+    }
+
+    fn message() -> Result<Incoming, Broken> {
+        Ok(Incoming::Message(Bytes::from_static(b"{}")))
+    }
+
+    #[test]
+    fn a_silent_client_gets_a_ping_and_is_gone_after_the_limit() {
+        let mut session = session();
+        assert_eq!(session.due(), at(60));
+        assert_eq!(session.tick(at(60)), Ok(()));
+        assert_eq!(&*session.take_output(at(60)), b"\x89\0");
+        assert_eq!(session.due(), at(90));
+        assert_eq!(session.tick(at(90)), Err(End::Gone));
+    }
+
+    #[test]
+    fn a_client_that_waits_for_its_replies_is_not_gone() {
+        let mut session = session();
+        for _ in 0..128 {
+            assert!(session.may_read());
+            assert!(session.frame(message(), at(0)).is_ok_and(|message| message.is_some()));
+        }
+        assert!(!session.may_read());
+        assert_eq!(session.tick(at(90)), Ok(()));
+        session.handled();
+        assert!(session.may_read());
+    }
+
+    #[test]
+    fn a_client_that_takes_no_output_is_not_read_from_and_is_gone_after_the_limit() {
+        let mut session = session();
+        session.send(&[0; MAX_WAITING]);
+        assert!(session.is_full() && !session.may_read());
+        assert_eq!(session.tick(at(90)), Err(End::Gone));
+    }
+
+    #[test]
+    fn a_client_that_takes_its_output_slowly_is_not_gone() {
+        let mut session = session();
+        for minute in 1..10 {
+            session.send(&[0; MAX_WAITING]);
+            assert!(session.take_output(at(60 * minute)).len() > MAX_WAITING);
+            assert_eq!(session.tick(at(60 * minute + 59)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_closing_session_ends_when_all_is_answered_and_sent() {
+        let mut session = session();
+        assert!(session.frame(message(), at(0)).is_ok());
+        session.close();
+        assert!(!session.may_close());
+        session.handled();
+        session.send(b"{}");
+        assert!(!session.may_close());
+        assert!(!session.take_output(at(1)).is_empty());
+        assert!(session.may_close());
+    }
+
+    #[test]
+    fn a_broken_frame_ends_the_connection_with_its_code() {
+        let end = |broken| session().frame(Err(broken), at(0)).expect_err("it is broken");
+        assert_eq!(end(Broken::TooLarge), End::Close(1009));
+        assert_eq!(end(Broken::Protocol), End::Close(1002));
+        assert_eq!(end(Broken::Text), End::Close(1007));
+        assert_eq!(end(Broken::Ended), End::Gone);
+        let goodbye = session().frame(Ok(Incoming::Close(1000)), at(0));
+        assert_eq!(goodbye.expect_err("it says so"), End::Close(1000));
+    }
+}

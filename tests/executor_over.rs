@@ -1,0 +1,101 @@
+//! The promise: each request is over once, and its hook gets the function, the user, the outcome and
+//! the times.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::{Executor, Hooks, Incoming, RequestOver};
+use asyncsteps_support::client::message;
+use asyncsteps_support::jobs::Jobs;
+use serde_json::{Value, json};
+
+const WAIT: &str = "test.jobs:1.0:wait";
+
+/// A line for each request that is over.
+#[derive(Clone, Default)]
+struct Ends(Arc<Mutex<Vec<String>>>);
+
+impl Hooks for Ends {
+    fn over(&self, request: &RequestOver<'_>) {
+        let RequestOver { function, outcome, queued, total, .. } = request;
+        let user = request.user.map_or("-", User::local_id);
+        let [queued, total] = [*queued, *total].map(|time| time.as_secs());
+        let line = format!("{function} {user} {} {queued}s {total}s", outcome.as_str());
+        self.0.lock().expect("no panic").push(line);
+    }
+}
+
+impl Ends {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("no panic"))
+    }
+}
+
+fn executor(ends: &Ends) -> (Jobs, Executor) {
+    tokio::time::pause();
+    let builder = Executor::builder().max_requests(1).hooks(ends.clone());
+    let (jobs, builder) = Jobs::add(builder);
+    (jobs, builder.build().expect("a right configuration"))
+}
+
+fn incoming(function: &str) -> Incoming {
+    let request = Request::parse(&message(function, &json!({ "n": 1 }))).expect("a request");
+    Incoming::new(request, Channel::new(ChannelKind::Http))
+}
+
+#[actix::test]
+async fn a_success_and_a_refusal_are_over_once() {
+    let ends = Ends::default();
+    let (mut jobs, executor) = executor(&ends);
+    let ann = User::new("ann", SecurityLevel::Info);
+    let call = actix_rt::spawn(executor.call_for::<Value>(&ann, WAIT, json!({ "n": 1 })));
+    let job = jobs.started().await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    executor.dispatch(incoming(WAIT)).await;
+    assert_eq!(ends.take(), [format!("{WAIT} - DefenseRejected 0s 0s")]);
+    job.finish();
+    assert!(call.await.expect("no panic").is_ok());
+    assert_eq!(ends.take(), [format!("{WAIT} ann success 0s 2s")]);
+    executor.dispatch(incoming("no.such:1.0:f")).await;
+    assert_eq!(ends.take(), ["no.such:1.0:f - UnknownInterface 0s 0s"]);
+}
+
+#[actix::test]
+async fn a_timeout_and_a_caller_that_left_are_over_once() {
+    let ends = Ends::default();
+    let (mut jobs, executor) = executor(&ends);
+    let serving = executor.clone();
+    executor.dispatch(incoming(WAIT)).await;
+    assert_eq!(ends.take(), [format!("{WAIT} - InternalError 0s 5s")]);
+    let left = actix_rt::spawn(async move { serving.dispatch(incoming(WAIT)).await });
+    let _jobs = [jobs.started().await, jobs.started().await];
+    left.abort();
+    assert_eq!([jobs.cancelled().await, jobs.cancelled().await], [1, 1]);
+    assert_eq!(ends.take(), [format!("{WAIT} - disconnected 0s 0s")]);
+}
+
+#[actix::test]
+async fn the_time_in_the_queue_is_reported() {
+    use asyncsteps_actors::budget::{Budget, Limits};
+
+    let ends = Ends::default();
+    tokio::time::pause();
+    let budget = Budget::new(Limits { concurrent: 1, queued: 1, ..Limits::default() });
+    let (mut jobs, builder) = Jobs::add(Executor::builder().budget(budget).hooks(ends.clone()));
+    let executor = builder.build().expect("a right configuration");
+    let calls =
+        [1, 2].map(|n| actix_rt::spawn(executor.call_as_system::<Value>(WAIT, json!({ "n": n }))));
+    let first = jobs.started().await;
+    tokio::time::advance(Duration::from_secs(1)).await;
+    first.finish();
+    jobs.started().await.finish();
+    for call in calls {
+        assert!(call.await.expect("no panic").is_ok());
+    }
+    let expected =
+        [format!("{WAIT} -internal success 0s 1s"), format!("{WAIT} -internal success 1s 1s")];
+    assert_eq!(ends.take(), expected);
+}
