@@ -99,7 +99,7 @@ impl Sim {
     /// Runs until every flow is over and nothing is left to do.
     ///
     /// # Panics
-    /// If the simulation fails, see [`check`].
+    /// If the simulation fails, see [`check`](check()).
     pub fn run(&self) {
         self.0.run(None);
         self.0.check_all_over();
@@ -108,7 +108,7 @@ impl Sim {
     /// Runs for this long in virtual time; flows may go on waiting.
     ///
     /// # Panics
-    /// If the simulation fails, see [`check`].
+    /// If the simulation fails, see [`check`](check()).
     pub fn run_for(&self, time: Duration) {
         self.0.run(Some(self.now() + time));
     }

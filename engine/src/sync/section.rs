@@ -22,7 +22,7 @@ pub trait ISync {
 }
 
 /// The body of a critical section.
-trait Body {
+trait SectionBody {
     fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
 }
 
@@ -45,7 +45,7 @@ where
     }
 }
 
-impl<O, F> Body for Synced<O, F>
+impl<O, F> SectionBody for Synced<O, F>
 where
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
 {
@@ -57,7 +57,7 @@ where
 /// The body of a section without an object.
 struct Plain<F>(F);
 
-impl<F> Body for Plain<F>
+impl<F> SectionBody for Plain<F>
 where
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
 {
@@ -68,7 +68,7 @@ where
 
 /// A critical section that was not entered yet (FTN12 §1.11.3).
 pub struct Section {
-    body: Box<dyn Body>,
+    body: Box<dyn SectionBody>,
     args: Args,
     handler: Option<Handler>,
     location: StepLocation,
