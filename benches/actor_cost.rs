@@ -1,6 +1,6 @@
 //! What hosting a flow costs: a one-step flow with its reply, time limits, waiting flows.
 //!
-//! The baseline is what somebody would write by hand: a task on the same thread that sends one
+//! The baseline is the same written by hand: a task on the same thread that sends one
 //! value through a channel. `Actor::start()` is actix's own way to have an actor per request.
 
 mod support;

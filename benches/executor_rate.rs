@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
-use asyncsteps_actors::executor::ExecutorHandle;
-use asyncsteps_actors::iface::FunctionName;
-use asyncsteps_actors::transport::http::FutoIn;
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::transport::http::FutoIn;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::post_with;
 use asyncsteps_support::conform;
@@ -122,7 +122,7 @@ fn checking() -> impl FnMut() {
 /// Serves until the standard input ends; says where on the standard output.
 #[expect(clippy::print_stdout, reason = "the other process reads it")]
 async fn serve() {
-    let executor: ExecutorHandle = conform::executor();
+    let executor: Executor = conform::executor();
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     println!("{}", listener.local_addr().expect("an address"));
     let server = HttpServer::new(move || {
@@ -143,7 +143,7 @@ async fn serve() {
     server.await.expect("no error of the server");
 }
 
-/// What somebody would write by hand.
+/// The same written by hand.
 async fn bare(body: web::Bytes) -> HttpResponse {
     let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
         return HttpResponse::BadRequest().finish();

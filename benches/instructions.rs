@@ -5,8 +5,9 @@
 //! operations between, is what one of them costs. Start and set-up fall out.
 //!
 //! - `cargo bench --bench instructions` prints the table beside the baseline of the repository.
-//! - `-- --check` fails if a workload takes over 2 % more than its baseline. With another rustc or
-//!   libc than the baseline's the table is printed and nothing fails.
+//! - `-- --check`, which `tests/run` calls, fails if a workload takes over 2 % more than its baseline.
+//!   With another rustc, libc or processor family than the baseline's the table is printed and nothing
+//!   fails.
 //! - `-- --record` writes a new baseline.
 
 #[path = "workloads/steps.rs"]
@@ -23,10 +24,10 @@ use std::{env, str};
 
 use actix_web::{App, test};
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{Executor, builtin};
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::transport::http::FutoIn;
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::transport::http::FutoIn;
+use asyncsteps_executor::{Executor, builtin};
 use steps::{Fixture, WORKLOADS};
 
 /// How much more than its baseline a workload may take: less than what is worth a look, more than
@@ -179,7 +180,18 @@ impl Baseline {
             str::from_utf8(&output.stdout).ok()?.lines().next().map(str::to_owned)
         };
         let (rustc, libc) = (line("rustc", "--version"), line("ldd", "--version"));
-        format!("{}, {}", rustc.unwrap_or_default(), libc.unwrap_or_default())
+        let (rustc, libc) = (rustc.unwrap_or_default(), libc.unwrap_or_default());
+        format!("{rustc}, {libc}, {}", Self::vectors())
+    }
+
+    /// Which instructions the functions of libc and of `memchr` choose from: valgrind shows programs
+    /// a processor that depends on that of the machine in this alone.
+    fn vectors() -> &'static str {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            return "AVX2";
+        }
+        env::consts::ARCH
     }
 
     fn read() -> Option<Self> {

@@ -1,4 +1,4 @@
-//! What locks and limits cost, each beside what somebody would use without AsyncSteps.
+//! What locks and limits cost, each beside what one uses without AsyncSteps.
 //!
 //! - Free: one owner locks and unlocks again and again on one thread. As a flow: a loop with one
 //!   `sync` step of an empty section, nothing taken off for the step; as a template: flows of 50
@@ -281,7 +281,7 @@ impl Contest {
         count.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// From now on the other one has nobody to wait for.
+    /// From now on the other one waits for no flow.
     fn end(&self) {
         self.add(2);
     }
@@ -469,7 +469,11 @@ fn detection<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
         for (how, enabled, target) in [("off", false, ""), ("on", true, target)] {
             let (mutex, id) = (mutex.clone(), format!("16 owners that have {id}: detection {how}"));
             let place = bench.add(id, base, OWNERS, target, move |iterations| {
-                deadlock::set_enabled(enabled);
+                if enabled {
+                    deadlock::enable()
+                } else {
+                    deadlock::disable()
+                }
                 run_all(arbiter, || {
                     if !has_lock {
                         return visits(&mutex, iterations, let_others_run);
@@ -481,7 +485,7 @@ fn detection<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
                     });
                     flow
                 });
-                deadlock::set_enabled(true);
+                deadlock::enable();
             });
             base = Some(place);
         }

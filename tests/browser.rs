@@ -5,7 +5,7 @@
 
 use std::env;
 
-use asyncsteps_actors::transport::http::Cors;
+use asyncsteps_executor::transport::http::Cors;
 use asyncsteps_support::host::Host;
 use asyncsteps_support::{conform, npm};
 use serde_json::json;

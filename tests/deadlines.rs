@@ -9,11 +9,11 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use asyncsteps::{Error, Flow, Template, codes};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Reply};
 use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, blocking, start_flow};
-use asyncsteps_actors::message::Request;
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Executor, Reply};
 use asyncsteps_support::client::message;
 use asyncsteps_support::jobs::{self, Jobs};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ async fn a_lock_wait_ends_with_its_flow_and_leaves_the_queue() {
     assert_eq!(ends.take(), [20]);
     let mut free = Flow::new();
     free.sync(&lock, |asi, ()| asi.success(1));
-    assert_eq!(start_flow::<i32>(free).await.expect("nobody is left"), 1);
+    assert_eq!(start_flow::<i32>(free).await.expect("no flow is left"), 1);
 }
 
 #[actix::test]
@@ -161,7 +161,7 @@ fn local() -> Channel {
     Channel::local()
 }
 
-async fn dispatch(executor: &ExecutorHandle, function: &str) -> Reply {
+async fn dispatch(executor: &Executor, function: &str) -> Reply {
     let request = Request::parse(&message(function, &json!({}))).expect("a request");
     executor.dispatch(request, local()).await
 }

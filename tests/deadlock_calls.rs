@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{AsyncSteps, StepResult, Template};
-use asyncsteps_actors::executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_actors::sync::deadlock::{self, Deadlock, Target};
+use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::{CallSteps, Executor, RequestSteps};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ fn pass_on(asi: &mut AsyncSteps, function: &str) -> StepResult {
     Ok(())
 }
 
-fn executor(name: &'static str) -> ExecutorHandle {
+fn executor(name: &'static str) -> Executor {
     let lock = Mutex::named(name, Options::default());
     let locked = |function: &'static str, lock: Mutex| {
         Template::build(move |asi| {
@@ -56,9 +56,10 @@ fn executor(name: &'static str) -> ExecutorHandle {
 
 /// The only deadlock at a mutex of this name.
 fn found(name: &str) -> Arc<Deadlock> {
-    let is_for = |target: &Target| matches!(target, Target::Mutex { name: of, .. } if *of == name);
+    let is_for =
+        |resource: &Resource| matches!(resource, Resource::Mutex { name: of, .. } if *of == name);
     let mut found = deadlock::last();
-    found.retain(|deadlock| deadlock.waits.iter().any(|wait| is_for(&wait.target)));
+    found.retain(|deadlock| deadlock.waits.iter().any(|wait| is_for(&wait.resource)));
     let [deadlock] = &*found else { panic!("{} deadlocks", found.len()) };
     Arc::clone(deadlock)
 }

@@ -6,12 +6,10 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use asyncsteps::{Error, Template, codes};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
-    BlockingRequest, CallSteps, Executor, ExecutorHandle, RequestSteps, builtin,
-};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{BlockingRequest, CallSteps, Executor, RequestSteps, builtin};
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::Jobs;
 use expect_test::expect;
@@ -26,7 +24,7 @@ struct Echo {
 }
 
 /// `conform.main` with `echo` and `answer`, which calls `echo`; `futoin.burst`; and jobs.
-fn executor() -> (Jobs, ExecutorHandle) {
+fn executor() -> (Jobs, Executor) {
     let echo = Template::build(|asi| {
         asi.add(|asi, ()| {
             let params = asi.request_mut()?.take_params();

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use asyncsteps::Template;
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{CallSteps, Caller, Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_actors::flow::start_flow;
-use asyncsteps_actors::iface::{Definition, Loader, Source};
-use asyncsteps_actors::message::Request;
-use asyncsteps_actors::security::{PasswordHash, Secret, SecurityLevel, StaticUsers, User};
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::security::{PasswordHash, Secret, SecurityLevel, StaticUsers, User};
+use asyncsteps_executor::{CallSteps, Caller, Executor, RequestSteps};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn front() -> Arc<Definition> {
     Loader::new([source]).load(&"test.front:1.0".parse().expect("a name")).expect("a definition")
 }
 
-fn executor() -> ExecutorHandle {
+fn executor() -> Executor {
     let give = |asi: &mut asyncsteps::AsyncSteps| {
         asi.add(|asi, (result,): (Value,)| asi.reply(result));
         Ok(())

@@ -5,18 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asyncsteps::{AsyncSteps, Error, Template};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
-    Builder, Executor, ExecutorHandle, Hooks, Incoming, RequestSteps, Way,
-};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::message::{Request, Response};
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::message::{Request, Response};
+use asyncsteps_executor::{Builder, Executor, Hooks, Incoming, RequestSteps, Way};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-fn main_with(builder: Builder, function: &str, template: &Template) -> ExecutorHandle {
+fn main_with(builder: Builder, function: &str, template: &Template) -> Executor {
     builder
         .interface(conform::definition("conform.main:1.2"), |functions| {
             functions.others_not_implemented();
@@ -32,7 +30,7 @@ fn incoming(function: &str, params: &Value) -> Incoming {
     Incoming::new(request, Channel::new(ChannelKind::Http)).with_size(message.len())
 }
 
-async fn answer(executor: &ExecutorHandle, incoming: Incoming) -> String {
+async fn answer(executor: &Executor, incoming: Incoming) -> String {
     let bytes = executor.serve(incoming).await.into_bytes().expect("a message");
     String::from_utf8(bytes).expect("JSON is text")
 }
@@ -87,7 +85,7 @@ async fn results_are_merged_in_their_order() {
 
 /// An executor whose functions end with a step that returns what a name says, with and without a
 /// result variable beside it.
-fn returning() -> ExecutorHandle {
+fn returning() -> Executor {
     const DEFINITION: &str = r#"{
         "iface": "test.returns", "version": "1.0", "ftn3rev": "1.9",
         "funcs": {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use asyncsteps::Template;
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Executor, RequestSteps};
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn hello() -> Template {
     })
 }
 
-fn executor(id: &str) -> ExecutorHandle {
+fn executor(id: &str) -> Executor {
     let builder = Executor::builder().interface(load(id), |functions| {
         functions.others_not_implemented();
         functions.add("hello", &hello());
@@ -44,7 +44,7 @@ fn executor(id: &str) -> ExecutorHandle {
 }
 
 /// What an anonymous caller gets for each function.
-async fn answers(executor: &ExecutorHandle, functions: &[&str]) -> String {
+async fn answers(executor: &Executor, functions: &[&str]) -> String {
     let mut out = String::new();
     for function in functions {
         let request =

@@ -9,16 +9,16 @@ use std::time::Duration;
 use asyncsteps::Template;
 use asyncsteps::sync::limiter::Options;
 use asyncsteps_actors::budget::{Budget, Limits};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
-    AssignError, ClientLimits, ConfigError, Executor, ExecutorHandle, Incoming, Pass, Rejected,
-    RequestSteps, builtin,
-};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::message::{Coding, Request};
-use asyncsteps_actors::security::{
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::message::{Coding, Request};
+use asyncsteps_executor::security::{
     Attempt, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider, StaticUsers,
     User, Verdict,
+};
+use asyncsteps_executor::{
+    AssignError, ClientLimits, ConfigError, Executor, Incoming, Pass, Rejected, RequestSteps,
+    builtin,
 };
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::conform;
@@ -33,11 +33,11 @@ fn channel(peer: &str) -> Channel {
     Channel::new(ChannelKind::Http).with_peer(peer)
 }
 
-async fn admit(executor: &ExecutorHandle, peer: &str) -> Result<Pass, Rejected> {
+async fn admit(executor: &Executor, peer: &str) -> Result<Pass, Rejected> {
     executor.admit(&channel(peer)).await
 }
 
-fn executor(limits: ClientLimits) -> ExecutorHandle {
+fn executor(limits: ClientLimits) -> Executor {
     Executor::builder().client_limits(limits).build().expect("a right configuration")
 }
 
@@ -144,7 +144,7 @@ async fn a_user_has_a_limit_of_its_own_in_place_of_the_address() {
 }
 
 /// How many of three requests that come over a channel are let in at once.
-async fn let_in(executor: &ExecutorHandle, channel: &Channel) -> usize {
+async fn let_in(executor: &Executor, channel: &Channel) -> usize {
     let mut passes = Vec::new();
     for _ in 0..3 {
         passes.extend(executor.admit(channel).await.ok());
@@ -220,7 +220,7 @@ async fn the_default_limit_of_the_specification_is_there_to_be_asked_for() {
 }
 
 /// Ann, who may do one thing at a time, and functions that she may call.
-fn ann() -> (Jobs, ExecutorHandle) {
+fn ann() -> (Jobs, Executor) {
     let (jobs, builder) = Jobs::add(Executor::builder());
     let hash = PasswordHash::new(&Secret::new("pass")).expect("right texts");
     let limits = ClientLimits::new()
@@ -244,7 +244,7 @@ fn anns(function: &str, params: &Value) -> Request {
     Request::parse(message.to_string().as_bytes()).expect("right texts")
 }
 
-async fn answer(executor: &ExecutorHandle, request: Request, channel: Channel) -> Value {
+async fn answer(executor: &Executor, request: Request, channel: Channel) -> Value {
     let reply = executor.dispatch(request, channel).await.into_bytes().expect("a message");
     serde_json::from_slice(&reply).expect("JSON")
 }

@@ -6,9 +6,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::{Budget, Client, Limits};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Reply};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Executor, Reply};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const REQUESTS: usize = 100_000;
 
 /// An executor that takes the client out of the request's id.
-fn executor(concurrent: usize, queued: usize) -> (Jobs, ExecutorHandle, Budget) {
+fn executor(concurrent: usize, queued: usize) -> (Jobs, Executor, Budget) {
     let budget = Budget::new(Limits { concurrent, queued, ..Limits::default() });
     let builder =
         Executor::builder().request_timeout(TIMEOUT).budget(budget.clone()).client(|request, _| {
@@ -34,7 +34,7 @@ fn executor(concurrent: usize, queued: usize) -> (Jobs, ExecutorHandle, Budget) 
 
 type Dispatched = Pin<Box<dyn Future<Output = Reply>>>;
 
-fn request(executor: &ExecutorHandle, client: &str, n: usize) -> Dispatched {
+fn request(executor: &Executor, client: &str, n: usize) -> Dispatched {
     let executor = executor.clone();
     let mut message = message("test.jobs:1.0:wait", &json!({ "n": n }));
     message.pop();

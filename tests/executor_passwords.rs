@@ -10,13 +10,13 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use asyncsteps::Template;
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::message::Request;
-use asyncsteps_actors::security::{
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::security::{
     Attempt, Denied, Grant, MemoryOptions, PasswordHash, PasswordMemory, Secret, SecurityLevel,
     SecurityProvider, StaticUsers, User, Verdict,
 };
+use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::conform;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -54,7 +54,7 @@ impl SecurityProvider for Slow {
     }
 }
 
-fn executor() -> (UnboundedReceiver<(String, Sender<()>)>, ExecutorHandle) {
+fn executor() -> (UnboundedReceiver<(String, Sender<()>)>, Executor) {
     let (begun, begins) = unbounded_channel();
     let hash = PasswordHash::new(&Secret::new("pass")).expect("random bytes");
     let users = StaticUsers::new().with_password("static", hash);
@@ -73,11 +73,7 @@ fn executor() -> (UnboundedReceiver<(String, Sender<()>)>, ExecutorHandle) {
 }
 
 /// The answer to a request with credentials from an address.
-fn answer(
-    executor: &ExecutorHandle,
-    sec: &str,
-    peer: &str,
-) -> impl Future<Output = String> + 'static {
+fn answer(executor: &Executor, sec: &str, peer: &str) -> impl Future<Output = String> + 'static {
     let message = json!({ "f": "conform.main:1.2:answer", "sec": sec }).to_string();
     let request = Request::parse(message.as_bytes()).expect("a message");
     let peer: SocketAddr = peer.parse().expect("an address");
@@ -91,10 +87,7 @@ fn answer(
 
 /// A thousand requests with wrong passwords from one address; ready when each has its place or its
 /// answer.
-async fn flood(
-    executor: &ExecutorHandle,
-    user: impl Fn(usize) -> String,
-) -> Vec<JoinHandle<String>> {
+async fn flood(executor: &Executor, user: impl Fn(usize) -> String) -> Vec<JoinHandle<String>> {
     const REQUESTS: usize = 1_000;
     let ask = |n| actix_rt::spawn(answer(executor, &format!("{}:wrong", user(n)), ATTACKER));
     let answers: Vec<_> = (0..REQUESTS).map(ask).collect();
@@ -110,7 +103,7 @@ async fn flood(
 }
 
 /// Ann's request, which waits for its hash when this is ready.
-async fn ann(executor: &ExecutorHandle, peer: &str) -> JoinHandle<String> {
+async fn ann(executor: &Executor, peer: &str) -> JoinHandle<String> {
     let mut answer = Box::pin(answer(executor, "ann:right", peer));
     let first = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await;
     assert!(first.is_pending());

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use asyncsteps::{Error, Template};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, Incoming, ReplyBody, RequestSteps};
-use asyncsteps_actors::message::Request;
-use asyncsteps_actors::raw::{RawBody, RawInput};
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::raw::{RawBody, RawInput};
+use asyncsteps_executor::{Executor, Incoming, ReplyBody, RequestSteps};
 use asyncsteps_support::conform;
 use bytes::Bytes;
 use expect_test::expect;
@@ -19,7 +19,7 @@ type Upload = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
 /// `upload` and `pipe` of `conform.main`; `download` writes its chunks `n` times and then fails if
 /// `status` is 500.
-fn executor() -> ExecutorHandle {
+fn executor() -> Executor {
     let upload = Template::build(|asi| {
         asi.add(|asi, ()| {
             let mut input = asi.raw_input()?;
@@ -93,14 +93,14 @@ fn upload() -> (Upload, RawInput) {
     )
 }
 
-async fn raw(executor: &ExecutorHandle, incoming: Incoming) -> RawBody {
+async fn raw(executor: &Executor, incoming: Incoming) -> RawBody {
     match executor.serve(incoming).await.into_parts().1 {
         ReplyBody::Raw(body) => body,
         other @ (ReplyBody::Message(_) | ReplyBody::Nothing) => panic!("{other:?}"),
     }
 }
 
-async fn message(executor: &ExecutorHandle, incoming: Incoming) -> String {
+async fn message(executor: &Executor, incoming: Incoming) -> String {
     let bytes = executor.serve(incoming).await.into_bytes().expect("a message");
     String::from_utf8(bytes).expect("JSON is text")
 }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use asyncsteps::{Error, ErrorExt, StepResult, Template, codes};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Builder, ConfigError, Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Builder, ConfigError, Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// The answer to one message given to an executor of this arbiter.
-async fn dispatch(executor: ExecutorHandle, message: String) -> String {
+async fn dispatch(executor: Executor, message: String) -> String {
     let channel = Channel::local();
     let reply = match Request::parse(message.as_bytes()) {
         Ok(request) => executor.dispatch(request, channel).await,
@@ -27,12 +27,12 @@ async fn dispatch(executor: ExecutorHandle, message: String) -> String {
     String::from_utf8(bytes).expect("JSON is text")
 }
 
-fn spawn(executor: &ExecutorHandle, function: &str, n: i64) -> JoinHandle<String> {
+fn spawn(executor: &Executor, function: &str, n: i64) -> JoinHandle<String> {
     let message = json!({ "f": format!("test.jobs:1.0:{function}"), "p": { "n": n } });
     actix_rt::spawn(dispatch(executor.clone(), message.to_string()))
 }
 
-fn jobs(builder: Builder) -> (Jobs, ExecutorHandle) {
+fn jobs(builder: Builder) -> (Jobs, Executor) {
     let (jobs, builder) = Jobs::add(builder);
     (jobs, builder.build().expect("a right configuration"))
 }

@@ -5,22 +5,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use asyncsteps::{Template, codes};
-use asyncsteps_actors::channel::{Channel, ChannelKind};
-use asyncsteps_actors::executor::{
-    BlockingRequest, Executor, ExecutorHandle, Incoming, Reply, RequestSteps,
-};
-use asyncsteps_actors::message::Request;
-use asyncsteps_actors::security::{
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::security::{
     Attempt, Credentials, Denied, Grant, PasswordHash, Secret, SecurityLevel, SecurityProvider,
     StaticUsers, User, Verdict,
 };
+use asyncsteps_executor::{BlockingRequest, Executor, Incoming, Reply, RequestSteps};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// What is sent for one message over a channel.
-async fn answer(executor: &ExecutorHandle, channel: Channel, message: &Value) -> String {
+async fn answer(executor: &Executor, channel: Channel, message: &Value) -> String {
     let request = Request::parse(message.to_string().as_bytes()).expect("a message");
     text(executor.dispatch(request, channel).await)
 }
@@ -38,7 +36,7 @@ fn call(function: &str, sec: &Value) -> Value {
 }
 
 /// `conform.secret`, and `conform.main` with what it says of its caller.
-fn executor(security: impl SecurityProvider + 'static) -> ExecutorHandle {
+fn executor(security: impl SecurityProvider + 'static) -> Executor {
     let whoami = conform::whoami();
     let ok = Template::build(|asi| {
         asi.add(|asi, ()| asi.reply(json!({ "ok": true })));

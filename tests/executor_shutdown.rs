@@ -9,9 +9,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{Closed, Executor, ExecutorHandle};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Closed, Executor};
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
@@ -25,13 +25,13 @@ use tokio::time::Instant;
 
 const GRACE: Duration = Duration::from_secs(3);
 
-fn jobs() -> (Jobs, ExecutorHandle) {
+fn jobs() -> (Jobs, Executor) {
     let (jobs, builder) = Jobs::add(Executor::builder().request_timeout(GRACE * 10));
     (jobs, builder.build().expect("a right configuration"))
 }
 
 /// A request for the job `n`, on its way; its task gives the answer.
-fn request(executor: &ExecutorHandle, n: i64) -> JoinHandle<Value> {
+fn request(executor: &Executor, n: i64) -> JoinHandle<Value> {
     let executor = executor.clone();
     let message = message("test.jobs:1.0:wait", &json!({ "n": n }));
     actix_rt::spawn(async move {
@@ -42,7 +42,7 @@ fn request(executor: &ExecutorHandle, n: i64) -> JoinHandle<Value> {
     })
 }
 
-fn close(executor: &ExecutorHandle) -> JoinHandle<Closed> {
+fn close(executor: &Executor) -> JoinHandle<Closed> {
     let executor = executor.clone();
     actix_rt::spawn(async move { executor.close(GRACE).await })
 }

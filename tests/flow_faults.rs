@@ -1,5 +1,5 @@
 //! Locks survive their owners: whatever ends flows on two arbiters, every lock comes free, no limit
-//! is exceeded, nobody is overtaken, no flow hangs, and no memory stays.
+//! is exceeded, no waiter is overtaken, no flow hangs, and no memory stays.
 
 use std::cell::Cell;
 use std::fs;
@@ -170,7 +170,7 @@ impl Objects {
         });
     }
 
-    /// Whether nobody is inside of anything or waits, and no window is open.
+    /// Whether no section is entered, no flow waits, and no window is open.
     fn are_free(&self) -> bool {
         self.mutexes.iter().all(|watched| watched.object.load() == Load::NONE)
             && self.throttles.iter().all(|throttle| throttle.load() == Load::NONE)

@@ -5,10 +5,10 @@ use std::io;
 use std::time::Duration;
 
 use asyncsteps::{Error, ErrorExt, Flow, StepResult, Template, codes};
-use asyncsteps_actors::channel::Channel;
-use asyncsteps_actors::executor::{CallSteps, Executor, ExecutorHandle, RequestSteps};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
-use asyncsteps_actors::message::Request;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{CallSteps, Executor, RequestSteps};
 use asyncsteps_support::conform;
 use asyncsteps_support::log::Log;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ async fn a_deadline_that_passes_tells_where_the_flow_waited() {
 }
 
 /// An executor with this business logic for two functions of `conform.main`.
-fn executor(fail: &Template, answer: &Template) -> ExecutorHandle {
+fn executor(fail: &Template, answer: &Template) -> Executor {
     let builder =
         Executor::builder().interface(conform::definition("conform.main:1.2"), |functions| {
             functions.others_not_implemented().add("fail", fail).add("answer", answer);
@@ -73,7 +73,7 @@ fn executor(fail: &Template, answer: &Template) -> ExecutorHandle {
     builder.build().expect("a right configuration")
 }
 
-async fn call(executor: &ExecutorHandle, f: &str, params: Value) -> String {
+async fn call(executor: &Executor, f: &str, params: Value) -> String {
     let message = json!({ "f": f, "p": params, "rid": "C7" }).to_string();
     let request = Request::parse(message.as_bytes()).expect("a message");
     let reply = executor.dispatch(request, Channel::local()).await;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use asyncsteps_actors::executor::Executor;
+use asyncsteps_executor::Executor;
 use asyncsteps_support::client::{self, Connection, head, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;

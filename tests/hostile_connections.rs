@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use asyncsteps_actors::executor::{Executor, ExecutorHandle};
-use asyncsteps_actors::transport::http::ServerLimits;
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::client::{Connection, head, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::{Host, resident_bytes};
@@ -40,7 +40,7 @@ fn conform_with(limits: ServerLimits) -> Host {
     Host::start_with(1, limits, None, conform::executor, |service| service)
 }
 
-fn jobs() -> (Jobs, ExecutorHandle) {
+fn jobs() -> (Jobs, Executor) {
     let (jobs, builder) = Jobs::add(Executor::builder().request_timeout(Duration::from_secs(600)));
     (jobs, builder.build().expect("a right configuration"))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps_actors::budget::{Budget, Limits};
-use asyncsteps_actors::executor::{Executor, ExecutorHandle};
+use asyncsteps_executor::Executor;
 use asyncsteps_support::client::{Connection, message, post, post_with};
 use asyncsteps_support::host::{Host, resident_bytes};
 use asyncsteps_support::jobs::Jobs;
@@ -18,7 +18,7 @@ const SIZE: usize = 60_000;
 /// What a connection takes beside, in bytes: less than what its messages would, if they were kept.
 const CONNECTION: usize = 80_000;
 
-fn executor(memory: usize) -> (Jobs, ExecutorHandle, Budget) {
+fn executor(memory: usize) -> (Jobs, Executor, Budget) {
     let budget = Budget::new(Limits { memory, ..Limits::default() });
     let builder = Executor::builder().request_timeout(Duration::from_secs(600));
     let (jobs, builder) = Jobs::add(builder.budget(budget.clone()));

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use asyncsteps_actors::transport::http::{Cors, FutoIn};
+use asyncsteps_executor::transport::http::{Cors, FutoIn};
 use asyncsteps_support::client::{Answer, Connection, ping};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;

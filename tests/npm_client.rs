@@ -11,14 +11,15 @@ use expect_test::expect_file;
 use serde_json::{Value, json};
 
 /// Folders of the definitions that AdvancedCCM loads.
-const SPECS: [&str; 2] = [
+const SPECS: [&str; 3] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/executor-demo/ifaces"),
-    concat!(env!("CARGO_MANIFEST_DIR"), "/actors/ifaces"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/ifaces"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/engine/futoin/ifaces"),
 ];
 
 /// Runs a script with the definitions and gives the summary that it printed.
 fn summary(script: &str, end_point: &str) -> Value {
-    npm::summary(script, &[end_point, SPECS[0], SPECS[1]])
+    npm::summary(script, &[end_point, SPECS[0], SPECS[1], SPECS[2]])
 }
 
 #[test]

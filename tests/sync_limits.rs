@@ -22,7 +22,7 @@ const AT_MOST: Duration = Duration::from_secs(120);
 #[derive(Default)]
 struct Record {
     asked: Vec<usize>,
-    /// Those who found the object full when they asked.
+    /// Callers that found the object full when they asked.
     found_full: Vec<usize>,
     rejected: Vec<usize>,
     gave_up: usize,
@@ -32,8 +32,8 @@ struct Record {
 }
 
 impl Record {
-    /// Those who entered did so in the order of their asking, whoever gave up in between. Of those
-    /// that were let in at the same time any may run first.
+    /// Callers enter in the order in which they asked, without those that gave up. Callers that are
+    /// let in at the same time may run in any order.
     fn check_order(&self) {
         let place = |number| self.asked.iter().position(|asked| *asked == number);
         let mut entered: Vec<_> =
@@ -345,7 +345,7 @@ fn a_throttle_whose_actor_died_fails_those_who_wait_and_those_who_come() {
         arbiter.join().expect("no panic");
         for end in [flow.await, call.await.expect("no panic"), visit(&throttle.key("other")).await]
         {
-            let error = end.expect_err("nobody would let it in");
+            let error = end.expect_err("it would wait for ever");
             assert_eq!(error.code(), codes::INTERNAL_ERROR);
             assert_eq!(error.info(), Some("the actor of the throttle is gone"));
         }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Longest source file, in lines before its tests: beyond it there is a second idea in the file.
 const MAX_LINES: usize = 600;
@@ -45,52 +46,61 @@ fn forbid(folder: &str, words: &[&str], why: &str) {
     assert!(broken.is_empty(), "{why}:\n{}", broken.join("\n"));
 }
 
-#[test]
-fn the_engine_knows_no_runtime_clock_thread_or_json() {
-    let words =
-        ["tokio", "actix", "serde", "Instant::now", "SystemTime", "std::net", "thread::spawn"];
-    forbid("engine/src", &words, "the engine is free of IO");
+/// The crates that one of ours needs to run, as cargo resolves them.
+fn dependencies(package: &str) -> Vec<String> {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--locked", "--all-features", "-e", "normal", "--prefix", "none"]);
+    let output = tree.args(["-p", package]).current_dir(root()).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("names are text");
+    text.lines().skip(1).filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
 }
 
 #[test]
-fn the_binary_interface_knows_the_engine_only() {
-    let words = ["tokio", "actix", "serde", "std::net"];
-    forbid("engine/ffi/src", &words, "its event loops are its own, others come to it as hosts");
-}
-
-#[test]
-fn definitions_and_messages_know_no_actors() {
-    for place in ["actors/src/iface", "actors/src/message", "actors/src/security"] {
-        forbid(place, &["actix", "tokio", "asyncsteps::"], "definitions and messages are pure");
+fn each_crate_knows_only_what_is_below_it() {
+    let runtimes = ["actix", "actix-rt", "actix-web", "mio", "tokio"];
+    let ours = "asyncsteps-";
+    assert_eq!(dependencies("asyncsteps"), ["smallvec"], "the engine needs nothing else");
+    for dependency in dependencies("asyncsteps-futoin") {
+        let is_above = runtimes.contains(&&*dependency) || dependency.starts_with(ours);
+        assert!(!is_above, "asyncsteps-futoin needs {dependency}");
     }
+    for dependency in dependencies("asyncsteps-ffi") {
+        let is_above = runtimes.contains(&&*dependency) || dependency.starts_with(ours);
+        assert!(!is_above, "asyncsteps-ffi needs {dependency}");
+    }
+    for above in ["asyncsteps-executor", "asyncsteps-futoin", "actix-web", "executor-demo"] {
+        assert!(!dependencies("asyncsteps-actors").contains(&above.to_owned()), "{above}");
+    }
+    assert!(!dependencies("asyncsteps-executor").contains(&"executor-demo".to_owned()));
+}
+
+#[test]
+fn what_has_no_io_reads_no_clock_and_starts_no_thread() {
+    let words = ["Instant::now", "SystemTime", "std::net", "thread::spawn"];
+    forbid("engine/steps/src", &words, "the host gives the time and the turns");
+    let words = ["Instant::now", "SystemTime", "TcpStream", "thread::spawn"];
+    forbid("engine/futoin/src", &words, "definitions and messages are computed");
 }
 
 #[test]
 fn only_transports_see_http() {
-    for place in ["actors/src/executor", "actors/src/flow", "actors/src/sync"] {
-        forbid(place, &["actix_web", "http::"], "only transports see bytes");
-    }
-}
-
-#[test]
-fn libraries_do_not_know_who_uses_them() {
-    for place in ["engine/src", "engine/ffi/src"] {
-        forbid(place, &["asyncsteps_actors", "executor_demo"], "arrows point one way");
-    }
-    forbid("engine/src", &["asyncsteps_ffi"], "arrows point one way");
-    forbid("actors/src", &["executor_demo"], "arrows point one way");
+    let words = ["actix_web", "http::"];
+    forbid("actors/executor/src/executor", &words, "only transports see bytes");
 }
 
 #[test]
 fn unsafe_code_lives_in_the_binary_interface_only() {
-    for library in ["engine", "actors", "executor-demo"] {
+    let libraries =
+        ["engine/steps", "engine/futoin", "actors/flows", "actors/executor", "executor-demo"];
+    for library in libraries {
         let file = root().join(library).join("src/lib.rs");
         let text = fs::read_to_string(&file).expect("each crate has a library");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{}", file.display());
     }
     // elsewhere the lints deny it, unless a file expects it
     let expects = concat!("expect(unsafe", "_code");
-    for place in ["actors", "executor-demo", "tests", "engine/src", "engine/tests"] {
+    for place in ["executor-demo", "tests", "engine/steps/tests"] {
         forbid(place, &[expects], "foreign code is called in engine/ffi and its bench");
     }
 }
@@ -98,8 +108,7 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
 #[test]
 fn files_hold_one_idea_each() {
     let mut large = Vec::new();
-    let folders =
-        ["engine/src", "engine/ffi", "actors/src", "executor-demo/src", "tests", "benches"];
+    let folders = ["engine", "actors", "executor-demo/src", "tests", "benches"];
     for folder in folders {
         for (path, text) in sources(folder) {
             let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));

@@ -4,9 +4,9 @@
 use std::sync::mpsc;
 
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::transport::websocket::WebSocketLimits;
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::transport::websocket::WebSocketLimits;
+use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post};
 use asyncsteps_support::host::Host;
 use asyncsteps_support::ws::Socket;
@@ -49,7 +49,7 @@ const CALLER: &str = r#"{
 struct Count(u32);
 
 /// Functions that call their caller, and watch its channel.
-fn caller(aborted: mpsc::Sender<u32>) -> ExecutorHandle {
+fn caller(aborted: mpsc::Sender<u32>) -> Executor {
     let files = [("test.peer-1.0-iface.json", PEER), ("test.caller-1.0-iface.json", CALLER)];
     let mut loader = Loader::new([Source::texts(files)]);
     let mut load =

@@ -3,11 +3,11 @@
 
 use actix_web::HttpRequest;
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{Executor, ExecutorHandle, RequestSteps};
-use asyncsteps_actors::security::{
+use asyncsteps_executor::security::{
     Attempt, Credentials, Denied, Grant, RequestContext, SECURITY_ERROR, SecurityLevel,
     SecurityProvider, User, Verdict,
 };
+use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
@@ -47,7 +47,7 @@ fn grant(user: &str) -> Grant {
     Grant::new(User::new(user, SecurityLevel::SafeOps))
 }
 
-fn executor() -> ExecutorHandle {
+fn executor() -> Executor {
     let whoami = Template::build(|asi| {
         asi.add(|asi, ()| {
             let info = asi.request()?;

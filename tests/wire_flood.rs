@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use asyncsteps::sync::limiter::Options;
-use asyncsteps_actors::executor::{ClientLimits, Executor, ExecutorHandle, builtin};
+use asyncsteps_executor::{ClientLimits, Executor, builtin};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::{Host, resident_bytes};
@@ -25,7 +25,7 @@ const BATCH: usize = 100;
 const FLOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-fn executor() -> ExecutorHandle {
+fn executor() -> Executor {
     let limit = Options {
         concurrent: 100,
         rate: u32::try_from(RATE).expect("a small number"),
@@ -34,7 +34,7 @@ fn executor() -> ExecutorHandle {
     };
     let limits = ClientLimits::new().define("each", limit).others("each");
     let builder = Executor::builder().client_limits(limits);
-    let ping = |functions: &mut asyncsteps_actors::executor::Functions| {
+    let ping = |functions: &mut asyncsteps_executor::Functions| {
         functions.add("ping", &builtin::ping());
     };
     builder.interface(conform::definition("futoin.anonping:1.0"), ping).build().expect("limits")

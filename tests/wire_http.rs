@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use asyncsteps_actors::executor::Executor;
+use asyncsteps_executor::Executor;
 use asyncsteps_support::client::{Connection, head, message, post, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;

@@ -2,24 +2,23 @@
 //! is none (FTN3 §2.4 `SecureChannel`).
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
-use asyncsteps_actors::transport::http::ServerLimits;
+use asyncsteps_executor::transport::http::{ServerLimits, tls_from_pem};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::host::Host;
-use asyncsteps_support::shop::{self, Data, Shop};
 use asyncsteps_support::stream::{CERTIFICATE, KEY, Stream, server_config};
 use asyncsteps_support::ws::Socket;
 use asyncsteps_support::{PATIENCE, conform};
-use executor_demo::Config;
 use serde_json::{Value, json};
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 const HELLO: &str = "conform.secure:1.0:hello";
 
-fn secure(data: &Data) -> Config {
-    let (tls_cert, tls_key) = (Some(CERTIFICATE.into()), Some(KEY.into()));
-    Config { conform: true, tls_cert, tls_key, ..shop::config(data) }
+fn secure() -> Host {
+    let tls = tls_from_pem(Path::new(CERTIFICATE), Path::new(KEY)).expect("they fit");
+    Host::start_with(1, ServerLimits::default(), Some(tls), conform::executor, |service| service)
 }
 
 /// The answer to a call over each of the transports.
@@ -34,9 +33,8 @@ fn answers(address: SocketAddr, connect: fn(SocketAddr) -> Stream) -> [Value; 2]
 
 #[test]
 fn functions_that_need_a_secure_channel_are_called_over_tls_only() {
-    let data = Data::new();
-    let plain = Shop::serve(Config { conform: true, ..shop::config(&data) });
-    let secure = Shop::serve(secure(&data));
+    let plain = Host::start(1, conform::executor);
+    let secure = secure();
     let hello = json!({ "r": "secure" });
     let refused = json!({ "e": "SecurityError", "edesc": "Insecure channel" });
     assert_eq!(answers(secure.address, Stream::secure), [hello.clone(), hello]);
@@ -45,9 +43,8 @@ fn functions_that_need_a_secure_channel_are_called_over_tls_only() {
 
 #[test]
 fn a_channel_knows_that_it_is_secure() {
-    let data = Data::new();
-    let shop = Shop::serve(secure(&data));
-    let mut client = Connection::over(Stream::secure(shop.address));
+    let host = secure();
+    let mut client = Connection::over(Stream::secure(host.address));
     let info = client.call("conform.main:1.2:channelInfo", &json!({}));
     assert_eq!((&info["r"]["secure"], &info["r"]["type"]), (&json!(true), &json!("HTTP")));
     // a large message is many records
@@ -58,13 +55,12 @@ fn a_channel_knows_that_it_is_secure() {
 
 #[test]
 fn who_speaks_no_tls_gets_no_answer() {
-    let data = Data::new();
-    let shop = Shop::serve(secure(&data));
-    let mut client = Connection::open(shop.address);
+    let host = secure();
+    let mut client = Connection::open(host.address);
     client.send(&post(&message(HELLO, &json!({}))));
     client.expect_end();
     // and disturbs nobody
-    assert_eq!(answers(shop.address, Stream::secure)[0], json!({ "r": "secure" }));
+    assert_eq!(answers(host.address, Stream::secure)[0], json!({ "r": "secure" }));
 }
 
 #[test]

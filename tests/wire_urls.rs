@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{Executor, RequestSteps};
-use asyncsteps_actors::iface::{Loader, Source};
-use asyncsteps_actors::net::TrustedProxies;
-use asyncsteps_actors::transport::http::Cors;
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::net::TrustedProxies;
+use asyncsteps_executor::transport::http::Cors;
+use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, ping, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::Host;
@@ -385,7 +385,7 @@ fn errors_have_a_status_of_their_own_if_that_is_wanted() {
 fn only_trusted_proxies_are_believed() {
     let info = |trusted: &[&str], headers: &str| {
         let ranges: Vec<_> = trusted.iter().map(|range| range.parse().unwrap()).collect();
-        let set_up = |service: asyncsteps_actors::transport::http::FutoIn| {
+        let set_up = |service: asyncsteps_executor::transport::http::FutoIn| {
             service.trusted_proxies(TrustedProxies::new(ranges))
         };
         let host = Host::start_as(1, conform::executor, set_up);
@@ -412,7 +412,7 @@ fn a_channel_can_be_declared_secure() {
 
 #[test]
 fn pages_of_other_sites_may_call_if_they_are_let() {
-    let set_up = |service: asyncsteps_actors::transport::http::FutoIn| {
+    let set_up = |service: asyncsteps_executor::transport::http::FutoIn| {
         service.cors(Cors::origins(["https://friend.example"]))
     };
     let host = Host::start_as(1, conform::executor, set_up);
@@ -471,7 +471,7 @@ fn the_demo_lists_and_lets_pages_of_other_sites_call_if_it_is_told_to() {
         (vec!["https://other.example"], true, 403, None),
     ] {
         let cors = cors.into_iter().map(str::to_owned).collect();
-        let config = Config { conform: true, cors, list, ..shop::config(&data) };
+        let config = Config { cors, list, ..shop::config(&data) };
         let shop = Shop::serve(config);
         let mut client = Connection::open(shop.address);
         let answer = client.send(&request("GET", "/ftn/", &headers, b"")).receive();

@@ -1,8 +1,8 @@
 //! The promise: existing FutoIn clients get over WebSocket exactly what they know (`wire.md`), as
 //! many answers at once as they like.
 
-use asyncsteps_actors::executor::Executor;
-use asyncsteps_actors::transport::websocket::WebSocketLimits;
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_support::client::{Connection, ping};
 use asyncsteps_support::conform;
 use asyncsteps_support::host::{Host, resident_bytes};

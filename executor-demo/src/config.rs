@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use asyncsteps_actors::transport::http::Cors;
+use asyncsteps_executor::transport::http::Cors;
 use clap::{Parser, ValueEnum};
 
 /// A FutoIn shop: restock, order, and never sell what is not there.
@@ -16,10 +16,6 @@ pub struct Config {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-
-    /// Serve the functions that clients are tested with instead of the shop.
-    #[arg(long)]
-    pub conform: bool,
 
     /// The SQLite database; created if it does not exist.
     #[arg(long, value_name = "FILE", default_value = "executor-demo.db")]
@@ -55,7 +51,7 @@ pub struct Config {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
 
-    /// Seconds a request may take; the interfaces of --conform have times of their own.
+    /// Seconds a request may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub timeout: u32,
 

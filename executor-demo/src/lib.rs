@@ -1,124 +1,18 @@
 //! A shop on AsyncSteps: what a service of this framework looks like.
 //!
-//! [`run`] serves it on a listener until it is told to stop; the binary adds a command line. In
-//! reading order: [`config`], [`shop`] (the business logic as templates), [`shelf`] (what orders in
-//! flight have reserved), [`store`] (what is kept: SQLite). Beside it, [`conform`]: functions that other clients
-//! are tested with.
+//! In reading order:
+//! - [`shop`]: the business logic, as templates of steps
+//! - [`shelf`]: what orders in flight have reserved
+//! - [`store`]: what is kept, in SQLite
+//! - [`server`]: the executor of these functions behind HTTP and WebSocket
+//! - [`config`]: the command line of the program
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod conform;
+pub mod server;
 pub mod shelf;
 pub mod shop;
 pub mod store;
-mod tls;
-
-use std::net::TcpListener;
-use std::sync::Arc;
-
-use actix_web::App;
-use asyncsteps_actors::executor::{Closed, ConfigError, Executor, ExecutorHandle, builtin};
-use asyncsteps_actors::iface::{Definition, LoadError, Loader, NameError, Source};
-use asyncsteps_actors::security::PasswordHashError;
-use asyncsteps_actors::transport::http::{FutoIn, Server, ServerLimits};
 
 pub use config::{Config, LogFormat};
-use shop::Shop;
-use store::{Store, StoreError};
-pub use tls::TlsError;
-
-/// Why the demo cannot run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The database cannot be opened.
-    #[error("cannot open the database")]
-    Store(#[from] StoreError),
-    /// An interface definition is wrong.
-    #[error("cannot load an interface")]
-    Interface(#[from] LoadError),
-    /// The name of an interface is wrong.
-    #[error("cannot name an interface")]
-    Name(#[from] NameError),
-    /// The executor cannot be built.
-    #[error("cannot build the executor")]
-    Executor(#[from] ConfigError),
-    /// A password cannot be hashed.
-    #[error("cannot hash a password")]
-    Password(#[from] PasswordHashError),
-    /// The certificate or its key cannot be used.
-    #[error("cannot set up TLS")]
-    Tls(#[from] TlsError),
-    /// The server cannot be started, or ended with an error.
-    #[error("the server failed")]
-    Server(#[from] std::io::Error),
-}
-
-/// Serves the shop, or what is asked for with `--conform`, on `listener` until `shutdown` is ready,
-/// then closes gracefully; gives what became of the requests that were in flight. `shutdown` is
-/// polled once the database is open and the server listens.
-///
-/// # Errors
-/// [`RunError`] if the database, an interface, the certificate or the server fails.
-///
-/// # Panics
-/// Outside of an actix system.
-pub async fn run(
-    listener: TcpListener,
-    config: Config,
-    shutdown: impl Future<Output = ()>,
-) -> Result<Closed, RunError> {
-    let executor = if config.conform { conform::executor()? } else { executor(&config)? };
-    let service = FutoIn::new("/ftn/", executor.clone()).listing(config.list);
-    let service = match config.cors() {
-        Some(cors) => service.cors(cors),
-        None => service,
-    };
-    let service = match config.hosts(listener.local_addr()?) {
-        Some(hosts) => service.allowed_hosts(hosts),
-        None => service,
-    };
-    let service = if config.conform { service } else { service.get_calls(shop::is_read) };
-    let limits = ServerLimits {
-        head_timeout: config.head_timeout(),
-        keep_alive: config.keep_alive(),
-        ..ServerLimits::default()
-    };
-    let server = Server::new(executor, move || App::new().service(service.clone()))
-        .workers(config.workers)
-        .limits(limits)
-        .grace(config.grace());
-    let server = match tls::server(&config)? {
-        Some(tls) => server.listen_rustls(listener, tls)?,
-        None => server.listen(listener)?,
-    };
-    Ok(server.run_until(shutdown).await?)
-}
-
-/// The executor with everything the demo hosts; also for applications and tests that bring their
-/// own transport.
-///
-/// # Errors
-/// [`RunError`] if the database or an interface fails.
-///
-/// # Panics
-/// Outside of an actix arbiter.
-pub fn executor(config: &Config) -> Result<ExecutorHandle, RunError> {
-    let store = Store::open(&config.data)?;
-    let shop = Shop::new(store);
-    let ping = builtin::ping();
-    let mut loader = Loader::new([Source::builtin(), shop::definitions()]);
-    let mut load =
-        |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
-    let executor = Executor::builder()
-        .request_timeout(config.request_timeout())
-        .interface(load("futoin.ping:1.0")?, |functions| {
-            functions.add("ping", &ping);
-        })
-        .interface(load("futoin.anonping:1.0")?, |functions| {
-            functions.add("ping", &ping);
-        })
-        .interface(load("demo.shop:1.0")?, |functions| shop.define(functions))
-        .build()?;
-    Ok(executor)
-}
+pub use server::{RunError, executor, run};

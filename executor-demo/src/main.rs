@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use actix_rt::signal::unix::{SignalKind, signal};
 use anyhow::Context;
-use asyncsteps_actors::observe;
+use asyncsteps_executor::observe;
 use clap::Parser;
 use executor_demo::{Config, LogFormat, run};
 
@@ -53,13 +53,10 @@ fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 fn announcement(config: &Config, address: SocketAddr) -> String {
-    let data = match config.conform {
-        true => "no data".to_owned(),
-        false => format!("data in {}", config.data.display()),
-    };
+    let data = config.data.display();
     let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
     format!(
-        "executor-demo listens on {scheme}://{address}/ftn/, {data}\n\
+        "executor-demo listens on {scheme}://{address}/ftn/, data in {data}\n\
          try: curl -s --json '{PING}' {scheme}://{address}/ftn/"
     )
 }

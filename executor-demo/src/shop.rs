@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use asyncsteps::{Added, Arguments, AsyncSteps, Error, Parallel, Template, codes};
-use asyncsteps_actors::executor::{Functions, RequestSteps};
-use asyncsteps_actors::iface::{FunctionName, Source};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_executor::iface::{FunctionName, Source};
+use asyncsteps_executor::{Functions, RequestSteps};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use asyncsteps_actors::transport::http::ServerLimits;
+use asyncsteps_executor::transport::http::ServerLimits;
 use clap::{CommandFactory as _, Parser as _};
 use executor_demo::{Config, LogFormat};
 
-const PAGE: &str = include_str!("../../actors/src/docs/deploy.md");
+const PAGE: &str = include_str!("../../actors/executor/src/docs/deploy.md");
 
 /// What the server gives the last answers after the grace.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The promise: connections that do nothing cost little, hold up nobody, and end.
+//! The promise: connections that do nothing cost little, delay no other connection, and end.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -19,7 +19,7 @@ fn sigterm_ends_the_program_with_code_0() {
     let address = program.address;
     client::ping(address);
     assert_eq!(program.terminate().code(), Some(0));
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).is_err(), "it no longer listens");
 }
 
 #[test]

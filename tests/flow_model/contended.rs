@@ -68,7 +68,7 @@ pub(crate) fn expected(crowd: &Crowd) -> Account {
     account
 }
 
-/// A section inside of another takes the same mutex or a later one: nobody waits in a circle.
+/// A section inside of another takes the same mutex or a later one: so no flows wait in a circle.
 fn add_up(works: &[Work], least: usize, added: &mut Vec<(usize, i64)>) {
     for work in works {
         if let Work::Section { mutex, adds, inside, .. } = work {
@@ -143,7 +143,7 @@ impl Shared {
         }
     }
 
-    /// What goes wrong if somebody else is inside of the mutex too.
+    /// What goes wrong if another flow is inside of the mutex too.
     fn count(&self, asi: &mut AsyncSteps, branch: usize, mutex: usize, adds: i64) {
         let (reads, writes) = (Rc::clone(&self.account), Rc::clone(&self.account));
         asi.add(move |asi, ()| {

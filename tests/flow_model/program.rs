@@ -25,7 +25,7 @@ pub(crate) struct Program {
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Step(Step),
-    /// A critical section; each branch has a mutex of its own, so that nobody ever waits.
+    /// A critical section; each branch has a mutex of its own, so that no branch ever waits.
     Sync(Step),
     Parallel {
         branches: Vec<Step>,

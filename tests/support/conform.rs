@@ -1,22 +1,22 @@
-//! The interfaces of the demo, as it hosts them.
+//! The interfaces `conform.*`, served as `asyncsteps-conform` serves them.
 
 use std::sync::Arc;
 
 use asyncsteps::Template;
-use asyncsteps_actors::executor::{ExecutorHandle, RequestSteps};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::json;
 
 /// An executor with all of them.
 #[must_use]
-pub fn executor() -> ExecutorHandle {
-    executor_demo::conform::executor().expect("the definitions have these functions")
+pub fn executor() -> Executor {
+    asyncsteps_conform::executor().expect("the definitions have these functions")
 }
 
 /// The definition of one of them.
 #[must_use]
 pub fn definition(id: &str) -> Arc<Definition> {
-    let sources = [executor_demo::conform::definitions(), Source::builtin()];
+    let sources = [asyncsteps_conform::definitions(), Source::builtin()];
     let mut loader = Loader::new(sources);
     loader.load(&id.parse().expect("a name")).expect("a definition under ifaces")
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use actix_web::App;
-use asyncsteps_actors::executor::ExecutorHandle;
-use asyncsteps_actors::transport::http::{FutoIn, Server, ServerLimits};
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::transport::http::{FutoIn, Server, ServerLimits};
 use rustls::ServerConfig;
 use tokio::sync::oneshot;
 
@@ -22,7 +22,7 @@ pub struct Host {
     /// Where it listens.
     pub address: SocketAddr,
     /// The executor that it serves.
-    pub executor: ExecutorHandle,
+    pub executor: Executor,
     /// The connections of its clients.
     pub connections: Connections,
     thread: Option<Stoppable<()>>,
@@ -31,7 +31,7 @@ pub struct Host {
 impl Host {
     /// Serves the executor that `make` gives inside of the new actix system.
     #[must_use]
-    pub fn start(workers: usize, make: impl FnOnce() -> ExecutorHandle + Send + 'static) -> Self {
+    pub fn start(workers: usize, make: impl FnOnce() -> Executor + Send + 'static) -> Self {
         Self::start_as(workers, make, |service| service)
     }
 
@@ -39,7 +39,7 @@ impl Host {
     #[must_use]
     pub fn start_as(
         workers: usize,
-        make: impl FnOnce() -> ExecutorHandle + Send + 'static,
+        make: impl FnOnce() -> Executor + Send + 'static,
         set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static,
     ) -> Self {
         Self::start_with(workers, ServerLimits::default(), None, make, set_up)
@@ -51,7 +51,7 @@ impl Host {
         workers: usize,
         limits: ServerLimits,
         tls: Option<ServerConfig>,
-        make: impl FnOnce() -> ExecutorHandle + Send + 'static,
+        make: impl FnOnce() -> Executor + Send + 'static,
         set_up: impl FnOnce(FutoIn) -> FutoIn + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");

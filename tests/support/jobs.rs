@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use asyncsteps::{Completion, Template};
-use asyncsteps_actors::executor::{Builder, RequestSteps};
-use asyncsteps_actors::iface::{Definition, Loader, Source};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::{Builder, RequestSteps};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;

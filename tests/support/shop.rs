@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
-use asyncsteps_actors::executor::Closed;
+use asyncsteps_executor::Closed;
 use executor_demo::{Config, LogFormat, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -65,7 +65,6 @@ impl Drop for Shop {
 pub fn config(data: &Data) -> Config {
     Config {
         listen: ([127, 0, 0, 1], 0).into(),
-        conform: false,
         data: data.file(),
         tls_cert: None,
         tls_key: None,
@@ -116,6 +115,14 @@ impl Program {
         })
     }
 
+    /// Starts another server, such as `asyncsteps-conform`, and waits until it listens.
+    #[must_use]
+    pub fn serve(path: impl AsRef<Path>, arguments: &[&str], log: impl Into<Stdio>) -> Self {
+        let mut command = Command::new(path.as_ref());
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        Self::spawn(command.env("RUST_LOG", "info").stderr(log))
+    }
+
     fn start_as(
         path: impl AsRef<Path>,
         data: &Data,
@@ -124,9 +131,12 @@ impl Program {
         let mut command = Command::new(path.as_ref());
         command
             .args(["--listen", "127.0.0.1:0", "--workers", "2", "--timeout", "60", "--data"])
-            .arg(data.file())
-            .stdout(Stdio::piped());
-        let mut child = set_up(&mut command).spawn().expect("the program starts");
+            .arg(data.file());
+        Self::spawn(set_up(&mut command))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut line = String::new();
         let output = child.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("it says where it listens");
@@ -230,7 +240,7 @@ impl Data {
     #[must_use = "the server is not kept from anything"]
     pub fn hold(&self) -> Held {
         let db = self.open();
-        db.execute_batch("BEGIN IMMEDIATE").expect("nobody else holds it for long");
+        db.execute_batch("BEGIN IMMEDIATE").expect("no other process holds it for long");
         Held { _db: db }
     }
 

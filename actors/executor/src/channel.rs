@@ -1,0 +1,492 @@
+//! The way between an executor and its callers (FTN6 §2.10 ChannelContext).
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use asyncsteps::{Error, codes};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use asyncsteps_futoin::iface::{Compatibility, Definition, FunctionName};
+use asyncsteps_futoin::net::SourceAddress;
+
+/// The way requests come: one HTTP request, one WebSocket connection, the process itself. A cheap
+/// handle, which any thread may have.
+///
+/// ```
+/// use asyncsteps_executor::channel::{Channel, ChannelKind};
+///
+/// #[derive(Default)]
+/// struct Calls(u32);
+///
+/// let channel = Channel::new(ChannelKind::WebSocket).with_secure(true);
+/// for _ in 0..3 {
+///     channel.with_state(|calls: &mut Calls| calls.0 += 1);
+/// }
+/// assert_eq!(channel.with_state(|calls: &mut Calls| calls.0), 3);
+/// ```
+#[derive(Clone)]
+pub struct Channel(Arc<Inner>);
+
+struct Inner {
+    kind: ChannelKind,
+    secure: bool,
+    peer: Option<SocketAddr>,
+    caller: Option<Arc<dyn Caller>>,
+    life: Mutex<Life>,
+    /// Interfaces that the other end implements.
+    implemented: RwLock<Vec<Arc<Definition>>>,
+}
+
+/// What comes and goes while the channel is there.
+#[derive(Default)]
+struct Life {
+    state: HashMap<TypeId, Box<dyn Any + Send>>,
+    handlers: Vec<(u64, Box<dyn FnOnce() + Send>)>,
+    handlers_made: u64,
+    gone: bool,
+}
+
+/// The transports of FTN5 and in-process calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChannelKind {
+    /// One HTTP request.
+    Http,
+    /// A WebSocket connection.
+    WebSocket,
+    /// A call from the same process.
+    Local,
+}
+
+impl ChannelKind {
+    /// The name that FTN6 §2.10 gives it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::WebSocket => "WS",
+            Self::Local => "LOCAL",
+        }
+    }
+}
+
+/// Carries calls from an executor to the other end; a transport that can do so implements it.
+pub trait Caller: Send + Sync {
+    /// Sends a request for `function` with checked parameters and waits for its answer.
+    ///
+    /// The future gives the field `r`. It fails with the code and text of an error message, and with
+    /// CommError if the connection ends.
+    ///
+    /// # Cancel safety
+    /// Dropping the future means that nobody waits for the answer any more.
+    fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
+
+    /// The same for a function without a result, whose success nobody tells (FTN3 §1.5): the future
+    /// gives null as soon as the connection has taken the request, and what the other end may
+    /// answer is forgotten.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may keep the request from being sent.
+    fn notify(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
+}
+
+/// The answer of the other end, some time.
+pub type Calling = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
+
+impl Channel {
+    /// A channel that is not secure, of an unknown peer that cannot be called.
+    #[must_use]
+    pub fn new(kind: ChannelKind) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            secure: false,
+            peer: None,
+            caller: None,
+            life: Mutex::default(),
+            implemented: RwLock::default(),
+        }))
+    }
+
+    /// A channel for calls from this process: secure, and trusted with `-internal`.
+    #[must_use]
+    pub fn local() -> Self {
+        Self::new(ChannelKind::Local).with_secure(true)
+    }
+
+    /// The same with another answer to whether nobody between the ends can read or change messages.
+    /// For transports, before the channel is shared.
+    #[must_use]
+    pub fn with_secure(self, secure: bool) -> Self {
+        self.changed(|inner| inner.secure = secure)
+    }
+
+    /// The same with the address of the other end, of the client behind trusted proxies.
+    /// For transports, before the channel is shared.
+    #[must_use]
+    pub fn with_peer(self, peer: impl Into<Option<SocketAddr>>) -> Self {
+        self.changed(|inner| inner.peer = peer.into())
+    }
+
+    /// The same with a way to call the other end. For transports, before the channel is shared.
+    #[must_use]
+    pub fn with_caller(self, caller: Arc<dyn Caller>) -> Self {
+        self.changed(|inner| inner.caller = Some(caller))
+    }
+
+    fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        debug_assert!(Arc::get_mut(&mut self.0).is_some(), "a channel is changed while shared");
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            change(inner);
+        }
+        self
+    }
+
+    /// The transport.
+    #[must_use]
+    pub fn kind(&self) -> ChannelKind {
+        self.0.kind
+    }
+
+    /// Whether the channel outlives a request, and its state with it.
+    #[must_use]
+    pub fn is_stateful(&self) -> bool {
+        self.0.kind != ChannelKind::Http
+    }
+
+    /// Whether nobody between the caller and here can read or change messages.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.0.secure
+    }
+
+    /// The address of the other end, if the transport knows it (FTN6 §2.4).
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.0.peer
+    }
+
+    /// Where requests come from, if the transport knows it (FTN6 §2.4). Behind trusted proxies it is the
+    /// address of the client.
+    #[must_use]
+    pub fn source_address(&self) -> Option<SourceAddress> {
+        match self.0.kind {
+            ChannelKind::Local => Some(SourceAddress::Local),
+            ChannelKind::Http | ChannelKind::WebSocket => self.0.peer.map(SourceAddress::from),
+        }
+    }
+
+    /// Whether the other end can be called.
+    #[must_use]
+    pub fn is_bidirectional(&self) -> bool {
+        self.0.caller.is_some()
+    }
+
+    /// Reads or changes the channel's state of a type, made when it is first used. It is there as
+    /// long as the channel. `work` must be short and must not use the channel.
+    pub fn with_state<S: Default + Send + 'static, R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
+        let mut life = self.life();
+        let state = life.state.entry(TypeId::of::<S>()).or_insert_with(|| Box::<S>::default());
+        match state.downcast_mut() {
+            Some(state) => work(state),
+            None => unreachable!("states are kept by their type"),
+        }
+    }
+
+    /// Has `handler` called once when the other end goes away before it got its answers: on a
+    /// connection when that ends, on HTTP when the request is given up. It is called at once if that
+    /// has happened. It must be short: it runs on whatever thread finds out.
+    pub fn on_invoker_abort(&self, handler: impl FnOnce() + Send + 'static) -> AbortHandler {
+        let mut life = self.life();
+        if life.gone {
+            drop(life);
+            handler();
+            return AbortHandler { channel: self.clone(), id: None };
+        }
+        let id = life.handlers_made;
+        life.handlers_made += 1;
+        life.handlers.push((id, Box::new(handler)));
+        AbortHandler { channel: self.clone(), id: Some(id) }
+    }
+
+    /// The other end is gone: calls the handlers of [`on_invoker_abort`](Self::on_invoker_abort) in
+    /// their order. For transports; a second time does nothing.
+    pub fn close(&self) {
+        let handlers = {
+            let mut life = self.life();
+            life.gone = true;
+            std::mem::take(&mut life.handlers)
+        };
+        handlers.into_iter().for_each(|(_, handler)| handler());
+    }
+
+    /// Whether the other end is known to be gone.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.life().gone
+    }
+
+    /// The other end implements an interface, whose functions can be [called](Self::call) from now
+    /// on (FTN6 §2.10 `register`). A definition of the same name and major version is replaced.
+    ///
+    /// # Errors
+    /// InvalidRequest if the channel takes no calls.
+    pub fn register(&self, definition: Arc<Definition>) -> Result<(), Error> {
+        if !self.is_bidirectional() {
+            return Err(one_way());
+        }
+        let mut implemented = self.0.implemented.write().unwrap_or_else(PoisonError::into_inner);
+        let same = |other: &Arc<Definition>| {
+            other.iface() == definition.iface()
+                && other.version().major == definition.version().major
+        };
+        implemented.retain(|other| !same(other));
+        implemented.push(definition);
+        Ok(())
+    }
+
+    /// Calls a function of an interface that the other end [implements](Self::register); gives the
+    /// checked result. For a function without one it gives null, as soon as the request is on its
+    /// way: there is no answer to wait for.
+    ///
+    /// # Errors
+    /// What the other end answered; CommError if the connection ends; UnknownInterface, InvokerError
+    /// or InternalError if the function, the parameters or the result do not follow the interface;
+    /// InvalidRequest if the channel takes no calls.
+    ///
+    /// # Cancel safety
+    /// Dropping the future means that nobody waits for the answer any more.
+    pub fn call(
+        &self,
+        function: &str,
+        params: impl Serialize,
+    ) -> impl Future<Output = Result<Value, Error>> + Send + 'static {
+        let begun = self.begin(function, serde_json::to_value(params));
+        async move {
+            let Begun { calling, definition, called } = begun?;
+            let mut result = calling.await?;
+            let Some(function) = definition.function(called.func()) else {
+                unreachable!("it was found when the call began")
+            };
+            function
+                .check_result(&mut result)
+                .map_err(|violation| Error::caused_by(codes::INTERNAL_ERROR, violation))?;
+            Ok(result)
+        }
+    }
+
+    fn begin(
+        &self,
+        function: &str,
+        params: Result<Value, serde_json::Error>,
+    ) -> Result<Begun, Error> {
+        let wrong = |info: String| Error::with_info(codes::INVOKER_ERROR, info);
+        let caller = self.0.caller.as_ref().ok_or_else(one_way)?;
+        let called: FunctionName =
+            function.parse().map_err(|error| wrong(format!("{function}: {error}")))?;
+        let definition = self.implemented(&called)?;
+        let declared = definition
+            .function(called.func())
+            .ok_or_else(|| wrong(format!("Unknown interface function: {}", called.func())))?;
+        let params = params.map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))?;
+        let mut params = match params {
+            Value::Object(params) => params,
+            Value::Null => Map::new(),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                return Err(wrong(format!("the parameters of {function} are no map")));
+            }
+        };
+        declared
+            .check_params(&called, &mut params)
+            .map_err(|violation| Error::caused_by(codes::INVOKER_ERROR, violation))?;
+        let calling = if declared.has_result() {
+            caller.call(&called, params)
+        } else {
+            caller.notify(&called, params)
+        };
+        Ok(Begun { calling, definition, called })
+    }
+
+    fn implemented(&self, called: &FunctionName) -> Result<Arc<Definition>, Error> {
+        let implemented = self.0.implemented.read().unwrap_or_else(PoisonError::into_inner);
+        let serves = |definition: &&Arc<Definition>| {
+            definition.iface() == called.iface()
+                && definition.version().serves(called.version()) == Compatibility::Served
+        };
+        implemented.iter().find(serves).cloned().ok_or_else(|| {
+            let info = format!("the other end does not implement {called}");
+            Error::with_info(codes::UNKNOWN_INTERFACE, info)
+        })
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.0.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Begun {
+    calling: Calling,
+    definition: Arc<Definition>,
+    called: FunctionName,
+}
+
+fn one_way() -> Error {
+    Error::with_info(codes::INVALID_REQUEST, "Bi-Direct Channel is required")
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel")
+            .field("kind", &self.0.kind)
+            .field("secure", &self.0.secure)
+            .field("peer", &self.0.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A handler set with [`Channel::on_invoker_abort`]; dropping this takes it back.
+#[must_use = "dropping it takes the handler back; `keep` leaves it"]
+pub struct AbortHandler {
+    channel: Channel,
+    id: Option<u64>,
+}
+
+impl AbortHandler {
+    /// Leaves the handler as long as the channel is there.
+    pub fn keep(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for AbortHandler {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            let mut life = self.channel.life();
+            let at = life.handlers.iter().position(|(other, _)| *other == id);
+            let handler = at.map(|at| life.handlers.remove(at));
+            // what it owns may use the channel
+            drop(life);
+            drop(handler);
+        }
+    }
+}
+
+impl fmt::Debug for AbortHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandler").field("set", &self.id.is_some()).finish()
+    }
+}
+
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<Channel>();
+};
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use expect_test::expect;
+    use futures_util::FutureExt;
+    use serde_json::json;
+
+    use super::*;
+    use asyncsteps_futoin::iface::{Loader, Source};
+
+    #[test]
+    fn who_waits_for_the_end_is_told_once() {
+        let told = Arc::new(Mutex::new(String::new()));
+        let tell = |what: &'static str| {
+            let told = Arc::clone(&told);
+            move || told.lock().unwrap().push_str(what)
+        };
+        let channel = Channel::new(ChannelKind::WebSocket);
+        channel.on_invoker_abort(tell("kept ")).keep();
+        let held = channel.on_invoker_abort(tell("held "));
+        drop(channel.on_invoker_abort(tell("taken back ")));
+        channel.close();
+        channel.close();
+        drop(held);
+        drop(channel.on_invoker_abort(tell("late")));
+        assert_eq!(*told.lock().unwrap(), "kept held late");
+    }
+
+    #[test]
+    fn a_handler_may_use_the_channel() {
+        let channel = Channel::new(ChannelKind::WebSocket);
+        let inner = channel.clone();
+        channel.on_invoker_abort(move || inner.with_state(|ended: &mut bool| *ended = true)).keep();
+        channel.close();
+        assert!(channel.is_closed() && channel.with_state(|ended: &mut bool| *ended));
+    }
+
+    /// Answers every call with the same, and counts.
+    struct Peer(Value, AtomicUsize);
+
+    impl Caller for Peer {
+        fn call(&self, _: &FunctionName, _: Map<String, Value>) -> Calling {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(ready(Ok(self.0.clone())))
+        }
+
+        fn notify(&self, _: &FunctionName, _: Map<String, Value>) -> Calling {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(ready(Ok(Value::Null)))
+        }
+    }
+
+    fn ping() -> Arc<Definition> {
+        let id = "futoin.ping:1.0".parse().expect("a name");
+        Loader::new([Source::builtin()]).load(&id).expect("a definition")
+    }
+
+    #[test]
+    fn calls_to_the_other_end_follow_its_interface() {
+        let mut out = String::new();
+        let peer = Arc::new(Peer(json!({ "echo": 5 }), AtomicUsize::new(0)));
+        let channel = Channel::new(ChannelKind::WebSocket).with_caller(peer.clone());
+        let call = |function: &str, params: Value| {
+            let answer = channel.call(function, params).now_or_never().expect("it is ready");
+            answer.map_or_else(|error| error.to_string(), |answer| answer.to_string()) + "\n"
+        };
+        out += &call("futoin.ping:1.0:ping", json!({ "echo": 5 }));
+        channel.register(ping()).unwrap();
+        out += &call("futoin.ping:1.0:ping", json!({ "echo": 5 }));
+        assert_eq!(peer.1.load(Ordering::Relaxed), 1, "one call could be made");
+        out += &call("futoin.ping:1.1:ping", json!({ "echo": 5 }));
+        out += &call("futoin.ping:1.0:pong", json!({}));
+        out += &call("futoin.ping:1.0:ping", json!({ "echo": "five" }));
+        out += &call("futoin.ping:1.0:ping", json!(5));
+        out += &call("ping", json!({}));
+        assert_eq!(peer.1.load(Ordering::Relaxed), 1, "wrong calls are not made");
+
+        let wrong = Arc::new(Peer(json!({ "echo": "five" }), AtomicUsize::new(0)));
+        let channel = Channel::new(ChannelKind::WebSocket).with_caller(wrong);
+        channel.register(ping()).unwrap();
+        let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
+        out += answer.expect("it is ready").unwrap_err().code();
+        expect![[r#"
+            UnknownInterface: the other end does not implement futoin.ping:1.0:ping
+            {"echo":5}
+            UnknownInterface: the other end does not implement futoin.ping:1.1:ping
+            InvokerError: Unknown interface function: pong
+            InvokerError
+            InvokerError: the parameters of futoin.ping:1.0:ping are no map
+            InvokerError: ping: wrong number of parts
+            InternalError"#]]
+        .assert_eq(&out);
+    }
+
+    #[test]
+    fn a_channel_of_one_way_takes_no_calls() {
+        let channel = Channel::new(ChannelKind::Http);
+        assert_eq!(channel.register(ping()).unwrap_err().code(), codes::INVALID_REQUEST);
+        let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
+        assert!(answer.is_some_and(|answer| answer.is_err()));
+    }
+}

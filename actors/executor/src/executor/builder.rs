@@ -1,0 +1,178 @@
+//! Building an executor: interfaces and limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::functions::{ConfigError, Functions};
+use super::gate::Gate;
+use super::registry::Registry;
+use super::{ClientLimits, Config, Executor, Hooks};
+use crate::channel::Channel;
+use crate::security::SecurityProvider;
+use asyncsteps_actors::budget::{Budget, Client, Limits};
+use asyncsteps_futoin::iface::Definition;
+use asyncsteps_futoin::message::Request;
+
+/// How long a request may take (FTN6 §1.2): what a person waits without doubt.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a request to a `heavy` function may take (FTN3 §1.6).
+const HEAVY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How fast raw uploads must be, in bytes per second: slower than any network that people use.
+const UPLOAD_RATE: u64 = 1 << 10;
+
+/// Builds an executor; made by [`Executor::builder`](super::Executor::builder).
+///
+/// ```
+/// use asyncsteps::Template;
+/// use asyncsteps_executor::{Executor, RequestSteps};
+/// use asyncsteps_executor::iface::{Loader, Source};
+///
+/// let ping = Template::build(|asi| {
+///     asi.add(|asi, ()| {
+///         let echo = asi.param::<i32>("echo")?;
+///         asi.reply(serde_json::json!({ "echo": echo }))
+///     });
+/// });
+/// let mut loader = Loader::new([Source::builtin()]);
+/// let executor = Executor::builder()
+///     .interface(loader.load(&"futoin.anonping:1.0".parse()?)?, |functions| {
+///         functions.add("ping", &ping);
+///     })
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing before it is built"]
+pub struct Builder {
+    config: Config,
+    registry: Registry,
+    error: Option<ConfigError>,
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        let config = Config {
+            request_timeout: REQUEST_TIMEOUT,
+            heavy_timeout: HEAVY_TIMEOUT,
+            upload_rate: UPLOAD_RATE,
+            budget: Budget::new(Limits::default()),
+            client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
+            security: None,
+            hooks: None,
+            gate: None,
+            checks_results: true,
+        };
+        Self { config, registry: Registry::default(), error: None }
+    }
+
+    /// Hosts an interface; `define` gives the templates of its functions.
+    ///
+    /// Every declared function needs a template, or [`Functions::not_implemented`], so that a
+    /// forgotten one is found here and not by its first caller. The functions can also be called
+    /// under the names of the interfaces that this one inherits from: by anonymous callers only where
+    /// that interface itself has AllowAnonymous (FTN3 §2.3, §2.4).
+    pub fn interface(
+        mut self,
+        definition: Arc<Definition>,
+        define: impl FnOnce(&mut Functions),
+    ) -> Self {
+        if let Err(error) = self.registry.register(definition, define) {
+            self.error.get_or_insert(error);
+        }
+        self
+    }
+
+    /// How long a request may take until it is answered with InternalError and its flow is
+    /// cancelled; 5 s unless set (FTN6 §1.2).
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.config.request_timeout = limit;
+        self
+    }
+
+    /// The same for functions declared `heavy`; 60 s unless set.
+    pub fn heavy_timeout(mut self, limit: Duration) -> Self {
+        self.config.heavy_timeout = limit;
+        self
+    }
+
+    /// How fast a raw upload must come, in bytes per second; 1,024 unless set, zero for any. A slower
+    /// one loses the difference from the time of its request, which counts from the last chunk
+    /// otherwise, so that an upload of single bytes ends. What the handler takes counts for nothing.
+    pub fn upload_rate(mut self, rate: u64) -> Self {
+        self.config.upload_rate = rate;
+        self
+    }
+
+    /// How many requests may run at once, over all arbiters; more are answered with DefenseRejected.
+    /// Short for a [`budget`](Self::budget) without a queue.
+    pub fn max_requests(self, limit: usize) -> Self {
+        self.budget(Budget::new(Limits { concurrent: limit, queued: 0, ..Limits::default() }))
+    }
+
+    /// What may run and wait at once, over all arbiters; several executors may share one budget.
+    /// [`Limits::default`] unless set.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.config.budget = budget;
+        self
+    }
+
+    /// Whom a request is counted for in the budget: the peer of its channel unless set. Behind
+    /// proxies that is a client of its own only if the transport trusts them, such as with
+    /// `FutoIn::trusted_proxies`; otherwise all that come by a proxy are one client.
+    pub fn client(
+        mut self,
+        client: impl Fn(&Request, &Channel) -> Client + Send + Sync + 'static,
+    ) -> Self {
+        self.config.client = Arc::new(client);
+        self
+    }
+
+    /// Limits per client (FTN6 §1.5), for transports that ask for [`Executor::admit`], and per
+    /// user.
+    pub fn client_limits(mut self, limits: ClientLimits) -> Self {
+        match Gate::new(limits) {
+            Ok(gate) => self.config.gate = Some(Arc::new(gate)),
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Who knows the users (FTN6 §1.2). Without it all credentials are wrong.
+    pub fn security(mut self, provider: impl SecurityProvider + 'static) -> Self {
+        self.config.security = Some(Arc::new(provider));
+        self
+    }
+
+    /// What watches the executor.
+    pub fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
+        self.config.hooks = Some(Arc::new(hooks));
+        self
+    }
+
+    /// Does not check results against the interfaces, for functions that are known to keep to them.
+    /// Parameters are checked all the same.
+    pub fn unchecked_results(mut self) -> Self {
+        self.config.checks_results = false;
+        self
+    }
+
+    /// The executor.
+    ///
+    /// # Errors
+    /// The first [`ConfigError`] of an [`interface`](Self::interface) or of limits.
+    pub fn build(self) -> Result<Executor, ConfigError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(Executor::new(self.config, self.registry)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("budget", &self.config.budget).finish_non_exhaustive()
+    }
+}

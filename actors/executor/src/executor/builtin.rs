@@ -1,0 +1,91 @@
+//! Functions of interfaces that every service may have: FTN4 ping, FTN10 burst.
+//!
+//! Their definitions are in [`Source::builtin`](asyncsteps_futoin::iface::Source::builtin).
+
+use asyncsteps::{AsyncSteps, StepResult, Template, codes};
+use serde_json::{Value, json};
+
+use super::caller::Caller;
+use super::functions::Functions;
+use super::reply::ReplyBody;
+use super::{Executor, Incoming, RequestSteps};
+use crate::channel::Channel;
+use asyncsteps_futoin::message::{Refusal, Request, Response};
+
+/// Most calls in one burst: with less than a second for each, and a request that ends in time.
+const MAX_BURST: usize = 100;
+
+/// `ping` of `futoin.ping` and `futoin.anonping`: gives the number back.
+#[must_use]
+pub fn ping() -> Template {
+    Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let echo: i64 = asi.param("echo")?;
+            asi.reply(json!({ "echo": echo }))
+        })
+        .named("ping");
+    })
+}
+
+/// The functions of `futoin.burst`: the calls are made one after the other, each checked as if it
+/// came alone and from the caller of the burst, unless it has credentials of its own.
+pub fn burst(functions: &mut Functions) {
+    let each = |with_results| {
+        Template::build(move |asi| {
+            asi.add(move |asi, ()| run_burst(asi, with_results)).named("burst");
+        })
+    };
+    functions.add("resultBurst", &each(true)).add("noResultBurst", &each(false));
+}
+
+fn run_burst(asi: &mut AsyncSteps, with_results: bool) -> StepResult {
+    let info = asi.request_mut()?;
+    let (executor, channel) = (info.executor(), info.channel().clone());
+    let caller = info.caller.without_signer();
+    let Some(Value::Array(requests)) = info.take_params().remove("requests") else {
+        return asi.error(codes::INTERNAL_ERROR, "requests are a list");
+    };
+    if requests.len() > MAX_BURST {
+        return asi.error(codes::INVALID_REQUEST, format!("More than {MAX_BURST} requests"));
+    }
+    let responses = asi.stack(Vec::with_capacity(requests.len()));
+    asi.for_each(requests, move |asi, _, request| {
+        asi.await_(one(executor.clone(), channel.clone(), caller.clone(), request));
+        asi.add(move |asi, (response,): (Option<Value>,)| asi[responses].extend(response));
+    });
+    asi.add(move |asi, ()| {
+        let responses = std::mem::take(&mut asi[responses]);
+        if with_results { asi.reply(json!({ "responses": responses })) } else { Ok(()) }
+    });
+    Ok(())
+}
+
+/// One call of a burst; gives its response message, if there is one.
+async fn one(
+    executor: Executor,
+    channel: Channel,
+    caller: Caller,
+    request: Value,
+) -> Result<(Option<Value>,), serde_json::Error> {
+    let reply = match parse(&request) {
+        Ok(request) => {
+            let incoming = Incoming::new(request, channel).with_caller(caller);
+            match executor.serve(incoming).await.into_parts().1 {
+                ReplyBody::Message(message) => Some(message.into_response()),
+                ReplyBody::Nothing => None,
+                ReplyBody::Raw(_) => {
+                    Some(Response::error(codes::INTERNAL_ERROR, Some("Raw result in a burst")))
+                }
+            }
+        }
+        Err(refusal) => Some(refusal.into_response()),
+    };
+    Ok((reply.map(serde_json::to_value).transpose()?,))
+}
+
+fn parse(request: &Value) -> Result<Request, Refusal> {
+    // an element of a burst is a message like any other: the same parser, the same refusals
+    let request = Request::parse(request.to_string().as_bytes())?;
+    let nested = request.function_name().is_ok_and(|name| name.iface() == "futoin.burst");
+    if nested { Err(request.refuse("A burst in a burst")) } else { Ok(request) }
+}

@@ -1,0 +1,130 @@
+//! What an executor hosts, as data: for people who look, and for tools.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Executor;
+use asyncsteps_futoin::iface::{Definition, Function};
+
+/// The hosted interfaces, by name and version.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The interfaces.
+    pub interfaces: Vec<ListedInterface>,
+}
+
+/// A hosted interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ListedInterface {
+    /// Its name.
+    pub iface: String,
+    /// Its version.
+    pub version: String,
+    /// The interfaces it can also be called as (FTN3 §2.3).
+    pub inherits: Vec<String>,
+    /// The conditions of a call (FTN3 §2.4).
+    pub requires: Vec<String>,
+    /// The custom types with their constraints, by name (FTN3 §1.8.1).
+    pub types: BTreeMap<String, Value>,
+    /// The functions, by name.
+    pub functions: Vec<ListedFunction>,
+}
+
+/// A function of a hosted interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ListedFunction {
+    /// Its name.
+    pub name: String,
+    /// The parameters in their order.
+    pub params: Vec<ListedParameter>,
+    /// What it answers: a type, or the types of result variables; `None` for no result or a raw
+    /// one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// The errors it declares.
+    pub throws: Vec<String>,
+    /// Whether a request may come with raw data.
+    pub rawupload: bool,
+    /// Whether the answer is raw data.
+    pub rawresult: bool,
+    /// Whether it may take long.
+    pub heavy: bool,
+    /// The least security level of the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seclvl: Option<String>,
+    /// Whether it has an implementation.
+    pub implemented: bool,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ListedParameter {
+    /// Its name.
+    pub name: String,
+    /// Its type, or the types that it may have.
+    #[serde(rename = "type")]
+    pub type_name: Value,
+    /// Whether a call must give it.
+    pub required: bool,
+    /// What it is unless it is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+}
+
+impl Executor {
+    /// What is hosted now. An interface that is there only because another one inherits from it is
+    /// named there.
+    #[must_use]
+    pub fn listing(&self) -> Listing {
+        let mut interfaces = Vec::new();
+        self.shared.registry.each(|definition, implemented| {
+            interfaces.push(ListedInterface::of(definition, implemented));
+        });
+        interfaces
+            .sort_by(|one, other| (&one.iface, &one.version).cmp(&(&other.iface, &other.version)));
+        Listing { interfaces }
+    }
+}
+
+impl ListedInterface {
+    fn of(definition: &Definition, implemented: &dyn Fn(&str) -> bool) -> Self {
+        let function =
+            |function: &Function| ListedFunction::of(function, implemented(function.name()));
+        Self {
+            iface: definition.iface().to_owned(),
+            version: definition.version().to_string(),
+            inherits: definition.inherits().iter().map(|parent| parent.id().to_string()).collect(),
+            requires: definition.constraints().map(str::to_owned).collect(),
+            types: definition.types().map(|(name, kind)| (name.to_owned(), kind.clone())).collect(),
+            functions: definition.functions().map(function).collect(),
+        }
+    }
+}
+
+impl ListedFunction {
+    fn of(function: &Function, implemented: bool) -> Self {
+        let params = function.params().iter().map(|param| ListedParameter {
+            name: param.name().to_owned(),
+            type_name: param.type_name().clone(),
+            required: param.default().is_none(),
+            default: param.default().cloned(),
+        });
+        Self {
+            name: function.name().to_owned(),
+            params: params.collect(),
+            result: function.result_type().cloned(),
+            throws: function.errors().map(str::to_owned).collect(),
+            rawupload: function.rawupload(),
+            rawresult: function.rawresult(),
+            heavy: function.heavy(),
+            seclvl: function.seclvl().map(str::to_owned),
+            implemented,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Which interfaces are hosted, and the template of each function (FTN6 §2.8 `register`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use asyncsteps::{Template, codes};
+use dashmap::DashMap;
+
+use super::Refused;
+use super::caller::Caller;
+use super::functions::{ConfigError, Functions};
+use crate::channel::Channel;
+use crate::security::SecurityLevel;
+use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
+
+/// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
+#[derive(Default)]
+pub(super) struct Registry {
+    /// Each major version of an interface once.
+    interfaces: DashMap<Box<str>, Vec<Hosted>>,
+    /// Names and major versions that a hosted interface inherits from: each is the parent of one only
+    /// (FTN3 §2.3). One interface is registered at a time.
+    parents: Mutex<HashSet<(Box<str>, u32)>>,
+    max_request_size: AtomicUsize,
+}
+
+/// One name and major version under which functions can be called.
+struct Hosted {
+    /// What callers of this name see: the interface itself, or one that it inherits from.
+    called: Arc<Definition>,
+    /// Whether the functions are those of the interface itself.
+    by_itself: bool,
+    /// Whether it may be called anonymously under this name: a parent is no more open because an
+    /// interface that inherits from it is.
+    anonymous: bool,
+    functions: Arc<HashMap<Box<str>, Arc<Target>>>,
+}
+
+/// A hosted function, with all that requests to it need.
+pub(super) struct Target {
+    definition: Arc<Definition>,
+    function: Arc<Function>,
+    template: Option<Template>,
+    conditions: Conditions,
+    level: SecurityLevel,
+}
+
+/// What an interface `requires` of a call under any of its names (FTN3 §2.4).
+#[derive(Clone, Copy)]
+struct Conditions {
+    secure: bool,
+    signed: bool,
+    bidirectional: bool,
+}
+
+impl Conditions {
+    fn of(definition: &Definition) -> Self {
+        Self {
+            secure: definition.requires("SecureChannel"),
+            signed: definition.requires("MessageSignature"),
+            bidirectional: definition.requires("BiDirectChannel"),
+        }
+    }
+}
+
+impl Registry {
+    pub(super) fn register(
+        &self,
+        definition: Arc<Definition>,
+        define: impl FnOnce(&mut Functions),
+    ) -> Result<(), ConfigError> {
+        let mut functions = Functions::new(Arc::clone(&definition));
+        define(&mut functions);
+        let mut templates = functions.finish()?;
+        let conditions = Conditions::of(&definition);
+        let target = |function: &Arc<Function>| {
+            let name: Box<str> = function.name().into();
+            // an unknown level counts as the highest (FTN3 §1.12)
+            let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
+            let target = Target {
+                definition: Arc::clone(&definition),
+                template: templates.remove(&name).flatten(),
+                level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
+                function: Arc::clone(function),
+                conditions,
+            };
+            (name, Arc::new(target))
+        };
+        let targets = Arc::new(definition.shared_functions().map(target).collect());
+        let size = definition.functions().map(Function::max_request_size).max();
+        let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
+        if let Some(parent) = definition.inherits().iter().find(|it| parents.contains(&key(it))) {
+            let (iface, parent) = (definition.id().clone(), parent.id().clone());
+            return Err(ConfigError::ParentShared { iface, parent });
+        }
+        self.host(&definition, &definition, &targets)?;
+        for parent in definition.inherits() {
+            // a parent that is hosted by itself keeps its name
+            let _ = self.host(parent, &definition, &targets);
+            parents.insert(key(parent));
+        }
+        self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Has the functions of `definition` called under the name of `called`.
+    fn host(
+        &self,
+        called: &Arc<Definition>,
+        definition: &Arc<Definition>,
+        functions: &Arc<HashMap<Box<str>, Arc<Target>>>,
+    ) -> Result<(), ConfigError> {
+        let mut versions = self.interfaces.entry(called.iface().into()).or_default();
+        let by_itself = Arc::ptr_eq(called, definition);
+        let major = called.version().major;
+        let known = versions.iter().position(|hosted| hosted.called.version().major == major);
+        match known {
+            // what an interface has by itself goes before what it has from one that inherits from it
+            Some(at) if by_itself && !versions[at].by_itself => drop(versions.remove(at)),
+            Some(_) => return Err(ConfigError::Registered { iface: called.id().clone() }),
+            None => {}
+        }
+        versions.push(Hosted {
+            called: Arc::clone(called),
+            by_itself,
+            anonymous: called.requires("AllowAnonymous"),
+            functions: Arc::clone(functions),
+        });
+        Ok(())
+    }
+
+    /// Finds the function of a request: interface, anonymous access, version, function, in this order.
+    /// So an anonymous caller learns nothing of a private interface but that there is one.
+    pub(super) fn resolve(
+        &self,
+        name: &FunctionName,
+        caller: &Caller,
+    ) -> Result<Arc<Target>, Refused> {
+        let iface = name.iface();
+        let versions = self.interfaces.get(iface).ok_or_else(|| {
+            Refused::new(codes::UNKNOWN_INTERFACE, format!("Unknown interface: {iface}"))
+        })?;
+        let wanted = name.version();
+        let served = |hosted: &&Hosted| hosted.called.version().major == wanted.major;
+        let hosted = versions.iter().find(served);
+        let is_public = match hosted {
+            Some(hosted) => hosted.anonymous,
+            None => versions.iter().any(|hosted| hosted.anonymous),
+        };
+        if caller.is_anonymous() && !is_public {
+            return Err(Refused::new(codes::SECURITY_ERROR, "Anonymous not allowed"));
+        }
+        let Some(hosted) = hosted else {
+            let text = format!("Different major version: {iface}:{}", wanted.major);
+            return Err(Refused::new(codes::NOT_SUPPORTED_VERSION, text));
+        };
+        if hosted.called.version().serves(wanted) != Compatibility::Served {
+            let text = format!("Iface version is too old: {iface}:{wanted}");
+            return Err(Refused::new(codes::NOT_SUPPORTED_VERSION, text));
+        }
+        // a function that only the derived interface has is not callable under this name
+        let declared = hosted.called.function(name.func());
+        declared.and_then(|_| hosted.functions.get(name.func())).cloned().ok_or_else(|| {
+            let text = format!("Unknown interface function: {}", name.func());
+            Refused::new(codes::INVALID_REQUEST, text)
+        })
+    }
+
+    /// The definition behind a name and version, with all functions that can be called under it.
+    pub(super) fn definition(&self, name: &FunctionName) -> Option<Arc<Definition>> {
+        let versions = self.interfaces.get(name.iface())?;
+        let serves = |hosted: &&Hosted| {
+            hosted.called.version().serves(name.version()) == Compatibility::Served
+        };
+        let hosted = versions.iter().find(serves)?;
+        hosted.called.function(name.func())?;
+        Some(Arc::clone(&hosted.functions.get(name.func())?.definition))
+    }
+
+    /// Visits the interfaces that are hosted under their own name, each with what tells which of its
+    /// functions are implemented.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Definition, &dyn Fn(&str) -> bool)) {
+        for versions in &self.interfaces {
+            for Hosted { called, functions, .. } in versions.iter().filter(|it| it.by_itself) {
+                let implemented = |name: &str| {
+                    functions.get(name).is_some_and(|target| target.template.is_some())
+                };
+                visit(called, &implemented);
+            }
+        }
+    }
+
+    pub(super) fn max_request_size(&self) -> usize {
+        self.max_request_size.load(Ordering::Relaxed)
+    }
+}
+
+impl Target {
+    /// The function's definition.
+    pub(super) fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// The function's name, with that of its interface.
+    pub(super) fn full_name(&self) -> String {
+        format!("{}:{}", self.definition.id(), self.function.name())
+    }
+
+    pub(super) fn template(&self) -> Result<&Template, Refused> {
+        self.template
+            .as_ref()
+            .ok_or_else(|| Refused::new(codes::NOT_IMPLEMENTED, "Missing function implementation"))
+    }
+
+    /// Whether this caller may call the function over this channel. All codings carry bytes, so
+    /// `BinaryData` asks for nothing.
+    pub(super) fn check_conditions(
+        &self,
+        channel: &Channel,
+        caller: &Caller,
+    ) -> Result<(), Refused> {
+        let refuse = |text| Err(Refused::new(codes::SECURITY_ERROR, text));
+        let conditions = self.conditions;
+        if conditions.secure && !channel.is_secure() {
+            return refuse("Insecure channel");
+        }
+        if conditions.signed && !caller.is_signed() {
+            return refuse("Message Signature is required");
+        }
+        if conditions.bidirectional && !channel.is_bidirectional() {
+            let text = "Bi-Direct Channel is required";
+            return Err(Refused::new(codes::INVALID_REQUEST, text));
+        }
+        caller.level().check(self.level).map_err(|denied| match self.function.seclvl() {
+            // as it is declared, also if it is unknown
+            Some(required) => Refused::new(denied.code(), required.to_owned()),
+            None => denied.into(),
+        })
+    }
+}

@@ -1,0 +1,325 @@
+//! What a step sees of the request it serves (FTN6 §2.2 RequestInfo).
+
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps::{AsyncSteps, Error, StepResult, Time, codes};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Executor;
+use super::caller::Caller;
+use super::exchange::Exchange;
+use super::reply::{Reply, ReplyBody};
+use super::result_draft::ResultDraft;
+use crate::channel::{Channel, ChannelKind};
+use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
+use crate::security::{SecurityLevel, User};
+use asyncsteps_actors::clock;
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::{Headers, Rid};
+use asyncsteps_futoin::net::SourceAddress;
+
+/// The request that a flow serves: what is known of it, and its result.
+pub struct RequestInfo {
+    pub(super) exchange: Rc<Exchange>,
+    pub(super) function: FunctionName,
+    pub(super) params: Map<String, Value>,
+    pub(super) caller: Caller,
+    pub(super) begun: Time,
+    pub(super) headers: Option<Rc<dyn Headers>>,
+    pub(super) input: Option<RawInput>,
+    pub(super) head: Option<Box<Head>>,
+    pub(super) result: ResultDraft,
+}
+
+impl RequestInfo {
+    /// The function as the caller named it.
+    #[must_use]
+    pub fn function(&self) -> &FunctionName {
+        &self.function
+    }
+
+    /// The checked parameters, defaults filled in.
+    #[must_use]
+    pub fn params(&self) -> &Map<String, Value> {
+        &self.params
+    }
+
+    /// Takes the parameters, for a step that needs to own them; none are left.
+    #[must_use]
+    pub fn take_params(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.params)
+    }
+
+    /// The result variables as far as they are set; a map that the last step returns is added to them,
+    /// and then what [`reply`](RequestSteps::reply) gets (FTN6 §2.9).
+    ///
+    /// The last step may return a `Map<String, Value>`, a `(Value,)`, a number, a `bool` or a text.
+    /// What is no map is the result alone, so the request fails with InternalError if there are
+    /// variables beside it; so it does if the last step returns several values or another type. The
+    /// log tells the type.
+    #[must_use]
+    pub fn result_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.result.variables
+    }
+
+    /// When the request began to be served, on the clock of [`AsyncSteps::now`] (FTN6 §2.2
+    /// `REQUEST_TIME_FLOAT`).
+    #[must_use]
+    pub fn begun(&self) -> Time {
+        self.begun
+    }
+
+    /// Where the request came from, if its transport knows it (FTN6 §2.2 `CLIENT_ADDR`).
+    #[must_use]
+    pub fn source_address(&self) -> Option<SourceAddress> {
+        self.channel().source_address()
+    }
+
+    /// The request in the terms of its transport, if that is of this type: an
+    /// `actix_web::HttpRequest` over HTTP, or that of the upgrade over WebSocket. It has what the
+    /// server knows of the connection, such as the client's certificate (FTN6 §2.2 `X509_CN`); see
+    /// [`RequestContext::transport`](crate::security::RequestContext::transport).
+    #[must_use]
+    pub fn transport<T: 'static>(&self) -> Option<&T> {
+        self.headers.as_ref()?.transport()?.downcast_ref()
+    }
+
+    /// The caller's number of the request.
+    #[must_use]
+    pub fn rid(&self) -> Option<&Rid> {
+        self.exchange.origin.rid.as_ref()
+    }
+
+    /// The way the request came.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.exchange.origin.channel
+    }
+
+    /// The executor that serves the request.
+    #[must_use]
+    pub fn executor(&self) -> Executor {
+        Executor { shared: self.exchange.origin.shared.clone() }
+    }
+
+    /// Who calls, with what the security provider knows of the user; `None` for an anonymous caller
+    /// (FTN6 §2.3).
+    #[must_use]
+    pub fn user(&self) -> Option<&User> {
+        self.caller.user()
+    }
+
+    /// Who calls, to act for them: with [`Executor::call_for`] in flows and tasks that the request
+    /// starts. Steps of the request itself use [`CallSteps::call`](super::CallSteps::call).
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        self.caller.within()
+    }
+
+    /// How well the caller is known (FTN8 §2.12).
+    #[must_use]
+    pub fn level(&self) -> SecurityLevel {
+        self.caller.level()
+    }
+
+    /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
+    /// that of the upgrade.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.as_ref()?.header(name)
+    }
+
+    /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6
+    /// `getRequestHeaders`).
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().flat_map(|headers| headers.headers())
+    }
+
+    /// The cookie of this name of an HTTP request.
+    #[must_use]
+    pub fn cookie(&self, name: &str) -> Option<&str> {
+        let pairs = self.header("cookie")?.split(';');
+        let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
+    }
+
+    /// Whether there is a raw upload that nobody took yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
+    #[must_use]
+    pub fn has_raw_input(&self) -> bool {
+        self.input.is_some()
+    }
+
+    /// Whether the result has to be raw data and none was written yet (FTN6 §2.2 `HAVE_RAW_RESULT`).
+    #[must_use]
+    pub fn expects_raw_output(&self) -> bool {
+        self.exchange.target.function().rawresult() && !self.exchange.is_answered()
+    }
+
+    pub(super) fn take_result(&mut self) -> ResultDraft {
+        std::mem::take(&mut self.result)
+    }
+
+    pub(super) fn take_head(&mut self) -> Option<Box<Head>> {
+        self.head.take()
+    }
+
+    fn open_output(&mut self) -> Result<RawOutput, Error> {
+        let exchange = &self.exchange;
+        if !self.expects_raw_output() {
+            return Err(rule("Raw output is not allowed"));
+        }
+        if self.head.as_ref().is_some_and(|head| !head.has_body()) {
+            return Err(rule("an answer with this status has no body"));
+        }
+        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(exchange);
+        let (output, body) = raw_result(flow);
+        exchange.answer(Reply::new(ReplyBody::Raw(body), self.head.take()));
+        Ok(output)
+    }
+}
+
+impl fmt::Debug for RequestInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestInfo")
+            .field("function", &self.function)
+            .field("params", &self.params)
+            .field("user", &self.user())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The request API of the steps of a template that serves requests (FTN12 §1, "derived classes").
+///
+/// In a flow that does not serve a request each function fails with InternalError.
+pub trait RequestSteps {
+    /// What is known of the request.
+    ///
+    /// # Errors
+    /// InternalError if the flow serves no request.
+    fn request(&self) -> Result<&RequestInfo, Error>;
+
+    /// The same, to change it.
+    ///
+    /// # Errors
+    /// InternalError if the flow serves no request.
+    fn request_mut(&mut self) -> Result<&mut RequestInfo, Error>;
+
+    /// All parameters as a type that serde can read.
+    ///
+    /// # Errors
+    /// InternalError if the type does not fit what the interface declares.
+    fn params<T: DeserializeOwned>(&self) -> Result<T, Error>;
+
+    /// One parameter.
+    ///
+    /// # Errors
+    /// InternalError if it is not declared, or the type does not fit what the interface declares.
+    fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error>;
+
+    /// Sets the result of the request; a later one replaces it. The step goes on. A map is merged with
+    /// the [result variables](RequestInfo::result_mut) and with a map that the last step returns, and
+    /// counts most; any other value is the result alone. It replaces what the last step returns if that
+    /// is no map (FTN6 §2.9).
+    ///
+    /// # Errors
+    /// InternalError if `result` cannot be written as JSON.
+    fn reply<T: Serialize>(&mut self, result: T) -> StepResult;
+
+    /// What the answer says beside its body, to be set before the answer is given.
+    ///
+    /// # Errors
+    /// InternalError if the request did not come over HTTP.
+    fn head_mut(&mut self) -> Result<&mut Head, Error>;
+
+    /// Takes the raw upload (FTN6 §2.2 `rawInput`). While it comes, the request's time limit counts
+    /// from the last chunk.
+    ///
+    /// # Errors
+    /// InternalError if there is none or it was taken.
+    fn raw_input(&mut self) -> Result<RawInput, Error>;
+
+    /// Answers with raw data of this media type and with what [`head_mut`](Self::head_mut) has
+    /// (FTN6 §2.2 `rawOutput`). An error of the flow breaks it off. While it is taken, the request's
+    /// time limit counts from the last chunk, and the client has at least a minute to take one.
+    ///
+    /// # Errors
+    /// InternalError if the function is not declared with `rawresult`, the answer was given, or its
+    /// status has no body.
+    fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error>;
+
+    /// Has the request cancelled `limit` from now, instead of at the limit of the executor; zero for
+    /// no limit (FTN6 §2.2 `cancelAfter`). Other than `set_timeout` it is no limit of a step: no
+    /// handler sees it. What the flow has started keeps the limit it inherited.
+    ///
+    /// # Errors
+    /// InternalError if the flow serves no request.
+    fn cancel_after(&mut self, limit: Duration) -> Result<(), Error>;
+}
+
+impl RequestSteps for AsyncSteps {
+    fn request(&self) -> Result<&RequestInfo, Error> {
+        self.extension().ok_or_else(no_request)
+    }
+
+    fn request_mut(&mut self) -> Result<&mut RequestInfo, Error> {
+        self.extension_mut().ok_or_else(no_request)
+    }
+
+    fn params<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let params = &self.request()?.params;
+        T::deserialize(params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
+    }
+
+    fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
+        let value = self.request()?.params.get(name).ok_or_else(|| {
+            // with a cause it is told to the log and not to the caller
+            let text = format!("no parameter {name} is declared");
+            Error::caused_by(codes::INTERNAL_ERROR, text)
+        })?;
+        T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
+    }
+
+    fn reply<T: Serialize>(&mut self, result: T) -> StepResult {
+        let result = serde_json::to_value(result)?;
+        self.request_mut()?.result.replaced = Some(result);
+        Ok(())
+    }
+
+    fn head_mut(&mut self) -> Result<&mut Head, Error> {
+        let info = self.request_mut()?;
+        if info.channel().kind() != ChannelKind::Http {
+            return Err(rule("the request did not come over HTTP"));
+        }
+        Ok(info.head.get_or_insert_default())
+    }
+
+    fn raw_input(&mut self) -> Result<RawInput, Error> {
+        let info = self.request_mut()?;
+        let input = info.input.take().ok_or_else(|| rule("Raw input is not available"))?;
+        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(&info.exchange);
+        Ok(input.with_flow(flow))
+    }
+
+    fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error> {
+        self.head_mut()?.set_header("content-type", content_type)?;
+        self.request_mut()?.open_output()
+    }
+
+    fn cancel_after(&mut self, limit: Duration) -> Result<(), Error> {
+        let deadline = (!limit.is_zero()).then(|| clock::now() + limit);
+        self.request()?.exchange.cancel_at(deadline);
+        Ok(())
+    }
+}
+
+fn no_request() -> Error {
+    rule("the flow serves no request")
+}
+
+fn rule(info: impl Into<asyncsteps::Info>) -> Error {
+    Error::with_info(codes::INTERNAL_ERROR, info)
+}

@@ -1,0 +1,237 @@
+//! A log that never holds up the work it reports.
+
+mod json;
+mod panic;
+mod queue;
+mod text;
+mod value;
+
+use std::env::{self, VarError};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Subscriber;
+use tracing_subscriber::filter::{EnvFilter, ParseError};
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
+
+use json::JsonFields;
+use queue::{Queue, Writer};
+use text::TextFields;
+
+/// How many bytes of lines wait for a slow reader: some seconds of a busy server. A reader that
+/// has fallen behind that far is stuck or gone.
+const BUFFER: usize = 1 << 20;
+
+/// How many bytes of one value are logged: the stack of a deep flow fits, and a line stays within
+/// some kilobytes whatever a client sends.
+const LONGEST_VALUE: usize = 2048;
+
+/// How long the end of a program waits for its last lines to be written: a healthy reader needs
+/// milliseconds, and a stuck one must not keep the program alive.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// A log of the program on its standard error, set up in one line.
+///
+/// ```
+/// let _log = asyncsteps_executor::observe::log().init()?;
+/// tracing::info!("ready");
+/// # Ok::<_, asyncsteps_executor::observe::LogError>(())
+/// ```
+///
+/// What it does beyond `tracing_subscriber::fmt`:
+/// - A thread of its own writes the lines. A request never waits for the reader of the log, and
+///   never fails because there is none: lines beyond the [`buffer`](Log::buffer) are dropped, and
+///   counted in the log once lines can be written again.
+/// - One record is one line. In text, control characters, line ends and direction marks within values
+///   are escaped, so that a client cannot forge lines or colours; values beyond
+///   [`longest_value`](Log::longest_value) are cut, also in JSON.
+/// - Colours are for terminals only, and not if `NO_COLOR` is set.
+/// - Spans are logged when they close, with the time they took.
+/// - In JSON each line carries all spans around it, from the outermost to the innermost.
+/// - Panics are logged in the same way and form. The hook of Rust would write to the standard error
+///   itself, and wait for its reader.
+///
+/// It needs the feature `log`, which is off by default: programs with a subscriber of their own do
+/// not compile it.
+#[must_use = "nothing is logged before `init`"]
+pub fn log() -> Log {
+    Log {
+        format: Format::Text,
+        filter: None,
+        buffer: BUFFER,
+        longest_value: LONGEST_VALUE,
+        output: None,
+    }
+}
+
+/// The form of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there are people, and there are programs")]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line, with `timestamp`, `level`, `target`, `fields` and `spans`.
+    Json,
+}
+
+/// The options of a log; made by [`log()`].
+#[must_use = "nothing is logged before `init`"]
+pub struct Log {
+    format: Format,
+    filter: Option<String>,
+    buffer: usize,
+    longest_value: usize,
+    output: Option<Box<dyn Write + Send>>,
+}
+
+impl Log {
+    /// The form of the lines; [`Format::Text`] unless set.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// What is logged, in the syntax of [`EnvFilter`]. Unless set, the variable `RUST_LOG` says it,
+    /// and without that `info`: one line per request.
+    pub fn filter(mut self, directives: impl Into<String>) -> Self {
+        self.filter = Some(directives.into());
+        self
+    }
+
+    /// How many bytes of lines may wait to be written; 1 MiB unless set, some seconds of a busy
+    /// server. Twice as much memory is used at the most. Lines beyond it are dropped and counted.
+    pub fn buffer(mut self, bytes: usize) -> Self {
+        self.buffer = bytes;
+        self
+    }
+
+    /// How many bytes of one value are logged; 2,048 unless set. A longer one ends with `…` and its
+    /// length.
+    pub fn longest_value(mut self, bytes: usize) -> Self {
+        self.longest_value = bytes;
+        self
+    }
+
+    /// Where the lines go instead of the standard error: without colours.
+    ///
+    /// `output` may block, and an error drops the lines that it met; both concern the thread of the
+    /// log only.
+    pub fn output(mut self, output: impl Write + Send + 'static) -> Self {
+        self.output = Some(Box::new(output));
+        self
+    }
+
+    /// Makes this the log of the whole process: of `tracing`, of the crate `log`, and of panics. Keep
+    /// the result until `main` ends.
+    ///
+    /// # Errors
+    /// [`LogError`] if the filter is wrong, the process has a subscriber already, or the thread
+    /// cannot be started.
+    pub fn init(self) -> Result<LogGuard, LogError> {
+        let filter = self.env_filter()?;
+        let format = self.format;
+        let (layer, guard) = self.layer()?;
+        Registry::default().with(filter).with(layer).try_init()?;
+        panic::log_panics(format, Writer(Arc::clone(&guard.0)));
+        Ok(guard)
+    }
+
+    /// The log as one layer of a subscriber that the program composes, without a filter, and
+    /// without what [`init`](Log::init) does to the process.
+    ///
+    /// # Errors
+    /// [`LogError::Thread`] if the thread cannot be started.
+    pub fn layer<S>(self) -> Result<(impl Layer<S> + Send + Sync, LogGuard), LogError>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        let Self { format, buffer, longest_value, output, .. } = self;
+        let colours = output.is_none() && io::stderr().is_terminal() && !has("NO_COLOR");
+        let output = output.unwrap_or_else(|| Box::new(io::stderr()));
+        let queue = Queue::start(buffer, format, output).map_err(LogError::Thread)?;
+        let layer = tracing_subscriber::fmt::layer()
+            .with_span_events(FmtSpan::CLOSE)
+            .with_writer(Writer(Arc::clone(&queue)))
+            // it would tell of errors by writing to the standard error, here and now
+            .log_internal_errors(false)
+            .with_ansi(colours);
+        let layer: Box<dyn Layer<S> + Send + Sync> = match format {
+            Format::Text => Box::new(layer.fmt_fields(TextFields { longest_value })),
+            Format::Json => {
+                let fields = JsonFields { longest_value };
+                Box::new(layer.fmt_fields(fields).event_format(json::JsonLines))
+            }
+        };
+        Ok((layer, LogGuard(queue)))
+    }
+
+    fn env_filter(&self) -> Result<EnvFilter, LogError> {
+        const VARIABLE: &str = EnvFilter::DEFAULT_ENV;
+        let directives = match (&self.filter, env::var(VARIABLE)) {
+            (Some(directives), _) => directives.clone(),
+            (None, Ok(directives)) => directives,
+            (None, Err(VarError::NotPresent)) => "info".to_owned(),
+            (None, Err(VarError::NotUnicode(_))) => return Err(LogError::Text(VARIABLE)),
+        };
+        Ok(EnvFilter::builder().parse(directives)?)
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("format", &self.format)
+            .field("filter", &self.filter)
+            .field("buffer", &self.buffer)
+            .field("longest_value", &self.longest_value)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps a log going. Dropping it writes the lines that wait, for a second at the most, and ends the
+/// log. `std::process::exit` drops nothing, so it may cost the last lines.
+#[derive(Debug)]
+#[must_use = "the log ends when this is dropped"]
+pub struct LogGuard(Arc<Queue>);
+
+impl LogGuard {
+    /// How many lines were dropped so far: the buffer was full, or they could not be written.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+}
+
+impl Drop for LogGuard {
+    fn drop(&mut self) {
+        self.0.close(LAST_LINES);
+    }
+}
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// What is to be logged is not in the syntax of [`EnvFilter`].
+    #[error("the filter of the log, from RUST_LOG unless it was set, is wrong")]
+    Filter(#[from] ParseError),
+    /// The variable that says what is to be logged is not text.
+    #[error("{0} is not text")]
+    Text(&'static str),
+    /// The process has a subscriber or a logger already.
+    #[error("the process has a log already")]
+    Taken(#[from] TryInitError),
+    /// The thread that writes the lines cannot be started.
+    #[error("cannot start the thread of the log")]
+    Thread(#[source] io::Error),
+}
+
+fn has(variable: &str) -> bool {
+    env::var_os(variable).is_some_and(|value| !value.is_empty())
+}

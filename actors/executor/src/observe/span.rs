@@ -1,0 +1,41 @@
+//! Spans of requests through `tracing`.
+
+use tracing::{Span, field};
+
+use crate::channel::Channel;
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::Rid;
+
+const REQUEST: &str = "asyncsteps::request";
+
+/// The span of a request; `outcome` is recorded when it is answered.
+pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>) -> Span {
+    tracing::info_span!(
+        target: REQUEST,
+        "request",
+        f = function.as_str(),
+        rid = rid.map(Rid::to_string).as_deref(),
+        outcome = field::Empty,
+    )
+}
+
+/// Tells of a request that was refused before its flow began.
+pub(crate) fn refused(
+    f: &str,
+    rid: Option<&Rid>,
+    channel: &Channel,
+    code: &str,
+    text: Option<&str>,
+) {
+    let rid = rid.map(Rid::to_string);
+    let peer = channel.peer().map(|peer| peer.ip());
+    tracing::info!(
+        target: REQUEST,
+        f,
+        rid = rid.as_deref(),
+        peer = peer.map(field::display),
+        outcome = code,
+        text,
+        "request refused",
+    );
+}

@@ -1,0 +1,111 @@
+//! Passwords that were right a short while ago.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{MacAlgorithm, MacKey, PasswordHash, Secret};
+use asyncsteps_actors::clock::Clock;
+use asyncsteps_futoin::net::Recent;
+
+/// How long and how many passwords a [`PasswordMemory`] remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing else to choose")]
+pub struct MemoryOptions {
+    /// How long after its hash was computed; zero remembers nothing.
+    pub time: Duration,
+    /// How many; those that were not used for longest are forgotten.
+    pub passwords: usize,
+}
+
+impl Default for MemoryOptions {
+    /// Ten minutes, as most sessions have a request in each, and 10,000 passwords, which take two
+    /// megabytes.
+    fn default() -> Self {
+        Self { time: Duration::from_secs(600), passwords: 10_000 }
+    }
+}
+
+/// Remembers which passwords fitted which hashes, so that a client that shows its password with each
+/// message is not slowed down by its hash each time, and does not wait behind a flood of wrong ones.
+///
+/// A password is kept as a message authentication code with a random key of this process, together
+/// with its hash: once a user's hash is another one, the old password is right no more. A cheap
+/// handle; clones remember together.
+///
+/// ```
+/// use asyncsteps_executor::security::{PasswordHash, PasswordMemory, Secret};
+///
+/// let hash = PasswordHash::new(&Secret::new("open sesame"))?;
+/// let memory = PasswordMemory::default();
+/// let password = Secret::new("open sesame");
+/// assert!(!memory.knows(&hash, &password));
+/// assert!(memory.verify(&hash, &password)); // slow
+/// assert!(memory.knows(&hash, &password));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct PasswordMemory(Arc<Inner>);
+
+struct Inner {
+    /// `None` if the system had no random bytes: then nothing is remembered.
+    key: Option<MacKey>,
+    time: Duration,
+    clock: Clock,
+    /// Until when each is remembered, on that clock, by its code.
+    known: Mutex<Recent<String, Duration>>,
+}
+
+impl PasswordMemory {
+    /// A memory that knows no password yet.
+    #[must_use]
+    pub fn new(options: MemoryOptions) -> Self {
+        let mut key = [0; 32];
+        let key = getrandom::fill(&mut key).is_ok().then(|| MacKey::new(&key));
+        let MemoryOptions { time, passwords } = options;
+        let known = Mutex::new(Recent::new(passwords));
+        Self(Arc::new(Inner { key, time, clock: Clock::start(), known }))
+    }
+
+    /// Whether `password` was found to fit `hash` lately. It is quick.
+    #[must_use]
+    pub fn knows(&self, hash: &PasswordHash, password: &Secret) -> bool {
+        let Some(code) = self.code(hash, password) else { return false };
+        let now = self.0.clock.elapsed();
+        self.known().get(&code).is_some_and(|until| now < *until)
+    }
+
+    /// [Verifies](PasswordHash::verify) a password, and remembers it if it is right. It is as slow as
+    /// that.
+    #[must_use]
+    pub fn verify(&self, hash: &PasswordHash, password: &Secret) -> bool {
+        let is_right = hash.verify(password);
+        if is_right && let Some(code) = self.code(hash, password) {
+            let until = self.0.clock.elapsed().saturating_add(self.0.time);
+            *self.known().get_or_insert_with(code, || until) = until;
+        }
+        is_right
+    }
+
+    fn code(&self, hash: &PasswordHash, password: &Secret) -> Option<String> {
+        // the text of a hash has no line ends
+        let base = format!("{hash}\n{}", password.expose());
+        self.0.key.as_ref().map(|key| key.sign(MacAlgorithm::Sha256, base.as_bytes()))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Recent<String, Duration>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for PasswordMemory {
+    fn default() -> Self {
+        Self::new(MemoryOptions::default())
+    }
+}
+
+impl fmt::Debug for PasswordMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordMemory").field("time", &self.0.time).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,48 @@
+//! Who calls (FTN8): the parts of `asyncsteps-futoin`, users in memory, and passwords that were right
+//! a short while ago.
+//!
+//! ```
+//! use asyncsteps_executor::message::Request;
+//! use asyncsteps_executor::security::{
+//!     Attempt, Client, Credentials, SecurityLevel, SecurityProvider, StaticUsers, Verdict,
+//! };
+//!
+//! let users = StaticUsers::new().with_mac_key("bob", b"MyLongTestSecretKey");
+//! let body = br#"{"f":"a.b:1.0:f","sec":"-hmac:bob:MD5:BRk8HOKF1FCWP3XRUWgbqw=="}"#;
+//! let request = Request::parse(body)?;
+//!
+//! let credentials = Credentials::parse(request.sec().expect("it is there"))?;
+//! let (signed, client) = (request.signed_fields(), Client::default());
+//! match users.check(&Attempt::new(&credentials, &signed, &client)) {
+//!     Verdict::Known(Ok(grant)) => assert_eq!(grant.user().level(), SecurityLevel::PrivilegedOps),
+//!     other => panic!("{other:?}"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Over HTTP, [`RequestContext::transport`] gives the `actix_web::HttpRequest`. That has what a
+//! middleware put into its extensions and what `HttpServer::on_connect` put into the data of the
+//! connection, such as the certificate that a client showed to TLS:
+//!
+//! ```
+//! # #[cfg(feature = "http")]
+//! # mod example {
+//! # use actix_web::HttpRequest;
+//! # use asyncsteps_executor::security::RequestContext;
+//! struct PeerCertificate(Vec<u8>); // inserted by `on_connect`
+//!
+//! fn certificate<'a>(request: &RequestContext<'a>) -> Option<&'a PeerCertificate> {
+//!     request.transport::<HttpRequest>()?.conn_data::<PeerCertificate>()
+//! }
+//! # }
+//! ```
+
+mod memory;
+mod users;
+
+pub use asyncsteps_futoin::security::*;
+
+pub use self::{
+    memory::{MemoryOptions, PasswordMemory},
+    users::StaticUsers,
+};

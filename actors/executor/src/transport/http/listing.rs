@@ -1,0 +1,71 @@
+//! What an executor hosts, as a page and as JSON.
+
+use actix_web::HttpResponse;
+use serde_json::Value;
+
+use crate::executor::{Executor, ListedFunction, ListedParameter, Listing};
+
+/// A page for who accepts one, JSON for all others.
+pub(super) fn answer(executor: &Executor, accept: &str) -> HttpResponse {
+    let listing = executor.listing();
+    if accept.contains("text/html") {
+        HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page(&listing))
+    } else {
+        HttpResponse::Ok().json(listing)
+    }
+}
+
+fn page(listing: &Listing) -> String {
+    let mut page = String::from(
+        "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>Interfaces</title>\
+         <style>body{font:1em sans-serif;margin:2em}dd{margin-bottom:.5em}</style>\
+         <h1>Interfaces</h1>",
+    );
+    for interface in &listing.interfaces {
+        let (name, version) = (escaped(&interface.iface), escaped(&interface.version));
+        let requires = escaped(&interface.requires.join(", "));
+        page.push_str(&format!("<h2>{name}:{version}</h2><p>{requires}</p><dl>"));
+        for function in &interface.functions {
+            let (name, facts) = (escaped(&function.name), facts(function));
+            let params: Vec<String> = function.params.iter().map(param).collect();
+            let params = escaped(&params.join(", "));
+            let result = function.result.as_ref().map(kind).unwrap_or_default();
+            let result = escaped(&result);
+            page.push_str(&format!("<dt><b>{name}</b>({params}) {result}</dt><dd>{facts}</dd>"));
+        }
+        for (name, constraints) in &interface.types {
+            let (name, constraints) = (escaped(name), escaped(&constraints.to_string()));
+            page.push_str(&format!("<dt><i>{name}</i></dt><dd>{constraints}</dd>"));
+        }
+        page.push_str("</dl>");
+    }
+    page
+}
+
+fn param(param: &ListedParameter) -> String {
+    let ListedParameter { name, type_name, default, .. } = param;
+    let default = default.as_ref().map(|default| format!(" = {default}"));
+    format!("{name}: {}{}", kind(type_name), default.unwrap_or_default())
+}
+
+/// A type as text: its name alone, or JSON.
+fn kind(kind: &Value) -> String {
+    kind.as_str().map_or_else(|| kind.to_string(), str::to_owned)
+}
+
+/// What is special about a function.
+fn facts(function: &ListedFunction) -> String {
+    let flags = [
+        (function.result.is_none() && !function.rawresult, "no result"),
+        (function.rawupload, "raw upload"),
+        (function.rawresult, "raw result"),
+        (function.heavy, "heavy"),
+        (!function.implemented, "not implemented"),
+    ];
+    let flags = flags.into_iter().filter_map(|(is_so, text)| is_so.then_some(text));
+    escaped(&flags.chain(function.seclvl.as_deref()).collect::<Vec<_>>().join(", "))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

@@ -1,0 +1,77 @@
+//! How long the other end of a connection may do nothing.
+
+use std::io;
+use std::task::Context;
+use std::time::Duration;
+
+use asyncsteps::Time;
+
+use asyncsteps_actors::clock;
+use asyncsteps_actors::timer::Timer;
+
+/// Waits for the other end to take or to give bytes: at most a time, and each byte that moves buys
+/// some of it back, so that a trickle ends too.
+#[derive(Debug)]
+pub(super) struct Patience {
+    most: Duration,
+    /// Bytes per second.
+    rate: u64,
+    /// What is waited for, if anything is.
+    wait: Option<Wait>,
+    timer: Timer,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// When something moved last, or the wait began.
+    moved: Time,
+    /// When it ends.
+    due: Time,
+}
+
+/// How long the other end may do nothing while the server closes.
+const CLOSING: Duration = Duration::from_secs(5);
+
+impl Patience {
+    pub(super) fn new(most: Duration, rate: u64) -> Self {
+        Self { most, rate: rate.max(1), wait: None, timer: Timer::default() }
+    }
+
+    /// Nothing moves; there is less time if the server closes, since `closing`.
+    ///
+    /// # Errors
+    /// `TimedOut` if it has lasted too long.
+    pub(super) fn wait(&mut self, closing: Option<Time>, cx: &Context<'_>) -> io::Result<()> {
+        let now = clock::now();
+        let most = self.most;
+        let Wait { moved, due } =
+            *self.wait.get_or_insert_with(|| Wait { moved: now, due: now + most });
+        let due = closing.map_or(due, |closing| due.min(closing.max(moved) + CLOSING));
+        if now >= due {
+            return Err(timed_out());
+        }
+        self.timer.set(Some(due), cx.waker());
+        Ok(())
+    }
+
+    /// So many bytes moved.
+    pub(super) fn moved(&mut self, bytes: usize) {
+        if let Some(wait) = &mut self.wait {
+            let now = clock::now();
+            let bought =
+                Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / self.rate);
+            *wait = Wait { moved: now, due: (wait.due.max(now) + bought).min(now + self.most) };
+        }
+    }
+
+    /// There is nothing to wait for any more.
+    pub(super) fn rest(&mut self) {
+        if self.wait.take().is_some() {
+            self.timer = Timer::default();
+        }
+    }
+}
+
+pub(super) fn timed_out() -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}

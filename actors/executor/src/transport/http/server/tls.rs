@@ -1,0 +1,55 @@
+//! TLS handshakes of new connections.
+
+use std::io;
+use std::sync::Arc;
+
+use actix_rt::net::TcpStream;
+use rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
+
+use super::ServerLimits;
+use super::io::Io;
+use super::patience::timed_out;
+use asyncsteps_actors::budget::{Budget, Client, Limits};
+
+/// The only protocol that is spoken over TLS (RFC 7301).
+const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// Makes secure connections; a cheap handle.
+#[derive(Clone)]
+pub(super) struct Handshakes {
+    acceptor: TlsAcceptor,
+    limits: ServerLimits,
+    places: Budget,
+}
+
+impl Handshakes {
+    pub(super) fn new(mut config: ServerConfig, limits: ServerLimits) -> Self {
+        if !config.alpn_protocols.iter().any(|protocol| protocol == HTTP_1_1) {
+            config.alpn_protocols.push(HTTP_1_1.to_vec());
+        }
+        let concurrent = limits.handshakes;
+        // connections are counted already
+        let places = Limits { concurrent, queued: usize::MAX, memory: usize::MAX };
+        // always half of them, because a client that stops in the middle has its place for a while
+        let places = Budget::with_most_of_client(places, concurrent.div_ceil(2));
+        Self { acceptor: TlsAcceptor::from(Arc::new(config)), limits, places }
+    }
+
+    /// Makes a connection secure.
+    ///
+    /// # Errors
+    /// What ended the handshake; `TimedOut` if it took too long.
+    pub(super) async fn shake(&self, stream: TcpStream, client: &Client) -> io::Result<Io> {
+        let shaken = async {
+            // a client that says nothing takes no place
+            stream.readable().await?;
+            let place = self.places.admit(client, 0).await.map_err(io::Error::other)?;
+            let stream = self.acceptor.accept(stream).await?;
+            drop(place);
+            Ok(Io::Tls(Box::new(stream)))
+        };
+        let timeout = self.limits.handshake_timeout;
+        tokio::time::timeout(timeout, shaken).await.unwrap_or_else(|_| Err(timed_out()))
+    }
+}

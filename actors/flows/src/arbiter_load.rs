@@ -1,0 +1,62 @@
+//! How many flows an arbiter has: a pool needs it to place flows and to wait for their end.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::drain::Drain;
+
+thread_local! {
+    static HERE: OnceCell<Here> = const { OnceCell::new() };
+}
+
+/// The flows of one arbiter, as other threads see them: those that wait, and those that were
+/// submitted and are not over.
+#[derive(Debug, Default)]
+pub(crate) struct ArbiterLoad {
+    pub(crate) flows: Arc<Drain>,
+    /// The thread of the arbiter has ended.
+    gone: AtomicBool,
+}
+
+/// Lives as long as the thread of the arbiter.
+struct Here(Arc<ArbiterLoad>);
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.0.gone.store(true, Ordering::SeqCst);
+    }
+}
+
+impl ArbiterLoad {
+    /// Counts the flows of the current thread from now on; the first one stays.
+    pub(crate) fn attach(self: Arc<Self>) {
+        HERE.with(|here| {
+            here.get_or_init(|| Here(self));
+        });
+    }
+
+    /// How many flows there are; `None` if the arbiter is gone.
+    pub(crate) fn count(&self) -> Option<usize> {
+        (!self.gone.load(Ordering::SeqCst)).then(|| self.flows.count())
+    }
+}
+
+/// Counts a flow in on the current thread, if that belongs to a pool.
+pub(crate) fn enter_here() {
+    HERE.with(|here| {
+        if let Some(Here(load)) = here.get() {
+            load.flows.enter();
+        }
+    });
+}
+
+/// Counts a flow of the current thread out; `is_done` if it ended by itself.
+pub(crate) fn leave_here(is_done: bool) {
+    // when the thread ends there may be no pool any more
+    let _ = HERE.try_with(|here| {
+        if let Some(Here(load)) = here.get() {
+            load.flows.leave(is_done);
+        }
+    });
+}

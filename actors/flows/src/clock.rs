@@ -1,0 +1,87 @@
+//! The time of an arbiter: tokio's clock, so that a paused runtime gives virtual time.
+//!
+//! No other file of these crates reads a clock.
+
+use std::cell::Cell;
+
+use asyncsteps::Time;
+use tokio::time::Instant;
+
+thread_local! {
+    /// The epoch of this arbiter; flows do not leave it, so neither do their times.
+    static EPOCH: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// The epoch of this arbiter: its first look at the clock.
+fn epoch(now: Instant) -> Instant {
+    EPOCH.get().unwrap_or_else(|| {
+        EPOCH.set(Some(now));
+        now
+    })
+}
+
+/// The current time of this arbiter.
+#[must_use]
+pub fn now() -> Time {
+    let now = Instant::now();
+    Time::from_epoch(now.saturating_duration_since(epoch(now)))
+}
+
+/// A time of this arbiter for tokio's timers; thirty years from now stand for what is later.
+#[must_use]
+pub fn instant(at: Time) -> Instant {
+    let epoch = epoch(Instant::now());
+    epoch.checked_add(at.since_epoch()).unwrap_or_else(|| epoch + FAR_FUTURE)
+}
+
+/// What `at`, taken on any thread, is in the time of this arbiter.
+#[must_use]
+pub fn time(at: Instant) -> Time {
+    let epoch = epoch(Instant::now());
+    Time::from_epoch(at.saturating_duration_since(epoch))
+}
+
+/// Thirty years: as good as never, and still a time that every platform can represent.
+const FAR_FUTURE: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 86_400);
+
+/// A clock that several arbiters share: its times mean the same on all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The clock of this arbiter, for other threads.
+    #[cfg(feature = "ffi")]
+    #[must_use]
+    pub fn of_arbiter() -> Self {
+        Self(epoch(Instant::now()))
+    }
+
+    /// Converts a time of this arbiter, such as that of a flow's turn, without reading the time
+    /// again.
+    #[must_use]
+    pub fn at(self, time: Time) -> Time {
+        match EPOCH.get() {
+            Some(epoch) if epoch >= self.0 => time + (epoch - self.0),
+            Some(epoch) => Time::from_epoch(time.saturating_since(Time::ZERO + (self.0 - epoch))),
+            None => self.now(),
+        }
+    }
+
+    /// The time since the clock began, as the time of flows.
+    #[must_use]
+    pub fn now(self) -> Time {
+        Time::from_epoch(self.elapsed())
+    }
+
+    /// The time since the clock began, as a duration.
+    #[must_use]
+    pub fn elapsed(self) -> std::time::Duration {
+        Instant::now().saturating_duration_since(self.0)
+    }
+}

@@ -1,0 +1,111 @@
+//! The actor that a flow is: it owns the step stack and the state.
+
+use std::fmt;
+
+use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
+
+use super::drive;
+use super::{FlowEnd, FlowOwner, Stack};
+
+/// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
+/// everywhere.
+///
+/// It takes [`Cancel`](super::Cancel), [`Inspect`](super::Inspect) and
+/// [`Complete`](super::Complete). Its address comes from [`FlowHandle::address`] and
+/// [`FlowRef::address`]; it can be used as long as its arbiter runs, also when the flow is over.
+///
+/// [`FlowHandle::address`]: super::FlowHandle::address
+/// [`FlowRef::address`]: super::FlowRef::address
+pub struct FlowActor(Stage);
+
+#[expect(clippy::large_enum_variant, reason = "one allocation instead of two")]
+enum Stage {
+    Running(Execution),
+    /// With the outcome until the handle takes it.
+    Ended(Option<Outcome>),
+}
+
+/// Why a [`Complete`](super::Complete) was refused; then nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompleteError {
+    /// The wait belongs to another flow.
+    #[error("the wait belongs to another flow")]
+    ForeignWait,
+    /// The step is over or was completed before, or the flow is being cancelled.
+    #[error("the wait is over")]
+    Stale,
+    /// The actor of the flow is gone with its arbiter.
+    #[error("the actor of the flow is gone")]
+    Gone,
+}
+
+impl FlowActor {
+    #[inline]
+    pub(super) fn new(execution: Execution) -> Self {
+        Self(Stage::Running(execution))
+    }
+
+    /// The actor of a flow that ended in its first turn.
+    pub(super) fn ended() -> Self {
+        Self(Stage::Ended(None))
+    }
+
+    /// The flow, unless it is over.
+    pub(super) fn execution(&mut self) -> Option<&mut Execution> {
+        match &mut self.0 {
+            Stage::Running(execution) => Some(execution),
+            Stage::Ended(_) => None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.0, Stage::Ended(_))
+    }
+
+    /// Where the flow is; empty when it is over.
+    pub(super) fn stack(&mut self) -> Stack {
+        self.execution().map(Stack::of).unwrap_or_default()
+    }
+
+    /// Completes a wait of the flow; the flow takes the result in its next turn.
+    pub(super) fn complete(
+        &mut self,
+        wait: WaitId,
+        result: WaitResult,
+    ) -> Result<(), CompleteError> {
+        let execution = self.execution().ok_or(CompleteError::Stale)?;
+        if wait.flow() != execution.id() {
+            return Err(CompleteError::ForeignWait);
+        }
+        execution.complete(wait, result).map_err(|_| CompleteError::Stale)
+    }
+
+    /// The flow ended: tells its owner and drops what the flow owned.
+    pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
+        if let Some(execution) = self.execution() {
+            let outcome = drive::tell(execution, owner, end);
+            drive::guarded(|| self.0 = Stage::Ended(outcome));
+        }
+    }
+
+    /// Takes the flow out without telling its owner. Dropping what this gives cancels the flow; the
+    /// actor must not be borrowed then, because cancel handlers may ask about their flow.
+    #[cfg(feature = "ffi")]
+    pub(super) fn abandon(&mut self) -> impl Sized + use<> {
+        std::mem::replace(&mut self.0, Stage::Ended(None))
+    }
+
+    pub(super) fn take_outcome(&mut self) -> Option<Outcome> {
+        match &mut self.0 {
+            Stage::Running(_) => None,
+            Stage::Ended(outcome) => outcome.take(),
+        }
+    }
+}
+
+impl fmt::Debug for FlowActor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowActor").field("over", &self.is_over()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! One turn of a flow, and its end: nothing that a flow does gets past here, panics included.
+
+use std::any::Any;
+use std::error::Error as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use asyncsteps::{Error, Execution, Flow, Outcome, Progress, codes};
+use tracing::Span;
+
+use super::{FlowEnd, FlowOwner, Stack, deadline};
+use crate::clock;
+
+/// Flows that steps or cancel handlers launched, and the span that they did it in.
+pub(super) struct Launched {
+    pub(super) launcher: Span,
+    pub(super) flows: Vec<Flow>,
+}
+
+/// Whether a flow has more to do.
+pub(super) enum Next {
+    Turn,
+    Wait,
+}
+
+/// Runs one turn of a flow, unless the deadline of its owner has passed. Flows that its steps launched
+/// are added to `launched`.
+///
+/// A panic outside of the callbacks, in a destructor for example, ends the flow and not the arbiter.
+pub(super) fn turn(
+    execution: &mut Execution,
+    owner: &impl FlowOwner,
+    waker: &Waker,
+    launched: &mut Vec<Launched>,
+) -> Result<Next, FlowEnd> {
+    let now = clock::now();
+    let limit = owner.deadline();
+    if limit.is_some_and(|limit| limit <= now) {
+        return Err(FlowEnd::Expired(Stack::of(execution)));
+    }
+    let _entered = owner.span().map(Span::enter);
+    let _scope = deadline::enter(limit);
+    let progress = catch_unwind(AssertUnwindSafe(|| execution.run(now, waker)));
+    report(execution);
+    take_launched(execution, launched);
+    match progress {
+        Ok(Progress::Ready) => Ok(Next::Turn),
+        Ok(Progress::Waiting) => Ok(Next::Wait),
+        Ok(Progress::Done(Outcome::Cancelled)) => Err(FlowEnd::Cancelled),
+        Ok(Progress::Done(outcome)) => Err(FlowEnd::Done(outcome)),
+        Err(payload) => {
+            log_panic("a flow panicked outside of its callbacks", payload);
+            let info = "panic outside of the callbacks of the flow";
+            let error = Error::with_info(codes::INTERNAL_ERROR, info);
+            Err(FlowEnd::Done(Outcome::Error(error)))
+        }
+    }
+}
+
+/// Cancels the flow, unless it ended by itself. Flows that cancel handlers launched are added to
+/// `launched`.
+#[inline]
+pub(super) fn settle(
+    execution: &mut Execution,
+    owner: &impl FlowOwner,
+    end: &FlowEnd,
+    launched: &mut Vec<Launched>,
+) {
+    if end.is_done() {
+        return;
+    }
+    let _entered = owner.span().map(Span::enter);
+    let _scope = deadline::enter(owner.deadline());
+    let cancelled = catch_unwind(AssertUnwindSafe(|| execution.cancel()));
+    cancelled.unwrap_or_else(|payload| log_panic("a flow panicked when cancelled", payload));
+    report(execution);
+    take_launched(execution, launched);
+}
+
+/// Tells the owner of a flow that it ended; gives what its handle gets.
+pub(super) fn tell(
+    execution: &mut Execution,
+    owner: &mut impl FlowOwner,
+    end: FlowEnd,
+) -> Option<Outcome> {
+    let span = owner.span().cloned();
+    let _entered = span.as_ref().map(Span::enter);
+    let _scope = deadline::enter(owner.deadline());
+    owner.ended(execution, end)
+}
+
+/// Runs what drops things that a flow owned; a panic of a destructor goes to the log.
+pub(super) fn guarded(drops: impl FnOnce()) {
+    let dropped = catch_unwind(AssertUnwindSafe(drops));
+    dropped.unwrap_or_else(|payload| log_panic("a flow panicked when dropped", payload));
+}
+
+fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
+    let flows = execution.take_launched();
+    if !flows.is_empty() {
+        launched.push(Launched { launcher: Span::current(), flows });
+    }
+}
+
+/// Logs what the callbacks of a flow did that is seen nowhere else.
+fn report(execution: &mut Execution) {
+    for error in execution.take_unseen() {
+        let place = error.place().map(tracing::field::display);
+        match error.panic_message() {
+            Some(panic) => tracing::error!(panic, place, "a step panicked"),
+            None => {
+                let cause = error.source().map(tracing::field::display);
+                tracing::error!(%error, cause, place, "a cancel handler failed");
+            }
+        }
+    }
+}
+
+#[cold]
+fn log_panic(what: &str, payload: Box<dyn Any + Send>) {
+    tracing::error!("{what}");
+    drop(payload);
+}

@@ -1,0 +1,108 @@
+//! A flow of this arbiter, used directly.
+
+use std::fmt;
+use std::rc::Rc;
+
+use actix::Addr;
+use asyncsteps::WaitId;
+
+use super::actor::FlowActor;
+use super::mailbox::FlowCell;
+use super::{Canceller, Completer, Stack, running};
+
+/// A flow that waits on this arbiter, seen from the same arbiter.
+///
+/// It keeps no flow alive and cancels none when it is dropped.
+#[derive(Clone)]
+pub struct FlowRef {
+    cell: Rc<FlowCell>,
+    canceller: asyncsteps::Canceller,
+}
+
+/// The flows that wait on this arbiter, however they were started, in no particular order; the flow
+/// whose turn it is is not among them.
+///
+/// Flows are listed from the first call on, and on the arbiters of an
+/// [`ArbiterPool`](crate::pool::ArbiterPool) from the beginning.
+#[must_use]
+pub fn running_flows() -> Vec<FlowRef> {
+    let reached = |cell: Rc<FlowCell>| {
+        let canceller = cell.actor.try_borrow_mut().ok()?.execution()?.canceller();
+        Some(FlowRef { cell, canceller })
+    };
+    running::all().into_iter().filter_map(reached).collect()
+}
+
+impl FlowRef {
+    pub(crate) fn new(cell: Rc<FlowCell>, canceller: asyncsteps::Canceller) -> Self {
+        Self { cell, canceller }
+    }
+
+    pub(super) fn cell(&self) -> &FlowCell {
+        &self.cell
+    }
+
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`): its arbiter does so after this returned; called by a
+    /// step of the flow itself, no further step runs. A flow that is over stays as it ended.
+    pub fn cancel(&self) {
+        self.canceller.cancel();
+    }
+
+    /// Cancels the flow from any thread.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller::new(self.canceller.clone())
+    }
+
+    /// Whether the flow is not over.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        // borrowed by the flow itself while it runs
+        !self.cell.actor.try_borrow().is_ok_and(|actor| actor.is_over())
+    }
+
+    /// Where the flow is; empty when it is over, and for a step of the flow itself.
+    #[must_use]
+    pub fn stack(&self) -> Stack {
+        self.cell.actor.try_borrow_mut().map(|mut actor| actor.stack()).unwrap_or_default()
+    }
+
+    /// The address of the flow's actor, for other arbiters and threads; also when the flow is over.
+    ///
+    /// The mailbox is made when this is first called.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter or a tokio `LocalSet`.
+    #[must_use]
+    pub fn address(&self) -> Addr<FlowActor> {
+        self.cell.address(Some(&self.canceller))
+    }
+
+    /// Completes a wait of the flow from any thread; the [`Stack`] names the waits.
+    ///
+    /// # Panics
+    /// Those of [`address`](Self::address).
+    #[must_use]
+    pub fn completer(&self, wait: WaitId) -> Completer {
+        Completer::new(self.address(), wait)
+    }
+
+    /// Cancels the flow here and now, or after the current turn if it runs; its owner is told only in
+    /// the second case.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn abort(&self) {
+        let Ok(mut actor) = self.cell.actor.try_borrow_mut() else { return self.cancel() };
+        let flow = actor.abandon();
+        // its cancel handlers may ask about it
+        drop(actor);
+        super::drive::guarded(|| drop(flow));
+        // wakes its task, which ends
+        self.cancel();
+    }
+}
+
+impl fmt::Debug for FlowRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowRef").field("valid", &self.is_valid()).finish()
+    }
+}

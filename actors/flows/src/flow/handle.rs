@@ -1,0 +1,155 @@
+//! Waiting for a flow and cancelling it, on its arbiter.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use actix::Addr;
+use asyncsteps::{Arguments, Error, Outcome, WaitId};
+use tokio::task::JoinHandle;
+
+use super::actor::FlowActor;
+use super::mailbox::FlowCell;
+use super::task::{Spawned, Started};
+use super::{Canceller, Completer, FlowRef, Stack};
+
+/// A started flow: a future with its result, on the arbiter of the flow. Dropping it cancels the
+/// flow.
+///
+/// It uses the flow directly; [`address`](Self::address) is for other arbiters and threads.
+///
+/// # Cancel safety
+/// Polling may stop at any time; the result stays until it is taken.
+#[must_use = "dropping the handle cancels the flow; `detach` it to let it run"]
+pub struct FlowHandle<A = ()> {
+    state: State,
+    of: PhantomData<fn() -> A>,
+}
+
+enum State {
+    /// It ended in its first turn, or its outcome was taken.
+    Ended(Option<Outcome>),
+    Waits(Handle),
+}
+
+/// Cancels its flow when it is dropped.
+struct Handle {
+    flow: FlowRef,
+    task: JoinHandle<()>,
+    detached: bool,
+}
+
+impl<A> FlowHandle<A> {
+    pub(super) fn new(started: Started) -> Self {
+        let state = match started {
+            Started::Ended(outcome) => State::Ended(outcome),
+            Started::Waits(Spawned { cell, canceller, task }) => {
+                let flow = FlowRef::new(cell, canceller);
+                State::Waits(Handle { flow, task, detached: false })
+            }
+        };
+        Self { state, of: PhantomData }
+    }
+
+    fn flow(&self) -> Option<&FlowRef> {
+        match &self.state {
+            State::Ended(_) => None,
+            State::Waits(handle) => Some(&handle.flow),
+        }
+    }
+
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`): its arbiter does so after this returned; called by a
+    /// step of the flow itself, no further step runs.
+    pub fn cancel(&self) {
+        if let Some(flow) = self.flow() {
+            flow.cancel();
+        }
+    }
+
+    /// Cancels the flow from any thread.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        self.flow().map(FlowRef::canceller).unwrap_or_default()
+    }
+
+    /// Whether the flow is not over.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.flow().is_some_and(FlowRef::is_valid)
+    }
+
+    /// Where the flow is; empty when it is over, and for a step of the flow itself.
+    #[must_use]
+    pub fn stack(&self) -> Stack {
+        self.flow().map(FlowRef::stack).unwrap_or_default()
+    }
+
+    /// Lets the flow run to its end without the handle.
+    pub fn detach(mut self) {
+        if let State::Waits(handle) = &mut self.state {
+            handle.detached = true;
+        }
+    }
+
+    /// The address of the flow's actor, for other arbiters and threads: it takes
+    /// [`Cancel`](super::Cancel), [`Inspect`](super::Inspect) and [`Complete`](super::Complete), also
+    /// when the flow is over.
+    ///
+    /// The mailbox is made when this is first called.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter or a tokio `LocalSet`.
+    #[must_use]
+    pub fn address(&self) -> Addr<FlowActor> {
+        match self.flow() {
+            Some(flow) => flow.address(),
+            None => Rc::new(FlowCell::new(FlowActor::ended())).address(None),
+        }
+    }
+
+    /// Completes a wait of the flow from any thread; the [`Stack`] names the waits.
+    ///
+    /// # Panics
+    /// Those of [`address`](Self::address).
+    #[must_use]
+    pub fn completer(&self, wait: WaitId) -> Completer {
+        Completer::new(self.address(), wait)
+    }
+}
+
+impl<A: Arguments> Future for FlowHandle<A> {
+    /// The typed result of the flow, or the error that ended it.
+    type Output = Result<A, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = match &mut self.state {
+            State::Ended(outcome) => outcome.take(),
+            State::Waits(Handle { flow, task, .. }) => {
+                if flow.is_valid() {
+                    // how the task ended is told by the flow's outcome
+                    let _ = ready!(Pin::new(task).poll(cx));
+                }
+                let outcome = flow.cell().actor.borrow_mut().take_outcome();
+                self.state = State::Ended(None);
+                outcome
+            }
+        };
+        Poll::Ready(outcome.unwrap_or(Outcome::Cancelled).into_result())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.detached && self.flow.is_valid() {
+            self.flow.cancel();
+        }
+    }
+}
+
+impl<A> fmt::Debug for FlowHandle<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowHandle").field("valid", &self.is_valid()).finish()
+    }
+}

@@ -1,0 +1,55 @@
+//! What the actor of a flow is told and asked, from other arbiters and threads.
+
+use actix::{Handler, Message, MessageResult};
+use asyncsteps::{WaitId, WaitResult};
+
+use super::{CompleteError, FlowActor, FlowContext, Stack};
+
+/// Cancels the flow of a [`FlowActor`] (FTN12 §2.2.3 `cancel`); a flow that is over stays as it
+/// ended.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Cancel;
+
+/// Asks a [`FlowActor`] where its flow is and what it waits for; answered by a [`Stack`], which is
+/// empty when the flow is over.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Stack")]
+pub struct Inspect;
+
+/// Completes a wait of the flow of a [`FlowActor`] (FTN12 §1.3), as a
+/// [`Completion`](asyncsteps::Completion) would.
+///
+/// The answer `Ok` means that the step takes the result.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), CompleteError>")]
+pub struct Complete {
+    /// The wait, as the [`Stack`] names it.
+    pub wait: WaitId,
+    /// What the step completes or fails with.
+    pub result: WaitResult,
+}
+
+impl Handler<Cancel> for FlowActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Cancel, ctx: &mut FlowContext) {
+        actix::ActorContext::stop(ctx);
+    }
+}
+
+impl Handler<Inspect> for FlowActor {
+    type Result = Stack;
+
+    fn handle(&mut self, _: Inspect, _: &mut FlowContext) -> Stack {
+        self.stack()
+    }
+}
+
+impl Handler<Complete> for FlowActor {
+    type Result = MessageResult<Complete>;
+
+    fn handle(&mut self, Complete { wait, result }: Complete, _: &mut FlowContext) -> Self::Result {
+        MessageResult(self.complete(wait, result))
+    }
+}

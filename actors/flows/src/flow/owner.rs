@@ -1,0 +1,99 @@
+//! What starts a flow and is told of its end.
+
+use std::time::Duration;
+
+use asyncsteps::{Error, Execution, Outcome, Time, codes};
+use tracing::Span;
+
+use super::{Stack, deadline};
+use crate::clock;
+
+/// What a flow runs for: it limits the flow in time and is told how it ended.
+///
+/// A pointer is best: with an owner of eight bytes, the task of a flow takes 128 bytes instead of 256.
+///
+/// [`start_flow`](super::start_flow) brings an owner of its own, which keeps the outcome for the
+/// handle. A server that answers requests implements one and starts its flows with
+/// [`host_flow`](super::host_flow).
+pub trait FlowOwner: Unpin + 'static {
+    /// When the flow is to be cancelled. It is asked before each turn, so that it may change.
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    /// The span that the flow runs in.
+    fn span(&self) -> Option<&Span> {
+        None
+    }
+
+    /// The flow ended; called once, on the arbiter of the flow, within its span. The result is what
+    /// the handle of the flow gets, `None` if it has none.
+    fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome>;
+}
+
+/// How a hosted flow ended.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "an owner answers for each way to end")]
+pub enum FlowEnd {
+    /// By itself, with a result or an error.
+    Done(Outcome),
+    /// The deadline of its owner passed; where the flow was then.
+    Expired(Stack),
+    /// It was cancelled, or its arbiter ended.
+    Cancelled,
+}
+
+impl FlowEnd {
+    /// Whether the flow ended by itself.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+
+    /// The end as a flow has it: a deadline that passed is a `Timeout`, which is logged with the
+    /// stack.
+    #[must_use]
+    pub fn into_outcome(self) -> Outcome {
+        match self {
+            Self::Done(outcome) => outcome,
+            Self::Expired(stack) => {
+                tracing::warn!(stack = stack.one_line(), "the deadline of a flow passed");
+                let error = Error::with_info(codes::TIMEOUT, "the deadline of the flow passed");
+                Outcome::Error(error)
+            }
+            Self::Cancelled => Outcome::Cancelled,
+        }
+    }
+}
+
+/// The owner of a flow that has a handle: the handle gets the outcome.
+pub(super) struct KeepsOutcome(Option<Box<Inherited>>);
+
+struct Inherited {
+    deadline: Option<Time>,
+    span: Option<Span>,
+}
+
+impl KeepsOutcome {
+    /// The owner of a flow that starts now: it inherits deadline and span.
+    pub(super) fn inherit(limit: Option<Duration>) -> Self {
+        let deadline = deadline::earliest(limit.map(|limit| clock::now() + limit));
+        let span = Some(Span::current()).filter(|span| !span.is_none());
+        let needed = deadline.is_some() || span.is_some();
+        Self(needed.then(|| Box::new(Inherited { deadline, span })))
+    }
+}
+
+impl FlowOwner for KeepsOutcome {
+    fn deadline(&self) -> Option<Time> {
+        self.0.as_ref()?.deadline
+    }
+
+    fn span(&self) -> Option<&Span> {
+        self.0.as_ref()?.span.as_ref()
+    }
+
+    fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
+        Some(end.into_outcome())
+    }
+}

@@ -1,0 +1,48 @@
+//! Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
+
+use std::fmt;
+use std::time::Duration;
+
+use actix::dev::MessageResponse;
+use asyncsteps::{Execution, Wait};
+
+use crate::clock;
+
+/// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
+///
+/// Its text has a line for each branch: the steps in progress with file and line, and what the
+/// innermost one waits for.
+#[derive(Clone, Debug, Default, MessageResponse)]
+#[non_exhaustive]
+pub struct Stack {
+    /// The branches that are not over; empty when the flow is over.
+    pub waits: Vec<Wait>,
+    /// The time since the last turn of the flow.
+    pub idle: Duration,
+}
+
+impl Stack {
+    pub(super) fn of(execution: &mut Execution) -> Self {
+        let idle = clock::now().saturating_since(execution.last_turn());
+        Self { waits: execution.waits(), idle }
+    }
+
+    /// The same text on one line, for logs.
+    #[must_use]
+    pub fn one_line(&self) -> String {
+        self.to_string().trim_end().replace('\n', "; ")
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Wait { branch, stack, reason, .. } in &self.waits {
+            write!(f, "branch {branch}: ")?;
+            for step in stack {
+                write!(f, "{step} > ")?;
+            }
+            writeln!(f, "waits for {reason} since {:?}", self.idle)?;
+        }
+        Ok(())
+    }
+}

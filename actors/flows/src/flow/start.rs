@@ -1,0 +1,49 @@
+//! Starting flows on this arbiter.
+
+use asyncsteps::{Arguments, Flow};
+
+use super::owner::KeepsOutcome;
+use super::task::{self, Spawned, Started};
+use super::{FlowHandle, FlowOwner, FlowRef, IntoFlow};
+
+/// Starts a flow on this arbiter (FTN12 §2.2.3 `execute`, `promise`).
+///
+/// The first turn runs before this returns; a flow that completes in it costs no actor. The handle is
+/// a future with the typed result. Started by a step of another flow, it inherits that flow's
+/// deadline; what is to outlive that flow is started from a task of its own.
+///
+/// # Panics
+/// Outside of an actix arbiter or a tokio `LocalSet`, if the flow has to wait.
+pub fn start_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
+    let owner = KeepsOutcome::inherit(flow.limit());
+    prepare();
+    FlowHandle::new(task::run_inline(flow.into_flow(), owner))
+}
+
+/// Like [`start_flow`], but the first turn runs when the arbiter gets to it.
+///
+/// # Panics
+/// Outside of an actix arbiter or a tokio `LocalSet`.
+pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
+    let owner = KeepsOutcome::inherit(flow.limit());
+    prepare();
+    FlowHandle::new(Started::Waits(task::spawn(flow.into_flow().execute(), owner)))
+}
+
+/// Starts a flow on this arbiter for an owner; `None` if it ended in its first turn.
+///
+/// # Panics
+/// Outside of an actix arbiter or a tokio `LocalSet`, if the flow has to wait.
+pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
+    prepare();
+    match task::run_inline(flow, owner) {
+        Started::Ended(_) => None,
+        Started::Waits(Spawned { cell, canceller, .. }) => Some(FlowRef::new(cell, canceller)),
+    }
+}
+
+/// Lets foreign steps of the flow find their event loop.
+fn prepare() {
+    #[cfg(feature = "ffi")]
+    crate::ffi::register();
+}

@@ -1,0 +1,174 @@
+//! The task of a flow: it runs the turns of the actor.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use actix::dev::channel::AddressReceiver;
+use asyncsteps::{Canceller, Execution, Flow, Outcome};
+use tokio::task::JoinHandle;
+
+use super::actor::FlowActor;
+use super::drive::{self, Launched, Next};
+use super::mailbox::FlowCell;
+use super::owner::KeepsOutcome;
+use super::{FlowEnd, FlowOwner, deadline, running};
+use crate::arbiter_load;
+use crate::span::launched_span;
+use crate::timer::Timer;
+
+/// A flow after its first turn.
+pub(super) enum Started {
+    Ended(Option<Outcome>),
+    Waits(Spawned),
+}
+
+/// A flow that waits.
+pub(crate) struct Spawned {
+    pub(crate) cell: Rc<FlowCell>,
+    pub(crate) canceller: Canceller,
+    pub(super) task: JoinHandle<()>,
+}
+
+/// Runs the first turn of a flow here and now; makes it an actor if it has to go on later.
+pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
+    let (mut execution, mut launched) = (flow.execute(), Vec::new());
+    let first = drive::turn(&mut execution, &owner, Waker::noop(), &mut launched);
+    match first {
+        Ok(Next::Turn | Next::Wait) => {
+            start(launched);
+            Started::Waits(spawn(execution, owner))
+        }
+        Err(end) => {
+            drive::settle(&mut execution, &owner, &end, &mut launched);
+            start(launched);
+            let outcome = drive::tell(&mut execution, &mut owner, end);
+            drive::guarded(|| drop(execution));
+            Started::Ended(outcome)
+        }
+    }
+}
+
+/// Makes a flow an actor, and a task that runs its next turn when the arbiter gets to it.
+#[inline]
+pub(crate) fn spawn<O: FlowOwner>(execution: Execution, owner: O) -> Spawned {
+    spawn_with(execution, owner, None)
+}
+
+/// The same with a mailbox that was made before: its messages are handled before the first turn.
+#[inline]
+pub(crate) fn spawn_with<O: FlowOwner>(
+    mut execution: Execution,
+    owner: O,
+    messages: Option<AddressReceiver<FlowActor>>,
+) -> Spawned {
+    arbiter_load::enter_here();
+    let canceller = execution.canceller();
+    let cell = Rc::new(FlowCell::new(FlowActor::new(execution)));
+    if let Some(messages) = messages {
+        cell.receive(messages, Some(canceller.clone()));
+    }
+    let listed = running::add(&cell);
+    let task = FlowTask { cell: Rc::clone(&cell), owner, timer: Timer::default(), listed };
+    Spawned { cell, canceller, task: actix_rt::spawn(task) }
+}
+
+/// Starts what steps launched.
+#[inline]
+fn start(launched: Vec<Launched>) {
+    if !launched.is_empty() {
+        start_all(launched);
+    }
+}
+
+/// Starts flows of their own: without the deadline of their launcher, in a span that lets the
+/// launcher's end.
+#[cold]
+fn start_all(launched: Vec<Launched>) {
+    for Launched { launcher, flows } in launched {
+        let _scope = deadline::enter(None);
+        let span = launched_span(&launcher);
+        let _entered = span.enter();
+        for flow in flows {
+            // not here and now: a flow may launch its successor for ever
+            spawn(flow.execute(), KeepsOutcome::inherit(None));
+        }
+    }
+}
+
+/// Runs the turns of a [`FlowActor`]. With an owner of eight bytes it has 24, and fits into the
+/// smallest task of tokio.
+struct FlowTask<O: FlowOwner> {
+    cell: Rc<FlowCell>,
+    owner: O,
+    /// Set to the next deadline of the flow or its owner while the flow waits.
+    timer: Timer,
+    /// Its number among the flows of the arbiter.
+    listed: u32,
+}
+
+impl<O: FlowOwner> Future for FlowTask<O> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { cell, owner, timer, .. } = &mut *self;
+        let mut actor = cell.actor.borrow_mut();
+        let Some(execution) = actor.execution() else {
+            drop(actor);
+            self.leave(false);
+            return Poll::Ready(());
+        };
+        let mut launched = Vec::new();
+        match drive::turn(execution, owner, cx.waker(), &mut launched) {
+            // others on this arbiter get their turn first
+            Ok(Next::Turn) => cx.waker().wake_by_ref(),
+            Ok(Next::Wait) => {
+                let deadlines = [execution.deadline(), owner.deadline()];
+                timer.set(deadlines.into_iter().flatten().min(), cx.waker());
+            }
+            Err(end) => {
+                drop(actor);
+                self.end(end, launched);
+                return Poll::Ready(());
+            }
+        }
+        drop(actor);
+        start(launched);
+        Poll::Pending
+    }
+}
+
+impl<O: FlowOwner> FlowTask<O> {
+    /// Ends the flow. What it launched is counted before it counts no more, and what hears of its end
+    /// finds it counted out.
+    fn end(&mut self, end: FlowEnd, mut launched: Vec<Launched>) {
+        let cell = Rc::clone(&self.cell);
+        let mut actor = cell.actor.borrow_mut();
+        if let Some(execution) = actor.execution() {
+            drive::settle(execution, &self.owner, &end, &mut launched);
+        }
+        start(launched);
+        self.leave(end.is_done());
+        actor.end(&mut self.owner, end);
+    }
+
+    /// The flow is no longer one of those that run on the arbiter.
+    fn leave(&self, is_done: bool) {
+        running::remove(self.listed);
+        arbiter_load::leave_here(is_done);
+    }
+}
+
+impl<O: FlowOwner> Drop for FlowTask<O> {
+    /// The arbiter ends: so does the flow, and its locks are released.
+    fn drop(&mut self) {
+        if self.cell.actor.borrow().is_over() {
+            return;
+        }
+        let end = AssertUnwindSafe(|| self.end(FlowEnd::Cancelled, Vec::new()));
+        if catch_unwind(end).is_err() {
+            tracing::error!("what a flow launched is lost with its arbiter");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! AsyncSteps flows and locks on actix actors.
+//!
+//! What `asyncsteps` computes runs here: a flow on the arbiter that started it, and locks that flows
+//! of all arbiters share.
+//!
+//! ```
+//! use asyncsteps::Template;
+//! use asyncsteps_actors::flow::start_flow;
+//! use asyncsteps_actors::sync::Mutex;
+//!
+//! # actix::System::new().block_on(async {
+//! let lock = Mutex::new(Default::default());
+//! let double = Template::build(|asi| {
+//!     asi.add(|asi, ()| asi.success(21));
+//!     asi.sync(&lock, |asi, n: i32| asi.success(n * 2));
+//! });
+//! assert_eq!(start_flow::<i32>(double.flow()).await.unwrap(), 42);
+//! # });
+//! ```
+//!
+//! In reading order:
+//! - [`flow`]: starting flows, waiting for them, cancelling them
+//! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is under way
+//! - [`budget`]: admission, fair among clients
+//! - [`sync`](mod@sync): locks
+//! - [`clock`] and [`timer`]: the time of an arbiter
+//! - [`span`]: spans of steps through `tracing`
+//! - [`tool`]: the event loop of an arbiter for code that runs on any loop
+#![cfg_attr(feature = "ffi", doc = "- [`ffi`]: steps in C and other languages (FTN12 §2.7)")]
+//!
+//! The feature `ffi` brings steps in other languages.
+#![forbid(unsafe_code)]
+
+mod arbiter_load;
+pub mod budget;
+pub mod clock;
+pub mod drain;
+#[cfg(feature = "ffi")]
+pub mod ffi;
+pub mod flow;
+pub mod pool;
+pub mod span;
+pub mod sync;
+pub mod timer;
+pub mod tool;

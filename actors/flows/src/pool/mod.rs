@@ -1,0 +1,197 @@
+//! A pool of arbiters: it places flows and shuts down gracefully.
+//!
+//! A flow stays on the arbiter that starts it. An [`ArbiterPool`] is for flows that may run on any: it
+//! owns arbiters, starts a submitted flow on the one that has the fewest, and at its shutdown waits
+//! for all flows of its arbiters, however they were started.
+
+mod remote;
+mod report;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Arbiter, ArbiterHandle};
+use asyncsteps::{Arguments, Error, codes};
+
+use crate::arbiter_load::ArbiterLoad;
+use crate::drain::Drained;
+use crate::flow::{IntoFlow, list_flows};
+
+pub use remote::RemoteFlow;
+
+/// Arbiters that run flows.
+///
+/// Dropping it stops the arbiters, which cancels their flows; [`shutdown`](Self::shutdown) lets them
+/// finish.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::time::Duration;
+/// use asyncsteps::Template;
+/// use asyncsteps_actors::pool::ArbiterPool;
+///
+/// let double = Template::build(|asi| {
+///     asi.add(|asi, n: i32| asi.success(n * 2));
+/// });
+/// actix::System::new().block_on(async {
+///     let pool = ArbiterPool::new(NonZeroUsize::MIN);
+///     let doubled = pool.submit_anywhere::<i32>((double, 21));
+///     assert_eq!(doubled.await.unwrap(), 42);
+///     assert_eq!(pool.shutdown(Duration::from_secs(1)).await.cancelled, 0);
+/// });
+/// ```
+#[derive(Debug)]
+pub struct ArbiterPool {
+    members: Vec<Member>,
+}
+
+struct Member {
+    /// Taken when it is joined.
+    arbiter: Option<Arbiter>,
+    handle: ArbiterHandle,
+    load: Arc<ArbiterLoad>,
+}
+
+impl ArbiterPool {
+    /// Starts so many arbiters, each with its thread.
+    ///
+    /// # Panics
+    /// Outside of an actix system, or if a thread cannot be started.
+    #[must_use]
+    pub fn new(arbiters: NonZeroUsize) -> Self {
+        Self { members: (0..arbiters.get()).map(|_| Member::new()).collect() }
+    }
+
+    /// The arbiters, to start servers, actors or flows there.
+    #[must_use]
+    pub fn arbiters(&self) -> impl ExactSizeIterator<Item = &ArbiterHandle> {
+        self.members.iter().map(|member| &member.handle)
+    }
+
+    /// How many flows each arbiter has, those that were submitted and have not begun included; flows
+    /// that never waited are not counted. `None` for an arbiter that is gone.
+    #[must_use]
+    pub fn load(&self) -> Vec<Option<usize>> {
+        self.members.iter().map(|member| member.load.count()).collect()
+    }
+
+    /// Starts a flow on the arbiter that has the fewest.
+    ///
+    /// A deadline is inherited and counts from now. The flow is made on that arbiter, so `job` is a
+    /// template, one with arguments, or a function that makes a flow.
+    pub fn submit_anywhere<A>(&self, job: impl IntoFlow + Send + 'static) -> RemoteFlow<A>
+    where
+        A: Arguments + Send,
+    {
+        let loads = self.members.iter().filter_map(|member| Some((member, member.load.count()?)));
+        match loads.min_by_key(|(_, load)| *load) {
+            Some((member, _)) => member.submit(job),
+            None => RemoteFlow::refused(gone()),
+        }
+    }
+
+    /// Starts a flow on one of the [`arbiters`](Self::arbiters), by its index.
+    ///
+    /// An index that does not exist refuses the flow, as an arbiter that is gone does.
+    pub fn submit_to<A>(&self, arbiter: usize, job: impl IntoFlow + Send + 'static) -> RemoteFlow<A>
+    where
+        A: Arguments + Send,
+    {
+        match self.members.get(arbiter) {
+            Some(member) => member.submit(job),
+            None => RemoteFlow::refused(gone()),
+        }
+    }
+
+    /// Refuses new submissions with DefenseRejected, waits until all flows of the arbiters are over,
+    /// at most `grace`, then cancels the others: the log says where they were, and their cancel
+    /// handlers run. Ends the arbiters and waits for their threads, so for a step that blocks, too.
+    ///
+    /// Flows that were submitted before may start others as long as the grace lasts.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the arbiters without waiting for them.
+    pub async fn shutdown(mut self, grace: Duration) -> Drained {
+        self.members.iter().for_each(|member| {
+            member.load.flows.close();
+        });
+        let idle = async {
+            for member in &self.members {
+                member.load.flows.idle().await;
+            }
+        };
+        if tokio::time::timeout(grace, idle).await.is_err() {
+            report::log_flows(self.arbiters()).await;
+        }
+        self.stop();
+        let arbiters: Vec<Arbiter> =
+            self.members.iter_mut().filter_map(|member| member.arbiter.take()).collect();
+        let joined = tokio::task::spawn_blocking(|| {
+            for arbiter in arbiters {
+                if arbiter.join().is_err() {
+                    tracing::error!("an arbiter panicked");
+                }
+            }
+        });
+        if joined.await.is_err() {
+            tracing::error!("the runtime ended before the arbiters did");
+        }
+        self.members.iter().map(|member| member.load.flows.ended()).sum()
+    }
+
+    fn stop(&self) {
+        // false for an arbiter that is gone
+        let _: usize = self.members.iter().filter(|member| member.handle.stop()).count();
+    }
+}
+
+impl Drop for ArbiterPool {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Member {
+    fn new() -> Self {
+        let arbiter = Arbiter::new();
+        let (load, handle) = (Arc::<ArbiterLoad>::default(), arbiter.handle());
+        let attached = Arc::clone(&load);
+        // nothing else can reach it before
+        arbiter.spawn_fn(move || {
+            attached.attach();
+            list_flows();
+        });
+        Self { arbiter: Some(arbiter), handle, load }
+    }
+
+    fn submit<A>(&self, job: impl IntoFlow + Send + 'static) -> RemoteFlow<A>
+    where
+        A: Arguments + Send,
+    {
+        match self.load.flows.admit() {
+            Some(counted) => RemoteFlow::start(&self.handle, job, counted),
+            None => {
+                let why = "ArbiterPool is closing";
+                RemoteFlow::refused(Error::with_info(codes::DEFENSE_REJECTED, why))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("load", &self.load.count()).finish_non_exhaustive()
+    }
+}
+
+fn gone() -> Error {
+    Error::with_info(codes::INTERNAL_ERROR, "the arbiter is gone")
+}
+
+const _: () = {
+    const fn any_thread<T: Send>() {}
+    any_thread::<ArbiterPool>();
+    any_thread::<RemoteFlow<String>>();
+};

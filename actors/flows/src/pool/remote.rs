@@ -1,0 +1,187 @@
+//! A flow that was submitted to another arbiter, seen from both sides.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix::dev::channel::{AddressReceiver, channel};
+use actix::{Addr, ArbiterHandle};
+use asyncsteps::{Arguments, Error, Execution, Outcome, Time, codes};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::Span;
+
+use super::gone;
+use crate::clock;
+use crate::drain::Entered;
+use crate::flow::{self, Cancel, FlowActor, FlowEnd, FlowOwner, IntoFlow};
+
+/// A flow on another arbiter: a future with its result, for any thread. Dropping it cancels the flow.
+///
+/// It fails with DefenseRejected if the pool is closing, and with InternalError if the arbiter ends
+/// before the flow.
+///
+/// # Cancel safety
+/// Polling may stop at any time; the result stays until it is taken.
+#[must_use = "dropping it cancels the flow; `detach` it to let it run"]
+pub struct RemoteFlow<A = ()> {
+    state: State<A>,
+    of: PhantomData<fn() -> A>,
+}
+
+enum State<A> {
+    Refused(Option<Error>),
+    Runs(Remote<A>),
+}
+
+struct Remote<A> {
+    outcome: oneshot::Receiver<Result<A, Error>>,
+    address: Addr<FlowActor>,
+    detached: bool,
+}
+
+impl<A> RemoteFlow<A> {
+    pub(super) fn refused(error: Error) -> Self {
+        Self { state: State::Refused(Some(error)), of: PhantomData }
+    }
+
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`) by a [`Cancel`] message. A flow that is over stays as
+    /// it ended; one that has not begun runs no step.
+    pub fn cancel(&self) {
+        if let State::Runs(remote) = &self.state {
+            remote.cancel();
+        }
+    }
+
+    /// The address of the flow's actor; `None` if the flow was refused. It can be used before the flow
+    /// begins.
+    #[must_use]
+    pub fn address(&self) -> Option<Addr<FlowActor>> {
+        match &self.state {
+            State::Refused(_) => None,
+            State::Runs(remote) => Some(remote.address.clone()),
+        }
+    }
+
+    /// Lets the flow run to its end without this.
+    pub fn detach(mut self) {
+        if let State::Runs(remote) = &mut self.state {
+            remote.detached = true;
+        }
+    }
+}
+
+impl<A: Arguments + Send> RemoteFlow<A> {
+    pub(super) fn start(
+        arbiter: &ArbiterHandle,
+        job: impl IntoFlow + Send + 'static,
+        counted: Entered,
+    ) -> Self {
+        let own = job.limit().map(|limit| clock::now() + limit);
+        // each arbiter has its own epoch
+        let deadline = flow::earliest(own).map(clock::instant);
+        let (reply, outcome) = oneshot::channel();
+        let (sender, messages) = channel(flow::CAPACITY);
+        let job = Job { make: job, reply, deadline, span: Span::current(), counted };
+        // false if the arbiter is gone: then the reply is dropped, which tells the caller
+        let _: bool = arbiter.spawn_fn(move || job.begin(messages));
+        let remote = Remote { outcome, address: Addr::new(sender), detached: false };
+        Self { state: State::Runs(remote), of: PhantomData }
+    }
+}
+
+impl<A> Remote<A> {
+    #[expect(clippy::disallowed_methods, reason = "a full mailbox must not refuse a cancel")]
+    fn cancel(&self) {
+        self.address.do_send(Cancel);
+    }
+}
+
+impl<A> Drop for Remote<A> {
+    fn drop(&mut self) {
+        if !self.detached {
+            self.cancel();
+        }
+    }
+}
+
+impl<A: Arguments + Send> Future for RemoteFlow<A> {
+    /// The typed result of the flow, or the error that ended it.
+    type Output = Result<A, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.state {
+            State::Refused(error) => Poll::Ready(Err(error.take().unwrap_or_else(gone))),
+            State::Runs(remote) => {
+                let told = Pin::new(&mut remote.outcome).poll(cx);
+                remote.detached |= told.is_ready();
+                told.map(|told| told.unwrap_or_else(|_| Err(gone())))
+            }
+        }
+    }
+}
+
+impl<A> fmt::Debug for RemoteFlow<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteFlow").finish_non_exhaustive()
+    }
+}
+
+/// A flow on its way to its arbiter.
+struct Job<A, F> {
+    make: F,
+    reply: oneshot::Sender<Result<A, Error>>,
+    deadline: Option<Instant>,
+    span: Span,
+    counted: Entered,
+}
+
+impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
+    /// Makes the flow and its actor; messages that came before are handled before its first turn.
+    fn begin(self, messages: AddressReceiver<FlowActor>) {
+        let Self { make, reply, deadline, span, mut counted } = self;
+        #[cfg(feature = "ffi")]
+        crate::ffi::register();
+        let made = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| make.into_flow())));
+        let Ok(flow) = made else {
+            tracing::error!(parent: &span, "the function that makes a flow panicked");
+            counted.finish();
+            drop(counted);
+            let error = Error::with_info(codes::INTERNAL_ERROR, "the flow was not made");
+            // the caller may be gone
+            let _ = reply.send(Err(error));
+            return;
+        };
+        let owner = Caller { reply: Some(reply), deadline: deadline.map(clock::time), span };
+        flow::spawn_with(flow.execute(), Box::new(owner), Some(messages));
+        counted.pass_on();
+    }
+}
+
+/// The owner of a submitted flow: it sends the outcome back.
+struct Caller<A> {
+    reply: Option<oneshot::Sender<Result<A, Error>>>,
+    deadline: Option<Time>,
+    span: Span,
+}
+
+impl<A: Arguments> FlowOwner for Box<Caller<A>> {
+    fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    fn span(&self) -> Option<&Span> {
+        Some(&self.span)
+    }
+
+    fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
+        let result = end.into_outcome().into_result();
+        if let Some(reply) = self.reply.take() {
+            // a caller that detached the flow does not listen
+            let _ = reply.send(result);
+        }
+        None
+    }
+}

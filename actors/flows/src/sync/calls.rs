@@ -1,0 +1,72 @@
+//! Calls within the process as waits of a deadlock (FTN12 §1.11.5): a flow that has a lock and calls a
+//! function waits for the flow of that function.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use asyncsteps::{AsyncSteps, Flow, FlowId, Identity};
+use smallvec::smallvec;
+
+use super::deadlock::{self, Contended, Holders, HoldsUpCaller, Resource, Wait, Watch};
+use super::mutex;
+
+/// A call whose caller has locks, in the table of waits until this is dropped.
+pub struct Calling {
+    call: Arc<Call>,
+    _watch: Watch,
+}
+
+/// The called side.
+#[derive(Debug)]
+pub struct Call {
+    function: Arc<str>,
+    /// The flow that carries out the call; set when that begins.
+    flow: OnceLock<FlowId>,
+}
+
+/// Enters the call that the running step is about to make into the table of waits; `None` if no other
+/// flow may wait for this one.
+pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
+    if !deadlock::is_enabled() || !mutex::holds_up_others(asi) {
+        return None;
+    }
+    let call = Arc::new(Call { function: Arc::clone(function), flow: OnceLock::new() });
+    let identity = asi.identity();
+    let place = asi.places().next()?;
+    let resource: Arc<Call> = Arc::clone(&call);
+    let wait = Arc::new(Wait::new(asi, identity, place, resource));
+    Some(Calling { _watch: wait.watch(), call })
+}
+
+impl fmt::Debug for Calling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Calling").field(&self.call).finish()
+    }
+}
+
+impl Calling {
+    /// The called side, to go with the request.
+    #[must_use]
+    pub fn call(&self) -> Arc<Call> {
+        Arc::clone(&self.call)
+    }
+}
+
+impl Call {
+    /// This flow carries out the call.
+    pub fn begin(&self, flow: &mut Flow) {
+        self.flow.get_or_init(|| flow.id());
+        flow.extend(HoldsUpCaller);
+    }
+}
+
+impl Contended for Call {
+    /// A call that has not begun waits for its admission, which is assumed to make progress.
+    fn holders(&self) -> Option<Holders> {
+        self.flow.get().map(|flow| smallvec![Identity { flow: *flow, branch: 0 }])
+    }
+
+    fn resource(&self) -> Resource {
+        Resource::Call { function: Arc::clone(&self.function) }
+    }
+}

@@ -1,0 +1,111 @@
+//! The table of waits that other flows wait for in turn.
+
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+use asyncsteps::{AsyncSteps, FlowId, Identity, Place};
+use dashmap::{DashMap, Entry};
+use smallvec::SmallVec;
+
+use super::report::{Resource, Waiting};
+use crate::sync::waiter::guarded;
+
+/// The waits by flow.
+pub(super) static WAITS: LazyLock<DashMap<FlowId, Waits>> = LazyLock::new(DashMap::new);
+
+/// The waits of one flow: one, as long as it has no branches.
+type Waits = SmallVec<[Arc<Wait>; 1]>;
+
+/// The flows and branches that hold a mutex.
+pub(in crate::sync) type Holders = SmallVec<[Identity; 2]>;
+
+/// Marks a flow that carries out a call while its caller holds locks: others wait for it, too.
+pub(in crate::sync) struct HoldsUpCaller;
+
+/// A lock or a call that flows wait for.
+pub(in crate::sync) trait Contended: Send + Sync {
+    /// The flows that have it; `None` if something else has it, which is assumed to make progress.
+    fn holders(&self) -> Option<Holders>;
+    fn resource(&self) -> Resource;
+}
+
+/// A wait that other flows wait for in turn.
+pub(in crate::sync) struct Wait {
+    pub(super) identity: Identity,
+    /// The branches that make no progress meanwhile, its own one first.
+    pub(super) lineage: SmallVec<[u32; 2]>,
+    /// Whether a time limit ends it.
+    pub(super) limited: bool,
+    pub(super) place: Place,
+    pub(super) resource: Arc<dyn Contended>,
+    /// Numbers the waits of the process in their order; set when the wait joins a queue.
+    pub(super) number: OnceLock<u64>,
+}
+
+/// Keeps a wait in the table of waits until it is dropped.
+///
+/// It is made and dropped only while the mutex is locked, so that the table has a wait exactly as long
+/// as the queue has. No other lock is taken while the table is locked.
+pub(in crate::sync) struct Watch(Arc<Wait>);
+
+impl Wait {
+    /// A wait in the running step, for the step at `place`.
+    pub(in crate::sync) fn new(
+        asi: &AsyncSteps,
+        identity: Identity,
+        place: Place,
+        resource: Arc<dyn Contended>,
+    ) -> Self {
+        Self {
+            identity,
+            lineage: asi.lineage().collect(),
+            limited: asi.is_limited(),
+            place,
+            resource,
+            number: OnceLock::new(),
+        }
+    }
+
+    /// Puts the wait into the table.
+    pub(in crate::sync) fn watch(self: &Arc<Self>) -> Watch {
+        static COUNT: Mutex<u64> = Mutex::new(0);
+        // numbered and entered in one: a wait with a greater number finds this one
+        let mut count = guarded(&COUNT);
+        *count += 1;
+        self.number.get_or_init(|| *count);
+        WAITS.entry(self.identity.flow).or_default().push(Arc::clone(self));
+        drop(count);
+        Watch(Arc::clone(self))
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number.get().copied().unwrap_or(u64::MAX)
+    }
+
+    /// Whether the flow of each holder waits somewhere. Mostly one does not, and there is no cycle.
+    pub(super) fn may_be_stuck(&self) -> bool {
+        let holders = self.resource.holders();
+        holders.is_some_and(|holders| holders.iter().all(|holder| WAITS.contains_key(&holder.flow)))
+    }
+
+    pub(super) fn is_watched(self: &Arc<Self>) -> bool {
+        let waits = WAITS.get(&self.identity.flow);
+        waits.is_some_and(|waits| waits.iter().any(|wait| Arc::ptr_eq(wait, self)))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut waits) = WAITS.entry(self.0.identity.flow) {
+            waits.get_mut().retain(|wait| !Arc::ptr_eq(wait, &self.0));
+            if waits.get().is_empty() {
+                waits.remove();
+            }
+        }
+    }
+}
+
+impl Waiting {
+    pub(super) fn of(wait: &Wait) -> Self {
+        Self { identity: wait.identity, place: wait.place, resource: wait.resource.resource() }
+    }
+}

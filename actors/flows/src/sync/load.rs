@@ -1,0 +1,55 @@
+//! How busy an object is.
+
+use std::sync::Arc;
+
+use actix::dev::MessageResponse;
+
+/// How busy an object is, over all of its keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Keys that are held or waited for, or that have entries in the current period.
+    pub keys: usize,
+    /// Holders inside of a section; a throttle has none.
+    pub holders: usize,
+    /// Waiters.
+    pub queued: usize,
+}
+
+impl Load {
+    /// No load.
+    pub const NONE: Self = Self { keys: 0, holders: 0, queued: 0 };
+}
+
+/// An object and its keys, as a moment ago: the answer to [`Inspect`](super::Inspect).
+#[derive(Clone, Debug, Default, PartialEq, Eq, MessageResponse)]
+#[non_exhaustive]
+pub struct LockReport {
+    /// The name of the object; empty if it has none.
+    pub name: &'static str,
+    /// The keys in use, in no particular order.
+    pub keys: Vec<KeyReport>,
+}
+
+/// A key of an object that is in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyReport {
+    /// The key; empty for the object itself.
+    pub key: Arc<str>,
+    /// Holders inside of a section; a throttle has none.
+    pub holders: usize,
+    /// Waiters.
+    pub queued: usize,
+}
+
+impl LockReport {
+    /// The sums over all keys.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        self.keys.iter().fold(Load::NONE, |load, key| Load {
+            keys: load.keys + 1,
+            holders: load.holders + key.holders,
+            queued: load.queued + key.queued,
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! The messages that the actor of a mutex takes.
+
+use std::fmt;
+
+use actix::{Actor, Context, Handler, MessageResult, Running};
+
+use super::guard::{Guard, LockGuard, Locking};
+use super::state::{Family, MutexActor};
+use crate::sync::LockReport;
+use crate::sync::messages::{Deferred, Inspect, Lock, Unlock};
+use crate::sync::waiter::Holder;
+
+impl Actor for MutexActor {
+    type Context = Context<Self>;
+
+    fn stopping(&mut self, ctx: &mut Context<Self>) -> Running {
+        self.0.actor.stopping(ctx)
+    }
+}
+
+impl Handler<Lock> for MutexActor {
+    type Result = Deferred<LockGuard>;
+
+    fn handle(&mut self, Lock { key }: Lock, _: &mut Context<Self>) -> Deferred<LockGuard> {
+        let state = Family::key(&self.0, key.as_deref().unwrap_or_default());
+        Deferred::new(Locking::new(Guard::new(&state, Holder::call())))
+    }
+}
+
+impl Handler<Unlock> for MutexActor {
+    type Result = MessageResult<Unlock>;
+
+    fn handle(&mut self, Unlock { ticket }: Unlock, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(ticket.unlock(&self.0))
+    }
+}
+
+impl Handler<Inspect> for MutexActor {
+    type Result = LockReport;
+
+    fn handle(&mut self, _: Inspect, _: &mut Context<Self>) -> LockReport {
+        self.0.report()
+    }
+}
+
+impl fmt::Debug for MutexActor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MutexActor").field(&self.0.report()).finish()
+    }
+}

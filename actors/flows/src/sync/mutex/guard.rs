@@ -1,0 +1,160 @@
+//! Holding a lock, and waiting for it.
+
+use std::fmt;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use asyncsteps::sync::mutex::{Lock, Ticket};
+use asyncsteps::{Arg, Error};
+
+use super::state::{KeyState, QueuedWaiter};
+use crate::sync::waiter::{Holder, Waiter, rejected};
+
+/// A lock that was taken outside of flows. Dropping it, on any thread, gives the lock back.
+#[must_use = "dropping it unlocks"]
+pub struct LockGuard(pub(super) Guard);
+
+impl LockGuard {
+    pub(super) fn new(guard: Guard) -> Self {
+        Self(guard)
+    }
+}
+
+impl Arg for LockGuard {}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.0.state();
+        f.debug_struct("LockGuard").field("name", &state.name()).field("key", state.key()).finish()
+    }
+}
+
+/// The future of [`Mutex::lock`].
+#[must_use = "a future does nothing before it is polled"]
+pub struct Locking(Option<Guard>);
+
+impl Locking {
+    pub(super) fn new(guard: Guard) -> Self {
+        Self(Some(guard))
+    }
+}
+
+impl Future for Locking {
+    type Output = Result<LockGuard, Error>;
+
+    /// # Panics
+    /// After it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(mut guard) = self.0.take() else { panic!("polled after it was ready") };
+        let ready = guard.has_turn(cx)
+            || guard.is_empty() && {
+                let waiter = Waiter::Future(cx.waker().clone());
+                guard.ask(|| QueuedWaiter { waiter, watch: None })?
+            };
+        if ready {
+            return Poll::Ready(Ok(LockGuard(guard)));
+        }
+        self.0 = Some(guard);
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Locking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locking").finish_non_exhaustive()
+    }
+}
+
+/// Holds the lock, or waits in the queue, until it is dropped.
+pub(super) struct Guard {
+    state: Arc<KeyState>,
+    owner: Holder,
+    held: Held,
+}
+
+#[derive(Clone, Copy)]
+enum Held {
+    Nothing,
+    /// It is in the queue, or inside once its turn came.
+    Queued(Ticket),
+    Inside,
+}
+
+impl Guard {
+    /// A guard that holds nothing yet.
+    pub(super) fn new(state: &Arc<KeyState>, owner: Holder) -> Self {
+        Self { state: Arc::clone(state), owner, held: Held::Nothing }
+    }
+
+    pub(super) fn state(&self) -> &Arc<KeyState> {
+        &self.state
+    }
+
+    /// Whether it holds nothing, and does not wait.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.held, Held::Nothing)
+    }
+
+    /// Enters if that needs no waiting.
+    pub(super) fn enter(&mut self) -> bool {
+        let entered = self.state.enter(self.owner);
+        if entered {
+            self.held = Held::Inside;
+        }
+        entered
+    }
+
+    /// Enters, or joins the queue; says whether it entered.
+    pub(super) fn ask(&mut self, waiter: impl FnOnce() -> QueuedWaiter) -> Result<bool, Error> {
+        let lock = self.state.accounting().queue.lock(self.owner, waiter);
+        self.held = match lock {
+            Lock::Entered => Held::Inside,
+            Lock::Queued(ticket) => Held::Queued(ticket),
+            Lock::Rejected => return Err(rejected("Mutex queue limit")),
+        };
+        Ok(matches!(self.held, Held::Inside))
+    }
+
+    /// Says whether it is inside; if not, `cx` is woken when its turn has come.
+    pub(super) fn has_turn(&mut self, cx: &Context<'_>) -> bool {
+        let Held::Queued(ticket) = self.held else { return self.enter() };
+        let waker = cx.waker().clone();
+        let mut accounting = self.state.accounting();
+        let Some(waiter) = accounting.queue.tell_mut(ticket) else {
+            drop(accounting);
+            self.held = Held::Inside;
+            return true;
+        };
+        let before = mem::replace(&mut waiter.waiter, Waiter::Future(waker));
+        drop(accounting);
+        drop(before);
+        false
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let ticket = match self.held {
+            Held::Nothing => return,
+            Held::Queued(ticket) => Some(ticket),
+            Held::Inside if self.state.leave_alone(self.owner) => return,
+            Held::Inside => None,
+        };
+        let mut accounting = self.state.accounting();
+        let queue = &mut accounting.queue;
+        let mut left = ticket.and_then(|ticket| queue.take(ticket));
+        let mut next = match left {
+            None => queue.unlock(self.owner).map(|(_, waiter)| waiter),
+            Some(_) => None,
+        };
+        for waiter in [&mut left, &mut next].into_iter().flatten() {
+            waiter.watch = None;
+        }
+        drop(accounting);
+        if let Some(waiter) = next {
+            waiter.waiter.admit();
+        }
+    }
+}

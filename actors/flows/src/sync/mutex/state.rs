@@ -1,0 +1,188 @@
+//! The accounting of a mutex: for each key the holders and the waiters.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use asyncsteps::sync::mutex::{Options, Queue};
+use asyncsteps::{Awaitable, Identity};
+
+use crate::sync::deadlock::{Contended, Holders, Resource, Watch};
+use crate::sync::keys::Keys;
+use crate::sync::load::{KeyReport, LockReport};
+use crate::sync::on_demand::OnDemand;
+use crate::sync::waiter::{Holder, Label, Waiter, guarded};
+
+/// The state of one key.
+///
+/// While a single owner comes and goes, only `single_owner` changes. As soon as a second one comes, or
+/// the same one again, `queue` has the accounting, until it is empty.
+pub(super) struct KeyState {
+    /// [`FREE`], the only owner inside, or [`QUEUE`].
+    single_owner: AtomicU64,
+    queue: Mutex<Queue<QueuedWaiter, Holder>>,
+    key: Arc<str>,
+    family: Arc<Family>,
+}
+
+/// What all keys of a mutex have in common.
+pub(super) struct Family {
+    name: &'static str,
+    options: Options,
+    keys: Keys<KeyState>,
+    pub(super) actor: OnDemand<MutexActor>,
+}
+
+/// The actor of a [`Mutex`](super::Mutex): it takes [`Lock`](crate::sync::Lock),
+/// [`Unlock`](crate::sync::Unlock) and [`Inspect`](crate::sync::Inspect).
+///
+/// Its address is [`Mutex::address`](super::Mutex::address), where an example is.
+pub struct MutexActor(pub(super) Arc<Family>);
+
+/// The key is not held.
+const FREE: u64 = 0;
+
+/// The queue has the accounting.
+const QUEUE: u64 = u64::MAX;
+
+/// The accounting of a key, locked.
+pub(super) struct Accounting<'a> {
+    pub(super) queue: MutexGuard<'a, Queue<QueuedWaiter, Holder>>,
+    single_owner: &'a AtomicU64,
+}
+
+/// An entry of the queue.
+pub(super) struct QueuedWaiter {
+    pub(super) waiter: Waiter,
+    /// Set if others wait for this waiter. It is taken off whenever the entry leaves the queue, before
+    /// the queue is unlocked.
+    pub(super) watch: Option<Watch>,
+}
+
+impl Family {
+    /// The state of the empty key of a new family.
+    ///
+    /// # Panics
+    /// If `max` is 0, see [`Options::check`].
+    #[track_caller]
+    pub(super) fn start(name: &'static str, options: Options) -> Arc<KeyState> {
+        // refuses limits of zero
+        let queue = Queue::new(options);
+        let family =
+            Arc::new(Self { name, options, keys: Keys::new(), actor: OnDemand::default() });
+        family.keys.get("", |key| KeyState::new(key, &family, queue))
+    }
+
+    /// The state of a key.
+    pub(super) fn key(family: &Arc<Self>, key: &str) -> Arc<KeyState> {
+        family.keys.get(key, |key| KeyState::new(key, family, Queue::new(family.options)))
+    }
+
+    /// The keys that are held or waited for.
+    pub(super) fn report(&self) -> LockReport {
+        let keys = self.keys.all().into_iter().filter_map(|state| {
+            let (holders, queued) = state.counts();
+            let key = Arc::clone(&state.key);
+            (holders + queued > 0).then_some(KeyReport { key, holders, queued })
+        });
+        LockReport { name: self.name, keys: keys.collect() }
+    }
+}
+
+impl KeyState {
+    fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<QueuedWaiter, Holder>) -> Self {
+        let (single_owner, queue) = (AtomicU64::new(FREE), Mutex::new(queue));
+        Self { single_owner, queue, key, family: Arc::clone(family) }
+    }
+
+    pub(super) fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.family.name
+    }
+
+    pub(super) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    /// How many hold it and how many wait.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let Accounting { queue, .. } = &self.accounting();
+        (queue.holders(), queue.queued())
+    }
+
+    /// Enters if that needs no waiting.
+    pub(super) fn enter(&self, owner: Holder) -> bool {
+        self.enter_alone(owner) || self.accounting().queue.enter(owner)
+    }
+
+    fn enter_alone(&self, owner: Holder) -> bool {
+        self.single_owner.load(Ordering::Relaxed) == FREE
+            && owner.to_bits().is_some_and(|bits| self.change_owner(FREE, bits))
+    }
+
+    /// Leaves, unless another owner came meanwhile.
+    pub(super) fn leave_alone(&self, owner: Holder) -> bool {
+        owner.to_bits().is_some_and(|bits| {
+            self.single_owner.load(Ordering::Relaxed) == bits && self.change_owner(bits, FREE)
+        })
+    }
+
+    fn change_owner(&self, from: u64, to: u64) -> bool {
+        self.single_owner.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives the accounting to the queue, and locks it.
+    pub(super) fn accounting(&self) -> Accounting<'_> {
+        let mut queue = guarded(&self.queue);
+        // while it is locked, only this thread takes the accounting back
+        if self.single_owner.load(Ordering::Relaxed) != QUEUE
+            && let Some(owner) = Holder::from_bits(self.single_owner.swap(QUEUE, Ordering::AcqRel))
+        {
+            let entered = queue.enter(owner);
+            debug_assert!(entered, "the queue was empty");
+        }
+        Accounting { queue, single_owner: &self.single_owner }
+    }
+}
+
+impl Drop for Accounting<'_> {
+    /// Gives the accounting back as soon as the queue is empty.
+    fn drop(&mut self) {
+        if self.queue.holders() + self.queue.queued() == 0 {
+            self.single_owner.store(FREE, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for KeyState {
+    fn drop(&mut self) {
+        self.family.keys.forget(&self.key);
+    }
+}
+
+impl Contended for KeyState {
+    fn holders(&self) -> Option<Holders> {
+        let of_branch = |owner| match owner {
+            Holder::Branch(identity) => Some(identity),
+            Holder::Call(_) => None,
+        };
+        self.accounting().queue.inside().map(of_branch).collect()
+    }
+
+    fn resource(&self) -> Resource {
+        Resource::Mutex { name: self.family.name, key: Arc::clone(&self.key) }
+    }
+}
+
+impl Awaitable for KeyState {
+    fn describe(&self, who: Identity) -> String {
+        let label = Label { kind: "mutex", name: self.family.name, key: &self.key };
+        let Accounting { queue, .. } = &self.accounting();
+        match queue.ahead_of(Holder::Branch(who)) {
+            Some(ahead) => format!("{label}, place {} of {}", ahead + 1, queue.queued()),
+            None => format!("{label}, which it just got"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A lock that is held by name.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use asyncsteps::Arg;
+
+use super::guard::{Guard, LockGuard};
+use super::state::{Family, KeyState};
+use crate::sync::waiter::guarded;
+
+/// Names a lock that is held, to be given back by [`Unlock`](crate::sync::Unlock); made of a guard by
+/// [`LockGuard::into_ticket`](super::LockGuard::into_ticket).
+///
+/// It can be sent, cloned and kept in messages. The lock is free again when one of the clones is used
+/// to unlock it, or when the last of them is dropped.
+#[derive(Clone)]
+#[must_use = "dropping the last clone unlocks"]
+pub struct LockTicket(Arc<Inner>);
+
+struct Inner {
+    state: Arc<KeyState>,
+    /// Taken when the lock is given back.
+    guard: Mutex<Option<Guard>>,
+}
+
+/// Why a lock was not given back by a ticket; then nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnlockError {
+    /// The ticket is one of another object; its lock is still held.
+    #[error("the ticket belongs to another object")]
+    Foreign,
+    /// The lock was given back before.
+    #[error("the lock was given back before")]
+    NotHeld,
+}
+
+impl LockGuard {
+    /// Makes a ticket of the guard, for [`Unlock`](crate::sync::Unlock).
+    pub fn into_ticket(self) -> LockTicket {
+        let state = Arc::clone(self.0.state());
+        LockTicket(Arc::new(Inner { state, guard: Mutex::new(Some(self.0)) }))
+    }
+}
+
+impl LockTicket {
+    /// The key that is locked; empty for the object itself.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.0.state.key()
+    }
+
+    /// Whether the lock is still held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        guarded(&self.0.guard).is_some()
+    }
+
+    /// Gives the lock back, if it is one of this family.
+    pub(super) fn unlock(&self, family: &Arc<Family>) -> Result<(), UnlockError> {
+        if !Arc::ptr_eq(self.0.state.family(), family) {
+            return Err(UnlockError::Foreign);
+        }
+        let guard = guarded(&self.0.guard).take();
+        // dropped when the ticket is free again: it wakes the next waiter
+        guard.map(drop).ok_or(UnlockError::NotHeld)
+    }
+}
+
+impl Arg for LockTicket {}
+
+impl fmt::Debug for LockTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockTicket")
+            .field("name", &self.0.state.name())
+            .field("key", &self.key())
+            .field("held", &self.is_held())
+            .finish()
+    }
+}

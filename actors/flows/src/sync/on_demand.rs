@@ -1,0 +1,48 @@
+//! An actor that is started when its address is first asked for.
+
+use std::fmt;
+use std::sync::Mutex;
+
+use actix::{Actor, Addr, Context, Running, WeakAddr};
+
+use super::waiter::guarded;
+
+/// The address of the actor of an object. The actor runs as long as there are addresses of it.
+pub(super) struct OnDemand<A: Actor>(Mutex<Option<WeakAddr<A>>>);
+
+impl<A: Actor<Context = Context<A>>> OnDemand<A> {
+    /// The address of the actor; starts it on the current arbiter if it does not run.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter, if it has to be started.
+    pub(super) fn address(&self, actor: impl FnOnce() -> A) -> Addr<A> {
+        let mut known = guarded(&self.0);
+        known.as_ref().and_then(WeakAddr::upgrade).unwrap_or_else(|| {
+            let address = actor().start();
+            *known = Some(address.downgrade());
+            address
+        })
+    }
+
+    /// Whether the actor may stop for want of addresses: not if one was given out just now.
+    pub(super) fn stopping(&self, ctx: &Context<A>) -> Running {
+        let mut known = guarded(&self.0);
+        if ctx.connected() {
+            return Running::Continue;
+        }
+        *known = None;
+        Running::Stop
+    }
+}
+
+impl<A: Actor> Default for OnDemand<A> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<A: Actor> fmt::Debug for OnDemand<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnDemand").field("started", &guarded(&self.0).is_some()).finish()
+    }
+}

@@ -1,0 +1,161 @@
+//! The throttle (FTN12 §1.11.2, §2.4): entries per period, shared by all arbiters.
+//!
+//! A key exists while there is a handle to it or its period is open: so any number of keys over time
+//! takes no memory.
+
+mod actor;
+mod entering;
+mod schedule;
+mod state;
+
+use std::fmt;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, Arbiter, ArbiterHandle};
+use asyncsteps::sync::throttle::{Options, Queue};
+use asyncsteps::sync::{ISync, Section};
+use asyncsteps::{AsyncSteps, Error, StepResult};
+
+use super::waiter::guarded;
+use super::{Load, LockReport};
+
+use entering::Queued;
+use state::{Family, KeyState};
+
+pub use entering::Entering;
+pub use state::ThrottleActor;
+
+/// A throttle for flows on all arbiters, and for other code. Cheap to clone.
+///
+/// Use it with `asi.sync(&throttle, ...)`. It takes up to `max` entries per period, first come, first
+/// served. Its actor ends the periods: when that is gone with its arbiter, every entry fails with
+/// `InternalError`.
+///
+/// | to | directly, from any thread | by message |
+/// |---|---|---|
+/// | enter in a flow | `asi.sync(&throttle, ...)` | |
+/// | enter elsewhere | [`enter`](Self::enter), [`try_enter`](Self::try_enter) | [`Enter`](super::Enter) |
+/// | see | [`load`](Self::load), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
+///
+/// ```
+/// # use asyncsteps::Flow;
+/// # use asyncsteps_actors::{flow::start_flow, sync::Throttle};
+/// # actix::System::new().block_on(async {
+/// let mails = Throttle::start(Default::default());
+/// let mut flow = Flow::new();
+/// flow.sync(&mails.key("ann"), |asi, ()| asi.success("the first one in this second"));
+/// assert!(start_flow::<String>(flow).await.is_ok());
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct Throttle(Arc<KeyState>);
+
+impl Throttle {
+    /// Starts a throttle with its actor on this arbiter.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter; there, use [`start_on`](Self::start_on). If `max` is 0 or
+    /// `period` is zero, see [`Options::check`].
+    #[must_use]
+    #[track_caller]
+    pub fn start(options: Options) -> Self {
+        let here = Arbiter::try_current();
+        assert!(here.is_some(), "a throttle starts on an actix arbiter; elsewhere use `start_on`");
+        Self::with("", options, Actor::start)
+    }
+
+    /// Starts a throttle with its actor on another arbiter.
+    ///
+    /// # Panics
+    /// If `max` is 0 or `period` is zero, see [`Options::check`].
+    #[must_use]
+    #[track_caller]
+    pub fn start_on(arbiter: &ArbiterHandle, options: Options) -> Self {
+        Self::named_on("", arbiter, options)
+    }
+
+    /// The same with a name, for reports and logs.
+    #[track_caller]
+    pub(super) fn named_on(name: &'static str, arbiter: &ArbiterHandle, options: Options) -> Self {
+        Self::with(name, options, |actor| ThrottleActor::start_in_arbiter(arbiter, |_| actor))
+    }
+
+    #[track_caller]
+    fn with(
+        name: &'static str,
+        options: Options,
+        start: impl FnOnce(ThrottleActor) -> Addr<ThrottleActor>,
+    ) -> Self {
+        let state = Family::start(name, options);
+        let family = Arc::downgrade(&state.family);
+        state.family.actor.get_or_init(|| start(ThrottleActor { family }));
+        Self(state)
+    }
+
+    /// The throttle of a key: each key has periods of its own, under the same limits. The empty
+    /// key is the throttle that was made first.
+    #[must_use]
+    pub fn key(&self, key: impl AsRef<str>) -> Self {
+        Self(Family::key(&self.0.family, key.as_ref()))
+    }
+
+    /// Enters outside of flows, by the same queue; ready when the entry is counted.
+    ///
+    /// # Errors
+    /// `DefenseRejected` if the queue is full, `InternalError` if the actor is gone.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub fn enter(&self) -> Entering {
+        Entering::new(&self.0)
+    }
+
+    /// Enters if that needs no waiting; says whether it did.
+    ///
+    /// # Errors
+    /// `InternalError` if the actor is gone.
+    pub fn try_enter(&self) -> Result<bool, Error> {
+        self.0.act(self.0.family.clock.now(), Queue::enter)
+    }
+
+    /// The address of the actor of this throttle and all of its keys, for code that sends messages. It
+    /// does not keep the throttle alive: without a handle to it [`Enter`](super::Enter) fails with
+    /// `InternalError`.
+    #[must_use]
+    pub fn address(&self) -> Addr<ThrottleActor> {
+        let address = self.0.family.actor.get().cloned();
+        address.unwrap_or_else(|| unreachable!("it is set when the throttle starts"))
+    }
+
+    /// How many keys have entries in the current period, and how many wait, over all keys.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        self.inspect().load()
+    }
+
+    /// The keys that have entries in the current period.
+    #[must_use]
+    pub fn inspect(&self) -> LockReport {
+        self.0.family.report()
+    }
+}
+
+impl ISync for Throttle {
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        let now = self.0.family.clock.at(asi.now());
+        if self.0.act(now, Queue::enter)? {
+            return section.enter(asi);
+        }
+        let queued = asi.stack(Queued::new(&self.0));
+        asi.add(move |asi, ()| entering::wait(asi, queued));
+        section.add(asi);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Throttle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queued = guarded(&self.0.entries).queue.queued();
+        f.debug_struct("Throttle").field("key", &self.0.key).field("queued", &queued).finish()
+    }
+}

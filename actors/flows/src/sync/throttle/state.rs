@@ -1,0 +1,190 @@
+//! The accounting of a throttle: for each key the entries of the current period and the waiters.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use actix::Addr;
+use asyncsteps::sync::throttle::{Options, Queue};
+use asyncsteps::{Awaitable, Error, Identity, Time, codes};
+
+use super::schedule::{PeriodOpened, Schedule};
+use crate::clock::Clock;
+use crate::sync::keys::Keys;
+use crate::sync::load::{KeyReport, LockReport};
+use crate::sync::waiter::{Label, Waiter, guarded};
+
+/// The state of one key.
+pub(super) struct KeyState {
+    pub(super) entries: Mutex<Entries>,
+    pub(super) key: Arc<str>,
+    pub(super) family: Arc<Family>,
+}
+
+pub(super) struct Entries {
+    pub(super) queue: Queue<Waiter>,
+    /// Whether the key is in the schedule, which keeps it alive.
+    scheduled: bool,
+}
+
+/// What all keys of a throttle have in common.
+pub(super) struct Family {
+    name: &'static str,
+    options: Options,
+    pub(super) clock: Clock,
+    keys: Keys<KeyState>,
+    pub(super) schedule: Mutex<Schedule<KeyState>>,
+    /// Set when the throttle starts.
+    pub(super) actor: OnceLock<Addr<ThrottleActor>>,
+    /// The actor is gone.
+    closed: AtomicBool,
+}
+
+/// The actor of a [`Throttle`](super::Throttle): it ends the periods of all keys, and takes
+/// [`Enter`](crate::sync::Enter) and [`Inspect`](crate::sync::Inspect).
+///
+/// It has one timer, and none while all keys are idle.
+pub struct ThrottleActor {
+    pub(super) family: Weak<Family>,
+}
+
+impl Family {
+    /// The state of the empty key of a new family, whose actor is to be set.
+    ///
+    /// # Panics
+    /// If `max` is 0 or `period` is zero, see [`Options::check`].
+    #[track_caller]
+    pub(super) fn start(name: &'static str, options: Options) -> Arc<KeyState> {
+        // refuses limits of zero
+        let queue = Queue::new(options);
+        let family = Arc::new(Self {
+            name,
+            options,
+            clock: Clock::start(),
+            keys: Keys::new(),
+            schedule: Mutex::default(),
+            actor: OnceLock::new(),
+            closed: AtomicBool::new(false),
+        });
+        family.keys.get("", |key| KeyState::new(key, &family, queue))
+    }
+
+    /// The state of a key.
+    pub(super) fn key(family: &Arc<Self>, key: &str) -> Arc<KeyState> {
+        family.keys.get(key, |key| KeyState::new(key, family, Queue::new(family.options)))
+    }
+
+    /// The keys that have entries in the current period.
+    pub(super) fn report(&self) -> LockReport {
+        let keys = self.keys.all().into_iter().filter_map(|state| {
+            let entries = guarded(&state.entries);
+            let (key, queued) = (Arc::clone(&state.key), entries.queue.queued());
+            entries.scheduled.then_some(KeyReport { key, holders: 0, queued })
+        });
+        LockReport { name: self.name, keys: keys.collect() }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Has the actor end a period.
+    fn schedule(&self, end: Time, key: Arc<KeyState>) {
+        let was_told = {
+            let mut schedule = guarded(&self.schedule);
+            // an actor that is gone has emptied the schedule for the last time
+            if self.is_closed() {
+                return;
+            }
+            schedule.add(end, key);
+            schedule.tell()
+        };
+        if !was_told {
+            self.tell_actor();
+        }
+    }
+
+    /// At most one of these messages is under way; if the actor ends without handling it, it closes the
+    /// throttle.
+    #[expect(clippy::disallowed_methods, reason = "see above")]
+    fn tell_actor(&self) {
+        if let Some(actor) = self.actor.get() {
+            actor.do_send(PeriodOpened);
+        }
+    }
+
+    /// The actor is gone: fails all waiters, and all entries from now on.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        drop(std::mem::take(&mut *guarded(&self.schedule)));
+        for state in self.keys.all() {
+            let dismissed: Vec<_> = {
+                let mut entries = guarded(&state.entries);
+                std::iter::from_fn(|| entries.queue.dismiss()).collect()
+            };
+            dismissed.into_iter().for_each(|waiter| waiter.fail(gone()));
+        }
+    }
+}
+
+impl Entries {
+    /// Takes the waiters whose turn has come out of the queue.
+    fn admit(&mut self, now: Time) -> Vec<Waiter> {
+        std::iter::from_fn(|| self.queue.admit(now)).collect()
+    }
+}
+
+impl KeyState {
+    fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<Waiter>) -> Self {
+        let entries = Mutex::new(Entries { queue, scheduled: false });
+        Self { entries, key, family: Arc::clone(family) }
+    }
+
+    /// Admits the waiters whose turn has come, then acts.
+    pub(super) fn act<R>(
+        self: &Arc<Self>,
+        now: Time,
+        act: impl FnOnce(&mut Queue<Waiter>, Time) -> R,
+    ) -> Result<R, Error> {
+        let mut entries = guarded(&self.entries);
+        // checked within the lock: `close` dismisses a waiter that joined before
+        if self.family.is_closed() {
+            return Err(gone());
+        }
+        let admitted = entries.admit(now);
+        let result = act(&mut entries.queue, now);
+        let opened = if entries.scheduled { None } else { entries.queue.window_end() };
+        entries.scheduled |= opened.is_some();
+        drop(entries);
+        if let Some(end) = opened {
+            self.family.schedule(end, Arc::clone(self));
+        }
+        admitted.into_iter().for_each(Waiter::admit);
+        Ok(result)
+    }
+
+    /// A period is over: takes the waiters that enter in the next one, and gives its end.
+    pub(super) fn end_period(&self, now: Time) -> (Vec<Waiter>, Option<Time>) {
+        let mut entries = guarded(&self.entries);
+        let admitted = entries.admit(now);
+        let end = entries.queue.window_end();
+        entries.scheduled = end.is_some();
+        (admitted, end)
+    }
+}
+
+impl Drop for KeyState {
+    fn drop(&mut self) {
+        self.family.keys.forget(&self.key);
+    }
+}
+
+impl Awaitable for KeyState {
+    fn describe(&self, _: Identity) -> String {
+        let label = Label { kind: "throttle", name: self.family.name, key: &self.key };
+        format!("{label}, {} in its queue", guarded(&self.entries).queue.queued())
+    }
+}
+
+pub(super) fn gone() -> Error {
+    Error::with_info(codes::INTERNAL_ERROR, "the actor of the throttle is gone")
+}

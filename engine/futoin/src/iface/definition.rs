@@ -1,0 +1,524 @@
+//! Compiled definitions: what an executor knows about an interface, and the checks it makes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::{
+    check::Check,
+    name::{FunctionName, IfaceVer, Version},
+    violation::Violation,
+};
+
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Definition>();
+};
+
+/// One interface in one version, with everything it inherits and imports; immutable.
+#[derive(Debug)]
+pub struct Definition {
+    pub(super) id: IfaceVer,
+    pub(super) funcs: BTreeMap<Box<str>, Arc<Function>>,
+    /// As files have them.
+    pub(super) types: BTreeMap<Box<str>, Value>,
+    pub(super) requires: Box<[Box<str>]>,
+    pub(super) inherits: Box<[Arc<Self>]>,
+}
+
+impl Definition {
+    /// Name and version.
+    #[must_use]
+    pub fn id(&self) -> &IfaceVer {
+        &self.id
+    }
+
+    /// The interface's name.
+    #[must_use]
+    pub fn iface(&self) -> &str {
+        self.id.iface()
+    }
+
+    /// The interface's version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.id.version()
+    }
+
+    /// All functions, also those inherited and imported, by name.
+    pub fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.funcs.values().map(Arc::as_ref)
+    }
+
+    /// The function of this name.
+    #[must_use]
+    pub fn function(&self, name: &str) -> Option<&Function> {
+        self.funcs.get(name).map(Arc::as_ref)
+    }
+
+    /// The same, to be kept without the definition.
+    pub fn shared_functions(&self) -> impl Iterator<Item = &Arc<Function>> {
+        self.funcs.values()
+    }
+
+    /// The custom types by name, also those inherited and imported, each as its definition writes it
+    /// (FTN3 §1.8.1).
+    pub fn types(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.types.iter().map(|(name, kind)| (&**name, kind))
+    }
+
+    /// The conditions of a call, such as `AllowAnonymous` (FTN3 §2.4), in the order of the file.
+    pub fn constraints(&self) -> impl Iterator<Item = &str> {
+        self.requires.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether `constraint` is among the conditions of a call (FTN3 §2.4).
+    #[must_use]
+    pub fn requires(&self, constraint: &str) -> bool {
+        self.constraints().any(|name| name == constraint)
+    }
+
+    /// The interfaces this one can be called as, its parent first (FTN3 §2.3).
+    ///
+    /// A function that none of them has is not callable under their names, so look the name up in
+    /// the parent before this definition's own function is used.
+    #[must_use]
+    pub fn inherits(&self) -> &[Arc<Self>] {
+        &self.inherits
+    }
+}
+
+/// One function of a [`Definition`] with its compiled checks.
+#[derive(Debug)]
+pub struct Function {
+    pub(super) name: Box<str>,
+    pub(super) params: Box<[Parameter]>,
+    pub(super) result: Shape,
+    /// As its file has it.
+    pub(super) result_type: Option<Value>,
+    pub(super) throws: Box<[Box<str>]>,
+    pub(super) heavy: bool,
+    pub(super) seclvl: Option<Box<str>>,
+    pub(super) rawupload: bool,
+    pub(super) maxreqsize: usize,
+    pub(super) maxrspsize: usize,
+}
+
+/// What a function answers.
+#[derive(Debug)]
+pub(super) enum Shape {
+    Nothing,
+    Raw,
+    Whole(Arc<Check>),
+    Variables(Box<[Parameter]>),
+}
+
+impl Function {
+    /// The function's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parameters in their order.
+    #[must_use]
+    pub fn params(&self) -> &[Parameter] {
+        &self.params
+    }
+
+    /// The parameter of this name.
+    #[must_use]
+    pub fn param(&self, name: &str) -> Option<&Parameter> {
+        self.params.iter().find(|param| &*param.name == name)
+    }
+
+    /// The result as its definition writes it: a type, or an object with the types of variables;
+    /// `None` for no result or a raw one (FTN3 §1.1, §1.8.5).
+    #[must_use]
+    pub fn result_type(&self) -> Option<&Value> {
+        self.result_type.as_ref()
+    }
+
+    /// The errors the interface declares (FTN3 §1.9).
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        self.throws.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether `code` is an error the interface declares (FTN3 §1.9).
+    #[must_use]
+    pub fn throws(&self, code: &str) -> bool {
+        self.throws.iter().any(|declared| &**declared == code)
+    }
+
+    /// Whether requests count as heavy (FTN3 §2.8).
+    #[must_use]
+    pub fn heavy(&self) -> bool {
+        self.heavy
+    }
+
+    /// The least security level of the caller, if one is set (FTN3 §1.12).
+    #[must_use]
+    pub fn seclvl(&self) -> Option<&str> {
+        self.seclvl.as_deref()
+    }
+
+    /// Whether a request may come with raw data (FTN3 §1.1).
+    #[must_use]
+    pub fn rawupload(&self) -> bool {
+        self.rawupload
+    }
+
+    /// Whether the answer is raw data instead of a message (FTN3 §1.1).
+    #[must_use]
+    pub fn rawresult(&self) -> bool {
+        matches!(self.result, Shape::Raw)
+    }
+
+    /// Whether a success is answered even without `forcersp` (FTN3 §1.1); also true for raw
+    /// results.
+    #[must_use]
+    pub fn has_result(&self) -> bool {
+        !matches!(self.result, Shape::Nothing)
+    }
+
+    /// Largest request message in bytes; 65536 unless declared (FTN3 §1.10).
+    #[must_use]
+    pub fn max_request_size(&self) -> usize {
+        self.maxreqsize
+    }
+
+    /// Largest response message in bytes; 65536 unless declared (FTN3 §1.10).
+    #[must_use]
+    pub fn max_response_size(&self) -> usize {
+        self.maxrspsize
+    }
+
+    /// Checks the parameters of a call and completes them. An unknown name counts before all, then
+    /// each declared parameter in order. An absent one, or null, takes its default; absent optional
+    /// fields of maps become null; integers written as `1.0` become integers (FTN3 §1.8).
+    ///
+    /// `called` is the function's name as the caller wrote it, for the texts.
+    ///
+    /// # Errors
+    /// The first violation; what was completed before it stays completed.
+    pub fn check_params(
+        &self,
+        called: &FunctionName,
+        params: &mut Map<String, Value>,
+    ) -> Result<(), Violation> {
+        let sent = params.len();
+        let declared = self.check_declared_params(called, params);
+        if matches!(declared, Ok(count) if count == sent) {
+            return Ok(());
+        }
+        match first_unknown(&self.params, params) {
+            Some(name) => Err(Violation::unknown_parameter(called, name)),
+            None => declared.map(drop),
+        }
+    }
+
+    /// Tells how many of the declared parameters were sent.
+    fn check_declared_params(
+        &self,
+        called: &FunctionName,
+        params: &mut Map<String, Value>,
+    ) -> Result<usize, Violation> {
+        let mut sent = self.params.len();
+        for param in &self.params {
+            match (params.get_mut(&*param.name), &param.default) {
+                (Some(Value::Null), Some(Value::Null)) => {}
+                (Some(value @ Value::Null), Some(default)) => *value = default.clone(),
+                (Some(value), _) => {
+                    if !param.check.admit(value) {
+                        return Err(Violation::parameter_type(called, &param.name, value));
+                    }
+                }
+                (None, Some(default)) => {
+                    sent -= 1;
+                    params.insert(param.name.as_ref().to_owned(), default.clone());
+                }
+                (None, None) => return Err(Violation::missing_parameter(called, &param.name)),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Checks what a handler answers, in the order of [`check_params`](Self::check_params), and
+    /// brings it into its normal form. No result may be null or an empty map.
+    ///
+    /// # Errors
+    /// The first violation; every result violates a function with a raw result.
+    pub fn check_result(&self, result: &mut Value) -> Result<(), Violation> {
+        match &self.result {
+            Shape::Raw => Err(Violation::raw_result(&self.name)),
+            Shape::Nothing => {
+                let is_nothing = result.is_null() || result.as_object().is_some_and(Map::is_empty);
+                if is_nothing { Ok(()) } else { Err(Violation::unexpected_result(&self.name)) }
+            }
+            Shape::Whole(check) => {
+                if check.admit(result) {
+                    Ok(())
+                } else {
+                    Err(Violation::whole_result_type(&self.name, result))
+                }
+            }
+            Shape::Variables(variables) => self.check_variables(variables, result),
+        }
+    }
+
+    fn check_variables(
+        &self,
+        variables: &[Parameter],
+        result: &mut Value,
+    ) -> Result<(), Violation> {
+        let map = result.as_object_mut().ok_or_else(Violation::result_not_map)?;
+        let declared = self.check_declared_variables(variables, map);
+        if declared.is_ok() && map.len() == variables.len() {
+            return Ok(());
+        }
+        match first_unknown(variables, map) {
+            Some(name) => Err(Violation::unknown_result(&self.name, name)),
+            None => declared,
+        }
+    }
+
+    fn check_declared_variables(
+        &self,
+        variables: &[Parameter],
+        map: &mut Map<String, Value>,
+    ) -> Result<(), Violation> {
+        for variable in variables {
+            let Some(value) = map.get_mut(&*variable.name) else {
+                return Err(Violation::missing_result(&self.name, &variable.name));
+            };
+            if !variable.check.admit(value) {
+                return Err(Violation::result_type(&self.name, &variable.name, value));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first name in `map` that is not declared. To be asked only when there must be one, or when
+/// something else is wrong: most messages need no search.
+fn first_unknown<'a>(declared: &[Parameter], map: &'a Map<String, Value>) -> Option<&'a str> {
+    let is_declared = |name: &str| declared.iter().any(|param| &*param.name == name);
+    map.keys().map(String::as_str).find(|name| !is_declared(name))
+}
+
+/// A parameter of a [`Function`].
+#[derive(Debug)]
+pub struct Parameter {
+    pub(super) name: Box<str>,
+    /// As its file has it.
+    pub(super) type_name: Value,
+    pub(super) check: Arc<Check>,
+    pub(super) default: Option<Value>,
+}
+
+impl Parameter {
+    /// The parameter's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parameter's type as its definition writes it: a name, or a list of names (FTN3 §1.8.4).
+    #[must_use]
+    pub fn type_name(&self) -> &Value {
+        &self.type_name
+    }
+
+    /// What an absent parameter or null becomes; `None` if the parameter is required.
+    #[must_use]
+    pub fn default(&self) -> Option<&Value> {
+        self.default.as_ref()
+    }
+
+    /// Whether `value` is of the parameter's type. The rules for null and defaults are not part of
+    /// it.
+    #[must_use]
+    pub fn accepts(&self, value: &Value) -> bool {
+        self.check.accepts(value)
+    }
+
+    /// A value written in a URL: the text itself where the type takes it as a string, else the
+    /// JSON it spells, else the text, which the check will then refuse (FTN5).
+    #[must_use]
+    pub fn read_text(&self, text: String) -> Value {
+        let value = Value::String(text);
+        if self.accepts(&value) {
+            return value;
+        }
+        let json = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+        json.unwrap_or(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::super::fixture::{answer, call, load_texts};
+    use super::*;
+
+    fn sample() -> Arc<Definition> {
+        let text = r#"{
+            "iface": "a.b", "version": "1.0", "ftn3rev": "1.9",
+            "types": {
+                "Pair": {
+                    "type": "map",
+                    "fields": { "k": "string", "v": { "type": "any", "optional": true } }
+                }
+            },
+            "funcs": {
+                "echo": {
+                    "params": {
+                        "msg": "string",
+                        "n": { "type": "integer", "default": 1 },
+                        "opt": { "type": "string", "default": null },
+                        "alpha": { "type": "Pair", "default": { "k": "x" } }
+                    },
+                    "result": { "z": "integer", "a": "any" },
+                    "throws": [ "MyError" ]
+                },
+                "whole": { "result": "Pair", "heavy": true, "seclvl": "SafeOps" },
+                "silent": { "maxreqsize": "2K", "maxrspsize": "100B" },
+                "raw": { "rawresult": true, "rawupload": true, "throws": [ "E" ] }
+            },
+            "requires": [ "AllowAnonymous", "Custom1" ]
+        }"#;
+        load_texts([("a.b:1.0".to_owned(), text.to_owned())]).unwrap()
+    }
+
+    #[test]
+    fn parameters_are_checked_in_order_and_completed() {
+        let definition = sample();
+        let mut out = String::new();
+        for params in [
+            json!({"msg": "hi"}),
+            json!({"msg": "hi", "n": null, "opt": null, "alpha": null}),
+            json!({"msg": "hi", "n": 2.0, "opt": "o", "alpha": {"k": "", "v": 1}}),
+            json!({}),
+            json!({"msg": null}),
+            json!({"n": "text", "zzz": 1}),
+            json!({"n": "text"}),
+            json!({"msg": "hi", "n": "text", "alpha": 5}),
+            json!({"msg": "hi", "n": 1.5, "alpha": 5}),
+            json!({"msg": "hi", "opt": 5}),
+            json!({"msg": "hi", "alpha": {"v": 1}}),
+            json!({"m".repeat(10_000): 1}),
+            json!({"msg": ["x".repeat(10_000)]}),
+        ] {
+            out += &call(&definition, "a.b:1.0:echo", params);
+            out.push('\n');
+        }
+        expect![[r#"
+            {"alpha":{"k":"x","v":null},"msg":"hi","n":1,"opt":null}
+            {"alpha":{"k":"x","v":null},"msg":"hi","n":1,"opt":null}
+            {"alpha":{"k":"","v":1},"msg":"hi","n":2,"opt":"o"}
+            InvalidRequest: Missing parameter: a.b:1.0:echo(msg)
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(msg) = "null"
+            InvalidRequest: Unknown parameter: a.b:1.0:echo(zzz)
+            InvalidRequest: Missing parameter: a.b:1.0:echo(msg)
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(n) = "text"
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(n) = "1.5"
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(opt) = "5"
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(alpha) = "{"v":1}"
+            InvalidRequest: Unknown parameter: a.b:1.0:echo(mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm)
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(msg) = "["xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."
+        "#]].assert_eq(&out);
+    }
+
+    #[test]
+    fn results_are_checked_in_the_same_way() {
+        let definition = sample();
+        let mut out = String::new();
+        for (function, result) in [
+            ("echo", json!({"z": 1.0, "a": null})),
+            ("echo", json!({})),
+            ("echo", json!({"a": 1, "z": "text"})),
+            ("echo", json!({"b": 1, "z": 1})),
+            ("echo", json!(null)),
+            ("echo", json!([1])),
+            ("whole", json!({"k": "x"})),
+            ("whole", json!({"v": 1})),
+            ("whole", json!(null)),
+            ("silent", json!(null)),
+            ("silent", json!({})),
+            ("silent", json!({"a": 1})),
+            ("silent", json!(0)),
+            ("raw", json!({})),
+        ] {
+            out += &answer(&definition, function, result);
+            out.push('\n');
+        }
+        expect![[r#"
+            {"a":null,"z":1}
+            InternalError: Missing result variable: echo(z)
+            InternalError: Type mismatch for result variable: echo(z) = "text"
+            InternalError: Unknown result variable: echo(b)
+            InternalError: Invalid message: r
+            InternalError: Invalid message: r
+            {"k":"x","v":null}
+            InternalError: Result type mismatch: whole() = "{"v":1}"
+            InternalError: Result type mismatch: whole() = "null"
+            null
+            {}
+            InternalError: No result variables are expected: silent()
+            InternalError: No result variables are expected: silent()
+            InternalError: Raw result is expected: raw()
+        "#]]
+        .assert_eq(&out);
+    }
+
+    #[test]
+    fn the_name_in_a_text_is_the_one_called() {
+        let text = call(&sample(), "base.iface:1.7:echo", json!({}));
+        assert_eq!(text, "InvalidRequest: Missing parameter: base.iface:1.7:echo(msg)");
+    }
+
+    #[test]
+    fn a_definition_says_what_an_executor_must_know() {
+        let definition = sample();
+        assert_eq!(definition.id().to_string(), "a.b:1.0");
+        assert_eq!((definition.iface(), definition.version()), ("a.b", Version::new(1, 0)));
+        let names: Vec<&str> = definition.functions().map(Function::name).collect();
+        assert_eq!(names, ["echo", "raw", "silent", "whole"]);
+        assert!(definition.requires("Custom1") && !definition.requires("SecureChannel"));
+        assert_eq!(definition.constraints().collect::<Vec<_>>(), ["AllowAnonymous", "Custom1"]);
+        assert!(definition.inherits().is_empty() && definition.function("none").is_none());
+
+        let [echo, raw, silent, whole] =
+            ["echo", "raw", "silent", "whole"].map(|name| definition.function(name).unwrap());
+        assert!(echo.throws("MyError") && !echo.throws("Other") && !echo.heavy());
+        assert_eq!((echo.max_request_size(), echo.max_response_size()), (65_536, 65_536));
+        assert_eq!((silent.max_request_size(), silent.max_response_size()), (2048, 100));
+        assert_eq!((whole.seclvl(), whole.heavy()), (Some("SafeOps"), true));
+        assert!(raw.rawresult() && raw.rawupload() && raw.has_result());
+        assert!(whole.has_result() && !silent.has_result() && !echo.rawupload());
+        let names: Vec<&str> = echo.params().iter().map(Parameter::name).collect();
+        assert_eq!(names, ["msg", "n", "opt", "alpha"], "the order of the file");
+        let default = echo.param("alpha").unwrap().default();
+        assert_eq!(default, Some(&json!({"k": "x", "v": null})), "defaults are complete");
+    }
+
+    #[test]
+    fn url_values_are_text_unless_the_type_wants_json() {
+        let definition = sample();
+        let echo = definition.function("echo").unwrap();
+        for (name, text, value) in [
+            ("msg", "12", json!("12")),
+            ("opt", "null", json!("null")),
+            ("n", "12", json!(12)),
+            ("n", "twelve", json!("twelve")),
+            ("n", "", json!("")),
+            ("alpha", "{\"k\":\"x\"}", json!({"k": "x"})),
+        ] {
+            assert_eq!(echo.param(name).unwrap().read_text(text.to_owned()), value, "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(echo.param("n").unwrap().read_text(deep.clone()), json!(deep));
+    }
+}

@@ -1,0 +1,31 @@
+//! FutoIn without IO: what its messages, interface definitions and credentials mean.
+//!
+//! This crate has no runtime and no socket. A server, a proxy, a client or a test tool can use it:
+//!
+//! ```
+//! use asyncsteps_futoin::iface::{Loader, Source};
+//! use asyncsteps_futoin::message::Request;
+//!
+//! let definition = Loader::new([Source::builtin()]).load(&"futoin.ping:1.0".parse()?)?;
+//! let mut request = Request::parse(br#"{"f":"futoin.ping:1.0:ping","p":{"echo":7}}"#)?;
+//! let called = request.function_name()?;
+//! let function = definition.function("ping").expect("the definition has it");
+//! let mut params = request.take_params(&called, function)?;
+//! function.check_params(&called, &mut params)?;
+//! assert_eq!(params["echo"], 7);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! In reading order:
+//! - [`iface`]: interface definitions (FTN3): loading, and checks of parameters and results
+//! - [`message`]: requests and responses as JSON, MessagePack and CBOR (FTN3, FTN4, FTN5)
+//! - [`url`]: calls in a URL (FTN5)
+//! - [`security`]: credentials, signatures, passwords, security levels (FTN8)
+//! - [`net`]: addresses of callers, proxies that are trusted, bounded memories
+#![forbid(unsafe_code)]
+
+pub mod iface;
+pub mod message;
+pub mod net;
+pub mod security;
+pub mod url;

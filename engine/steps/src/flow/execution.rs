@@ -1,0 +1,183 @@
+//! A flow in execution, as its host sees it (FTN12 §2.2.3).
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::identity::FlowId;
+use super::progress::{BURST, Progress};
+use super::root::Flow;
+use super::wait::Wait;
+use super::wait_id::{WaitId, WaitResult};
+use crate::args::Arguments;
+use crate::completion::{Canceller, Stale};
+use crate::error::{Error, codes};
+use crate::location::StepLocation;
+use crate::machine::Machine;
+use crate::state::State;
+use crate::time::Time;
+
+/// A flow in execution, driven by its host (FTN12 §2.2.3).
+///
+/// What a host does, in this order:
+///
+/// 1. It calls [`run`](Self::run) with the current time and a waker.
+/// 2. It starts the flows that [`take_launched`](Self::take_launched) gives, on the same event
+///    loop.
+/// 3. It reports the errors that [`take_unseen`](Self::take_unseen) gives.
+/// 4. It looks at the progress that the run made. [`Done`](Progress::Done) is the end.
+///    [`Ready`](Progress::Ready): it lets others run and goes back to 1. In
+///    [`Waiting`](Progress::Waiting) it asks for the [`deadline`](Self::deadline), and goes back to
+///    1 when that is reached or the waker is woken.
+///
+/// To end the flow early, the host calls [`cancel`](Self::cancel), then takes steps 2 and 3 for the
+/// last time: cancel handlers may launch flows, and may fail. Dropping an execution that is not
+/// done cancels it too, but drops the flows that its cancel handlers launched.
+#[must_use = "a flow runs only while its host drives it"]
+#[derive(Debug)]
+pub struct Execution {
+    machine: Machine,
+}
+
+impl Flow {
+    /// Makes the flow ready to be driven (FTN12 §2.2.3 `execute`).
+    ///
+    /// It takes the flow, so that nothing can be added and nothing be executed twice.
+    #[inline]
+    pub fn execute(mut self) -> Execution {
+        self.asi.fail_if_misconfigured();
+        self.asi.strand.seal(0);
+        Execution { machine: Machine::new(self.asi) }
+    }
+}
+
+impl Execution {
+    /// Runs the flow until it must wait, ends, or has used up its turn ([`BURST`]).
+    ///
+    /// `now` is the current time of the host; `waker` is woken, at most once, when a completion,
+    /// a future or `cancel` from outside gives the flow something to do.
+    pub fn run(&mut self, now: Time, waker: &Waker) -> Progress {
+        self.machine.run(BURST, now, waker)
+    }
+
+    /// [`run`](Self::run) for a turn of so many steps: simulations interleave flows more finely.
+    pub(crate) fn run_burst(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
+        self.machine.run(burst, now, waker)
+    }
+
+    /// Flows that steps and cancel handlers launched since the last call: the host executes them on
+    /// the same event loop, also after it cancelled this flow (FTN12 §2.2.1 `newInstance`).
+    pub fn take_launched(&mut self) -> Vec<Flow> {
+        self.machine.take_launched().into_iter().map(|asi| Flow { asi }).collect()
+    }
+
+    /// Errors since the last call that the host has to report, because nothing else may show them:
+    /// panics of callbacks, also those from which an error handler recovered, and errors of cancel
+    /// handlers.
+    pub fn take_unseen(&mut self) -> Vec<Error> {
+        self.machine.take_unseen()
+    }
+
+    /// The earliest time at which the flow has to run without being woken; `None` if it has no
+    /// timer.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.machine.deadline()
+    }
+
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`): timers off, cancel handlers innermost to outermost,
+    /// no error handlers. Cancelling a finished flow does nothing.
+    pub fn cancel(&mut self) {
+        self.machine.cancel();
+    }
+
+    /// Whether the flow is not over.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.machine.is_done()
+    }
+
+    /// The steps in progress of the active branch and those around it, outermost first (FTN12 §1.7
+    /// `async_stack`). [`waits`](Self::waits) has all branches.
+    #[must_use]
+    pub fn stack(&self) -> Vec<StepLocation> {
+        self.machine.asi.async_stack()
+    }
+
+    /// The branches of the flow that are not over, and why each of them does not go on, in the
+    /// order in which they started (FTN12 §1.7).
+    #[must_use]
+    pub fn waits(&mut self) -> Vec<Wait> {
+        let flow = self.id();
+        self.machine.waits(flow)
+    }
+
+    /// The number of the flow (FTN12 §1.11.4), given to it when it is first asked for.
+    pub fn id(&mut self) -> FlowId {
+        self.machine.asi.flow_id()
+    }
+
+    /// Completes a wait by its name: the flow takes the result in its next turn, as that of a
+    /// [`Completion`](crate::Completion).
+    ///
+    /// # Errors
+    /// [`Stale`] if the wait is over, was completed before, or is one of another flow, or if the flow
+    /// is being cancelled; then nothing happens.
+    pub fn complete(&mut self, wait: WaitId, result: WaitResult) -> Result<(), Stale> {
+        let is_own = !self.machine.is_done() && self.machine.asi.id == Some(wait.flow());
+        let taken = is_own && self.machine.asi.inbox().send(wait.key, result.0);
+        if taken { Ok(()) } else { Err(Stale) }
+    }
+
+    /// When the flow had its last turn; a flow of one branch has waited since then.
+    #[must_use]
+    pub fn last_turn(&self) -> Time {
+        self.machine.asi.now()
+    }
+
+    /// The state variables.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.machine.asi.state
+    }
+
+    /// The state variables, to take results out.
+    pub fn state_mut(&mut self) -> &mut State {
+        &mut self.machine.asi.state
+    }
+
+    /// A value attached to the flow with [`Flow::extend`].
+    #[must_use]
+    pub fn extension_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.machine.asi.extension_mut()
+    }
+
+    /// A handle that cancels the flow from anywhere.
+    pub fn canceller(&mut self) -> Canceller {
+        Canceller(Arc::clone(self.machine.asi.inbox()))
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+/// Runs a flow to its end at once (FTN12 §2.2.3 `execute`); for examples and tests of flows that
+/// never wait.
+///
+/// # Errors
+/// The error that ended the flow, or `InternalError` if the flow had to wait, or its result has
+/// another type.
+pub fn run_to_end<A: Arguments>(flow: Flow) -> Result<A, Error> {
+    let mut execution = flow.execute();
+    loop {
+        match execution.run(Time::ZERO, Waker::noop()) {
+            Progress::Done(outcome) => return outcome.into_result(),
+            Progress::Ready => {}
+            Progress::Waiting => {
+                return Err(Error::with_info(codes::INTERNAL_ERROR, "the flow waits"));
+            }
+        }
+    }
+}

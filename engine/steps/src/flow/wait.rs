@@ -1,0 +1,62 @@
+//! Why a flow does not go on (FTN12 §1.7 `async_stack`), for consoles and logs.
+
+use std::fmt;
+
+use super::identity::Identity;
+use super::wait_id::WaitId;
+use crate::location::StepLocation;
+use crate::time::Time;
+
+/// A branch of a flow that is not over, and why it does not go on (FTN12 §1.7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wait {
+    /// The parallel branch, 0 for the root.
+    pub branch: u32,
+    /// The steps in progress, those around the parallel steps included, outermost first.
+    pub stack: Vec<StepLocation>,
+    /// What would make it go on.
+    pub reason: WaitReason,
+    /// The name of the wait, to complete it with [`Execution::complete`](super::Execution::complete);
+    /// for a step that waits for a completion from outside.
+    pub id: Option<WaitId>,
+    /// When the nearest time limit of a step around it expires.
+    pub limit: Option<Time>,
+}
+
+/// What a branch of a flow waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitReason {
+    /// Nothing: it goes on in the flow's next turn.
+    Turn,
+    /// A completion from outside (FTN12 §1.3).
+    External,
+    /// An object that describes the wait, such as a lock and its queue (FTN12 §1.11).
+    Object(String),
+    /// A future (FTN12 §1.13).
+    Future,
+    /// A point in time.
+    Until(Time),
+    /// Only a time limit or a cancel ends the wait.
+    End,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Turn => f.write_str("its turn"),
+            Self::External => f.write_str("a completion from outside"),
+            Self::Object(what) => f.write_str(what),
+            Self::Future => f.write_str("a future"),
+            Self::Until(at) => write!(f, "the time {:?}", at.since_epoch()),
+            Self::End => f.write_str("a time limit or a cancel"),
+        }
+    }
+}
+
+/// An object that steps wait for and that can describe the wait (FTN12 §1.7).
+pub trait Awaitable {
+    /// What `waiter` waits for, such as "mutex `stock`, position 2 of 5".
+    fn describe(&self, waiter: Identity) -> String;
+}

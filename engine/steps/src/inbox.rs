@@ -1,0 +1,300 @@
+//! The inbox of a flow (FTN12 §1.3): what other threads send to its waiting steps.
+//!
+//! All handles of a flow share it: it knows which waits are open, keeps the messages until the flow
+//! runs next, and wakes the flow's host.
+
+use std::mem;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+use smallvec::SmallVec;
+
+use crate::args::SendArgs;
+use crate::error::Error;
+use crate::slot::index;
+
+/// Names one wait of a flow: its index in the table, and how often the index was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WaitKey {
+    index: u32,
+    generation: NonZeroU32,
+}
+
+/// What comes for a wait.
+pub(crate) enum Message {
+    Success(SendArgs),
+    Error(Error),
+    /// All handles were dropped.
+    Abandoned,
+    /// The future of the step wants to be polled; the wait goes on.
+    Poll,
+}
+
+/// A message that came: for which wait, of a step in which strand.
+pub(crate) type Arrival = (WaitKey, u32, Message);
+
+/// Where completions, wake-ups and `cancel` arrive, from any thread.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    waits: Mutex<Waits>,
+    /// Something came that was not received; set within the lock, read anywhere.
+    has_news: AtomicBool,
+    /// The flow is cancelled: completions are refused from now on. Set within the lock, read
+    /// anywhere.
+    cancelled: AtomicBool,
+}
+
+/// The waits of a flow.
+#[derive(Default)]
+pub(crate) struct Waits {
+    /// Most flows have one wait at a time.
+    table: SmallVec<[Wait; 1]>,
+    /// The free indices in `table`.
+    free: IndexList,
+    /// The indices in `table` for which a message came, in the order in which they came.
+    news: IndexList,
+    /// Wakes the host; set while the flow waits.
+    waker: Option<Waker>,
+}
+
+/// An element of the table of waits.
+pub(crate) struct Wait {
+    generation: NonZeroU32,
+    strand: u32,
+    /// How many handles can complete it.
+    pub(crate) handles: u32,
+    /// The index after this one in its list.
+    next: u32,
+    state: WaitState,
+}
+
+enum WaitState {
+    Free,
+    Open,
+    /// A message came and was not received yet.
+    Came(Message),
+}
+
+impl Inbox {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a wait for a step of this strand; `handles` of it are about to be made.
+    pub(crate) fn open(&self, strand: u32, handles: u32) -> WaitKey {
+        self.lock().open(strand, handles)
+    }
+
+    /// Whether the flow is to be cancelled.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Whether something may have come. What comes after a `false` wakes the host.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_news.load(Ordering::Relaxed)
+    }
+
+    /// Receives the messages since the last time, in the order in which they came, `limit` at most.
+    /// A poll leaves its wait open; the flow polls at once, so a later wake-up counts again.
+    pub(crate) fn receive(&self, limit: u32) -> SmallVec<[Arrival; 1]> {
+        let mut waits = self.lock();
+        let received = waits.receive(limit);
+        self.has_news.store(waits.has_news() || self.is_cancelled(), Ordering::Relaxed);
+        received
+    }
+
+    /// Refuses everything that is sent from now on, and gives everything that came before.
+    pub(crate) fn close(&self) -> SmallVec<[Arrival; 1]> {
+        let mut waits = self.lock();
+        self.refuse();
+        waits.receive(u32::MAX)
+    }
+
+    /// Has `waker` woken when something comes; `false` if something has come already.
+    pub(crate) fn wake_on_news(&self, waker: &Waker) -> bool {
+        let mut waits = self.lock();
+        if self.has_news() {
+            return false;
+        }
+        match &mut waits.waker {
+            Some(old) => old.clone_from(waker),
+            None => waits.waker = Some(waker.clone()),
+        }
+        true
+    }
+
+    /// Asks the flow to cancel, and wakes the host.
+    pub(crate) fn cancel(&self) {
+        let waker = {
+            let mut waits = self.lock();
+            self.refuse();
+            self.has_news.store(true, Ordering::Relaxed);
+            waits.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Sends a message to a wait and wakes the host; `false` if the wait is over. A completion
+    /// ends the wait.
+    pub(crate) fn send(&self, key: WaitKey, message: Message) -> bool {
+        let waker = {
+            let mut waits = self.lock();
+            if self.is_cancelled() {
+                return false;
+            }
+            let Some(wait) = waits.get_mut(key) else { return false };
+            let is_poll = matches!(message, Message::Poll);
+            if is_poll && matches!(wait.state, WaitState::Came(Message::Poll)) {
+                return true;
+            }
+            if let WaitState::Open = mem::replace(&mut wait.state, WaitState::Came(message)) {
+                let Waits { table, news, .. } = &mut *waits;
+                news.push(key.index, table);
+            }
+            self.has_news.store(true, Ordering::Relaxed);
+            waits.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    /// Refuses what is sent from now on; to be called within the lock.
+    fn refuse(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Waits {
+    fn open(&mut self, strand: u32, handles: u32) -> WaitKey {
+        let new =
+            |generation| Wait { generation, strand, handles, next: NONE, state: WaitState::Open };
+        if let Some((index, wait)) = self.free.pop(&mut self.table) {
+            let generation = wait.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+            *wait = new(generation);
+            return WaitKey { index, generation };
+        }
+        let generation = NonZeroU32::MIN;
+        self.table.push(new(generation));
+        WaitKey { index: index(self.table.len() - 1), generation }
+    }
+
+    /// Closes a wait, because its step is over: what is sent to it later is stale. Gives the
+    /// message that came for it and was not received.
+    pub(crate) fn close(&mut self, key: WaitKey) -> Option<Message> {
+        let wait = self.table.get_mut(key.index as usize)?;
+        if wait.generation != key.generation {
+            return None;
+        }
+        // a wait for which something came is in the list of news until that is received
+        match mem::replace(&mut wait.state, WaitState::Free) {
+            WaitState::Came(message) => return Some(message),
+            WaitState::Open => self.free.push(key.index, &mut self.table),
+            WaitState::Free => {}
+        }
+        None
+    }
+
+    /// The wait of this key, unless it is over or was completed.
+    pub(crate) fn get_mut(&mut self, key: WaitKey) -> Option<&mut Wait> {
+        let wait = self.table.get_mut(key.index as usize)?;
+        let is_open = match &wait.state {
+            WaitState::Open | WaitState::Came(Message::Poll) => true,
+            WaitState::Free | WaitState::Came(_) => false,
+        };
+        (is_open && wait.generation == key.generation).then_some(wait)
+    }
+
+    fn has_news(&self) -> bool {
+        self.news.first != NONE
+    }
+
+    fn receive(&mut self, limit: u32) -> SmallVec<[Arrival; 1]> {
+        let mut arrivals = SmallVec::new();
+        for _ in 0..limit {
+            let Some((index, wait)) = self.news.pop(&mut self.table) else { break };
+            let (message, state) = match mem::replace(&mut wait.state, WaitState::Free) {
+                WaitState::Came(Message::Poll) => (Some(Message::Poll), WaitState::Open),
+                WaitState::Came(message) => (Some(message), WaitState::Free),
+                WaitState::Free | WaitState::Open => (None, WaitState::Free),
+            };
+            wait.state = state;
+            let key = WaitKey { index, generation: wait.generation };
+            arrivals.extend(message.map(|message| (key, wait.strand, message)));
+            if matches!(wait.state, WaitState::Free) {
+                self.free.push(index, &mut self.table);
+            }
+        }
+        arrivals
+    }
+}
+
+/// A queue of waits, linked by their indices in the table; each wait is in one list at most.
+struct IndexList {
+    first: u32,
+    last: u32,
+}
+
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+impl Default for IndexList {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+}
+
+impl IndexList {
+    fn push(&mut self, index: u32, table: &mut [Wait]) {
+        if let Some(wait) = table.get_mut(index as usize) {
+            wait.next = NONE;
+        }
+        match table.get_mut(self.last as usize) {
+            Some(last) => last.next = index,
+            None => self.first = index,
+        }
+        self.last = index;
+    }
+
+    fn pop<'a>(&mut self, table: &'a mut [Wait]) -> Option<(u32, &'a mut Wait)> {
+        let index = self.first;
+        let wait = table.get_mut(index as usize)?;
+        self.first = wait.next;
+        if self.first == NONE {
+            self.last = NONE;
+        }
+        Some((index, wait))
+    }
+}
+
+/// Wakes the flow for one awaited future (FTN12 §1.13).
+pub(crate) struct FutureWaker {
+    inbox: Arc<Inbox>,
+    key: WaitKey,
+}
+
+impl FutureWaker {
+    /// The waker of the future for which the step waits under this key.
+    pub(crate) fn waker(inbox: &Arc<Inbox>, key: WaitKey) -> Waker {
+        Waker::from(Arc::new(Self { inbox: Arc::clone(inbox), key }))
+    }
+}
+
+impl Wake for FutureWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // a wake-up after the end of the step means nothing
+        let _ = self.inbox.send(self.key, Message::Poll);
+    }
+}

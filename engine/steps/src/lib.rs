@@ -1,0 +1,110 @@
+//! FTN12 AsyncSteps: business logic as a tree of non-blocking steps, without IO, clock, thread or
+//! runtime.
+//!
+//! # The model
+//!
+//! A [`Flow`] is a queue of steps. A step is a callback that gets the interface, by convention
+//! `asi`, and the result of the step before it. It may complete with a result, fail, wait for
+//! something outside, or add sub-steps, which run after it returned and before the next step. So
+//! a flow is a tree that grows while it runs (FTN12 §1.1).
+//!
+//! Each step may have an error handler, a time limit and a cancel handler. An error walks outwards
+//! from the step that raised it until a handler recovers (§1.2).
+//!
+//! ```
+//! use asyncsteps::{Flow, run_to_end};
+//!
+//! let mut flow = Flow::new();
+//! flow.add(|asi, ()| {
+//!     asi.add(|asi, ()| asi.error("OutOfStock", "no apples"));
+//!     asi.add(|_, ()| unreachable!("the level is left"));
+//! })
+//! .on_error(|asi, error| match error.code() {
+//!     "OutOfStock" => asi.success(("pears", 3)),
+//!     _ => Ok(()), // not ours: it goes on to the handlers around
+//! });
+//! flow.add(|asi, (what, count): (String, u32)| asi.success(format!("{count} {what}")));
+//! assert_eq!(run_to_end::<String>(flow).unwrap(), "3 pears");
+//! ```
+//!
+//! Logic that runs often is prepared once as a [`Template`]; its flows share the steps (§1.5).
+//!
+//! # Hosting
+//!
+//! The engine computes and a host drives: it passes time and a waker to [`Execution::run`] and
+//! learns whether the flow is done, waits, or wants another turn.
+//!
+//! ```
+//! use std::task::Waker;
+//! use std::time::Duration;
+//! use asyncsteps::{Flow, Outcome, Progress, Time};
+//!
+//! let mut flow = Flow::new();
+//! flow.add(|asi, ()| asi.set_timeout(Duration::from_millis(30)));
+//! let mut execution = flow.execute();
+//! assert!(matches!(execution.run(Time::ZERO, Waker::noop()), Progress::Waiting));
+//! let deadline = execution.deadline().expect("it has a time limit");
+//! let Progress::Done(Outcome::Error(error)) = execution.run(deadline, Waker::noop()) else {
+//!     unreachable!("the limit expired")
+//! };
+//! assert_eq!(error.code(), "Timeout");
+//! ```
+//!
+//! `asyncsteps-actors` is the host for actix.
+//!
+//! # Contents
+//!
+//! The [`guide`] leads from a first flow to locks and tests. Then, in reading order:
+//! - configuring: [`Flow`], [`Template`], [`State`]
+//! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Stack`], [`Error`], [`Raised`]
+//! - arguments: [`Arguments`], [`Arg`], [`Args`]; those of other technologies: [`Foreign`]
+//! - synchronisation: [`sync`]
+//! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
+//!   flows as futures: [`tool`]
+//! - testing: [`sim`]
+#![forbid(unsafe_code)]
+
+mod args;
+mod completion;
+mod error;
+mod extensions;
+mod flow;
+mod inbox;
+mod interface;
+mod location;
+mod machine;
+mod observe;
+mod shared_state;
+pub mod sim;
+mod slot;
+mod stack;
+mod state;
+pub mod sync;
+mod template;
+mod time;
+pub mod tool;
+
+#[doc = include_str!("docs/guide.md")]
+pub mod guide {}
+
+pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
+pub use completion::{Canceller, Completion, Stale};
+pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
+pub use flow::{
+    Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
+    WaitReason, WaitResult, run_to_end,
+};
+pub use interface::{Added, AddedLoop, Collection, Parallel};
+pub use location::StepLocation;
+#[doc(hidden)]
+pub use location::StepLocation as Place;
+pub use observe::{Observer, StepEnd, StepRef};
+pub use shared_state::SharedState;
+pub use stack::{AsyncSteps, Stack};
+pub use state::{State, TemplateState};
+pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};
+pub use time::Time;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

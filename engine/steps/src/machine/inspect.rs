@@ -1,0 +1,63 @@
+//! Why the branches of a flow do not go on (FTN12 §1.7 `async_stack`).
+
+use super::types::Machine;
+use crate::flow::{FlowId, Identity, Wait, WaitId, WaitReason};
+use crate::stack::{Activity, Frame, Strand, locations, outermost_first};
+use crate::time::Time;
+
+impl Machine {
+    /// When the next timer expires.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.asi.cold.as_ref()?.timers.earliest()
+    }
+
+    /// The branches that are not over and have no branches themselves, by their numbers.
+    pub(crate) fn waits(&self, flow: FlowId) -> Vec<Wait> {
+        if self.asi.done {
+            return Vec::new();
+        }
+        let strands = self.asi.strands();
+        let leaves =
+            strands.filter(|(_, strand)| !matches!(strand.top.activity(), Activity::Parallel(_)));
+        let mut waits: Vec<Wait> = leaves.map(|(id, strand)| self.wait(flow, id, strand)).collect();
+        waits.sort_by_key(|wait| wait.branch);
+        waits
+    }
+
+    fn wait(&self, flow: FlowId, id: u32, strand: &Strand) -> Wait {
+        let reason = self.reason(strand);
+        let key = strand.top.wait.filter(|_| reason == WaitReason::External);
+        Wait {
+            branch: strand.branch,
+            stack: outermost_first(locations(self.asi.frames_of(id, strand))),
+            id: key.map(|key| WaitId::new(flow, key)),
+            reason,
+            limit: self.asi.frames_of(id, strand).filter_map(|frame| self.limit(frame)).min(),
+        }
+    }
+
+    fn limit(&self, frame: &Frame) -> Option<Time> {
+        self.asi.cold.as_ref()?.timers.limit(frame.extras.as_ref()?.timers)
+    }
+
+    fn reason(&self, strand: &Strand) -> WaitReason {
+        let top = &strand.top;
+        let wake_up = || self.asi.cold.as_ref()?.timers.wake_up(top.extras.as_ref()?.timers);
+        match top.activity() {
+            _ if strand.runnable || !strand.top_waits() => WaitReason::Turn,
+            Activity::Waiting(object) => {
+                let waiter = self.asi.id.map(|flow| Identity { flow, branch: strand.branch });
+                WaitReason::Object(waiter.map_or_else(String::new, |id| object.describe(id)))
+            }
+            Activity::Polling(_) => WaitReason::Future,
+            Activity::Plain
+            | Activity::Holding(_)
+            | Activity::Looping(_)
+            | Activity::Parallel(_) => match (wake_up(), top.wait) {
+                (Some(at), _) => WaitReason::Until(at),
+                (None, Some(_)) => WaitReason::External,
+                (None, None) => WaitReason::End,
+            },
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The shop behind HTTP and WebSocket: its executor, its server, its graceful end.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use actix_web::App;
+use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
+use asyncsteps_executor::transport::http::{
+    CertificateError, FutoIn, Server, ServerLimits, tls_from_pem,
+};
+use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
+
+use crate::config::Config;
+use crate::shop::{self, Shop};
+use crate::store::{Store, StoreError};
+
+/// Why the demo cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The database cannot be opened.
+    #[error("cannot open the database")]
+    Store(#[from] StoreError),
+    /// An interface definition is wrong.
+    #[error("cannot load an interface")]
+    Interface(#[from] LoadError),
+    /// The name of an interface is wrong.
+    #[error("cannot name an interface")]
+    Name(#[from] NameError),
+    /// The executor cannot be built.
+    #[error("cannot build the executor")]
+    Executor(#[from] ConfigError),
+    /// The certificate or its key cannot be used.
+    #[error("cannot set up TLS")]
+    Tls(#[from] CertificateError),
+    /// The server cannot be started, or ended with an error.
+    #[error("the server failed")]
+    Server(#[from] std::io::Error),
+}
+
+/// Serves the shop on `listener` until `shutdown` is ready,
+/// then closes gracefully; gives what became of the requests that were in flight. `shutdown` is
+/// polled once the database is open and the server listens.
+///
+/// # Errors
+/// [`RunError`] if the database, an interface, the certificate or the server fails.
+///
+/// # Panics
+/// Outside of an actix system.
+pub async fn run(
+    listener: TcpListener,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<Closed, RunError> {
+    let executor = executor(&config)?;
+    let service =
+        FutoIn::new("/ftn/", executor.clone()).listing(config.list).get_calls(shop::is_read);
+    let service = match config.cors() {
+        Some(cors) => service.cors(cors),
+        None => service,
+    };
+    let service = match config.hosts(listener.local_addr()?) {
+        Some(hosts) => service.allowed_hosts(hosts),
+        None => service,
+    };
+    let limits = ServerLimits {
+        head_timeout: config.head_timeout(),
+        keep_alive: config.keep_alive(),
+        ..ServerLimits::default()
+    };
+    let server = Server::new(executor, move || App::new().service(service.clone()))
+        .workers(config.workers)
+        .limits(limits)
+        .grace(config.grace());
+    let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
+        Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
+        None => server.listen(listener)?,
+    };
+    Ok(server.run_until(shutdown).await?)
+}
+
+/// The executor with everything the demo hosts; also for applications and tests that bring their
+/// own transport.
+///
+/// # Errors
+/// [`RunError`] if the database or an interface fails.
+///
+/// # Panics
+/// Outside of an actix arbiter.
+pub fn executor(config: &Config) -> Result<Executor, RunError> {
+    let store = Store::open(&config.data)?;
+    let shop = Shop::new(store);
+    let ping = builtin::ping();
+    let mut loader = Loader::new([Source::builtin(), shop::definitions()]);
+    let mut load =
+        |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
+    let executor = Executor::builder()
+        .request_timeout(config.request_timeout())
+        .interface(load("futoin.ping:1.0")?, |functions| {
+            functions.add("ping", &ping);
+        })
+        .interface(load("futoin.anonping:1.0")?, |functions| {
+            functions.add("ping", &ping);
+        })
+        .interface(load("demo.shop:1.0")?, |functions| shop.define(functions))
+        .build()?;
+    Ok(executor)
+}
