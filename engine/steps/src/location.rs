@@ -20,9 +20,22 @@ impl StepLocation {
         Self { source: Location::caller(), name: None }
     }
 
+    #[inline]
+    pub(crate) const fn new(
+        source: &'static Location<'static>,
+        name: Option<&'static str>,
+    ) -> Self {
+        Self { source, name }
+    }
+
     /// The same location under a name.
     pub(crate) const fn named(self, name: &'static str) -> Self {
         Self { name: Some(name), ..self }
+    }
+
+    #[inline]
+    pub(crate) const fn source(self) -> &'static Location<'static> {
+        self.source
     }
 
     /// The name given with `named`, if any.

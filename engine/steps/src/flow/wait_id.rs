@@ -1,6 +1,5 @@
-//! Waits by name: for hosts that complete a step by a message instead of by a [`Completion`].
-//!
-//! [`Completion`]: crate::Completion
+//! Waits by name: for hosts that complete a step by a message instead of a
+//! [`Completion`](crate::Completion).
 
 use std::fmt;
 
@@ -11,16 +10,16 @@ use crate::inbox::{Message, WaitKey};
 
 /// Names one wait of one flow: a step that waits for a completion from outside (FTN12 §1.3).
 ///
-/// It is given by [`Execution::waits`](super::Execution::waits) and never used again after the wait is over. It completes
-/// nothing by itself, and a step does not fail when its name is dropped.
+/// [`Execution::waits`](super::Execution::waits) gives it, and no later wait has the same name. It
+/// completes nothing by itself, and dropping it does not fail the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaitId {
     flow: FlowId,
     pub(crate) key: WaitKey,
 }
 
-/// What completes a wait that is known by name (FTN12 §1.3): the result of its step, or the error
-/// that it fails with.
+/// The message that completes a wait of this kind (FTN12 §1.3): the result of the step, or its
+/// error.
 pub struct WaitResult(pub(crate) Message);
 
 impl WaitId {

@@ -24,14 +24,14 @@ impl Added<'_> {
 
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.location = self.0.location.named(name);
+        self.0.set_name(name);
         self
     }
 }
 
 impl fmt::Debug for Added<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.0.location)
+        write!(f, "step {}", self.0.location())
     }
 }
 
@@ -41,19 +41,19 @@ pub struct AddedLoop<'a>(pub(super) &'a mut QueuedStep);
 impl AddedLoop<'_> {
     /// Labels the loop for `break_loop` and `continue_loop` of inner loops (FTN12 §1.8).
     pub fn label(&mut self, label: impl Into<Cow<'static, str>>) -> &mut Self {
-        self.0.work.set_label(label.into());
+        self.0.set_label(label.into());
         self
     }
 
     /// Names the loop in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.location = self.0.location.named(name);
+        self.0.set_name(name);
         self
     }
 }
 
 impl fmt::Debug for AddedLoop<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "loop {}", self.0.location)
+        write!(f, "loop {}", self.0.location())
     }
 }

@@ -13,7 +13,7 @@ impl Machine {
 
     /// The branches that are not over and have no branches themselves, by their numbers.
     pub(crate) fn waits(&self, flow: FlowId) -> Vec<Wait> {
-        if self.done {
+        if self.asi.done {
             return Vec::new();
         }
         let strands = self.asi.strands();

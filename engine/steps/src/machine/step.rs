@@ -26,7 +26,8 @@ impl Machine {
     }
 
     fn start(&mut self, step: QueuedStep) -> Next {
-        let QueuedStep { location, handler, work } = step;
+        let location = step.location();
+        let QueuedStep { handler, work, .. } = step;
         self.asi.burst -= 1;
         self.enter(location, handler, Flags::default());
         let result = self.call_body(|asi, args| work.start(asi, args));

@@ -13,21 +13,21 @@ impl Machine {
     /// A machine that runs the steps of a root, which is configured and sealed.
     #[inline]
     pub(crate) fn new(asi: AsyncSteps) -> Self {
-        Self { asi, done: false }
+        Self { asi }
     }
 
     /// Whether the flow is over.
     pub(crate) fn is_done(&self) -> bool {
-        self.done
+        self.asi.done
     }
 
     /// Runs a turn of `burst` steps.
     pub(crate) fn run(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
-        if self.done {
+        if self.asi.done {
             return Progress::Done(Outcome::Cancelled);
         }
         let progress = self.turn(burst, now, waker);
-        self.done = matches!(progress, Progress::Done(_));
+        self.asi.done = matches!(progress, Progress::Done(_));
         progress
     }
 
@@ -131,8 +131,8 @@ impl Machine {
 
     /// Cancels the flow, unless it is over.
     pub(crate) fn cancel(&mut self) {
-        if !self.done {
-            self.done = true;
+        if !self.asi.done {
+            self.asi.done = true;
             self.cancel_all();
         }
     }

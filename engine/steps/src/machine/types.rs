@@ -10,8 +10,6 @@ use crate::stack::AsyncSteps;
 pub(crate) struct Machine {
     /// What callbacks get: the step stack and the state of the flow.
     pub(crate) asi: AsyncSteps,
-    /// The flow is over.
-    pub(super) done: bool,
 }
 
 /// What to do after a step started, ended or failed.

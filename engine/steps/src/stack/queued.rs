@@ -1,5 +1,7 @@
 //! Steps that have not started (FTN12 §1.1), and steps of templates (§1.5).
 
+use std::borrow::Cow;
+use std::mem;
 use std::sync::Arc;
 
 use super::shapes::{
@@ -14,7 +16,11 @@ use crate::slot::index;
 impl QueuedStep {
     #[inline]
     pub(crate) fn new(location: StepLocation, work: impl Work + 'static) -> Self {
-        Self { location, handler: None, work: Box::new(work) }
+        let mut step = Self { source: location.source(), handler: None, work: Box::new(work) };
+        if let Some(name) = location.name() {
+            step.set_name(name);
+        }
+        step
     }
 
     /// A step whose body is a closure.
@@ -24,6 +30,41 @@ impl QueuedStep {
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
     {
         Self::new(location, Body(body))
+    }
+
+    pub(crate) fn set_name(&mut self, name: &'static str) {
+        let nothing = Box::new(Body(|_: &mut AsyncSteps, _: Args| Ok(())));
+        let work = mem::replace(&mut self.work, nothing);
+        self.work = Box::new(Named { name, work });
+    }
+
+    pub(crate) fn set_label(&mut self, label: Cow<'static, str>) {
+        self.work.set_label(label);
+    }
+
+    #[inline]
+    pub(crate) fn location(&self) -> StepLocation {
+        StepLocation::new(self.source, self.work.name())
+    }
+}
+
+/// The work of a step with a name; few steps have one, so the others do not make room for it.
+struct Named {
+    name: &'static str,
+    work: Box<dyn Work>,
+}
+
+impl Work for Named {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        self.work.start(asi, args)
+    }
+
+    fn name(&self) -> Option<&'static str> {
+        Some(self.name)
+    }
+
+    fn set_label(&mut self, label: Cow<'static, str>) {
+        self.work.set_label(label);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -36,6 +37,8 @@ pub struct AsyncSteps {
     /// Set by `success` of the running callback; the result itself is in `strand.args`.
     pub(crate) completed: bool,
     pub(crate) callback: Callback,
+    /// The flow is over; set by the machine.
+    pub(crate) done: bool,
     /// How many steps are left in this turn; `relinquish` sets it to 0.
     pub(crate) burst: u32,
     pub(crate) now: Time,
@@ -76,7 +79,7 @@ pub(crate) struct Strand {
     /// The steps around `top`, outermost first.
     pub(crate) frames: Vec<Frame>,
     /// The steps that have not started, of all levels.
-    pub(crate) pending: SmallVec<[Queued; 2]>,
+    pub(crate) pending: SmallVec<[Queued; 3]>,
     /// The innermost template whose steps are running.
     pub(crate) template: Option<RunningTemplate>,
     /// The result of the last step: the arguments of the next one.
@@ -150,7 +153,7 @@ pub(crate) enum Queued {
 
 /// A step that has not started.
 pub(crate) struct QueuedStep {
-    pub(crate) location: StepLocation,
+    pub(super) source: &'static Location<'static>,
     pub(crate) handler: Option<Handler>,
     pub(crate) work: Box<dyn Work>,
 }
@@ -159,6 +162,11 @@ pub(crate) struct QueuedStep {
 pub(crate) trait Work {
     /// Starts the step, which is on top, with the result of the step before it.
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+
+    /// The name given with `named`.
+    fn name(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Labels a loop; nothing else has a label (FTN12 §1.8).
     fn set_label(&mut self, label: Cow<'static, str>) {

@@ -17,6 +17,7 @@ impl AsyncSteps {
             raised: None,
             completed: false,
             callback: Callback::None,
+            done: false,
             burst: 0,
             now: Time::ZERO,
             inbox: None,

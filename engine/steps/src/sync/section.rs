@@ -111,8 +111,9 @@ impl Section {
     /// Adds the section as a sub-step, which runs when the steps added before it are complete.
     pub fn add(self, asi: &mut AsyncSteps) {
         let Self { body, args, handler, location } = self;
-        let step = QueuedStep::body(location, move |asi, _| body.enter(asi, args));
-        asi.queue(QueuedStep { handler, ..step });
+        let mut step = QueuedStep::body(location, move |asi, _| body.enter(asi, args));
+        step.handler = handler;
+        asi.queue(step);
     }
 }
 
