@@ -87,7 +87,7 @@ pub(crate) fn set_log(log: Option<Log>) {
     *LOG.write().unwrap_or_else(PoisonError::into_inner) = log;
 }
 
-#[expect(clippy::print_stderr, reason = "where errors go if nobody asked for them")]
+#[expect(clippy::print_stderr, reason = "where errors go without a log function")]
 pub(crate) fn log(line: &CStr) {
     if LOGGING.try_with(|logging| logging.replace(true)).unwrap_or(true) {
         return;

@@ -22,7 +22,7 @@ use crate::aliases::Aliases;
 use crate::guard::Misuse;
 use crate::pool::{Pool, Use};
 
-/// What a handle consists of beside its memory.
+/// The types of the parts of a handle, and its table.
 ///
 /// A layer above implements it for [`Handle`], because the parts hold handles, and the table is made
 /// of functions that take them.
@@ -30,10 +30,10 @@ pub(crate) trait Parts {
     /// The function table behind every pointer to a handle.
     const TABLE: *const FutoInAsyncStepsAPI;
 
-    /// What only the owning thread may touch.
+    /// The local part, for the owning thread only.
     type Local: Default;
 
-    /// What every thread may touch.
+    /// The remote part, for every thread.
     type Remote: Default + Send;
 
     /// The root of a parallel step, which changes its owner together with the root.

@@ -106,7 +106,7 @@ impl ItemId {
     }
 }
 
-/// Has the loop call `call` soon.
+/// Calls `call` soon on the loop.
 pub(crate) fn immediate(host: &Arc<dyn Host>, call: Scheduled, data: *mut c_void) -> ItemId {
     let id = ItemId::new(call, data);
     let ticket = Ticket(id);
@@ -114,7 +114,7 @@ pub(crate) fn immediate(host: &Arc<dyn Host>, call: Scheduled, data: *mut c_void
     id
 }
 
-/// Has the loop call `call` after `delay`.
+/// Calls `call` on the loop after `delay`.
 pub(crate) fn deferred(
     host: &Arc<dyn Host>,
     delay: Duration,

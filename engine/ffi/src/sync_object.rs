@@ -319,5 +319,5 @@ pub(crate) fn throttle_options(
 
 /// A limit that is not 0, with which no flow could enter.
 fn some(limit: u32) -> Result<u32, Misuse> {
-    if limit == 0 { Err(Misuse::Rule("a limit of 0 lets nobody in")) } else { Ok(limit) }
+    if limit == 0 { Err(Misuse::Rule("with a limit of 0 no flow could enter")) } else { Ok(limit) }
 }

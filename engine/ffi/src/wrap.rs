@@ -61,7 +61,7 @@ impl std::error::Error for Refused {}
 /// ```
 ///
 /// # Errors
-/// [`Refused`] if `bsi` is null, or is one of ours that takes no steps now or on this thread.
+/// [`Refused`] if `bsi` is null, or is our own and takes no steps now or on this thread.
 ///
 /// # Safety
 /// `bsi` is null or follows FTN12 §2.7.2, and steps can be added to it on this thread.

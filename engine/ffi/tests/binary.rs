@@ -197,7 +197,7 @@ fn a_lock_of_ours_is_an_object_for_foreign_steps_while_its_pointer_lives() {
         let result = run_to_end::<i32>(flow).map_err(|error| error.code().to_owned());
         (entered.load(Ordering::Relaxed), result)
     }
-    /// Lets nobody else in.
+    /// Lets no other step enter.
     struct Guard(AtomicU32);
     impl ISync for Guard {
         fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {

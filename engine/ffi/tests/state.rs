@@ -141,7 +141,7 @@ fn rust_sees_variables_of_foreign_code() {
     flow.add(move |asi, ()| {
         assert!(asi.state().exists("counter") && !asi.state_mut().remove("counter"));
         let variable = asi.state().get::<Variable>("counter").expect("it was made");
-        // SAFETY: it leads to the counter
+        // SAFETY: it points to the counter
         unsafe { &*variable.as_ptr().cast::<AtomicU32>() }.fetch_add(10, Ordering::Relaxed);
         // one of the same name hides it from Rust only
         asi.state_mut().set("counter", "mine");

@@ -71,7 +71,7 @@ unsafe extern "C" fn section(bsi: Bsi, data: *mut c_void, _: *const FutoInArgs) 
     });
     // SAFETY: it is
     let Shared { entries, .. } = unsafe { shared(data) };
-    // SAFETY: nobody else is inside of the mutex
+    // SAFETY: only one step is inside of the mutex
     unsafe { *entries.get() += 1 };
 }
 

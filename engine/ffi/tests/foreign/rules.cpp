@@ -361,7 +361,7 @@ void identity()
 
 // ---- Roots and loops ---------------------------------------------------------------------------------
 
-// What goes wrong in a cancel handler stops nobody, and is told.
+// An error in a cancel handler stops nothing else, and is reported.
 void cancel_handlers()
 {
     struct
@@ -497,8 +497,8 @@ void ends_at_once()
 
 void objects_are_checked()
 {
-    is("nobody", asyncsteps_mutex_new(0, 1) == nullptr, true);
-    is("said so", asyncsteps_last_error(), "asyncsteps_mutex_new: a limit of 0 lets nobody in");
+    is("a limit of 0", asyncsteps_mutex_new(0, 1) == nullptr, true);
+    is("said so", asyncsteps_last_error(), "asyncsteps_mutex_new: with a limit of 0 no flow could enter");
     FutoInSync *mutex = asyncsteps_mutex_new(1, 0);
     is("freed", asyncsteps_sync_free(mutex), 0);
     is("freed twice", asyncsteps_sync_free(mutex), -1);
@@ -523,7 +523,7 @@ void objects_are_checked()
     asyncsteps_loop_iterate(loop.get());
     is("waited for", asyncsteps_sync_free(throttle), -1);
     loop.run();
-    is("nobody", asyncsteps_throttle_new(loop.get(), 1, 0, 0) == nullptr, true);
+    is("a limit of 0", asyncsteps_throttle_new(loop.get(), 1, 0, 0) == nullptr, true);
     is("let go", asyncsteps_sync_free(mutex) + asyncsteps_sync_free(throttle), 0);
 
     static const FutoInSyncAPI no_functions = {};

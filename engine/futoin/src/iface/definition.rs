@@ -18,7 +18,7 @@ const _: () = {
 pub struct Definition {
     pub(crate) id: IfaceVer,
     pub(crate) funcs: BTreeMap<Box<str>, Arc<Function>>,
-    /// As files have them.
+    /// As definitions write them.
     pub(crate) types: BTreeMap<Box<str>, Value>,
     pub(crate) requires: Box<[Box<str>]>,
     pub(crate) inherits: Box<[Arc<Self>]>,
@@ -72,10 +72,10 @@ impl Definition {
         self.constraints().any(|name| name == constraint)
     }
 
-    /// The interfaces this one can be called as, its parent first (FTN3 §2.3).
+    /// The interfaces under whose names this one can be called, its parent first (FTN3 §2.3).
     ///
-    /// A function that none of them has is not callable under their names, so look the name up in
-    /// the parent before this definition's own function is used.
+    /// A function that the parent does not have cannot be called under the parent's name: look it up in
+    /// the parent before you use this definition's function.
     #[must_use]
     pub fn inherits(&self) -> &[Arc<Self>] {
         &self.inherits

@@ -94,7 +94,7 @@ pub enum Rule {
     /// A feature is newer than the file's own `ftn3rev` (FTN3 §2.6).
     #[error("{feature} needs ftn3rev {since}")]
     NewerFeature {
-        /// What is used.
+        /// The feature.
         feature: &'static str,
         /// The revision that brought it.
         since: Version,

@@ -15,7 +15,7 @@ pub struct Function {
     pub(crate) name: Box<str>,
     pub(crate) params: Box<[Parameter]>,
     pub(crate) result: ResultCheck,
-    /// As its file has it.
+    /// As the definition writes it.
     pub(crate) result_type: Option<Value>,
     pub(crate) throws: Box<[Box<str>]>,
     pub(crate) heavy: bool,
@@ -114,11 +114,11 @@ impl Function {
         self.maxrspsize
     }
 
-    /// Checks the parameters of a call and completes them. An unknown name counts before all, then
-    /// each declared parameter in order. An absent one, or null, takes its default; absent optional
-    /// fields of maps become null; integers written as `1.0` become integers (FTN3 §1.8).
+    /// Checks the parameters of a call and completes them: first for unknown names, then each declared
+    /// parameter in order. An absent parameter or null takes its default; absent optional fields of maps
+    /// become null; integers written as `1.0` become integers (FTN3 §1.8).
     ///
-    /// `called` is the function's name as the caller wrote it, for the texts.
+    /// `called` is the function's name as the caller wrote it, for the text of a refusal.
     ///
     /// # Errors
     /// InvalidRequest for the first parameter that breaks the definition; what was completed before it
@@ -139,7 +139,7 @@ impl Function {
         }
     }
 
-    /// Tells how many of the declared parameters were sent.
+    /// Returns how many of the declared parameters were sent.
     fn check_declared_params(
         &self,
         called: &FunctionName,
@@ -165,8 +165,8 @@ impl Function {
         Ok(sent)
     }
 
-    /// Checks what a handler answers, in the order of [`check_params`](Self::check_params), and
-    /// brings it into its normal form. No result may be null or an empty map.
+    /// Checks the result of a handler in the order of [`check_params`](Self::check_params), and brings
+    /// it into its normal form. A function without a result accepts null and an empty map.
     ///
     /// # Errors
     /// InternalError for the first variable that breaks the definition. A function with a raw result
@@ -218,8 +218,8 @@ impl Function {
     }
 }
 
-/// The first name in `map` that is not declared. To be asked only when there must be one, or when
-/// something else is wrong: most messages need no search.
+/// The first name in `map` that is not declared. Most messages need no such search: it is for those
+/// that have an unknown name or another mistake.
 fn first_unknown<'a>(declared: &[Parameter], map: &'a Map<String, Value>) -> Option<&'a str> {
     let is_declared = |name: &str| declared.iter().any(|param| &*param.name == name);
     map.keys().map(String::as_str).find(|name| !is_declared(name))
@@ -229,7 +229,7 @@ fn first_unknown<'a>(declared: &[Parameter], map: &'a Map<String, Value>) -> Opt
 #[derive(Debug)]
 pub struct Parameter {
     pub(crate) name: Box<str>,
-    /// As its file has it.
+    /// As the definition writes it.
     pub(crate) type_name: Value,
     pub(crate) check: Arc<Check>,
     pub(crate) default: Option<Value>,
@@ -248,21 +248,20 @@ impl Parameter {
         &self.type_name
     }
 
-    /// What an absent parameter or null becomes; `None` if the parameter is required.
+    /// The default of an absent parameter or null; `None` if the parameter is required.
     #[must_use]
     pub fn default(&self) -> Option<&Value> {
         self.default.as_ref()
     }
 
-    /// Whether `value` is of the parameter's type. The rules for null and defaults are not part of
-    /// it.
+    /// Whether `value` is of the parameter's type, without the rules for null and defaults.
     #[must_use]
     pub fn accepts(&self, value: &Value) -> bool {
         self.check.accepts(value)
     }
 
-    /// A value written in a URL: the text itself where the type takes it as a string, else the
-    /// JSON it spells, else the text, which the check will then refuse (FTN5).
+    /// Reads a value in a URL (FTN5): the text itself where the type accepts a string, otherwise its
+    /// JSON. Text that is neither stays text, which the check refuses later.
     #[must_use]
     pub fn read_text(&self, text: String) -> Value {
         let value = Value::String(text);

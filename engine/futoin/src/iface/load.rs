@@ -1,4 +1,4 @@
-//! Finding definitions with all they refer to, each file read once.
+//! Loading definitions with everything they refer to. Each file is read once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ const MAX_CHAIN: usize = 32;
 
 /// Loads interface definitions from sources searched in order, and remembers them.
 ///
-/// Two loaders may hold different definitions of one interface; definitions from the same loader
-/// share what they have in common.
+/// Two loaders may have different definitions of one interface. Definitions of one loader share their
+/// common parts.
 #[derive(Debug, Default)]
 pub struct Loader {
     sources: Vec<Source>,
@@ -28,7 +28,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// A loader that looks into `sources`, the first before the second.
+    /// A loader that searches `sources` in their order.
     #[must_use]
     pub fn new(sources: impl IntoIterator<Item = Source>) -> Self {
         Self { sources: sources.into_iter().collect(), ..Self::default() }

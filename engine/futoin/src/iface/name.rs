@@ -62,7 +62,7 @@ fn version_part(text: &str) -> Result<u32, NameError> {
     text.parse().map_err(|_| NameError::Version)
 }
 
-/// What [`Version::serves`] says.
+/// The result of [`Version::serves`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "comparing two versions has three outcomes")]
 pub enum Compatibility {

@@ -1,4 +1,4 @@
-//! What holds for all codings.
+//! Properties of all codings.
 
 use std::sync::Arc;
 

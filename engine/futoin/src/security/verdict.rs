@@ -70,7 +70,7 @@ impl Grant {
         &self.user
     }
 
-    /// What signs the answer; `None` if it is not signed.
+    /// The signer of the answer; `None` if the answer is not signed.
     #[must_use]
     pub fn signer(&self) -> Option<&Arc<dyn Signer>> {
         self.signer.as_ref()

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use crate::iface::fixture::{call, iface, load};
 
-    /// Each value thmust_normalize a parameter of the type; `rest` are other types to refer to.
+    /// Passes each value through a parameter of the type, which can refer to `others`.
     fn check(decl: Value, others: Value, accepted: &[Value], refused: &[Value]) {
         let mut types = others;
         types["T"] = decl.clone();

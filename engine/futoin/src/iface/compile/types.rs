@@ -198,7 +198,7 @@ impl<'a> TypeCompiler<'a> {
     }
 }
 
-/// What the constraints of one type check, whatever its base is.
+/// The checks of the constraints of one type, whatever its base.
 #[derive(Default)]
 struct Checks {
     range: Range,

@@ -1,4 +1,4 @@
-//! What a function may change that is inherited or imported (FTN3 §2.3).
+//! Extensions: how a redeclared function may differ from the one it inherits or imports (FTN3 §2.3).
 
 use crate::iface::error::Difference;
 use crate::iface::parse::{FunctionDecl, ResultDecl, VariableDecl};

@@ -12,7 +12,7 @@ use super::source_file::SourceFile;
 use super::standard_type::StandardType;
 use crate::iface::error::{LoadError, Rule};
 
-/// What a custom type adds to its base.
+/// A constraint that a custom type adds to its base.
 #[derive(Debug, Clone)]
 pub(crate) enum Constraint {
     Min(f64),
@@ -39,7 +39,7 @@ struct Row {
 struct Applies {
     to: StandardType,
     since: u32,
-    /// What an error calls the constraint on this type.
+    /// The name of the constraint on this type in errors.
     feature: &'static str,
 }
 

@@ -15,13 +15,13 @@ pub(crate) enum StandardType {
     Set,
 }
 
-/// What the table of standard types says of one.
+/// A row of the table of standard types.
 pub(crate) struct Row {
     /// The name in definitions.
     pub(crate) name: &'static str,
     /// The revision 1.`since` of FTN3 brought it.
     pub(crate) since: u32,
-    /// What an error calls it that names the revision.
+    /// The name of the type in errors about its revision.
     pub(crate) feature: &'static str,
 }
 

@@ -206,7 +206,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// What begins with a character of a class: a range, or just that.
+    /// A range that begins with a character of a class, or the character alone.
     fn range(&mut self, from: &[u16], items: &mut String) -> Result<(), String> {
         let mut ahead = self.rest.clone();
         let is_range = ahead.next() == Some('-') && ahead.next() != Some(']');

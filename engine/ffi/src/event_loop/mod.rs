@@ -1,24 +1,28 @@
 //! The event loops of this library: on a thread of their own, or driven by their owner.
 
+mod bell;
+mod clock;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::task::{Wake, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Waker;
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fmt, io};
 
 use asyncsteps::tool::{AsyncTool, Manual};
 use asyncsteps::{Args, Flow, Outcome, Time};
 
+use self::bell::{Bell, Call, lock};
+use self::clock::Clock;
 use crate::guard::{Misuse, contained};
 use crate::host::{Host, Stop};
 
 type Task = Box<dyn FnOnce() + Send>;
-type Call = Arc<dyn Fn() + Send + Sync>;
 
 /// An event loop, which all threads share.
 pub(crate) struct EventLoop {
@@ -43,80 +47,6 @@ struct Core {
 
 thread_local! {
     static CORES: RefCell<Vec<Rc<Core>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Real time, or a number that the loop advances.
-enum Clock {
-    Real(Instant),
-    /// Nanoseconds.
-    Virtual(AtomicU64),
-}
-
-impl Clock {
-    #[expect(clippy::disallowed_methods, reason = "the one clock of this library")]
-    fn new(is_virtual: bool) -> Self {
-        if is_virtual { Self::Virtual(AtomicU64::new(0)) } else { Self::Real(Instant::now()) }
-    }
-
-    fn now(&self) -> Time {
-        Time::from_epoch(match self {
-            Self::Real(start) => start.elapsed(),
-            Self::Virtual(now) => Duration::from_nanos(now.load(Ordering::Acquire)),
-        })
-    }
-
-    /// Advances virtual time to `at`; `false` for real time.
-    fn pass(&self, at: Time) -> bool {
-        let Self::Virtual(now) = self else { return false };
-        let at = u64::try_from(at.since_epoch().as_nanos()).unwrap_or(u64::MAX);
-        now.fetch_max(at, Ordering::AcqRel);
-        true
-    }
-}
-
-/// Wakes a loop that waits.
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    changed: Condvar,
-    /// Wakes the code that drives the loop.
-    wake: Mutex<Option<Call>>,
-}
-
-impl Bell {
-    fn ring(&self) {
-        *lock(&self.rung) = true;
-        self.changed.notify_one();
-        let wake = lock(&self.wake).clone();
-        if let Some(wake) = wake {
-            wake();
-        }
-    }
-
-    /// Waits until it was rung since the last wait, or `limit` is over.
-    fn wait(&self, limit: Option<Duration>) {
-        let mut rung = lock(&self.rung);
-        while !*rung {
-            let Some(limit) = limit else {
-                rung = self.changed.wait(rung).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let waited = self.changed.wait_timeout(rung, limit);
-            rung = waited.unwrap_or_else(PoisonError::into_inner).0;
-            break;
-        }
-        *rung = false;
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.ring();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl EventLoop {
@@ -247,7 +177,7 @@ impl EventLoop {
 
     pub(crate) fn on_wake(&self, wake: Call) -> Result<(), Misuse> {
         self.drivable()?;
-        *lock(&self.bell.wake) = Some(wake);
+        self.bell.set_wake(Some(wake));
         Ok(())
     }
 
@@ -266,7 +196,7 @@ impl EventLoop {
             core.in_round.set(true);
             contained("the end of a loop", || core.tool.clear());
         }
-        lock(&self.bell.wake).take();
+        self.bell.set_wake(None);
         loop {
             let posted = {
                 let mut posts = lock(&self.posts);
