@@ -470,9 +470,9 @@ fn detection<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
             let (mutex, id) = (mutex.clone(), format!("16 owners that have {id}: detection {how}"));
             let place = bench.add(id, base, OWNERS, target, move |iterations| {
                 if enabled {
-                    deadlock::enable()
+                    deadlock::enable();
                 } else {
-                    deadlock::disable()
+                    deadlock::disable();
                 }
                 run_all(arbiter, || {
                     if !has_lock {
