@@ -148,7 +148,7 @@ pub(super) struct ClientLimiters {
     /// Limits that were set at run time; they go before the configuration.
     dynamic: DynamicLimits,
     /// The limiters of the clients seen last; locked for a look-up only.
-    clients: Mutex<Recent<(usize, Who), Limiter>>,
+    clients: Mutex<Recent<(usize, ClientKey), Limiter>>,
 }
 
 /// A named limiter, started by the first client that it is for.
@@ -160,7 +160,7 @@ struct Limit {
 
 /// The client that a limiter is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Who {
+enum ClientKey {
     Address(Cidr),
     User(Box<str>),
 }
@@ -210,19 +210,19 @@ impl ClientLimiters {
             && let Some(user) = channel.with_state(|owner: &mut Owner| owner.0.clone())
             && let Some(limit) = self.of_user(&user)
         {
-            return self.lock(limit, Who::User(user)).await;
+            return self.lock(limit, ClientKey::User(user)).await;
         }
         let Some(address) = channel.peer().map(|peer| peer.ip()) else {
             return Ok(ClientPermit::default());
         };
         match self.of_address(address) {
-            Some(limit) => self.lock(limit, Who::Address(self.scope.of(address))).await,
+            Some(limit) => self.lock(limit, ClientKey::Address(self.scope.of(address))).await,
             None => Ok(ClientPermit::default()),
         }
     }
 
-    /// Replaces a permit by one of the user, who is known now; the channel belongs to the user from now
-    /// on.
+    /// Replaces a permit by one of the user, after the authentication; the channel belongs to the user
+    /// from now on.
     pub(super) async fn enter_user(
         &self,
         user: &str,
@@ -230,11 +230,11 @@ impl ClientLimiters {
         permit: &mut ClientPermit,
     ) -> Result<(), Refused> {
         let Some(limit) = self.of_user(user) else { return Ok(()) };
-        let who = Who::User(user.into());
-        if permit.held.as_ref().is_some_and(|(owner, _)| *owner == who) {
+        let key = ClientKey::User(user.into());
+        if permit.held.as_ref().is_some_and(|(owner, _)| *owner == key) {
             return Ok(());
         }
-        *permit = self.lock(limit, who).await?;
+        *permit = self.lock(limit, key).await?;
         if channel.is_stateful() {
             channel.with_state(|owner: &mut Owner| owner.0 = Some(user.into()));
         }
@@ -250,21 +250,21 @@ impl ClientLimiters {
         self.dynamic.of_user(user).or(self.users)
     }
 
-    async fn lock(&self, limit: usize, who: Who) -> Result<ClientPermit, Refused> {
-        let lock = self.limiter(limit, who.clone()).lock().await;
+    async fn lock(&self, limit: usize, key: ClientKey) -> Result<ClientPermit, Refused> {
+        let lock = self.limiter(limit, key.clone()).lock().await;
         let guard = lock.map_err(|error| Refused::over_limit(&error))?;
-        Ok(ClientPermit { held: Some((who, guard)) })
+        Ok(ClientPermit { held: Some((key, guard)) })
     }
 
-    fn limiter(&self, limit: usize, who: Who) -> Limiter {
+    fn limiter(&self, limit: usize, key: ClientKey) -> Limiter {
         let Limit { options, limiter, .. } = &self.limits[limit];
-        let start = || limiter.get_or_init(|| Limiter::start(*options)).key(who.to_string());
+        let start = || limiter.get_or_init(|| Limiter::start(*options)).key(key.to_string());
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.get_or_insert_with((limit, who.clone()), start).clone()
+        clients.get_or_insert_with((limit, key.clone()), start).clone()
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(range) => write!(f, "{range:?}"),
@@ -277,7 +277,7 @@ impl fmt::Display for Who {
 #[derive(Debug, Default)]
 #[must_use = "dropping it gives the permit back"]
 pub struct ClientPermit {
-    held: Option<(Who, LockGuard)>,
+    held: Option<(ClientKey, LockGuard)>,
 }
 
 /// The last user that authenticated on a channel; a part of its state.

@@ -18,18 +18,18 @@ pub enum AssignError {
         /// The name.
         name: String,
     },
-    /// As many are given as [`ClientLimits::assignments`](super::ClientLimits::assignments) allows.
+    /// There are as many as [`ClientLimits::assignments`](super::ClientLimits::assignments) allows.
     #[error("{limit} clients have limiters of their own already")]
     Full {
-        /// How many that are.
+        /// The number.
         limit: usize,
     },
 }
 
-/// Which clients have limiters of their own, and until when.
+/// The clients that were given a limiter, each for a time.
 pub(super) struct DynamicLimits {
     clock: Clock,
-    /// How many there may be; those that are over count until room is needed.
+    /// Most entries; those that are over count until room is needed.
     limit: usize,
     /// Read for each request, written rarely.
     tables: RwLock<Tables>,
@@ -41,7 +41,7 @@ struct Tables {
     users: HashMap<Box<str>, Assigned>,
 }
 
-/// A limiter, by its number in the gate, until a time on the clock of the assignments.
+/// A limiter, by its index among the limiters of clients, until a time on the clock of the limits.
 #[derive(Clone, Copy)]
 struct Assigned {
     limiter: usize,

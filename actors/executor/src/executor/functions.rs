@@ -35,7 +35,7 @@ impl Functions {
     /// An error that ends the flow reaches the caller with its code and information if the function
     /// has the code in `throws`, or if it is one of those that FTN3 §1.9.1 has executors raise, such as
     /// InvalidRequest, Unauthorized or DefenseRejected. Any other, a `Timeout` among them, is
-    /// InternalError, "Not expected error", for the caller, and told with its cause and step to the log
+    /// InternalError, "Not expected error", for the caller; its cause and step go to the log
     /// and to [`Hooks::not_expected`](super::Hooks::not_expected).
     pub fn add(&mut self, function: &str, template: &Template) -> &mut Self {
         self.set(function, Some(template.clone()))

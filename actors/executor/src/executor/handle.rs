@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use actix::{Actor, Addr, Context};
-use asyncsteps_actors::budget::{Budget, Client, Reservation, Usage};
+#[cfg(feature = "http")]
+use asyncsteps_actors::budget::Reservation;
+use asyncsteps_actors::budget::{Budget, Client, Usage};
 use asyncsteps_actors::drain::Drain;
 use asyncsteps_futoin::iface::{Definition, FunctionName};
 use asyncsteps_futoin::message::Request;

@@ -20,7 +20,7 @@ pub trait Hooks: Send + Sync {
     /// A request is over, in whatever way: it was answered or refused, or its caller went away.
     fn over(&self, request: &RequestOver<'_>) {}
 
-    /// A function ended with an error that its interface does not declare: its caller is told
+    /// A function ended with an error that its interface does not declare: its caller gets
     /// InternalError only. `function` is its full name, `iface:version:function`.
     fn not_expected(&self, function: &str, error: &Error) {}
 

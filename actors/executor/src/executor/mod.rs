@@ -7,7 +7,7 @@
 //! 5. `exchange`, `time_limit`: the request while its flow runs
 //! 6. `request`, `result_draft`, `call`: what steps see of it
 //! 7. `responder`, `reply_to`, `reply`: from the end of the flow to the reply
-//! 8. `over`, `hooks`: what is told of the end
+//! 8. `over`, `hooks`: reporting the end
 //!
 //! `arbiter`, `actor`, `messages`, `in_flight`, `close`: the executor on one arbiter, as others reach
 //! it. `builder`, `functions`, `blocking`, `builtin`, `limit`, `catalog`: what applications do with it.

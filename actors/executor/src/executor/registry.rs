@@ -1,4 +1,4 @@
-//! Which interfaces are hosted, and the template of each function (FTN6 §2.8 `register`).
+//! The hosted interfaces, with the template of each function (FTN6 §2.8 `register`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub(super) struct Registry {
 
 /// One name and major version under which functions can be called.
 struct HostedInterface {
-    /// What callers of this name see: the interface itself, or one that it inherits from.
+    /// The definition under this name: the interface itself, or one that it inherits from.
     called: Arc<Definition>,
     /// Whether the functions are those of the interface itself.
     by_itself: bool,
@@ -180,8 +180,8 @@ impl Registry {
         Some(Arc::clone(&hosted.functions.get(name.func())?.definition))
     }
 
-    /// Visits the interfaces that are hosted under their own name, each with what tells which of its
-    /// functions are implemented.
+    /// Visits the interfaces that are hosted under their own name, each with a test for functions that
+    /// are implemented.
     pub(super) fn each(&self, mut visit: impl FnMut(&Definition, &dyn Fn(&str) -> bool)) {
         for versions in &self.interfaces {
             for HostedInterface { called, functions, .. } in

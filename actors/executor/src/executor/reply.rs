@@ -1,4 +1,4 @@
-//! What a request is answered with.
+//! The replies of an executor.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::refused::Refused;
 use super::registry::HostedFunction;
 use crate::raw::{Head, RawBody};
 
-/// The answer to a request, for a transport to send.
+/// The reply to a request, for a transport to send.
 #[derive(Debug)]
 pub struct Reply {
     head: Option<Box<Head>>,
@@ -29,7 +29,7 @@ pub enum ReplyBody {
     Raw(RawBody),
 }
 
-/// A message to be written.
+/// A reply that is a message; it is written by [`into_bytes`](Self::into_bytes).
 pub struct Message {
     response: Response,
     coding: Coding,
@@ -71,7 +71,7 @@ impl Reply {
         self
     }
 
-    /// What goes with the body over HTTP, if anything was said, and the body.
+    /// The status and headers that the function set for HTTP, if any, and the body.
     #[must_use]
     pub fn into_parts(self) -> (Option<Box<Head>>, ReplyBody) {
         (self.head, self.body)
@@ -81,8 +81,8 @@ impl Reply {
         self.body
     }
 
-    /// The message as bytes, for transports that know no other answer; `None` for no message. Raw
-    /// data is dropped, which cancels its flow.
+    /// The message as bytes, for transports without raw data; `None` for no message. Raw data is
+    /// dropped, which cancels its flow.
     #[must_use]
     pub fn into_bytes(self) -> Option<Vec<u8>> {
         match self.body {

@@ -278,7 +278,7 @@ impl RequestSteps for AsyncSteps {
 
     fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
         let value = self.request()?.params.get(name).ok_or_else(|| {
-            // with a cause it is told to the log and not to the caller
+            // a cause goes to the log and not to the caller
             let text = format!("no parameter {name} is declared");
             Error::caused_by(codes::INTERNAL_ERROR, text)
         })?;

@@ -1,4 +1,4 @@
-//! What the steps of a request gave as its result, and how it becomes one value (FTN6 §2.9).
+//! The result of a request, from its parts to one value (FTN6 §2.9).
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use asyncsteps::{Args, Foreign, ForeignArgs};
 use serde_json::{Map, Number, Value};
 
-/// The result of a request as far as its steps have given it.
+/// The parts of a result that the steps have set so far.
 #[derive(Debug, Default)]
 pub(super) struct ResultDraft {
     pub(super) variables: Map<String, Value>,

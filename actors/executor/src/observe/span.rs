@@ -19,7 +19,7 @@ pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>) -> Span {
     )
 }
 
-/// Tells of a request that was refused before its flow began.
+/// Logs a request that was refused before its flow began.
 pub(crate) fn refused(
     f: &str,
     rid: Option<&Rid>,

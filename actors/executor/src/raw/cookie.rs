@@ -6,8 +6,8 @@ use asyncsteps::Error;
 
 use super::token::{is_token, wrong};
 
-/// A cookie to set. Unless it is told otherwise only a secure connection gets it back, and scripts of
-/// pages do not see it: one that holds a session is safe so.
+/// A cookie to set. By default only secure connections get it back, and scripts of pages do not see
+/// it, as a cookie that holds a session needs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_safe_unless_it_is_told_otherwise() {
+    fn a_cookie_is_secure_and_http_only_by_default() {
         let set = |cookie: Cookie| {
             let mut head = Head::new();
             head.set_cookie(cookie).map(drop)?;

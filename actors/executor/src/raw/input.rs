@@ -40,7 +40,7 @@ impl RawInput {
         Self { content_type: content_type.into(), ..self }
     }
 
-    /// The same with its length in bytes, if the client told it.
+    /// The same with its length in bytes, if the client sent it.
     #[must_use]
     pub fn with_length(self, length: impl Into<Option<u64>>) -> Self {
         Self { length: length.into(), ..self }
@@ -50,13 +50,13 @@ impl RawInput {
         Self { flow: Some(flow), ..self }
     }
 
-    /// The media type, if the client told it.
+    /// The media type, if the client sent it.
     #[must_use]
     pub fn content_type(&self) -> Option<&str> {
         self.content_type.as_deref()
     }
 
-    /// How many bytes there are in all, if the client told it.
+    /// The length in bytes, if the client sent it.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.length

@@ -1,4 +1,4 @@
-//! Passwords that were right a short while ago.
+//! A memory of passwords that were right a short time ago.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,19 +9,19 @@ use asyncsteps_actors::clock::Clock;
 use super::{MacAlgorithm, MacKey, PasswordHash, Secret};
 use crate::recent::Recent;
 
-/// How long and how many passwords a [`PasswordMemory`] remembers.
+/// The limits of a [`PasswordMemory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing else to choose")]
 pub struct MemoryOptions {
-    /// How long after its hash was computed; zero remembers nothing.
+    /// How long a password is remembered after its hash was computed; zero for not at all.
     pub time: Duration,
-    /// How many; those that were not used for longest are forgotten.
+    /// How many passwords are remembered; those that were not used for longest are forgotten.
     pub passwords: usize,
 }
 
 impl Default for MemoryOptions {
-    /// Ten minutes, as most sessions have a request in each, and 10,000 passwords, which take two
-    /// megabytes.
+    /// Ten minutes, because most sessions have a request in that time, and 10,000 passwords, which take
+    /// two megabytes.
     fn default() -> Self {
         Self { time: Duration::from_secs(600), passwords: 10_000 }
     }
@@ -31,8 +31,8 @@ impl Default for MemoryOptions {
 /// message is not slowed down by its hash each time, and does not wait behind a flood of wrong ones.
 ///
 /// A password is kept as a message authentication code with a random key of this process, together
-/// with its hash: once a user's hash is another one, the old password is right no more. A cheap
-/// handle; clones remember together.
+/// with its hash: when the hash of a user changes, the old password is wrong at once. A cheap handle;
+/// clones share the memory.
 ///
 /// ```
 /// use asyncsteps_executor::security::{PasswordHash, PasswordMemory, Secret};
@@ -53,12 +53,12 @@ struct Inner {
     key: Option<MacKey>,
     time: Duration,
     clock: Clock,
-    /// Until when each is remembered, on that clock, by its code.
+    /// When each password is forgotten, on that clock, by its code.
     known: Mutex<Recent<String, Duration>>,
 }
 
 impl PasswordMemory {
-    /// A memory that knows no password yet.
+    /// An empty memory.
     #[must_use]
     pub fn new(options: MemoryOptions) -> Self {
         let mut key = [0; 32];
@@ -68,7 +68,7 @@ impl PasswordMemory {
         Self(Arc::new(Inner { key, time, clock: Clock::start(), known }))
     }
 
-    /// Whether `password` was found to fit `hash` lately. It is quick.
+    /// Whether `password` was found to fit `hash` lately, without computing the hash.
     #[must_use]
     pub fn knows(&self, hash: &PasswordHash, password: &Secret) -> bool {
         let Some(code) = self.code(hash, password) else { return false };
@@ -76,8 +76,8 @@ impl PasswordMemory {
         self.known().get(&code).is_some_and(|until| now < *until)
     }
 
-    /// [Verifies](PasswordHash::verify) a password, and remembers it if it is right. It is as slow as
-    /// that.
+    /// [Verifies](PasswordHash::verify) a password, and remembers it if it is right; as slow as
+    /// computing the hash.
     #[must_use]
     pub fn verify(&self, hash: &PasswordHash, password: &Secret) -> bool {
         let is_right = hash.verify(password);

@@ -28,7 +28,7 @@ struct Secrets {
 }
 
 impl StaticUsers {
-    /// Nobody yet.
+    /// No users yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

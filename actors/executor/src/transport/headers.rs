@@ -1,4 +1,4 @@
-//! What an HTTP request says beside its message, for its handler and the security provider.
+//! The headers of an HTTP request, for its handler and the security provider.
 
 use std::any::Any;
 

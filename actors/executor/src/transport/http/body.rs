@@ -19,9 +19,9 @@ use asyncsteps_actors::budget::Reservation;
 
 /// The body of a request, as it comes.
 pub(super) enum Body {
-    /// Its length was told.
+    /// With a content length.
     Counted(Payload),
-    /// Its end will be told.
+    /// In chunks, of an unknown length.
     Chunked(Rc<RefCell<Payload>>),
 }
 
@@ -34,7 +34,7 @@ impl Body {
         }
     }
 
-    /// What has to be kept until the request is answered.
+    /// The part that has to be kept until the request is answered.
     pub(super) fn rest(&self) -> Option<Rest> {
         match self {
             Self::Counted(_) => None,
@@ -56,7 +56,7 @@ impl Stream for Body {
 
 /// The unread part of a chunked body. If it is dropped before the answer is on its way, the
 /// server waits for the end of the body, however long that takes; otherwise it closes the
-/// connection, as it does after a body whose length was told.
+/// connection, as it does after a body with a content length.
 pub(super) struct Rest(Rc<RefCell<Payload>>);
 
 impl Rest {
@@ -86,15 +86,15 @@ impl MessageBody for Kept {
     }
 }
 
-/// Why a body is not read to its end.
+/// Why a body cannot be read to its end.
 pub(super) enum BodyError {
     Status(StatusCode),
     /// The memory of the budget is used up.
     NoRoom(asyncsteps::Error),
 }
 
-/// The whole body, never more than `limit` bytes of it in memory, within `time`. One that does not
-/// come at once takes `room` in the budget.
+/// Reads the whole body, with at most `limit` bytes of it in memory, within `time`. One that does not
+/// come at once takes memory of the budget.
 pub(super) async fn read(
     http: &HttpRequest,
     body: Body,
@@ -108,7 +108,7 @@ pub(super) async fn read(
         return Err(BodyError::Status(StatusCode::PAYLOAD_TOO_LARGE));
     }
     if length == 0 && matches!(body, Body::Counted(_)) {
-        // with the offer of another protocol there would be a stream without end
+        // a request that offers another protocol would have a stream without end
         return Ok(Bytes::new());
     }
     let mut body = pin!(collect(body, length, limit, room));
@@ -131,7 +131,7 @@ pub(super) async fn skip(http: &HttpRequest, mut body: Body, limit: usize, time:
         && length.is_some_and(|length| (1..=limit).contains(&length))
     {
         let skipped = async { while let Some(Ok(_)) = body.next().await {} };
-        // otherwise it ends
+        // a body that is not read to its end closes the connection
         let _ = tokio::time::timeout(time, skipped).await;
     }
 }

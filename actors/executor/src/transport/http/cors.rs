@@ -7,24 +7,24 @@ use actix_web::http::header::{
 };
 use actix_web::{HttpRequest, HttpResponse};
 
-/// How long a browser may keep what it was told, in seconds: ten minutes.
+/// How long a browser may keep the answer to a preflight, in seconds: ten minutes.
 const MAX_AGE: u32 = 600;
 
 /// Sites whose pages may call an executor, over HTTP and over WebSocket.
 ///
-/// Cookies of this site are never sent with such calls over HTTP: FutoIn has its credentials in
-/// messages.
+/// Browsers send no cookies with such calls over HTTP; FutoIn has its credentials in messages.
 #[derive(Debug, Clone)]
 pub struct Cors(Option<Vec<String>>);
 
 impl Cors {
-    /// All sites, pages whose site is not told (`Origin: null`) included.
+    /// All sites, and pages that hide theirs (`Origin: null`).
     #[must_use]
     pub fn any() -> Self {
         Self(None)
     }
 
-    /// These origins, such as `https://example.com`. `null` is none: any page can hide its site.
+    /// These origins, such as `https://example.com`. `null` cannot be one of them,
+    /// because any page can hide its site.
     #[must_use]
     pub fn origins(origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(Some(origins.into_iter().map(Into::into).collect()))
@@ -35,7 +35,7 @@ impl Cors {
         origin != "null" && origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
     }
 
-    /// Tells a browser whether the page may see the response or, before it calls, whether it may.
+    /// Adds the headers that allow a page to see the response or, in a preflight, to call.
     pub(super) fn mark(&self, http: &HttpRequest, response: &mut HttpResponse) {
         let headers = response.headers_mut();
         headers.append(VARY, HeaderValue::from_static("Origin"));

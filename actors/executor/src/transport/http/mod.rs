@@ -422,7 +422,7 @@ impl EndPoint {
         if let Some(cors) = &self.sites.cors {
             cors.mark(http, &mut response);
         }
-        // such a client knows no chunks: the end of the connection tells the end of the body
+        // HTTP/1.0 has no chunks: the end of the connection is the end of the body
         let ends_it =
             http.version() < Version::HTTP_11 && matches!(response.body().size(), BodySize::Stream);
         response.head_mut().no_chunking(ends_it);

@@ -1,9 +1,9 @@
-//! Which pages may call: the checks against calls that a page of another site makes through the
-//! browser of its visitor.
+//! Checks of the page that a call comes from: a page of another site could call through the browser
+//! of its visitor.
 //!
 //! A browser sends the name of the page's site with such a call (the Fetch standard, `Origin` and
-//! `Sec-Fetch-Site`), and the page cannot change it. Clients that are no browsers send neither
-//! header, and are not concerned.
+//! `Sec-Fetch-Site`), and the page cannot change it. Other clients send neither header, and are
+//! not affected.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Sites {
         {
             return Err("Host is not allowed");
         }
-        // a preflight runs nothing, and is answered by what it is marked with
+        // a preflight runs nothing; the headers of its answer say what is allowed
         if *http.method() == Method::OPTIONS || self.is_allowed(http, own) {
             Ok(())
         } else {
@@ -83,7 +83,7 @@ impl<'a> Authority<'a> {
         is_host.then_some(Self { host, port })
     }
 
-    /// `None` for `null`, which stands for pages whose site is not told.
+    /// `None` for `null`, the origin of pages that hide their site.
     fn of_origin(origin: &'a str) -> Option<Self> {
         Self::parse(origin.split_once("://")?.1)
     }
@@ -95,7 +95,7 @@ impl PartialEq for Authority<'_> {
     }
 }
 
-/// What a request is for: the authority of an absolute target (RFC 9112 §3.2.2), else the header
+/// The host that a request is for: the authority of an absolute target (RFC 9112 §3.2.2), else the header
 /// `Host`, which actix-http takes once only.
 fn authority(http: &HttpRequest) -> Option<Authority<'_>> {
     let host = || http.headers().get(HOST)?.to_str().ok();

@@ -1,4 +1,4 @@
-//! From an answer of the executor to an HTTP response.
+//! From a reply of the executor to an HTTP response.
 
 use actix_web::HttpResponse;
 use actix_web::HttpResponseBuilder;
@@ -13,7 +13,7 @@ use crate::raw::Head;
 /// The media type of raw results that have none.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// The response; `status` gives that of an error code, `note` is told of a message.
+/// The response; `status` gives the status of an error code, `note` gets the bytes of a message.
 pub(super) fn response(
     reply: Reply,
     media: MediaType,
@@ -38,7 +38,7 @@ pub(super) fn response(
             let bytes = message.into_bytes();
             note(&bytes);
             add(&mut response, head.as_deref());
-            // a message is one whatever its handler set, or its client would not know it
+            // set last: by its media type a client knows that it is a message
             response.insert_header((CONTENT_TYPE, HeaderValue::from_static(media)));
             response.body(bytes)
         }
@@ -62,7 +62,7 @@ pub(super) fn refusal(status: StatusCode, code: &str, text: &str) -> HttpRespons
     HttpResponse::build(status).insert_header((CONTENT_TYPE, media)).body(body)
 }
 
-/// Adds what a handler set.
+/// Adds the status and headers that a handler set.
 fn add(response: &mut HttpResponseBuilder, head: Option<&Head>) {
     let Some(head) = head else { return };
     if let Some(status) = head.status().and_then(|status| StatusCode::from_u16(status).ok()) {
@@ -75,7 +75,7 @@ fn add(response: &mut HttpResponseBuilder, head: Option<&Head>) {
             debug_assert!(false, "{name} was checked when it was set");
             continue;
         };
-        // the first one takes the place of what the transport said
+        // the first one of a name replaces that of the transport
         if name == SET_COOKIE || set.contains(&name) {
             response.append_header((name, value));
         } else {

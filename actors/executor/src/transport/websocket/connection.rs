@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::calls::Call;
 use super::close_code::GOING_AWAY;
-use super::endpoint::{Endpoint, Handled};
 use super::frames::{Broken, Frames, Incoming};
+use super::handler::{Handled, MessageHandler};
 use super::limits::WebSocketLimits;
 use super::session::{End, Session};
 use crate::executor::Way;
@@ -22,7 +22,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 /// One connection; a task owns it.
 pub(super) struct Connection {
-    pub(super) endpoint: Endpoint,
+    pub(super) handler: MessageHandler,
     pub(super) frames: Frames,
     /// Calls to the other end.
     pub(super) calls: mpsc::Receiver<Call>,
@@ -46,7 +46,7 @@ impl Connection {
         let mut session = Session::new(limits, clock::now());
         let end = self.run(&mut session).await;
         // requests in flight were dropped, which cancels them
-        self.endpoint.channel.close();
+        self.handler.channel.close();
         if let End::Close(code) = end {
             session.send_close(code);
             // the server reads on for a while and drops what comes, because unread bytes would reset
@@ -66,7 +66,7 @@ impl Connection {
         let mut sink_closed = pin!(sink.closed());
         // polled when it is woken only, and not with each event
         let mut closing: FuturesUnordered<_> =
-            [self.endpoint.executor.closing()].into_iter().collect();
+            [self.handler.executor.closing()].into_iter().collect();
         let mut messages = FuturesUnordered::new();
         let mut alarm_at = session.due();
         let mut alarm = pin!(timer::sleep_until(alarm_at));
@@ -92,7 +92,7 @@ impl Connection {
             };
             let is_tick = matches!(event, Event::Tick);
             match self.apply(session, event) {
-                Ok(Some(message)) => messages.push(self.endpoint.clone().handle(message)),
+                Ok(Some(message)) => messages.push(self.handler.clone().handle(message)),
                 Ok(None) => {}
                 Err(end) => return end,
             }
@@ -109,7 +109,7 @@ impl Connection {
             Event::Frame(frame) => {
                 let message = session.frame(frame, clock::now())?;
                 if let Some(message) = &message {
-                    self.endpoint.trace(message, Way::In);
+                    self.handler.trace(message, Way::In);
                 }
                 return Ok(message);
             }
@@ -142,7 +142,7 @@ impl Connection {
     }
 
     fn send(&self, session: &mut Session, message: &[u8]) {
-        self.endpoint.trace(message, Way::Out);
+        self.handler.trace(message, Way::Out);
         session.send(message);
     }
 }

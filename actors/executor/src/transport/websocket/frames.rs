@@ -7,10 +7,10 @@ use futures_util::StreamExt;
 
 use super::close_code::NORMAL;
 
-/// What the other end says.
+/// A message or a control frame of the other end.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A whole message, text or binary: the executor tells codings by their bytes.
+    /// A whole message, text or binary: its coding is recognised by its bytes.
     Message(Bytes),
     /// To be answered with the same bytes.
     Ping(Bytes),
@@ -37,7 +37,7 @@ pub(super) enum Broken {
 pub(super) struct Frames {
     payload: Payload,
     buffer: BytesMut,
-    /// The frames of a message whose last one did not come yet, and the opcode of the first one.
+    /// The frames so far of a message in several frames, and the opcode of the first one.
     fragments: Option<(OpCode, BytesMut)>,
     /// Largest message, in bytes.
     limit: usize,
@@ -48,7 +48,7 @@ impl Frames {
         Self { payload, buffer: BytesMut::new(), fragments: None, limit }
     }
 
-    /// What comes next.
+    /// Reads the next message or control frame.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
@@ -68,7 +68,7 @@ impl Frames {
     }
 
     fn frame(&mut self) -> Result<Option<(bool, OpCode, BytesMut)>, Broken> {
-        // the parser finds a frame too large when it is there as a whole
+        // the parser refuses a frame that is too large only when all of it is there
         if self.announced().is_some_and(|length| length > self.limit as u64) {
             return Err(Broken::TooLarge);
         }
@@ -84,7 +84,7 @@ impl Frames {
         }
     }
 
-    /// The length that the head of the next frame tells, as far as it is there.
+    /// The length in the head of the next frame, as far as that is there.
     fn announced(&self) -> Option<u64> {
         match self.buffer.get(1)? & LENGTH {
             126 => Some(u16::from_be_bytes(*self.buffer.get(2..)?.first_chunk()?).into()),
@@ -131,7 +131,7 @@ impl Frames {
     }
 }
 
-/// A whole message; one that says that it is text has to be (RFC 6455 §8.1).
+/// A whole message; text has to be UTF-8 (RFC 6455 §8.1).
 fn message(opcode: OpCode, payload: BytesMut) -> Result<Incoming, Broken> {
     if opcode == OpCode::Text && str::from_utf8(&payload).is_err() {
         return Err(Broken::Text);
@@ -152,10 +152,10 @@ fn farewell(payload: &[u8]) -> Result<u16, Broken> {
     str::from_utf8(reason).map(|_| code).map_err(|_| Broken::Text)
 }
 
-/// Bits of a head that only extensions use; we have none.
+/// Bits of a head that only extensions use, which are not supported.
 const RESERVED: u8 = 0x70;
 
-/// The bits of a head that tell the length, or where it is.
+/// The bits of a head with the length, or with where it is.
 const LENGTH: u8 = 0x7f;
 
 /// Appends a frame, as servers send it, to `out`.

@@ -11,8 +11,8 @@
 mod calls;
 mod close_code;
 mod connection;
-mod endpoint;
 mod frames;
+mod handler;
 mod limits;
 mod session;
 
@@ -35,8 +35,8 @@ pub use self::limits::WebSocketLimits;
 
 use self::calls::Outgoing;
 use self::connection::Connection;
-use self::endpoint::Endpoint;
 use self::frames::Frames;
+use self::handler::MessageHandler;
 
 /// Answers an upgrade, and serves the connection in a task of its own.
 pub(super) fn upgrade(
@@ -57,8 +57,8 @@ pub(super) fn upgrade(
     let (outgoing, calls) = Outgoing::new(limits.calls);
     let channel = channel.with_peer_client(Arc::new(outgoing));
     let frames = Frames::new(payload.into_inner(), executor.max_request_size());
-    let endpoint = Endpoint { executor, channel, upgrade: Rc::new(HttpHeaders::new(http)) };
-    actix_rt::spawn(Connection { endpoint, frames, calls, sink }.serve(limits));
+    let handler = MessageHandler { executor, channel, upgrade: Rc::new(HttpHeaders::new(http)) };
+    actix_rt::spawn(Connection { handler, frames, calls, sink }.serve(limits));
     response.message_body(BodyStream::new(body)).map_or_else(
         |_| HttpResponse::InternalServerError().finish(),
         |response| response.map_into_boxed_body().into(),
@@ -108,9 +108,9 @@ mod tests {
         let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(client);
         let executor = Executor::builder().build().expect("no interfaces are wrong");
         let upgrade = Rc::new(HttpHeaders::new(&TestRequest::default().to_http_request()));
-        let endpoint = Endpoint { executor, channel, upgrade };
+        let handler = MessageHandler { executor, channel, upgrade };
         let frames = Frames::new(payload, 1000);
-        actix_rt::spawn(Connection { endpoint, frames, calls, sink }.serve(limits));
+        actix_rt::spawn(Connection { handler, frames, calls, sink }.serve(limits));
         (input, output, outgoing)
     }
 

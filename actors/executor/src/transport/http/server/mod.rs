@@ -55,7 +55,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long answers may take to be sent after the last request ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Serves an actix-web application, with [`FutoIn`](super::FutoIn) and routes of its own, over HTTP/1.
+/// Serves an actix-web application, with [`Service`](super::Service) and routes of its own, over HTTP/1.
 ///
 /// Use it in place of `actix_web::HttpServer`, whose connections may read without limit what clients
 /// send ahead of their answers, and stay for ever when clients stop in the middle of a request or do

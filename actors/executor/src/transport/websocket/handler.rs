@@ -21,14 +21,14 @@ pub(super) enum Handled {
 
 /// What handles the messages of one connection; a cheap handle.
 #[derive(Clone)]
-pub(super) struct Endpoint {
+pub(super) struct MessageHandler {
     pub(super) executor: Executor,
     pub(super) channel: Channel,
     /// The request of the upgrade, whose credentials hold for messages without their own.
     pub(super) upgrade: Rc<HttpHeaders>,
 }
 
-impl Endpoint {
+impl MessageHandler {
     /// Handles a message: a request is carried out, which may take a while.
     pub(super) async fn handle(self, bytes: Bytes) -> Handled {
         let Self { executor, channel, upgrade } = self;
