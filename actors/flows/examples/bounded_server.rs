@@ -1,7 +1,7 @@
 //! A server loop that stays within bounds: jobs of many clients, more than it can take.
 //!
 //! Each client sends its jobs as fast as it can, and one of them sends far too many. The budget lets
-//! a few run at once, has some wait in turns, and refuses the rest at once. Jobs run on the arbiters
+//! a few run at once, has some wait in turns, and refuses the others at once. Jobs run on the arbiters
 //! of a pool, each with a deadline, and in the end the server closes gracefully.
 
 use std::collections::BTreeMap;
