@@ -376,7 +376,7 @@ impl Observer for Waiting {
     fn enter(&mut self, _: StepRef) {}
 
     fn leave(&mut self, step: StepRef) {
-        if step.place.file() != file!() && !self.counted.replace(true) {
+        if step.location.file() != file!() && !self.counted.replace(true) {
             self.contest.add(1);
         }
     }

@@ -6,13 +6,13 @@
 use std::env;
 
 use asyncsteps_executor::transport::http::Cors;
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::{conform, npm};
 use serde_json::json;
 
 #[test]
 fn a_page_calls_and_is_called() {
-    let host = Host::start_as(1, conform::executor, |service| service.cors(Cors::any()));
+    let host = TestServer::start_as(1, conform::executor, |service| service.cors(Cors::any()));
     let browser = env::var("CHROMIUM").unwrap_or_else(|_| "chromium-headless-shell".to_owned());
     // `tests/run` installs it where it can, and says so where it cannot
     let Some(browser) = npm::find(&browser) else { return };

@@ -10,8 +10,8 @@ use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Executor, Incoming, Reply};
 use asyncsteps_support::client::{Connection, message, post};
-use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::server::TestServer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -201,7 +201,7 @@ async fn closing_serves_waiting_requests_within_the_grace_and_then_refuses_them(
 fn connections_of_one_machine_are_one_client() {
     let budget = Budget::new(Limits { concurrent: 1, queued: 10, ..Limits::default() });
     let (mut jobs, builder) = Jobs::add(Executor::builder().budget(budget));
-    let host = Host::start(1, || builder.build().expect("a right configuration"));
+    let host = TestServer::start(1, || builder.build().expect("a right configuration"));
     let mut clients = [(); 3].map(|()| Connection::open(host.address));
     for client in &mut clients {
         client.send(&post(&message("test.jobs:1.0:wait", &json!({}))));

@@ -9,8 +9,8 @@ use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Builder, ConfigError, Executor, Incoming, RequestSteps};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::{self, Jobs};
+use asyncsteps_support::server::TestServer;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -73,7 +73,7 @@ fn a_panic_ends_one_request_and_nothing_else() {
     });
     let executor = builder.build().unwrap();
     // one worker: all requests run on one arbiter
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let mut before = Connection::open(host.address);
     before.send(&wait(1));
     let job = jobs.wait_for_start();
@@ -314,7 +314,7 @@ async fn dropping_the_answer_cancels_the_request() {
 #[test]
 fn a_client_that_disconnects_cancels_its_request() {
     let (mut jobs, executor) = jobs(Executor::builder());
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let mut staying = Connection::open(host.address);
     staying.send(&wait(1));
     let staying_job = jobs.wait_for_start();
@@ -340,7 +340,7 @@ fn a_client_that_disconnects_cancels_its_request() {
 fn requests_over_the_limit_are_refused_until_there_is_room() {
     let (mut jobs, executor) = jobs(Executor::builder().max_requests(2));
     // the limit counts over all arbiters
-    let host = Host::start(2, || executor);
+    let host = TestServer::start(2, || executor);
     let mut clients = [(); 3].map(|()| Connection::open(host.address));
     clients[0].send(&wait(0));
     let first = jobs.wait_for_start();

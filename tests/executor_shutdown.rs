@@ -14,8 +14,8 @@ use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Closed, Executor, Incoming};
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post};
-use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{Data, Shop};
 use asyncsteps_support::ws::{Frame, Socket};
 use futures_util::FutureExt;
@@ -126,7 +126,7 @@ async fn a_client_that_leaves_meanwhile_is_not_waited_for() {
 }
 
 /// Closes the executor of a server from another thread; it refuses new requests already.
-fn begin_to_close(host: &Host) -> thread::JoinHandle<Closed> {
+fn begin_to_close(host: &TestServer) -> thread::JoinHandle<Closed> {
     let executor = host.executor.clone();
     let (begun, closing) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -148,7 +148,7 @@ fn begin_to_close(host: &Host) -> thread::JoinHandle<Closed> {
 #[test]
 fn clients_on_all_workers_get_their_answers_before_the_server_ends() {
     let (mut jobs, executor) = jobs();
-    let host = Host::start(2, || executor);
+    let host = TestServer::start(2, || executor);
     let mut clients = [(); 4].map(|()| Connection::open(host.address));
     let mut running = Vec::new();
     for (n, client) in (0..).zip(&mut clients) {
@@ -188,7 +188,7 @@ async fn the_closing_of_an_executor_can_be_awaited() {
 #[test]
 fn web_sockets_are_closed_with_1001_after_their_answers() {
     let (mut jobs, executor) = jobs();
-    let host = Host::start(2, || executor);
+    let host = TestServer::start(2, || executor);
     let mut idle = Socket::open(host.address);
     let mut busy = Socket::open(host.address);
     for n in 0..3 {
@@ -219,7 +219,7 @@ fn web_sockets_are_closed_with_1001_after_their_answers() {
 #[test]
 fn http_connections_are_not_kept_while_it_closes() {
     let (mut jobs, executor) = jobs();
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let mut client = Connection::open(host.address);
     client.send(&post(&message("test.jobs:1.0:wait", &json!({}))));
     let job = jobs.wait_for_start();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use asyncsteps_executor::Executor;
 use asyncsteps_support::client::{self, Connection, head, post};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{Data, Shop};
 use expect_test::{Expect, expect};
 
@@ -404,7 +404,7 @@ fn a_length_that_is_too_long_gets_no_answer_until_the_client_leaves() {
 fn a_message_that_does_not_arrive_in_time_is_not_waited_for() {
     let limit = Duration::from_millis(10);
     let (_jobs, builder) = Jobs::add(Executor::builder().request_timeout(limit));
-    let host = Host::start(1, || builder.build().unwrap());
+    let host = TestServer::start(1, || builder.build().unwrap());
     for (length, body) in
         [("Content-Length: 100", "{"), ("Transfer-Encoding: chunked", "1\r\n{\r\n")]
     {
@@ -418,7 +418,7 @@ fn a_message_that_does_not_arrive_in_time_is_not_waited_for() {
 
 #[test]
 fn a_refused_body_that_never_ends_is_not_waited_for() {
-    let host = Host::start(1, conform::executor);
+    let host = TestServer::start(1, conform::executor);
     let chunked = "Host: test\r\nTransfer-Encoding: chunked\r\n";
     for (request, status) in [
         (format!("POST /ftn/ HTTP/1.1\r\n{chunked}Content-Type: text/xml\r\n\r\n"), 415),

@@ -8,8 +8,8 @@ use asyncsteps_executor::Executor;
 use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::client::{Connection, head, message, post};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::{Host, resident_bytes};
 use asyncsteps_support::jobs::{Job, Jobs};
+use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::stream::Stream;
 use serde_json::json;
 
@@ -36,8 +36,8 @@ fn short() -> ServerLimits {
     ServerLimits { head_timeout: SHORT, stall_timeout: SHORT, ..ServerLimits::default() }
 }
 
-fn conform_with(limits: ServerLimits) -> Host {
-    Host::start_with(1, limits, None, conform::executor, |service| service)
+fn conform_with(limits: ServerLimits) -> TestServer {
+    TestServer::start_with(1, limits, None, conform::executor, |service| service)
 }
 
 fn jobs() -> (Jobs, Executor) {
@@ -49,7 +49,7 @@ fn jobs() -> (Jobs, Executor) {
 #[track_caller]
 fn check_pipelining(first: &[u8]) {
     let (mut jobs, executor) = jobs();
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let ahead = b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n";
     let all = [first, &ahead.repeat(AHEAD / ahead.len())].concat();
     let before = resident_bytes();
@@ -142,7 +142,7 @@ fn a_client_that_reads_nothing_loses_its_connection() {
 
 #[test]
 fn answers_are_sent_at_once() {
-    let host = Host::start(1, conform::executor);
+    let host = TestServer::start(1, conform::executor);
     let mut client = Connection::open(host.address);
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").receive();
     assert!(host.connections.are_nodelay());
@@ -178,7 +178,7 @@ const GARBAGE: [&[u8]; 5] = [
 #[test]
 fn garbage_behind_a_request_does_not_lose_its_answer() {
     let (mut jobs, executor) = jobs();
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let chunked = {
         let body = message("test.jobs:1.0:wait", &json!({}));
         let head = "POST /ftn/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -5,8 +5,8 @@ use std::time::Duration;
 use asyncsteps_actors::budget::{Budget, Limits};
 use asyncsteps_executor::Executor;
 use asyncsteps_support::client::{Connection, message, post, post_with};
-use asyncsteps_support::host::{Host, resident_bytes};
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::server::{TestServer, resident_bytes};
 use serde_json::json;
 
 /// How many requests wait.
@@ -29,7 +29,7 @@ fn executor(memory: usize) -> (Jobs, Executor, Budget) {
 #[track_caller]
 fn check(request: &[u8]) {
     let (mut jobs, executor, budget) = executor(1 << 30);
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let mut clients = Vec::new();
     let mut running = Vec::new();
     let before = resident_bytes();
@@ -66,7 +66,7 @@ fn headers_count() {
 #[test]
 fn requests_beyond_the_limits_are_refused() {
     let (mut jobs, executor, _budget) = executor(2 * SIZE);
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let message =
         json!({ "f": "test.jobs:1.0:wait", "p": {}, "rid": "x".repeat(SIZE) }).to_string();
     let mut first = Connection::open(host.address);
@@ -84,7 +84,7 @@ fn requests_beyond_the_limits_are_refused() {
 #[test]
 fn a_body_that_is_on_its_way_counts() {
     let (_jobs, executor, budget) = executor(2 * SIZE + SIZE / 2);
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let request = post(&vec![b' '; SIZE]);
     let begin = || {
         let mut client = Connection::open(host.address);

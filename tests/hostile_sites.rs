@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use asyncsteps_executor::transport::http::{self, Cors};
 use asyncsteps_support::client::{Answer, Connection, ping};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{Data, Shop};
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -16,11 +16,11 @@ const MESSAGE: &str = r#"{"f":"conform.main:1.2:notify","p":{"v":1},"forcersp":t
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-fn host(set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static) -> Host {
-    Host::start_as(1, conform::executor, set_up)
+fn host(set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static) -> TestServer {
+    TestServer::start_as(1, conform::executor, set_up)
 }
 
-fn send(host: &Host, request: &str) -> Answer {
+fn send(host: &TestServer, request: &str) -> Answer {
     Connection::open(host.address).send(request.as_bytes()).receive()
 }
 
@@ -38,13 +38,13 @@ fn upgrade(headers: &str) -> String {
 }
 
 /// The statuses of a message, a function by its URL, and an upgrade, each with the same headers.
-fn statuses(host: &Host, headers: &str) -> [u16; 3] {
+fn statuses(host: &TestServer, headers: &str) -> [u16; 3] {
     [post(headers), get(headers), upgrade(headers)].map(|request| send(host, &request).status())
 }
 
 /// Compares the statuses for each set of headers, written with `|` between them.
 #[track_caller]
-fn check(host: &Host, cases: &[&str], expected: Expect) {
+fn check(host: &TestServer, cases: &[&str], expected: Expect) {
     let mut out = String::new();
     for case in cases {
         let headers: String = case.split('|').map(|header| format!("{header}\r\n")).collect();

@@ -4,7 +4,7 @@
 //! interfaces. Node.js and npm have to be installed; the packages come from the registry on the
 //! first run, as the lock file says.
 
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{Account, Data, Shop};
 use asyncsteps_support::{conform, npm};
 use expect_test::expect_file;
@@ -57,7 +57,7 @@ fn the_released_invoker_can_do_business() {
 
 #[test]
 fn the_released_invoker_can_call_every_function() {
-    let host = Host::start(1, conform::executor);
+    let host = TestServer::start(1, conform::executor);
     let summary = summary("conform.js", &host.address.to_string());
     for (client, expected) in [
         ("SimpleCCM http", expect_file!["npm/simple_http.txt"]),

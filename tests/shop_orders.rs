@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 use asyncsteps_support::client::{self, Connection, message, post};
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{self, Account, Data, Held, Shop};
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn of_two_hundred_clients_a_hundred_get_the_hundred_units() {
 fn clients_that_leave_half_way_lose_no_unit() {
     let data = Data::new();
     let config = shop::config(&data);
-    let host = Host::start(2, move || executor_demo::executor(&config).expect("a shop"));
+    let host = TestServer::start(2, move || executor_demo::executor(&config).expect("a shop"));
     let address = host.address;
     // several SKUs, so that orders are cut off while they hold one and wait for another
     let skus = ["apple", "cherry", "pear"];
@@ -124,9 +124,9 @@ fn clients_that_leave_half_way_lose_no_unit() {
 }
 
 /// A shop with one worker where an order waits to be written, and the client of that order.
-fn waiting_order(data: &Data, items: &[(&str, i64)]) -> (Host, Held, Connection) {
+fn waiting_order(data: &Data, items: &[(&str, i64)]) -> (TestServer, Held, Connection) {
     let config = shop::config(data);
-    let host = Host::start(1, move || executor_demo::executor(&config).expect("a shop"));
+    let host = TestServer::start(1, move || executor_demo::executor(&config).expect("a shop"));
     restock(host.address, "apple", 5);
     restock(host.address, "cherry", 5);
     let held = data.hold();

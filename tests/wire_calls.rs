@@ -8,7 +8,7 @@ use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post};
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::ws::Socket;
 use serde_json::{Value, json};
 
@@ -123,7 +123,7 @@ fn caller(aborted: mpsc::Sender<u32>) -> Executor {
 
 #[test]
 fn the_server_calls_its_client() {
-    let host = Host::start(1, || caller(mpsc::channel().0));
+    let host = TestServer::start(1, || caller(mpsc::channel().0));
     let mut socket = Socket::open(host.address);
     let params = json!({ "a": 2, "b": 3 });
     let call = |socket: &mut Socket, rid: &str| {
@@ -157,7 +157,7 @@ fn the_server_calls_its_client() {
 fn answers_come_through_when_there_is_no_room_for_requests() {
     let limits = WebSocketLimits { in_flight: 2, ..WebSocketLimits::default() };
     let executor = || caller(mpsc::channel().0);
-    let host = Host::start_as(1, executor, move |service| service.web_socket(limits));
+    let host = TestServer::start_as(1, executor, move |service| service.web_socket(limits));
     let mut socket = Socket::open(host.address);
     let rids = ["C1", "C2", "C3"];
     for rid in rids {
@@ -172,7 +172,7 @@ fn answers_come_through_when_there_is_no_room_for_requests() {
 
 #[test]
 fn a_call_of_a_function_without_a_result_waits_for_no_answer() {
-    let host = Host::start(1, || caller(mpsc::channel().0));
+    let host = TestServer::start(1, || caller(mpsc::channel().0));
     let mut socket = Socket::open(host.address);
     let params = json!({ "text": "hi" });
     socket.request("test.caller:1.0:tell", &params, "C1");
@@ -187,7 +187,7 @@ fn a_call_of_a_function_without_a_result_waits_for_no_answer() {
 #[test]
 fn a_channel_keeps_its_state_and_tells_when_it_ends() {
     let (aborts, aborted) = mpsc::channel();
-    let host = Host::start(1, || caller(aborts));
+    let host = TestServer::start(1, || caller(aborts));
     let mut socket = Socket::open(host.address);
     let mut other = Socket::open(host.address);
     for count in 1..=3 {
@@ -207,7 +207,7 @@ fn a_channel_keeps_its_state_and_tells_when_it_ends() {
 
 #[test]
 fn raw_data_does_not_fit_into_a_frame() {
-    let host = Host::start(1, || caller(mpsc::channel().0));
+    let host = TestServer::start(1, || caller(mpsc::channel().0));
     let mut socket = Socket::open(host.address);
     let answer = socket.call("test.caller:1.0:raw", &json!({}));
     assert_eq!(answer["e"], "InternalError", "{answer}");
@@ -215,7 +215,7 @@ fn raw_data_does_not_fit_into_a_frame() {
 
 #[test]
 fn http_has_no_way_back() {
-    let host = Host::start(1, || caller(mpsc::channel().0));
+    let host = TestServer::start(1, || caller(mpsc::channel().0));
     let answer = Connection::open(host.address)
         .send(&post(br#"{"f":"test.caller:1.0:count","p":{}}"#))
         .receive();

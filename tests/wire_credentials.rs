@@ -10,7 +10,7 @@ use asyncsteps_executor::security::{
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post_with};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::ws::Socket;
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn executor() -> Executor {
 }
 
 /// What a message with this `sec` gets over HTTP and over WebSocket, with these headers.
-fn answers(host: &Host, headers: &str, sec: &Value) -> String {
+fn answers(host: &TestServer, headers: &str, sec: &Value) -> String {
     let message = json!({ "f": WHOAMI, "sec": sec, "rid": "C1" }).to_string();
     let request = post_with("/ftn/", headers, message.as_bytes());
     let http = Connection::open(host.address).send(&request).receive().json();
@@ -80,7 +80,7 @@ fn answers(host: &Host, headers: &str, sec: &Value) -> String {
 
 #[test]
 fn tokens_passwords_and_connections_identify_the_caller() {
-    let host = Host::start(1, executor);
+    let host = TestServer::start(1, executor);
     let password = "Authorization: Basic YW5uOnBhc3M=\r\nX-Second-Factor: 7\r\nX-Seen: yes\r\n";
     let mut out = String::new();
     for (headers, sec) in [

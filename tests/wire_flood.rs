@@ -9,7 +9,7 @@ use asyncsteps::sync::limiter::Options;
 use asyncsteps_executor::{ClientLimits, Executor, builtin};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::{Host, resident_bytes};
+use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::stream::Stream;
 use asyncsteps_support::ws::Socket;
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ impl Flood {
 
 #[test]
 fn a_flood_from_one_address_is_refused_and_another_address_is_served() {
-    let host = Host::start(2, executor);
+    let host = TestServer::start(2, executor);
     let address = host.address;
     let stop = &AtomicBool::new(false);
     let mut floods = Vec::new();

@@ -7,16 +7,16 @@ use std::fmt::Write as _;
 use asyncsteps_executor::Executor;
 use asyncsteps_support::client::{Connection, head, message, post, post_with};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::Host;
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::server::TestServer;
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 /// A message whose answer needs no explanation.
 const ANSWER: &[u8] = br#"{"f":"conform.main:1.2:answer"}"#;
 
-fn host() -> Host {
-    Host::start(1, conform::executor)
+fn host() -> TestServer {
+    TestServer::start(1, conform::executor)
 }
 
 /// Posts each message and compares the bodies; each answer has to be a FutoIn one.
@@ -182,7 +182,7 @@ fn a_connection_is_kept_for_the_next_request() {
 fn requests_in_one_packet_are_answered_in_order() {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
     let executor = builder.build().unwrap();
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let wait = |n| post(format!(r#"{{"f":"test.jobs:1.0:wait","p":{{"n":{n}}}}}"#).as_bytes());
     let refused = post(br#"{"f":"test.jobs:1.0:none","rid":"C2"}"#);
     let mut client = Connection::open(host.address);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use asyncsteps_executor::transport::http::{ServerLimits, tls_from_pem};
 use asyncsteps_support::client::{Connection, message, post};
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::stream::{CERTIFICATE, KEY, Stream, server_config};
 use asyncsteps_support::ws::Socket;
 use asyncsteps_support::{PATIENCE, conform};
@@ -16,9 +16,11 @@ const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 const HELLO: &str = "conform.secure:1.0:hello";
 
-fn secure() -> Host {
+fn secure() -> TestServer {
     let tls = tls_from_pem(Path::new(CERTIFICATE), Path::new(KEY)).expect("they fit");
-    Host::start_with(1, ServerLimits::default(), Some(tls), conform::executor, |service| service)
+    TestServer::start_with(1, ServerLimits::default(), Some(tls), conform::executor, |service| {
+        service
+    })
 }
 
 /// The answer to a call over each of the transports.
@@ -33,7 +35,7 @@ fn answers(address: SocketAddr, connect: fn(SocketAddr) -> Stream) -> [Value; 2]
 
 #[test]
 fn functions_that_need_a_secure_channel_are_called_over_tls_only() {
-    let plain = Host::start(1, conform::executor);
+    let plain = TestServer::start(1, conform::executor);
     let secure = secure();
     let hello = json!({ "r": "secure" });
     let refused = json!({ "e": "SecurityError", "edesc": "Insecure channel" });
@@ -69,7 +71,7 @@ fn connections_without_a_handshake_delay_no_others() {
     let handshake_timeout = PATIENCE * 10;
     let limits = ServerLimits { handshakes: 4, handshake_timeout, ..ServerLimits::default() };
     let tls = Some(server_config());
-    let host = Host::start_with(1, limits, tls, conform::executor, |service| service);
+    let host = TestServer::start_with(1, limits, tls, conform::executor, |service| service);
     let connect = |bytes: &[u8]| {
         let mut client = Connection::over(Stream::connect_from(ATTACKER, host.address));
         client.send(bytes);

@@ -9,14 +9,14 @@ use asyncsteps_executor::transport::http::Cors;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, ping, post_with};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::Host;
+use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{self, Data, Shop};
 use executor_demo::Config;
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-fn host() -> Host {
-    Host::start(1, conform::executor)
+fn host() -> TestServer {
+    TestServer::start(1, conform::executor)
 }
 
 fn request(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -278,7 +278,7 @@ fn a_status_without_a_body_has_none() {
         });
         builder.build().expect("it can be built")
     };
-    let host = Host::start(1, executor);
+    let host = TestServer::start(1, executor);
     let mut client = Connection::open(host.address);
     for _ in 0..2 {
         let answer = client.send(&request("GET", "/ftn/futoin.anonping/1.0/ping?echo=1", "", b""));
@@ -350,7 +350,7 @@ fn a_header_can_have_several_values() {
         });
         builder.build().expect("it can be built")
     };
-    let host = Host::start(1, executor);
+    let host = TestServer::start(1, executor);
     let request = request("GET", "/ftn/futoin.anonping/1.0/ping?echo=1", "", b"");
     let answer = Connection::open(host.address).send(&request).receive();
     let values = |name: &str| -> Vec<String> {
@@ -370,7 +370,8 @@ fn errors_have_a_status_of_their_own_if_that_is_wanted() {
         "OTHER_ERROR" => Some(204),
         _ => None,
     };
-    let host = Host::start_as(1, conform::executor, move |service| service.error_status(status_of));
+    let host =
+        TestServer::start_as(1, conform::executor, move |service| service.error_status(status_of));
     for (code, status) in [("MyError", 422), ("OTHER_ERROR", 200), ("NotDeclared", 200)] {
         let path = format!("/ftn/conform.main/1.2/fail?code={code}");
         let answer = Connection::open(host.address).send(&request("GET", &path, "", b"")).receive();
@@ -388,7 +389,7 @@ fn only_trusted_proxies_are_believed() {
         let set_up = |service: asyncsteps_executor::transport::http::Service| {
             service.trusted_proxies(TrustedProxies::new(ranges))
         };
-        let host = Host::start_as(1, conform::executor, set_up);
+        let host = TestServer::start_as(1, conform::executor, set_up);
         let path = "/ftn/conform.main/1.2/channelInfo";
         let request = request("GET", path, headers, b"");
         let info = Connection::open(host.address).send(&request).receive().json();
@@ -404,7 +405,7 @@ fn only_trusted_proxies_are_believed() {
 
 #[test]
 fn a_channel_can_be_declared_secure() {
-    let host = Host::start_as(1, conform::executor, |service| service.behind_tls_proxy());
+    let host = TestServer::start_as(1, conform::executor, |service| service.behind_tls_proxy());
     let request = request("GET", "/ftn/conform.secure/1.0/hello", "", b"");
     let answer = Connection::open(host.address).send(&request).receive();
     assert_eq!(answer.json(), json!({ "r": "secure" }));
@@ -415,7 +416,7 @@ fn pages_of_other_sites_may_call_if_they_are_let() {
     let set_up = |service: asyncsteps_executor::transport::http::Service| {
         service.cors(Cors::origins(["https://friend.example"]))
     };
-    let host = Host::start_as(1, conform::executor, set_up);
+    let host = TestServer::start_as(1, conform::executor, set_up);
     let send = |method: &str, origin: &str| {
         let headers =
             format!("Origin: {origin}\r\nAccess-Control-Request-Headers: content-type\r\n");
@@ -444,7 +445,7 @@ fn the_catalog_is_published_only_if_it_is_switched_on() {
     let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
     let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
     assert_eq!(refused.status(), 405);
-    let host = Host::start_as(1, conform::executor, |service| service.publish_catalog());
+    let host = TestServer::start_as(1, conform::executor, |service| service.publish_catalog());
     let list = Connection::open(host.address).send(&get("application/json")).receive();
     assert_eq!(list.header("content-type"), Some("application/json"));
     let interfaces = list.json()["interfaces"].take();
@@ -482,7 +483,7 @@ fn the_demo_has_options_for_the_catalog_and_for_pages_of_other_sites() {
 
 #[test]
 fn an_anonymous_caller_learns_no_parameters_of_a_private_function() {
-    let host = Host::start(1, conform::executor);
+    let host = TestServer::start(1, conform::executor);
     let deep = "%5b".repeat(80) + &"%5d".repeat(80);
     for call in ["sum?a=", "sum?zzz=", "nope?a="] {
         let request =

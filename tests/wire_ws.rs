@@ -5,16 +5,16 @@ use asyncsteps_executor::Executor;
 use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_support::client::{Connection, ping};
 use asyncsteps_support::conform;
-use asyncsteps_support::host::{Host, resident_bytes};
 use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::ws::{Frame, Socket, frame, frame_head, opcode};
 use serde_json::json;
 
 const ECHO: &str = "conform.main:1.2:echo";
 const ANSWER: &str = "conform.main:1.2:answer";
 
-fn host() -> Host {
-    Host::start(1, conform::executor)
+fn host() -> TestServer {
+    TestServer::start(1, conform::executor)
 }
 
 /// Fails unless the next thing on the connection is the answer to a call made now.
@@ -109,7 +109,7 @@ fn a_malformed_handshake_is_refused() {
 fn answers_come_as_they_are_ready() {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
     let executor = builder.build().unwrap();
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     let mut socket = Socket::open(host.address);
     for n in 1..=3 {
         socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
@@ -372,7 +372,7 @@ fn text_that_is_not_utf8_closes_the_connection_with_1007() {
 fn a_connection_that_ends_cancels_all_its_flows() {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
     let executor = builder.build().unwrap();
-    let host = Host::start(1, || executor);
+    let host = TestServer::start(1, || executor);
     for say_goodbye in [false, true] {
         let mut socket = Socket::open(host.address);
         for n in 0..20 {
@@ -396,7 +396,7 @@ fn no_more_requests_of_a_connection_run_than_its_limit() {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
     let executor = builder.build().unwrap();
     let limits = WebSocketLimits { in_flight: 4, ..WebSocketLimits::default() };
-    let host = Host::start_as(1, || executor, move |service| service.web_socket(limits));
+    let host = TestServer::start_as(1, || executor, move |service| service.web_socket(limits));
     let mut socket = Socket::open(host.address);
     for n in 0..100 {
         socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));

@@ -10,10 +10,10 @@
 
 pub mod client;
 pub mod conform;
-pub mod host;
 pub mod jobs;
 pub mod log;
 pub mod npm;
+pub mod server;
 pub mod shop;
 pub mod stream;
 pub mod ws;

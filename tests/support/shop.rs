@@ -14,7 +14,7 @@ use executor_demo::{Config, LogFormat, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::host::{Stoppable, memory_of};
+use crate::server::{Stoppable, memory_of};
 
 /// A shop that a test started; it stops when it is dropped.
 #[derive(Debug)]

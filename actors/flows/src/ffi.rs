@@ -21,7 +21,7 @@ use tracing::Span;
 
 #[doc(inline)]
 pub use asyncsteps_ffi::{Binary, BinaryStep, BinarySync, SyncPointer, Value, Values, abi, wrap};
-use asyncsteps_ffi::{Host, Stop};
+use asyncsteps_ffi::{EventLoop, Stop};
 
 use crate::clock::Clock;
 use crate::flow::{self, FlowActor, FlowEnd, FlowOwner, FlowRef, Spawned};
@@ -29,7 +29,7 @@ use crate::timer;
 
 /// Lets foreign code find the arbiter that it runs on; the first call in the process counts.
 pub(crate) fn register() {
-    asyncsteps_ffi::provide_hosts(|| {
+    asyncsteps_ffi::register_event_loops(|| {
         let arbiter = Arbiter::try_current()?;
         let (thread, clock) = (thread::current().id(), Clock::of_arbiter());
         Some(Arc::new(ArbiterLoop { arbiter, thread, clock }))
@@ -44,7 +44,7 @@ struct ArbiterLoop {
     clock: Clock,
 }
 
-impl Host for ArbiterLoop {
+impl EventLoop for ArbiterLoop {
     fn is_same_thread(&self) -> bool {
         self.thread == thread::current().id()
     }

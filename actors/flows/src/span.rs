@@ -63,8 +63,8 @@ impl Observer for SpanObserver {
             target: STEP,
             parent: self.parent(step),
             "step",
-            name = step.place.name(),
-            place = %format_args!("{}:{}", step.place.file(), step.place.line()),
+            name = step.location.name(),
+            place = %format_args!("{}:{}", step.location.file(), step.location.line()),
             depth = step.depth,
             branch = step.branch,
             outcome = field::Empty,
@@ -92,6 +92,6 @@ impl Observer for SpanObserver {
     }
 
     fn cancel_failed(&mut self, step: StepRef, error: &Error) {
-        tracing::warn!(parent: &self.root, place = %step.place, %error, "a cancel handler failed");
+        tracing::warn!(parent: &self.root, place = %step.location, %error, "a cancel handler failed");
     }
 }

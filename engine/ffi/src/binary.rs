@@ -11,7 +11,7 @@ use asyncsteps::{AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, Te
 use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
 use crate::context::Context;
 use crate::guard::c_text;
-use crate::host::Host;
+use crate::host::EventLoop;
 use crate::value::Values;
 use crate::{root, steps};
 
@@ -44,7 +44,7 @@ impl Binary for Flow {
 ///
 /// Until it is executed it belongs to this thread.
 #[must_use = "it leaks unless it is freed"]
-pub fn into_root(flow: Flow, host: Arc<dyn Host>) -> *mut FutoInAsyncSteps {
+pub fn into_root(flow: Flow, host: Arc<dyn EventLoop>) -> *mut FutoInAsyncSteps {
     root::open(flow, host).as_ptr()
 }
 

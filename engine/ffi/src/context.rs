@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, Place, SharedState};
+use asyncsteps::{AsyncSteps, Error, SharedState, StepLocation};
 
 use crate::guard::{Misuse, c_text};
 use crate::handle::OpenHandle;
-use crate::host::{self, Host};
+use crate::host::{self, EventLoop};
 use crate::memory::Memory;
 use crate::value::Value;
 
@@ -21,7 +21,7 @@ use crate::value::Value;
 #[derive(Default)]
 pub(crate) struct Context {
     /// Set when foreign code first needs it.
-    host: OnceCell<Arc<dyn Host>>,
+    host: OnceCell<Arc<dyn EventLoop>>,
     /// The variables that all threads see. Set when foreign code first needs it, or other threads
     /// first may.
     shared: OnceCell<SharedState>,
@@ -56,13 +56,13 @@ impl Context {
         if let Some(context) = asi.extension::<Rc<Self>>() {
             return Rc::clone(context);
         }
-        let host = asi.extension::<Arc<dyn Host>>().cloned().map(OnceCell::from);
+        let host = asi.extension::<Arc<dyn EventLoop>>().cloned().map(OnceCell::from);
         let context = Rc::new(Self { host: host.unwrap_or_default(), ..Self::default() });
         asi.extend(Rc::clone(&context));
         context
     }
 
-    pub(crate) fn host(&self) -> Result<&Arc<dyn Host>, Misuse> {
+    pub(crate) fn host(&self) -> Result<&Arc<dyn EventLoop>, Misuse> {
         if let Some(host) = self.host.get() {
             return Ok(host);
         }
@@ -72,7 +72,7 @@ impl Context {
     }
 
     /// Sets where the flow will run, unless that is known already.
-    pub(crate) fn set_host(&self, host: &Arc<dyn Host>) {
+    pub(crate) fn set_host(&self, host: &Arc<dyn EventLoop>) {
         self.host.get_or_init(|| Arc::clone(host));
     }
 
@@ -154,14 +154,14 @@ impl Context {
 }
 
 /// Whether foreign code added the step: then its place in our sources says nothing.
-fn is_foreign(place: Place) -> bool {
+fn is_foreign(place: StepLocation) -> bool {
     let folder = file!().strip_suffix("context.rs");
     folder.is_some_and(|folder| place.file().starts_with(folder))
 }
 
 /// The steps in progress, outermost first, one in a line.
 fn stack_of(asi: &AsyncSteps) -> String {
-    let line = |place: Place| match is_foreign(place) {
+    let line = |place: StepLocation| match is_foreign(place) {
         true => "a foreign step".to_owned(),
         false => place.to_string(),
     };
@@ -170,7 +170,7 @@ fn stack_of(asi: &AsyncSteps) -> String {
 
 /// The text of an error without the place of a foreign step.
 pub(crate) fn text_of(error: &Error, mut text: String) -> String {
-    let place = error.place().filter(|place| is_foreign(*place));
+    let place = error.location().filter(|place| is_foreign(*place));
     let place = place.map(|place| format!(", in the step {place}"));
     if let Some(rule) = place.and_then(|place| text.strip_suffix(&place).map(str::len)) {
         text.truncate(rule);

@@ -13,10 +13,10 @@ use slab::Slab;
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, Scheduled};
 use crate::context::Text;
-use crate::event_loop::EventLoop;
+use crate::event_loop::StandaloneLoop;
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
-use crate::host::Host;
+use crate::host::EventLoop;
 use crate::own_sync::{self, Held};
 use crate::root;
 use crate::sync_object::{Object, mutex_options, throttle_options};
@@ -35,7 +35,7 @@ struct Loops {
 
 struct Entry {
     number: u32,
-    shared: Arc<EventLoop>,
+    shared: Arc<StandaloneLoop>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,7 +54,7 @@ const NO_LOOP: Misuse = Misuse::Rule("there is no such loop");
 impl Loops {
     fn add(
         &mut self,
-        shared: Arc<EventLoop>,
+        shared: Arc<StandaloneLoop>,
         thread: Option<JoinHandle<()>>,
     ) -> *mut AsyncStepsLoop {
         self.count = self.count.wrapping_add(1);
@@ -70,7 +70,7 @@ impl Loops {
     }
 }
 
-fn find(event_loop: *mut AsyncStepsLoop) -> Result<Arc<EventLoop>, Misuse> {
+fn find(event_loop: *mut AsyncStepsLoop) -> Result<Arc<StandaloneLoop>, Misuse> {
     let loops = loops();
     let at = loops.index(event_loop)?;
     loops.loops.get(at).map(|entry| Arc::clone(&entry.shared)).ok_or(NO_LOOP)
@@ -78,8 +78,8 @@ fn find(event_loop: *mut AsyncStepsLoop) -> Result<Arc<EventLoop>, Misuse> {
 
 /// The loop as a host for flows in Rust; `None` if there is no such loop.
 #[must_use]
-pub fn host(event_loop: *mut AsyncStepsLoop) -> Option<Arc<dyn Host>> {
-    find(event_loop).ok().map(|shared| -> Arc<dyn Host> { shared })
+pub fn host(event_loop: *mut AsyncStepsLoop) -> Option<Arc<dyn EventLoop>> {
+    find(event_loop).ok().map(|shared| -> Arc<dyn EventLoop> { shared })
 }
 
 /// The result of a call; `None` if it was refused, which is reported.
@@ -152,11 +152,11 @@ pub extern "C" fn asyncsteps_loop_new(kind: c_int) -> *mut AsyncStepsLoop {
         let (shared, thread) = match kind {
             0 => {
                 let no_thread = |_| Misuse::Rule("no thread could be started");
-                let (shared, thread) = EventLoop::threaded().map_err(no_thread)?;
+                let (shared, thread) = StandaloneLoop::threaded().map_err(no_thread)?;
                 (shared, Some(thread))
             }
-            1 => (EventLoop::driven(false), None),
-            2 => (EventLoop::driven(true), None),
+            1 => (StandaloneLoop::driven(false), None),
+            2 => (StandaloneLoop::driven(true), None),
             _ => return Err(Misuse::Rule("there is no such kind of loop")),
         };
         Ok(loops().add(shared, thread))

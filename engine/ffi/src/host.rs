@@ -13,9 +13,9 @@ pub type Stop = Box<dyn FnOnce()>;
 ///
 /// The loops of this library implement it ([`exports::host`](crate::exports::host)), and so do the
 /// arbiters of `asyncsteps-actors` with its feature `ffi`. Another host adds itself to its flows as
-/// `Arc<dyn Host>` with [`Flow::extend`], or is found by thread ([`provide_hosts`]). Without a host
+/// `Arc<dyn EventLoop>` with [`Flow::extend`], or is found by thread ([`register_event_loops`]). Without a host
 /// `sched_immediate`, `sched_deferred` and `newInstance` are refused.
-pub trait Host: Send + Sync + fmt::Debug {
+pub trait EventLoop: Send + Sync + fmt::Debug {
     /// Whether this is the thread of the loop.
     fn is_same_thread(&self) -> bool;
 
@@ -44,18 +44,18 @@ pub trait Host: Send + Sync + fmt::Debug {
 }
 
 /// Returns the host of the current thread.
-pub type FindHost = fn() -> Option<Arc<dyn Host>>;
+pub type FindEventLoop = fn() -> Option<Arc<dyn EventLoop>>;
 
-static FIND: OnceLock<FindHost> = OnceLock::new();
+static FIND: OnceLock<FindEventLoop> = OnceLock::new();
 
 /// Sets the function that finds a host for flows without one of their own, on their thread, when they
 /// first need it. For libraries that host flows: the first call in a process counts, later ones do
 /// nothing. If `find` returns `None`, calls that need an event loop are refused.
-pub fn provide_hosts(find: FindHost) {
+pub fn register_event_loops(find: FindEventLoop) {
     FIND.get_or_init(|| find);
 }
 
 /// The host of this thread.
-pub(crate) fn of_thread() -> Option<Arc<dyn Host>> {
+pub(crate) fn of_thread() -> Option<Arc<dyn EventLoop>> {
     FIND.get()?()
 }

@@ -6,7 +6,7 @@
 //!
 //! Foreign code gets a pointer `bsi` in each callback. It points to a table of functions, which add
 //! steps, complete a step or make it wait. Behind the pointer is a handle of one of our flows. Our own
-//! event loops run flows for foreign programs, and any other host can do so, too ([`Host`]).
+//! event loops run flows for foreign programs, and any other host can do so, too ([`EventLoop`]).
 //!
 //! The crate connects both sides:
 //! - [`Binary`] gives foreign code the pointer of a flow in Rust, [`into_root`] makes a flow a root that
@@ -89,7 +89,7 @@ mod wrap;
 
 pub use binary::{Binary, BinaryStep, into_root};
 pub use foreign_sync::{BinarySync, SyncPointer};
-pub use host::{FindHost, Host, Stop, provide_hosts};
+pub use host::{EventLoop, FindEventLoop, Stop, register_event_loops};
 pub use value::{Value, Values};
 pub use variables::Variable;
 pub use wrap::{Refused, wrap};

@@ -12,7 +12,7 @@ use crate::abi::{Cancel, CleanupMemory, HandleError};
 use crate::context::Context;
 use crate::guard::Misuse;
 use crate::handle::{Handle, OpenHandle};
-use crate::host::Host;
+use crate::host::EventLoop;
 use crate::local::{Local, Target};
 use crate::remote::{Answer, External};
 use crate::steps::{self, Addition, Handler, ParallelStep};
@@ -247,7 +247,7 @@ impl Handle {
     }
 
     /// The event loop of the flow.
-    pub(crate) fn host(self) -> Result<Arc<dyn Host>, Misuse> {
+    pub(crate) fn host(self) -> Result<Arc<dyn EventLoop>, Misuse> {
         if self.is_same_thread() {
             return self.local()?.context()?.host().cloned();
         }

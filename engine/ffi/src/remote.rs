@@ -5,13 +5,13 @@ use std::sync::Arc;
 use asyncsteps::{Canceller, Completion, Foreign, SharedState, Stale, codes};
 
 use crate::end::End;
-use crate::host::Host;
+use crate::host::EventLoop;
 use crate::value::{UnknownFlags, Values};
 
 #[derive(Default)]
 pub(crate) struct Remote {
     pub(crate) external: External,
-    pub(crate) host: Option<Arc<dyn Host>>,
+    pub(crate) host: Option<Arc<dyn EventLoop>>,
     /// The state variables of the flow that all threads see.
     pub(crate) shared: Option<SharedState>,
     /// Of roots only, in a box because they are few.

@@ -13,13 +13,13 @@ use crate::context::Context;
 use crate::end::End;
 use crate::guard::{Misuse, c_text, report};
 use crate::handle::Handle;
-use crate::host::Host;
+use crate::host::EventLoop;
 use crate::local::{Local, Target};
 use crate::remote::{Phase, Remote, Root};
 use crate::steps;
 
 /// Makes a flow a root, whose handle lives until it is freed.
-pub(crate) fn open(mut flow: Flow, host: Arc<dyn Host>) -> Handle {
+pub(crate) fn open(mut flow: Flow, host: Arc<dyn EventLoop>) -> Handle {
     let handle = Handle::open();
     let context = Context::of(flow.steps());
     context.set_host(&host);
@@ -153,7 +153,7 @@ impl Handle {
         Ok(())
     }
 
-    fn is_freed_here(self, host: &Arc<dyn Host>) -> bool {
+    fn is_freed_here(self, host: &Arc<dyn EventLoop>) -> bool {
         self.is_same_thread() || host.is_same_thread() && self.claim()
     }
 
@@ -176,7 +176,7 @@ struct Executing {
 }
 
 impl Executing {
-    fn start(self, host: &Arc<dyn Host>, unhandled: Unhandled) {
+    fn start(self, host: &Arc<dyn EventLoop>, unhandled: Unhandled) {
         let (root, run) = (self.root, self.run);
         root.adopt();
         let Ok(mut local) = root.local() else { return };

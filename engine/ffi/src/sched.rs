@@ -12,7 +12,7 @@ use slab::Slab;
 
 use crate::abi::Scheduled;
 use crate::guard::contained;
-use crate::host::{Host, Stop};
+use crate::host::{EventLoop, Stop};
 
 /// The items scheduled on all loops of the process.
 static ITEMS: Mutex<Items> = Mutex::new(Items { items: Slab::new(), count: 0 });
@@ -84,7 +84,7 @@ impl ItemId {
     }
 
     /// Cancels the callback; does nothing if it was called.
-    pub(crate) fn cancel(self, host: Option<&Arc<dyn Host>>) {
+    pub(crate) fn cancel(self, host: Option<&Arc<dyn EventLoop>>) {
         let stop = STOPS.with_borrow_mut(|stops| stops.remove(&self));
         self.take();
         match (stop, host) {
@@ -107,7 +107,7 @@ impl ItemId {
 }
 
 /// Calls `call` soon on the loop.
-pub(crate) fn immediate(host: &Arc<dyn Host>, call: Scheduled, data: *mut c_void) -> ItemId {
+pub(crate) fn immediate(host: &Arc<dyn EventLoop>, call: Scheduled, data: *mut c_void) -> ItemId {
     let id = ItemId::new(call, data);
     let ticket = Ticket(id);
     host.post(Box::new(move || ticket.call()));
@@ -116,7 +116,7 @@ pub(crate) fn immediate(host: &Arc<dyn Host>, call: Scheduled, data: *mut c_void
 
 /// Calls `call` on the loop after `delay`.
 pub(crate) fn deferred(
-    host: &Arc<dyn Host>,
+    host: &Arc<dyn EventLoop>,
     delay: Duration,
     call: Scheduled,
     data: *mut c_void,
@@ -133,7 +133,7 @@ pub(crate) fn deferred(
     id
 }
 
-fn defer(host: &Arc<dyn Host>, at: Time, ticket: Ticket) {
+fn defer(host: &Arc<dyn EventLoop>, at: Time, ticket: Ticket) {
     let id = ticket.0;
     if id.is_valid() {
         let stop = host.defer_until(at, Box::new(move || ticket.call()));

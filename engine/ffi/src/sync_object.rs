@@ -15,7 +15,7 @@ use asyncsteps::{Time, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use crate::guard::{Misuse, c_text};
-use crate::host::Host;
+use crate::host::EventLoop;
 
 /// A flow or branch of an implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ enum Answer {
 pub(crate) struct Object {
     state: Mutex<State>,
     /// The clock of a throttle.
-    host: Option<Arc<dyn Host>>,
+    host: Option<Arc<dyn EventLoop>>,
 }
 
 struct State {
@@ -113,14 +113,14 @@ impl Object {
         Self::new(Some(mutex::Queue::new(options)), None, None)
     }
 
-    pub(crate) fn throttle(options: throttle::Options, host: Arc<dyn Host>) -> Self {
+    pub(crate) fn throttle(options: throttle::Options, host: Arc<dyn EventLoop>) -> Self {
         Self::new(None, Some(throttle::Queue::new(options)), Some(host))
     }
 
     pub(crate) fn limiter(
         outer: mutex::Options,
         inner: throttle::Options,
-        host: Arc<dyn Host>,
+        host: Arc<dyn EventLoop>,
     ) -> Self {
         let (outer, inner) = (mutex::Queue::new(outer), throttle::Queue::new(inner));
         Self::new(Some(outer), Some(inner), Some(host))
@@ -129,7 +129,7 @@ impl Object {
     fn new(
         mutex: Option<mutex::Queue<Waiter, Identity>>,
         throttle: Option<throttle::Queue<Waiter>>,
-        host: Option<Arc<dyn Host>>,
+        host: Option<Arc<dyn EventLoop>>,
     ) -> Self {
         let (in_mutex, in_throttle) = (HashMap::new(), HashMap::new());
         let state =

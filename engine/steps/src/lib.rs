@@ -96,8 +96,6 @@ pub use flow::{
 };
 pub use interface::{Added, AddedLoop, Collection, Parallel};
 pub use location::StepLocation;
-#[doc(hidden)]
-pub use location::StepLocation as Place;
 pub use observe::{Observer, StepEnd, StepRef};
 pub use shared_state::SharedState;
 pub use stack::{AsyncSteps, Stack};

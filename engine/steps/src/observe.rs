@@ -34,7 +34,7 @@ pub struct StepRef {
     /// How many steps of the same branch are around this one.
     pub depth: u32,
     /// Name and source location of the step.
-    pub place: StepLocation,
+    pub location: StepLocation,
 }
 
 /// How a step ended.

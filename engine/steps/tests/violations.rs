@@ -29,7 +29,7 @@ fn rule(result: Result<(), Error>) -> String {
     let info = error.info().expect("it names the rule");
     let (rule, place) = info.split_once(", in the step ").expect("it names the step");
     assert!(place.starts_with("`culprit` at engine/steps/tests/violations.rs:"), "{place}");
-    let at = error.place().expect("it has a place");
+    let at = error.location().expect("it has a place");
     assert_eq!((at.name(), at.file()), (Some("culprit"), file!()));
     rule.to_owned()
 }

@@ -101,7 +101,7 @@ impl Responder {
     fn failure(&self, error: &Error) -> Response {
         let exchange = &self.0;
         let code = error.code();
-        let place = error.place().map(tracing::field::display);
+        let place = error.location().map(tracing::field::display);
         let cause = error.source().map(causes);
         let declared = exchange.function.declared().throws(code);
         let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);

@@ -109,7 +109,7 @@ fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
 /// Logs what the callbacks of a flow did that is seen nowhere else.
 fn report(execution: &mut Execution) {
     for error in execution.take_unseen() {
-        let place = error.place().map(tracing::field::display);
+        let place = error.location().map(tracing::field::display);
         match error.panic_message() {
             Some(panic) => tracing::error!(panic, place, "a step panicked"),
             None => {

@@ -32,7 +32,7 @@ pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
     }
     let call = Arc::new(Call { function: Arc::clone(function), flow: OnceLock::new() });
     let identity = asi.identity();
-    let place = asi.places().next()?;
+    let place = asi.locations().next()?;
     let resource: Arc<Call> = Arc::clone(&call);
     let wait = Arc::new(Wait::new(asi, identity, place, resource));
     Some(Calling { _watch: wait.watch(), call })

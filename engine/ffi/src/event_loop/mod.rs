@@ -20,12 +20,12 @@ use asyncsteps::{Args, Flow, Outcome, Time};
 use self::bell::{Bell, Call, lock};
 use self::clock::Clock;
 use crate::guard::{Misuse, contained};
-use crate::host::{Host, Stop};
+use crate::host::{EventLoop, Stop};
 
 type Task = Box<dyn FnOnce() + Send>;
 
 /// An event loop, which all threads share.
-pub(crate) struct EventLoop {
+pub(crate) struct StandaloneLoop {
     /// Tasks of other threads and callbacks; `None` once the loop has ended.
     posts: Mutex<Option<VecDeque<Task>>>,
     bell: Arc<Bell>,
@@ -40,7 +40,7 @@ pub(crate) struct EventLoop {
 
 /// The part of a loop that only its own thread may touch.
 struct Core {
-    of: *const EventLoop,
+    of: *const StandaloneLoop,
     tool: Manual,
     in_round: Cell<bool>,
 }
@@ -49,7 +49,7 @@ thread_local! {
     static CORES: RefCell<Vec<Rc<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl EventLoop {
+impl StandaloneLoop {
     /// A loop on this thread.
     pub(crate) fn driven(is_virtual: bool) -> Arc<Self> {
         Self::here(is_virtual, true)
@@ -217,7 +217,7 @@ impl EventLoop {
     }
 }
 
-impl Host for EventLoop {
+impl EventLoop for StandaloneLoop {
     fn is_same_thread(&self) -> bool {
         self.thread == thread::current().id()
     }
@@ -259,8 +259,8 @@ impl Host for EventLoop {
     }
 }
 
-impl fmt::Debug for EventLoop {
+impl fmt::Debug for StandaloneLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventLoop").field("thread", &self.thread).finish_non_exhaustive()
+        f.debug_struct("StandaloneLoop").field("thread", &self.thread).finish_non_exhaustive()
     }
 }

@@ -78,7 +78,7 @@ impl Error {
     #[must_use]
     pub fn with_cause(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let Inner { code, info, .. } = &*self.0;
-        Self::build(code.clone(), info.clone(), self.place(), Cause::Error(cause.into()))
+        Self::build(code.clone(), info.clone(), self.location(), Cause::Error(cause.into()))
     }
 
     /// The error of a step whose time limit expired.
@@ -141,11 +141,11 @@ impl Error {
     /// The step in which the error was raised, if it was raised in a step; for a `Timeout` the step
     /// that had the limit.
     #[must_use]
-    pub fn place(&self) -> Option<StepLocation> {
+    pub fn location(&self) -> Option<StepLocation> {
         self.0.made_in.or_else(|| self.0.raised_in.get().copied())
     }
 
-    /// The time limit of a `Timeout`; [`place`](Self::place) gives the step that had it.
+    /// The time limit of a `Timeout`; [`location`](Self::location) gives the step that had it.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         match &self.0.cause {
@@ -196,7 +196,7 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())?;
-        if let (Cause::Limit(limit), Some(location)) = (&self.0.cause, self.place()) {
+        if let (Cause::Limit(limit), Some(location)) = (&self.0.cause, self.location()) {
             return write!(f, ": the limit of {limit:?} of the step {location}");
         }
         match self.info() {

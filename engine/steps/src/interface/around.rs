@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::location::StepLocation;
-use crate::stack::{AsyncSteps, locations, outermost_first};
+use crate::stack::{self, AsyncSteps, outermost_first};
 
 impl AsyncSteps {
     /// The branches that cannot end before the running step: its own, then the branch whose
@@ -24,14 +24,14 @@ impl AsyncSteps {
 
     /// The locations of the running step and of the steps around it, innermost first
     /// (FTN12 §1.7 `async_stack`).
-    pub fn places(&self) -> impl Iterator<Item = StepLocation> {
-        locations(self.frames_around())
+    pub fn locations(&self) -> impl Iterator<Item = StepLocation> {
+        stack::locations(self.frames_around())
     }
 
     /// The locations of the steps in progress, outermost first (FTN12 §1.7 `async_stack`).
     #[must_use]
     pub fn async_stack(&self) -> Vec<StepLocation> {
-        outermost_first(self.places())
+        outermost_first(self.locations())
     }
 
     /// The values of a type that the running step and the steps around it keep with

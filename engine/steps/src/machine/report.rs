@@ -67,7 +67,7 @@ impl Machine {
             branch: strand.branch,
             parent: parent.map_or(0, |parent| parent.branch),
             depth: strand.depth() - u32::from(strand.top.flags.iteration),
-            place: strand.top.location,
+            location: strand.top.location,
         }
     }
 }

@@ -185,7 +185,7 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
     }
 
     /// The waiter with this ticket; `None` if it is not in the queue any more.
-    pub fn tell_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
+    pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
         self.queue.get_mut(ticket).map(|(_, waiter)| waiter)
     }
 

@@ -138,7 +138,7 @@ impl<W> Queue<W> {
     }
 
     /// The waiter with this ticket; `None` if it is not in the queue any more.
-    pub fn tell_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
+    pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
         self.queue.get_mut(ticket)
     }
 

@@ -130,7 +130,7 @@ fn a_handle_lost_while_the_body_runs_fails_the_step() {
         .named("lost");
         let error = end::<()>(&mut flow.execute(), 0).expect_err("it cannot be completed");
         assert!(error.info().is_some_and(|info| info.starts_with("abandoned: ")), "{error}");
-        assert_eq!(error.place().and_then(|place| place.name()), Some("lost"));
+        assert_eq!(error.location().and_then(|place| place.name()), Some("lost"));
     }
 }
 

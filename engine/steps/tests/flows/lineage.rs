@@ -104,7 +104,7 @@ fn locations_are_those_of_the_stack_innermost_first() {
                 p.add(|asi, ()| {
                     let mut stack = asi.async_stack();
                     stack.reverse();
-                    assert!(stack.len() == 4 && asi.places().eq(stack), "{asi:?}");
+                    assert!(stack.len() == 4 && asi.locations().eq(stack), "{asi:?}");
                 });
             });
         });

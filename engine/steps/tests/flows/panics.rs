@@ -14,7 +14,7 @@ fn panicked(flow: Flow) -> String {
     assert!(!error.is_deliberate());
     let info = error.info().expect("it says what happened");
     assert!(info.starts_with("panic in the step "), "{info}");
-    assert_eq!(error.place().map(|place| place.file()), Some(file!()));
+    assert_eq!(error.location().map(|place| place.file()), Some(file!()));
     error.panic_message().expect("it was a panic").to_owned()
 }
 

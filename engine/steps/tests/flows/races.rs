@@ -272,12 +272,12 @@ fn errors_from_elsewhere_get_the_location_of_the_step_that_raises_them() {
         let mut flow = Flow::new();
         flow.add(move |asi, ()| raise(asi)).named("culprit");
         let error = end::<()>(&mut flow.execute(), 0).expect_err("it failed");
-        assert_eq!(error.place().and_then(|place| place.name()), Some("culprit"));
+        assert_eq!(error.location().and_then(|place| place.name()), Some("culprit"));
     }
     let mut flow = Flow::new();
     flow.await_(async { "x".parse::<u8>() }).named("culprit");
     let error = end::<u8>(&mut flow.execute(), 0).expect_err("it failed");
-    assert_eq!(error.place().and_then(|place| place.name()), Some("culprit"));
+    assert_eq!(error.location().and_then(|place| place.name()), Some("culprit"));
 }
 
 #[test]
@@ -293,6 +293,6 @@ fn a_timeout_names_the_step_that_had_the_limit() {
     let error = end::<()>(&mut execution, 7).expect_err("too late");
     assert_eq!((error.code(), error.info()), (codes::TIMEOUT, None));
     assert_eq!(error.limit(), Some(Duration::from_millis(5)));
-    assert_eq!(error.place().and_then(|place| place.name()), Some("owner"));
+    assert_eq!(error.location().and_then(|place| place.name()), Some("owner"));
     assert!(error.to_string().starts_with("Timeout: the limit of 5ms of the step `owner` at "));
 }

@@ -124,7 +124,7 @@ fn report(deadlock: Deadlock, text: &str) {
 mod tests {
     use std::sync::OnceLock;
 
-    use asyncsteps::{Flow, Identity, Place};
+    use asyncsteps::{Flow, Identity, StepLocation};
     use smallvec::SmallVec;
 
     use super::watch::{Contended, Holders};
@@ -150,10 +150,10 @@ mod tests {
     fn wait(identity: Identity, holders: &[Identity], limited: bool) -> Arc<Wait> {
         let mut flow = Flow::new();
         flow.add(|asi, ()| {
-            let place = asi.places().next();
+            let place = asi.locations().next();
             asi.success((place,))
         });
-        let (place,) = asyncsteps::run_to_end::<(Option<Place>,)>(flow).expect("it ends");
+        let (place,) = asyncsteps::run_to_end::<(Option<StepLocation>,)>(flow).expect("it ends");
         Arc::new(Wait {
             identity,
             lineage: SmallVec::from_slice(&[identity.branch]),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::{Identity, Place};
+use asyncsteps::{Identity, StepLocation};
 
 use crate::sync::waiter::Label;
 
@@ -25,7 +25,7 @@ pub struct Waiting {
     /// The flow or branch that waits.
     pub identity: Identity,
     /// The step that waits.
-    pub place: Place,
+    pub place: StepLocation,
     /// What it waits for.
     pub resource: Resource,
 }

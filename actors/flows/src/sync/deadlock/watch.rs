@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
-use asyncsteps::{AsyncSteps, FlowId, Identity, Place};
+use asyncsteps::{AsyncSteps, FlowId, Identity, StepLocation};
 use dashmap::{DashMap, Entry};
 use smallvec::SmallVec;
 
@@ -35,7 +35,7 @@ pub(in crate::sync) struct Wait {
     pub(super) lineage: SmallVec<[u32; 2]>,
     /// Whether a time limit ends it.
     pub(super) limited: bool,
-    pub(super) place: Place,
+    pub(super) place: StepLocation,
     pub(super) resource: Arc<dyn Contended>,
     /// Numbers the waits of the process in their order; set when the wait joins a queue.
     pub(super) number: OnceLock<u64>,
@@ -52,7 +52,7 @@ impl Wait {
     pub(in crate::sync) fn new(
         asi: &AsyncSteps,
         identity: Identity,
-        place: Place,
+        place: StepLocation,
         resource: Arc<dyn Contended>,
     ) -> Self {
         Self {

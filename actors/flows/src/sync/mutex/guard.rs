@@ -122,7 +122,7 @@ impl Guard {
         let Held::Queued(ticket) = self.held else { return self.enter() };
         let waker = cx.waker().clone();
         let mut accounting = self.state.accounting();
-        let Some(waiter) = accounting.queue.tell_mut(ticket) else {
+        let Some(waiter) = accounting.queue.waiter_mut(ticket) else {
             drop(accounting);
             self.held = Held::Inside;
             return true;

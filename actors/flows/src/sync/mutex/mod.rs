@@ -213,7 +213,7 @@ fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>) -> Option<Arc<Wait>> {
     }
     let identity = asi.identity();
     let state: Arc<KeyState> = Arc::clone(asi[guard].state());
-    let place = asi.places().nth(1).expect("a step waits for the one around it");
+    let place = asi.locations().nth(1).expect("a step waits for the one around it");
     Some(Arc::new(Wait::new(asi, identity, place, state)))
 }
 

@@ -81,7 +81,7 @@ impl Future for Entering {
             };
         };
         let mut entries = guarded(&queued.state.entries);
-        if let Some(before) = entries.queue.tell_mut(ticket) {
+        if let Some(before) = entries.queue.waiter_mut(ticket) {
             let before = mem::replace(before, waiter);
             drop(entries);
             drop(before);

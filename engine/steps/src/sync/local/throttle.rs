@@ -81,7 +81,7 @@ impl Throttle {
                 }
                 Lock::Queued(ticket) => *asi[waiting].ticket.insert(ticket),
             },
-            Some(ticket) => match queue.tell_mut(ticket) {
+            Some(ticket) => match queue.waiter_mut(ticket) {
                 None => {
                     asi[waiting].ticket = None;
                     return asi.break_loop(None);

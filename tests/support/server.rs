@@ -18,7 +18,7 @@ use crate::client::Connection;
 
 /// A server that a test started; it stops when it is dropped.
 #[derive(Debug)]
-pub struct Host {
+pub struct TestServer {
     /// Where it listens.
     pub address: SocketAddr,
     /// The executor that it serves.
@@ -28,7 +28,7 @@ pub struct Host {
     thread: Option<Stoppable<()>>,
 }
 
-impl Host {
+impl TestServer {
     /// Serves the executor that `make` gives inside of the new actix system.
     #[must_use]
     pub fn start(workers: usize, make: impl FnOnce() -> Executor + Send + 'static) -> Self {
@@ -81,7 +81,7 @@ impl Host {
     }
 }
 
-impl Host {
+impl TestServer {
     /// Waits until this many requests are in flight. There is no event to wait for, so it looks
     /// again and again, with a round trip to the server between two looks.
     pub fn wait_for_in_flight(&self, count: usize) {
@@ -96,7 +96,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for TestServer {
     fn drop(&mut self) {
         let ended = self.thread.take().map(Stoppable::stop);
         assert!(thread::panicking() || !matches!(ended, Some(Err(_))), "the server panicked");
