@@ -21,6 +21,10 @@
 //! - [`message`]: requests and responses as JSON, MessagePack and CBOR (FTN3, FTN4, FTN5)
 //! - [`url`]: calls in a URL (FTN5)
 //! - [`security`]: credentials, signatures, passwords, security levels (FTN8)
+#![cfg_attr(
+    feature = "schemars",
+    doc = "- [`typed`]: the Rust types of a function beside its declaration"
+)]
 //! - [`net`]: addresses of callers, proxies that are trusted, bounded memories
 #![forbid(unsafe_code)]
 
@@ -28,4 +32,6 @@ pub mod iface;
 pub mod message;
 pub mod net;
 pub mod security;
+#[cfg(feature = "schemars")]
+pub mod typed;
 pub mod url;
