@@ -23,6 +23,10 @@
 //! - [`message`]: requests and responses as JSON, MessagePack and CBOR (FTN3, FTN4, FTN5)
 //! - [`url`]: calls in a URL (FTN5)
 //! - [`security`]: credentials, signatures, passwords, security levels (FTN8)
+#![cfg_attr(
+    feature = "schemars",
+    doc = "- [`typed`]: the Rust types of a function beside its declaration"
+)]
 //! - [`net`]: addresses and ranges of clients, trusted proxies
 //! - [`Refusal`]: how every check says no
 #![forbid(unsafe_code)]
@@ -32,6 +36,8 @@ pub mod message;
 pub mod net;
 mod refusal;
 pub mod security;
+#[cfg(feature = "schemars")]
+pub mod typed;
 pub mod url;
 
 pub use self::refusal::Refusal;
