@@ -1,7 +1,7 @@
 //! What the tests of the workspace share.
 //!
 //! A library of its own and not a module, because each test uses another part of it. In reading
-//! order: [`stream`] (plain or TLS), [`client`] (HTTP as bytes), [`ws`] (WebSocket as bytes), [`host`] (an executor behind HTTP
+//! order: [`stream`] (plain or TLS), [`client`] (HTTP as bytes), [`ws`] (WebSocket as bytes), [`server`] (an executor behind HTTP
 //! in its own thread), [`shop`] (the demo, in process or as a program, and its database),
 //! [`conform`] (the interfaces of the demo, implemented), [`npm`] (Node.js programs), [`jobs`]
 //! (requests that wait until a test lets them go on).
