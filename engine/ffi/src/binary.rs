@@ -6,7 +6,9 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, TemplateSteps};
+use asyncsteps::{
+    Args, AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, TemplateSteps,
+};
 
 use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
 use crate::context::Context;
@@ -119,7 +121,7 @@ impl BinaryStep {
 
     /// Adds the step to a template (FTN12 §1.5), with its error handler if it has one.
     #[track_caller]
-    pub fn add_to<'a>(&self, asi: &'a mut TemplateSteps) -> TemplateAdded<'a> {
+    pub fn add_to<'a>(&self, asi: &'a mut TemplateSteps) -> TemplateAdded<'a, Args> {
         let step = self.clone();
         let mut added = asi.add(move |asi, args| step.execute(asi, args));
         if self.0.handle_error.is_some() {

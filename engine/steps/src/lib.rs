@@ -74,6 +74,8 @@ mod interface;
 mod location;
 mod machine;
 mod observe;
+mod plan;
+mod random;
 mod shared_state;
 pub mod sim;
 mod slot;
@@ -94,15 +96,16 @@ pub use flow::{
     Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
     WaitReason, WaitResult, run_to_end,
 };
-pub use interface::{Added, AddedLoop, Collection, Parallel};
+pub use interface::{Added, AddedLoop, Collection, Parallel, RunContext, Untyped};
 pub use location::StepLocation;
 #[doc(hidden)]
 pub use location::StepLocation as Place;
 pub use observe::{Observer, StepEnd, StepRef};
+pub use plan::{Keep, Retry};
 pub use shared_state::SharedState;
 pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
-pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};
+pub use template::{Template, TemplateAdded, TemplateLoop, TemplateParallel, TemplateSteps};
 pub use time::Time;
 
 #[cfg(doctest)]

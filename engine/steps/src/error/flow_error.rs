@@ -27,6 +27,8 @@ struct Inner {
     made_in: Option<StepLocation>,
     /// The step that raised an error that was made elsewhere; set by the flow.
     raised_in: OnceLock<StepLocation>,
+    /// After how many attempts a step gave up with the error.
+    attempts: OnceLock<u32>,
     cause: Cause,
 }
 
@@ -123,7 +125,8 @@ impl Error {
         made_in: Option<StepLocation>,
         cause: Cause,
     ) -> Self {
-        Self(Arc::new(Inner { code, info, made_in, raised_in: OnceLock::new(), cause }))
+        let (raised_in, attempts) = (OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Inner { code, info, made_in, raised_in, attempts, cause }))
     }
 
     /// The code that handlers match on, such as [`codes::TIMEOUT`].
@@ -152,6 +155,45 @@ impl Error {
             Cause::Limit(limit) => Some(*limit),
             Cause::None | Cause::Rule | Cause::Error(_) | Cause::Panic(..) => None,
         }
+    }
+
+    /// After how many attempts a step gave up with this error, for logs; `None` if no step that is
+    /// tried again did, see [`Retry`](crate::Retry).
+    #[must_use]
+    pub fn attempts(&self) -> Option<u32> {
+        self.0.attempts.get().copied()
+    }
+
+    /// A step gave up with this error; the innermost of several steps counts.
+    pub(crate) fn set_attempts(&self, attempts: u32) {
+        self.0.attempts.get_or_init(|| attempts);
+    }
+
+    /// The first error of this type among this one and what [caused](StdError::source) it.
+    ///
+    /// ```
+    /// use std::num::ParseIntError;
+    /// use asyncsteps::{Error, codes};
+    ///
+    /// let cause = "x".parse::<u64>().expect_err("no digits");
+    /// let error = Error::caused_by(codes::INVALID_REQUEST, cause);
+    /// assert!(error.find::<ParseIntError>().is_some());
+    /// ```
+    #[must_use]
+    pub fn find<E: StdError + 'static>(&self) -> Option<&E> {
+        let mut next: Option<&(dyn StdError + 'static)> = Some(self);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
+
+    /// Whether this is the very error `other`, and not one like it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether a step or a completion chose this code, so that callers of a service may see it. It did

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::identity::FlowId;
 use crate::args::Arguments;
 use crate::completion::Canceller;
-use crate::error::StepReturn;
-use crate::interface::{Added, Parallel};
+use crate::error::{Error, Raised, StepReturn};
+use crate::interface::{Added, Parallel, RunContext};
 use crate::observe::Observer;
+use crate::random::Random;
 use crate::stack::AsyncSteps;
 use crate::state::State;
 use crate::sync::ISync;
@@ -80,6 +81,34 @@ impl Flow {
         self.asi.await_(future)
     }
 
+    /// Adds a step that is an async closure, see [`AsyncSteps::run`].
+    #[track_caller]
+    pub fn run<A, T, F>(&mut self, body: F) -> Added<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(A) -> Result<T, Raised> + 'static,
+    {
+        self.asi.run(body)
+    }
+
+    /// Adds a step that is an async closure with a context, see [`AsyncSteps::run_with`].
+    #[track_caller]
+    pub fn run_with<A, T, F>(&mut self, body: F) -> Added<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+    {
+        self.asi.run_with(body)
+    }
+
+    /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
+    #[track_caller]
+    pub fn error_step(&mut self, error: Error) -> Added<'_> {
+        self.asi.error_step(error)
+    }
+
     /// Adds a step with this result, see [`AsyncSteps::success_step`].
     #[track_caller]
     pub fn success_step(&mut self, result: impl Arguments) -> Added<'_> {
@@ -132,6 +161,13 @@ impl Flow {
     /// Has every step of the flow reported to `observer`; a later call replaces an earlier one.
     pub fn observe(&mut self, observer: impl Observer + 'static) {
         self.asi.cold().observer = Some(Box::new(observer));
+    }
+
+    /// Sets the seed of all choices that the flow makes by chance, so that they can be repeated: the
+    /// jitter of [`Retry`](crate::Retry). By default it is the number of the flow;
+    /// [`sim`](crate::sim) sets one made of its own.
+    pub fn seed(&mut self, seed: u64) {
+        self.asi.cold().random = Some(Random::new(seed));
     }
 
     /// A handle that cancels the flow from anywhere, also before it is executed.

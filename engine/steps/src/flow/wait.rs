@@ -15,6 +15,9 @@ pub struct Wait {
     pub branch: u32,
     /// The steps in progress, those around the parallel steps included, outermost first.
     pub stack: Vec<StepLocation>,
+    /// Which attempt of the innermost step that is tried again is under way, from 1; see
+    /// [`Retry`](crate::Retry).
+    pub attempt: u32,
     /// What would make it go on.
     pub reason: WaitReason,
     /// The name of the wait, to complete it with [`Execution::complete`](super::Execution::complete);

@@ -2,6 +2,7 @@
 //! futures.
 
 use std::mem;
+use std::task::Waker;
 
 use smallvec::SmallVec;
 
@@ -18,7 +19,7 @@ impl Machine {
     ///
     /// Steps take the results that were sent to them before an error takes effect that would cancel
     /// them.
-    pub(super) fn receive_arrivals(&mut self) -> Option<Outcome> {
+    pub(super) fn receive_arrivals(&mut self, waker: &Waker) -> Option<Outcome> {
         let inbox =
             self.asi.inbox.as_ref().filter(|inbox| inbox.has_news() && !inbox.is_cancelled())?;
         let arrivals = inbox.receive(self.asi.burst);
@@ -27,7 +28,11 @@ impl Machine {
             if self.is_cancelled() || !self.activate(strand) {
                 continue;
             }
-            if let Next::Failed(error) = self.receive(key, message) {
+            let next = match self.receive(key, message) {
+                Next::Poll => self.poll_future(waker),
+                next => next,
+            };
+            if let Next::Failed(error) = next {
                 return Some(Outcome::Error(error));
             }
         }
@@ -97,7 +102,7 @@ impl Machine {
         match message {
             Message::Success(args) => self.complete_waiting(args.into_args()),
             Message::Error(error) => self.unwind(Fault::Error(error.at(location))),
-            Message::Poll => self.poll_future(),
+            Message::Poll => Next::Poll,
             Message::Abandoned => {
                 let rule = "abandoned: every handle that could complete the step was dropped";
                 self.unwind(Fault::Error(Error::violation(rule, location)))

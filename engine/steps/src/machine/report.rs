@@ -67,6 +67,7 @@ impl Machine {
             branch: strand.branch,
             parent: parent.map_or(0, |parent| parent.branch),
             depth: strand.depth() - u32::from(strand.top.flags.iteration),
+            attempt: self.asi.attempt(),
             place: strand.top.location,
         }
     }

@@ -145,7 +145,7 @@ impl Machine {
             Activity::Plain | Activity::Holding(_) | Activity::Waiting(_) => Next::Wait,
             Activity::Looping(_) => Next::Step,
             Activity::Parallel(_) => self.start_branches(),
-            Activity::Polling(_) => self.poll_future(),
+            Activity::Polling(_) => Next::Poll,
         }
     }
 

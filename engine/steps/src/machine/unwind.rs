@@ -41,6 +41,10 @@ impl Machine {
                 match self.handle(&error) {
                     Decision::Silent => {}
                     Decision::Replaced(with) => error = self.replace_error(with),
+                    Decision::Steps if self.is_attempt() => {
+                        self.leave(StepEnd::Error(&error));
+                        return self.resume();
+                    }
                     Decision::Steps if self.outlives_its_end() => return self.resume(),
                     Decision::Success | Decision::Steps => return self.recover(),
                     Decision::LoopEnded(end) => match self.unwind_loop(&end) {
@@ -72,6 +76,11 @@ impl Machine {
         strand.top.values().is_some()
             || matches!(strand.top.activity(), Activity::Holding(_))
             || strand.is_branch_step()
+    }
+
+    /// Whether the step on top is one attempt of several.
+    fn is_attempt(&self) -> bool {
+        self.asi.strand.top.extras.as_ref().is_some_and(|extras| extras.is_attempt)
     }
 
     fn recover(&mut self) -> Next {

@@ -136,6 +136,7 @@ impl World {
             flow: number,
             queued: AtomicBool::new(false),
         };
+        flow.seed(self.seed ^ Random::new(number as u64).number());
         flows.push(SimFlow {
             canceller: flow.canceller(),
             execution: Some(flow.execute()),

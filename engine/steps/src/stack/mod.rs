@@ -24,8 +24,9 @@ mod walk;
 pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
-    Activity, Branches, Callback, Flags, Frame, Handler, Iterate, PolledFuture, Queued, QueuedStep,
-    SharedBody, SharedSteps, Strand, TemplateRange, TemplateStep, Unstarted, Work,
+    Activity, Branches, Callback, Expired, Flags, Frame, Handler, Iterate, Queued, QueuedStep,
+    Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
+    TemplateStep, Unstarted, Work,
 };
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::Turn;

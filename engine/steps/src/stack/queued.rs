@@ -42,7 +42,7 @@ where
 
 impl Work for Branches {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
-        asi.set_activity(Activity::Parallel(self));
+        asi.start_activity(Activity::Parallel(self));
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
 use std::vec;
 
 use smallvec::SmallVec;
@@ -19,6 +19,7 @@ use crate::flow::{Awaitable, FlowId};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
 use crate::observe::Observer;
+use crate::random::Random;
 use crate::slot::SlotId;
 use crate::state::State;
 use crate::time::Time;
@@ -58,6 +59,20 @@ pub(crate) struct ColdState {
     pub(crate) launched: Vec<AsyncSteps>,
     /// Errors for the host to report.
     pub(crate) unseen: Vec<Error>,
+    /// What jitter is drawn from; made of the flow's number if no seed was given.
+    pub(crate) random: Option<Random>,
+    /// The time limit of a step that expired last.
+    pub(crate) expired: Option<Expired>,
+    /// Whether a step of the flow was tried again.
+    pub(crate) has_attempts: bool,
+}
+
+/// A time limit that expired (FTN12 §2.2.2 `setTimeout`).
+pub(crate) struct Expired {
+    pub(crate) error: Error,
+    /// The strand and the depth of the step that had the limit.
+    pub(crate) strand: u32,
+    pub(crate) depth: u32,
 }
 
 /// The callback that runs: it decides what may be called (FTN12 §2.1).
@@ -121,6 +136,10 @@ pub(crate) struct StepExtras {
     pub(crate) timers: StepTimers,
     /// The newest of the values made with `stack`, a slot of [`Values`].
     pub(crate) values: Option<SlotId>,
+    /// Which attempt of the step is under way; 0 for a step that is not tried again.
+    pub(crate) attempt: u32,
+    /// The step is one attempt: it is over when it fails, also if its handler adds steps.
+    pub(crate) is_attempt: bool,
 }
 
 /// What a step in progress does, beside waiting for its sub-steps.
@@ -133,14 +152,11 @@ pub(crate) enum Activity {
     Waiting(Arc<dyn Awaitable>),
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
-    Polling(Box<PolledFuture>),
+    Polling(StepFuture),
 }
 
 /// A future that a step polls (FTN12 §1.13).
-pub(crate) struct PolledFuture {
-    pub(crate) future: Pin<Box<dyn Future<Output = Result<Args, Error>>>>,
-    pub(crate) waker: Waker,
-}
+pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Result<Args, Error>>>>;
 
 /// An element of a queue.
 pub(crate) enum Queued {
@@ -164,6 +180,27 @@ pub(crate) trait Work {
     fn set_label(&mut self, label: Cow<'static, str>) {
         drop(label);
     }
+
+    /// The same as something that can be started again; `None` for what can be started once.
+    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
+        None
+    }
+
+    /// Whether the error handler of the step belongs to what it starts: to a critical section.
+    fn owns_handler(&self) -> bool {
+        false
+    }
+
+    /// The policies of a step that has some.
+    fn policies(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
+}
+
+/// What a step does when it starts, as often as it is tried.
+pub(crate) trait Repeat {
+    /// Starts the step, which is on top.
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
 }
 
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;

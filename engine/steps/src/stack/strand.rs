@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::mem;
+use std::num::NonZeroU32;
 
 use smallvec::SmallVec;
 
@@ -220,6 +221,11 @@ impl Frame {
 
     pub(crate) fn extras(&mut self) -> &mut StepExtras {
         self.extras.get_or_insert_default()
+    }
+
+    /// Which attempt of the step is under way, if it is tried again.
+    pub(crate) fn attempt(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.extras.as_ref()?.attempt)
     }
 
     /// The newest of the values made with `stack`.

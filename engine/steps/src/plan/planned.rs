@@ -1,0 +1,131 @@
+//! A step that has policies: how they nest when it starts.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use super::attempts::Attempts;
+use super::policies::Policies;
+use crate::args::Args;
+use crate::error::StepResult;
+use crate::stack::{AsyncSteps, QueuedStep, Repeat, Work};
+use crate::sync::{ISync, Section};
+
+/// A step with policies.
+pub(crate) struct Planned {
+    policies: Policies,
+    work: Box<dyn Work>,
+}
+
+/// What a step with policies does in the end.
+pub(crate) enum Body {
+    Once(Box<dyn Work>),
+    Again(Rc<dyn Repeat>),
+}
+
+impl Planned {
+    /// The policies of a step, to change them.
+    pub(crate) fn policies_of(step: &mut QueuedStep) -> &mut Policies {
+        if step.work.policies().is_none() {
+            let work = std::mem::replace(&mut step.work, Box::new(Nothing));
+            step.work = Box::new(Self { policies: Policies::default(), work });
+        }
+        match step.work.policies().and_then(|policies| policies.downcast_mut()) {
+            Some(policies) => policies,
+            None => unreachable!("the step has policies now"),
+        }
+    }
+}
+
+impl Work for Planned {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let Self { policies, work } = *self;
+        let work: Box<dyn Work> =
+            if work.owns_handler() { Box::new(Inside { work }) } else { work };
+        let body = match policies.tries {
+            None => Body::Once(work),
+            Some(_) => match work.into_repeat() {
+                Some(repeat) => Body::Again(repeat),
+                None => unreachable!("`retry` is offered for what can be repeated"),
+            },
+        };
+        policies.start(body, asi, args)
+    }
+
+    fn set_label(&mut self, label: Cow<'static, str>) {
+        self.work.set_label(label);
+    }
+
+    fn policies(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.policies)
+    }
+}
+
+impl Policies {
+    /// Starts the running step with what is said about it.
+    pub(crate) fn start(self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let lock = self.lock.clone();
+        within(lock.as_deref(), asi, args, move |asi, args| match (self.tries.clone(), body) {
+            (Some(tries), Body::Again(body)) => Attempts::start(tries, self, body, asi, args),
+            (_, body) => self.attempt(body, asi, args),
+        })
+    }
+
+    /// Starts one attempt as part of the running step.
+    pub(super) fn attempt(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let timeout = self.timeout;
+        within(self.limiter.as_deref(), asi, args, move |asi, args| {
+            if let Some(limit) = timeout {
+                asi.limit_hard(limit);
+            }
+            body.start(asi, args)
+        })
+    }
+}
+
+/// Runs `body` while the step holds `object`, if there is one.
+fn within<F>(object: Option<&dyn ISync>, asi: &mut AsyncSteps, args: Args, body: F) -> StepResult
+where
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+{
+    match object {
+        Some(object) => {
+            let section = Section::inner(asi, args, body);
+            object.sync(asi, section)
+        }
+        None => body(asi, args),
+    }
+}
+
+impl Body {
+    fn start(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        match self {
+            Self::Once(work) => work.start(asi, args),
+            Self::Again(repeat) => repeat.start(asi, args),
+        }
+    }
+}
+
+/// A critical section as a sub-step, with the error handler that belongs to it.
+struct Inside {
+    work: Box<dyn Work>,
+}
+
+impl Work for Inside {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let handler = asi.take_own_handler();
+        let work = self.work;
+        let step = QueuedStep::body(asi.location(), move |asi, _| work.start(asi, args));
+        asi.queue(QueuedStep { handler, ..step });
+        Ok(())
+    }
+}
+
+/// Stands for a body that is being wrapped.
+struct Nothing;
+
+impl Work for Nothing {
+    fn start(self: Box<Self>, _: &mut AsyncSteps, _: Args) -> StepResult {
+        Ok(())
+    }
+}
