@@ -58,6 +58,13 @@ impl<'a, A, T> Added<'a, A, T> {
         Self { step, signature: PhantomData }
     }
 
+    /// The same step without the types that it takes and gives, for functions that return what they
+    /// added.
+    #[must_use]
+    pub fn untyped(self) -> Added<'a> {
+        Added::new(self.step)
+    }
+
     /// Sets the error handler of the step: it recovers with `success` or by adding steps, replaces
     /// the error with `error`, or lets it pass by returning (FTN12 §1.2, §2.1).
     pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self

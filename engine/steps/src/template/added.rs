@@ -29,6 +29,13 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         Self { step, signature: PhantomData }
     }
 
+    /// The same step without the types that it takes and gives, for functions that return what they
+    /// added.
+    #[must_use]
+    pub fn untyped(self) -> TemplateAdded<'a> {
+        TemplateAdded::new(self.step)
+    }
+
     /// Sets the error handler of the step (FTN12 §1.2).
     pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self
     where
