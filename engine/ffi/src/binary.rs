@@ -6,9 +6,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::{
-    Args, AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, TemplateSteps,
-};
+use asyncsteps::{AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, TemplateSteps};
 
 use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
 use crate::context::Context;
@@ -121,14 +119,14 @@ impl BinaryStep {
 
     /// Adds the step to a template (FTN12 §1.5), with its error handler if it has one.
     #[track_caller]
-    pub fn add_to<'a>(&self, asi: &'a mut TemplateSteps) -> TemplateAdded<'a, Args> {
+    pub fn add_to<'a>(&self, asi: &'a mut TemplateSteps) -> TemplateAdded<'a> {
         let step = self.clone();
         let mut added = asi.add(move |asi, args| step.execute(asi, args));
         if self.0.handle_error.is_some() {
             let step = self.clone();
             added.on_error(move |asi, error| step.handle_error(asi, error));
         }
-        added
+        added.untyped()
     }
 
     /// The body of the step.
