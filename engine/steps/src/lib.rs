@@ -74,8 +74,10 @@ mod interface;
 mod location;
 mod machine;
 mod observe;
+mod outcome;
 mod plan;
 mod random;
+mod retry;
 mod shared_state;
 pub mod sim;
 mod slot;
@@ -85,6 +87,7 @@ pub mod sync;
 mod template;
 mod time;
 pub mod tool;
+mod undo;
 
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
@@ -101,12 +104,15 @@ pub use location::StepLocation;
 #[doc(hidden)]
 pub use location::StepLocation as Place;
 pub use observe::{Observer, StepEnd, StepRef};
-pub use plan::{Keep, Retry};
+pub use outcome::Undo;
+pub use plan::Keep;
+pub use retry::Retry;
 pub use shared_state::SharedState;
 pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateLoop, TemplateParallel, TemplateSteps};
 pub use time::Time;
+pub use undo::UndoPolicy;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::codes;
 use crate::location::StepLocation;
+use crate::outcome::Undo;
 
 /// An error code: open text, one of [`codes`] or one that an interface declares.
 pub type ErrorCode = Cow<'static, str>;
@@ -29,6 +30,8 @@ struct Inner {
     raised_in: OnceLock<StepLocation>,
     /// After how many attempts a step gave up with the error.
     attempts: OnceLock<u32>,
+    /// The error of an undo that failed for good: whether its step was done.
+    failed_undo: OnceLock<bool>,
     cause: Cause,
 }
 
@@ -125,8 +128,15 @@ impl Error {
         made_in: Option<StepLocation>,
         cause: Cause,
     ) -> Self {
-        let (raised_in, attempts) = (OnceLock::new(), OnceLock::new());
-        Self(Arc::new(Inner { code, info, made_in, raised_in, attempts, cause }))
+        Self(Arc::new(Inner {
+            code,
+            info,
+            made_in,
+            raised_in: OnceLock::new(),
+            attempts: OnceLock::new(),
+            failed_undo: OnceLock::new(),
+            cause,
+        }))
     }
 
     /// The code that handlers match on, such as [`codes::TIMEOUT`].
@@ -167,6 +177,18 @@ impl Error {
     /// A step gave up with this error; the innermost of several steps counts.
     pub(crate) fn set_attempts(&self, attempts: u32) {
         self.0.attempts.get_or_init(|| attempts);
+    }
+
+    /// What the undo that failed with this error would have undone; `None` if this is not the error
+    /// of an undo, see [`Added::undo`](crate::Added::undo). [`place`](Self::place) gives the step.
+    #[must_use]
+    pub fn failed_undo(&self) -> Option<Undo<()>> {
+        let is_done = self.0.failed_undo.get()?;
+        Some(if *is_done { Undo::Done(()) } else { Undo::Unknown })
+    }
+
+    pub(crate) fn set_failed_undo(&self, is_done: bool) {
+        self.0.failed_undo.get_or_init(|| is_done);
     }
 
     /// The first error of this type among this one and what [caused](StdError::source) it.

@@ -103,6 +103,17 @@ impl Flow {
         self.asi.run_with(body)
     }
 
+    /// Adds a step whose normal end is final, see [`AsyncSteps::scope`].
+    #[track_caller]
+    pub fn scope<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
+    {
+        self.asi.scope(body)
+    }
+
     /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
     #[track_caller]
     pub fn error_step(&mut self, error: Error) -> Added<'_> {
@@ -173,6 +184,12 @@ impl Flow {
     /// A handle that cancels the flow from anywhere, also before it is executed.
     pub fn canceller(&mut self) -> Canceller {
         Canceller(Arc::clone(self.asi.inbox()))
+    }
+
+    /// Whether the flow undoes what another one has done, see [`Added::undo`].
+    #[must_use]
+    pub fn is_undo(&self) -> bool {
+        self.asi.is_undo()
     }
 
     /// The id of the flow, for logs and locks (FTN12 §1.11.4).

@@ -7,10 +7,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::args::Arguments;
-use crate::error::{Error, StepReturn};
-use crate::plan::{Keep, Planned, Retry, Tries};
+use crate::error::{Error, Raised, StepReturn};
+use crate::outcome::Undo;
+use crate::plan::{Keep, Planned, Tries};
+use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::sync::ISync;
+use crate::undo::{UndoOf, UndoPolicy};
 
 /// The step just added: it can get a name, an error handler and policies.
 ///
@@ -121,6 +124,57 @@ impl<'a, A, T> Added<'a, A, T> {
         A: Arguments + Keep,
     {
         Planned::policies_of(self.step).tries = Some(Tries::new::<A>(policy));
+        self
+    }
+
+    /// Undoes the step when something later fails, on every way out: an error that leaves a step
+    /// around both, a time limit, a cancel, a flow that is dropped (FTN12 §1.2, §1.3).
+    ///
+    /// When the body succeeded, `undo` gets its result, which is cloned for that; when it was begun
+    /// and cut, it gets [`Undo::Unknown`]. A body that failed by itself is not undone.
+    ///
+    /// The steps inside of a step that fails are undone the newest first, after its cancel handlers
+    /// and before its error handler; those of a step that ended normally belong to the step around
+    /// it. So nothing is final before the flow ends, except by
+    /// [`scope`](AsyncSteps::scope). Undos run as a flow of their own, for which the failed step
+    /// waits: what ends that step meanwhile does not cut them. When a flow is cancelled or dropped,
+    /// its host runs them.
+    ///
+    /// An undo has one attempt of 30 s; see [`undo_with`](Self::undo_with). When it fails, the host
+    /// gets its error ([`take_unseen`](crate::Execution::take_unseen)) and the others go on. With
+    /// [`retry`](Self::retry) there is one undo for all attempts: it is unknown if one was cut and
+    /// none succeeded.
+    ///
+    /// ```
+    /// use asyncsteps::tool::{AsyncTool, Manual};
+    /// use asyncsteps::{Error, Flow, Time, Undo};
+    ///
+    /// let mut flow = Flow::new();
+    /// flow.run(async |()| Ok("seat 7")).undo(async |seat| {
+    ///     assert_eq!(seat, Undo::Done(&"seat 7")); // give it back
+    ///     Ok(())
+    /// });
+    /// flow.run(async |_: &str| Err::<(), _>(Error::new("CardDeclined").into()));
+    /// let tool = Manual::new(Time::ZERO);
+    /// let error = tool.complete(flow.promise::<(), _>(&tool)).unwrap().unwrap_err();
+    /// assert_eq!(error.code(), "CardDeclined");
+    /// ```
+    pub fn undo<F>(&mut self, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    {
+        self.undo_with(UndoPolicy::default(), undo)
+    }
+
+    /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
+    pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    {
+        let undo = UndoOf::<Rc<F>, T>::new(Rc::new(undo), policy);
+        Planned::policies_of(self.step).undo = Some(Rc::new(undo));
         self
     }
 

@@ -115,6 +115,30 @@ impl AsyncSteps {
         Added::new(self.strand.last_added())
     }
 
+    /// Adds a step whose normal end is final: what was done inside is not undone any more when a
+    /// later step fails, see [`Added::undo`]. Its abnormal end is that of any step (FTN12 §1.2).
+    ///
+    /// An endless loop has one around each iteration: otherwise it would remember all that it has
+    /// ever done.
+    #[track_caller]
+    pub fn scope<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut Self, A) -> R + 'static,
+    {
+        self.add_step(QueuedStep::body(StepLocation::here(), move |asi, args| {
+            asi.begin_scope();
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        }))
+    }
+
+    /// Makes the normal end of the running step final.
+    pub(crate) fn begin_scope(&mut self) {
+        self.strand.top.extras().is_scope = true;
+    }
+
     /// Adds a step that fails with this error (FTN12 §2.2.2 `error`): for an error handler that adds
     /// steps and raises the error again after them.
     #[track_caller]

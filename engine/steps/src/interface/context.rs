@@ -114,6 +114,11 @@ impl AsyncSteps {
         attempts.map(NonZeroU32::get).next().unwrap_or(1)
     }
 
+    /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).
+    pub(crate) fn is_undo(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.undoes.is_some())
+    }
+
     /// The chance of this flow, see [`Flow::seed`].
     pub(crate) fn random(&mut self) -> &mut Random {
         let number = self.flow_id().number();

@@ -10,7 +10,8 @@ use crate::args::{Args, Arguments};
 use crate::error::{Error, Raised, StepResult};
 use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
-use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, Work};
+use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, Undoable, Work};
+use crate::undo::Watched;
 
 /// What the body of a step gets beside its arguments, see
 /// [`AsyncSteps::run_with`](crate::AsyncSteps::run_with).
@@ -103,6 +104,23 @@ impl AsyncSteps {
             Box::pin(WithWaker { future: Box::pin(future), waker })
         };
         self.start_activity(Activity::Polling(future));
+    }
+
+    /// Lists what the running step would have to undo.
+    pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
+        let (strand, level) = (self.active(), self.strand.depth() + 1);
+        let location = self.location();
+        self.cold().undos.push((strand, level), location, undo);
+    }
+
+    /// Has the future of the running step tell its undo what becomes of it.
+    pub(crate) fn watch(&mut self, undo: Rc<dyn Undoable>) {
+        match self.strand.top.replace_activity(Activity::Plain) {
+            Activity::Polling(future) => {
+                self.set_activity(Activity::Polling(Box::pin(Watched::new(future, undo))));
+            }
+            activity => self.set_activity(activity),
+        }
     }
 
     fn run_context(&self) -> RunContext {

@@ -37,7 +37,8 @@ impl AsyncSteps {
             | Activity::Waiting(_)
             | Activity::Looping(_)
             | Activity::Parallel(_)
-            | Activity::Polling(_) => {
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => {
                 self.stack(value);
             }
         }

@@ -56,7 +56,9 @@ impl Machine {
 
     /// Whether the step on top was completed from outside and had not received that yet.
     pub(super) fn took_result(&mut self) -> bool {
-        self.asi.strand.top_waits() && matches!(self.asi.close_wait(), Some(Message::Success(_)))
+        self.asi.strand.top_waits()
+            && !self.is_undoing()
+            && matches!(self.asi.close_wait(), Some(Message::Success(_)))
     }
 
     /// Completes the waiting steps to which results were sent; gives the other arrivals.
@@ -66,7 +68,7 @@ impl Machine {
     ) -> SmallVec<[Arrival; 1]> {
         arrivals.retain(|(key, strand, message)| {
             let is_result = matches!(message, Message::Success(_));
-            if !is_result || !self.activate(*strand) || !self.waits_for(*key) {
+            if !is_result || !self.activate(*strand) || !self.waits_for(*key) || self.is_undoing() {
                 return true;
             }
             let taken = mem::replace(message, Message::Abandoned);
@@ -97,6 +99,9 @@ impl Machine {
         if !matches!(message, Message::Poll) {
             // the inbox has closed the wait
             self.asi.strand.top.wait = None;
+        }
+        if self.is_undoing() {
+            return self.end_undo();
         }
         let location = self.asi.location();
         match message {

@@ -57,6 +57,7 @@ impl Machine {
                 WaitReason::Object(waiter.map_or_else(String::new, |id| object.describe(id)))
             }
             Activity::Polling(_) => WaitReason::Future,
+            Activity::Undoing(_) => WaitReason::Undo,
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Looping(_)

@@ -114,7 +114,8 @@ impl Machine {
             | Activity::Holding(_)
             | Activity::Waiting(_)
             | Activity::Parallel(_)
-            | Activity::Polling(_) => {
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => {
                 self.leave(StepEnd::Success);
                 Next::Step
             }

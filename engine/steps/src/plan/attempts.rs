@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::planned::Body;
-use super::policies::{Policies, Tries};
+use super::planned::{Attempt, Body};
+use super::policies::Tries;
 use crate::args::Args;
 use crate::error::{Error, Raised, StepResult, codes};
 use crate::stack::{AsyncSteps, QueuedStep, Repeat};
@@ -12,7 +12,7 @@ use crate::time::Time;
 /// The attempts of one step.
 pub(super) struct Attempts {
     tries: Tries,
-    policies: Policies,
+    one: Attempt,
     body: Rc<dyn Repeat>,
     /// When the time for all attempts is over.
     end: Option<Time>,
@@ -22,7 +22,7 @@ impl Attempts {
     /// Makes the first attempt.
     pub(super) fn start(
         tries: Tries,
-        policies: Policies,
+        one: Attempt,
         body: Rc<dyn Repeat>,
         asi: &mut AsyncSteps,
         args: Args,
@@ -33,7 +33,7 @@ impl Attempts {
         });
         asi.cold().has_attempts = true;
         asi.strand.top.extras().attempt = 1;
-        Rc::new(Self { tries, policies, body, end }).add(asi, args)
+        Rc::new(Self { tries, one, body, end }).add(asi, args)
     }
 
     /// Adds an attempt; in the error handler of one it adds the next.
@@ -48,7 +48,7 @@ impl Attempts {
         let this = Rc::clone(&self);
         let step = QueuedStep::body(asi.location(), move |asi, _| {
             asi.strand.top.extras().is_attempt = true;
-            this.policies.attempt(Body::Again(Rc::clone(&this.body)), asi, args)
+            this.one.start(Body::Again(Rc::clone(&this.body)), asi, args)
         });
         let handler = move |asi: &mut AsyncSteps, error: &Error| self.failed(asi, error, kept);
         asi.queue(QueuedStep { handler: Some(Box::new(handler)), ..step });

@@ -5,14 +5,12 @@
 //!
 //! - `policies.rs`: what can be said, for steps of flows and of templates.
 //! - `planned.rs`: a step that has policies starts.
-//! - `attempts.rs`: it is tried again; `retry.rs` is the policy for that.
+//! - `attempts.rs`: it is tried again, as its [`Retry`](crate::Retry) says.
 
 mod attempts;
 mod planned;
 mod policies;
-mod retry;
 
 pub(crate) use planned::{Body, Planned};
 pub use policies::Keep;
-pub(crate) use policies::{SharedPolicies, Tries};
-pub use retry::Retry;
+pub(crate) use policies::{Policies, SharedPolicies, Tries, UndoPlan};

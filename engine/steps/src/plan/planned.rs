@@ -8,7 +8,7 @@ use super::attempts::Attempts;
 use super::policies::Policies;
 use crate::args::Args;
 use crate::error::StepResult;
-use crate::stack::{AsyncSteps, QueuedStep, Repeat, Work};
+use crate::stack::{AsyncSteps, QueuedStep, Repeat, Undoable, Work};
 use crate::sync::{ISync, Section};
 
 /// A step with policies.
@@ -65,20 +65,39 @@ impl Policies {
     /// Starts the running step with what is said about it.
     pub(crate) fn start(self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let lock = self.lock.clone();
+        let undo = self.undo.as_ref().map(|undo| undo.entry());
+        if let Some(undo) = &undo {
+            asi.add_undo(Rc::clone(undo));
+        }
         within(lock.as_deref(), asi, args, move |asi, args| match (self.tries.clone(), body) {
-            (Some(tries), Body::Again(body)) => Attempts::start(tries, self, body, asi, args),
-            (_, body) => self.attempt(body, asi, args),
+            (Some(tries), Body::Again(body)) => {
+                let one = Attempt { policies: self, undo };
+                Attempts::start(tries, one, body, asi, args)
+            }
+            (_, body) => Attempt { policies: self, undo }.start(body, asi, args),
         })
     }
+}
 
+/// What is said about one attempt, and the entry of its step if that can be undone.
+pub(super) struct Attempt {
+    policies: Policies,
+    undo: Option<Rc<dyn Undoable>>,
+}
+
+impl Attempt {
     /// Starts one attempt as part of the running step.
-    pub(super) fn attempt(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let timeout = self.timeout;
-        within(self.limiter.as_deref(), asi, args, move |asi, args| {
+    pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let (timeout, undo) = (self.policies.timeout, self.undo.clone());
+        within(self.policies.limiter.as_deref(), asi, args, move |asi, args| {
             if let Some(limit) = timeout {
                 asi.limit_hard(limit);
             }
-            body.start(asi, args)
+            body.start(asi, args)?;
+            if let Some(undo) = undo {
+                asi.watch(undo);
+            }
+            Ok(())
         })
     }
 }

@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::retry::Retry;
 use crate::args::{Args, Arguments, Mismatch};
 use crate::error::StepResult;
-use crate::stack::AsyncSteps;
+use crate::retry::Retry;
+use crate::stack::{AsyncSteps, Undoable};
 use crate::sync::{ISync, Section};
 
 /// The policies of a step of a flow.
@@ -17,6 +17,7 @@ pub(crate) struct Policies {
     pub(crate) tries: Option<Tries>,
     pub(crate) limiter: Option<Rc<dyn ISync>>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) undo: Option<Rc<dyn UndoPlan>>,
 }
 
 /// The policies of a step of a template, which threads share.
@@ -26,6 +27,7 @@ pub(crate) struct SharedPolicies {
     pub(crate) tries: Option<Tries>,
     pub(crate) limiter: Option<Arc<dyn ISync + Send + Sync>>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) undo: Option<Arc<dyn UndoPlan + Send + Sync>>,
 }
 
 /// A retry policy, and how the arguments are kept for the next attempt.
@@ -33,6 +35,20 @@ pub(crate) struct SharedPolicies {
 pub(crate) struct Tries {
     pub(crate) retry: Retry,
     pub(crate) copy: fn(Args) -> Result<(Args, Args), Mismatch>,
+}
+
+/// Makes the undo of a step when the step starts.
+pub(crate) trait UndoPlan {
+    fn entry(&self) -> Rc<dyn Undoable>;
+}
+
+/// The undo of a step of a template.
+struct SharedUndo(Arc<dyn UndoPlan + Send + Sync>);
+
+impl UndoPlan for SharedUndo {
+    fn entry(&self) -> Rc<dyn Undoable> {
+        self.0.entry()
+    }
 }
 
 /// What is kept for another attempt, or for an undo.
@@ -67,6 +83,10 @@ impl SharedPolicies {
             tries: self.tries.clone(),
             limiter: object(&self.limiter),
             timeout: self.timeout,
+            undo: self
+                .undo
+                .as_ref()
+                .map(|undo| -> Rc<dyn UndoPlan> { Rc::new(SharedUndo(Arc::clone(undo))) }),
         }
     }
 }

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use std::vec;
 
 use smallvec::SmallVec;
 
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
+use super::undo::{UndoQueue, Undos};
 use super::values::Values;
 use crate::args::Args;
 use crate::error::{Error, Fault, StepResult};
@@ -20,6 +22,7 @@ use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
 use crate::observe::Observer;
 use crate::random::Random;
+use crate::retry::Retry;
 use crate::slot::SlotId;
 use crate::state::State;
 use crate::time::Time;
@@ -65,6 +68,10 @@ pub(crate) struct ColdState {
     pub(crate) expired: Option<Expired>,
     /// Whether a step of the flow was tried again.
     pub(crate) has_attempts: bool,
+    /// What the steps of the flow would have to undo.
+    pub(crate) undos: Undos<Rc<dyn Undoable>>,
+    /// The undos that this flow runs, if it exists for that.
+    pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
 }
 
 /// A time limit that expired (FTN12 §2.2.2 `setTimeout`).
@@ -140,6 +147,8 @@ pub(crate) struct StepExtras {
     pub(crate) attempt: u32,
     /// The step is one attempt: it is over when it fails, also if its handler adds steps.
     pub(crate) is_attempt: bool,
+    /// The normal end of the step forgets what could be undone inside.
+    pub(crate) is_scope: bool,
 }
 
 /// What a step in progress does, beside waiting for its sub-steps.
@@ -153,6 +162,15 @@ pub(crate) enum Activity {
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Polling(StepFuture),
+    /// It failed and waits until what was inside is undone.
+    Undoing(Box<Undoing>),
+}
+
+/// A step that failed, while what was inside is being undone.
+pub(crate) struct Undoing {
+    /// The error, which goes on afterwards.
+    pub(crate) error: Error,
+    pub(crate) queue: Rc<UndoQueue<UndoWork>>,
 }
 
 /// A future that a step polls (FTN12 §1.13).
@@ -205,6 +223,27 @@ pub(crate) trait Repeat {
 
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
 pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
+
+/// What became of a body, for its undo.
+pub(crate) trait Undoable {
+    /// The body, or an attempt of it, begins.
+    fn begin(&self);
+    /// The body succeeded; keeps a copy of its result.
+    fn complete(&self, result: Args) -> Args;
+    /// The body failed by itself.
+    fn fail(&self);
+    /// The body was dropped before its end.
+    fn cut(&self);
+    /// Takes the undo, and whether the step was done; `None` if there is nothing to undo.
+    fn take(&self) -> Option<(bool, UndoWork)>;
+}
+
+/// An undo that is to be run.
+pub(crate) struct UndoWork {
+    pub(crate) body: Rc<dyn Repeat>,
+    pub(crate) timeout: Duration,
+    pub(crate) retry: Option<Retry>,
+}
 
 /// The iterations of a loop (FTN12 §2.2.4).
 pub(crate) trait Iterate {

@@ -174,7 +174,8 @@ impl Strand {
             | Activity::Holding(_)
             | Activity::Waiting(_)
             | Activity::Looping(_)
-            | Activity::Polling(_) => None,
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => None,
         }
     }
 
@@ -243,7 +244,8 @@ impl Activity {
             | Self::Waiting(_)
             | Self::Looping(_)
             | Self::Parallel(_)
-            | Self::Polling(_) => None,
+            | Self::Polling(_)
+            | Self::Undoing(_) => None,
         }
     }
 }

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use super::draft::NewStep;
 use crate::args::Arguments;
-use crate::error::{Error, StepReturn};
+use crate::error::{Error, Raised, StepReturn};
 use crate::interface::Untyped;
-use crate::plan::{Keep, Retry, SharedPolicies, Tries};
+use crate::outcome::Undo;
+use crate::plan::{Keep, SharedPolicies, Tries};
+use crate::retry::Retry;
 use crate::stack::AsyncSteps;
 use crate::sync::ISync;
+use crate::undo::{UndoOf, UndoPolicy};
 
 /// The step just added to a template: it can get a name, an error handler and policies
 /// (FTN12 §2.2.1).
@@ -84,6 +87,27 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         A: Arguments + Keep,
     {
         self.policies().tries = Some(Tries::new::<A>(policy));
+        self
+    }
+
+    /// Undoes the step when something later fails, see [`Added::undo`](crate::Added::undo)
+    /// (FTN12 §1.2, §1.3).
+    pub fn undo<F>(&mut self, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
+    {
+        self.undo_with(UndoPolicy::default(), undo)
+    }
+
+    /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
+    pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
+    {
+        let undo = UndoOf::<Arc<F>, T>::new(Arc::new(undo), policy);
+        self.policies().undo = Some(Arc::new(undo));
         self
     }
 

@@ -181,6 +181,22 @@ impl TemplateSteps {
         self.push(Box::new(body), StepLocation::here())
     }
 
+    /// Adds a step whose normal end is final, see [`AsyncSteps::scope`].
+    #[track_caller]
+    pub fn scope<A, R, F>(&mut self, body: F) -> TemplateAdded<'_, A>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: Fn(&mut AsyncSteps, A) -> R + Send + Sync + 'static,
+    {
+        let body = move |asi: &mut AsyncSteps, args| {
+            asi.begin_scope();
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        };
+        self.push(Box::new(body), StepLocation::here())
+    }
+
     /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
     #[track_caller]
     pub fn error_step(&mut self, error: Error) -> TemplateAdded<'_> {

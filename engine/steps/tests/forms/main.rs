@@ -8,5 +8,7 @@ mod retry;
 mod run;
 /// A hard time limit cancels what is inside, and is raised at its own step.
 mod timeout;
+/// What was done is undone on every way out.
+mod undo;
 
 mod support;

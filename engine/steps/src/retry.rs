@@ -110,20 +110,20 @@ impl Retry {
         self
     }
 
-    pub(super) fn most_attempts(&self) -> u32 {
+    pub(crate) fn most_attempts(&self) -> u32 {
         self.attempts
     }
 
-    pub(super) fn overall(&self) -> Option<Duration> {
+    pub(crate) fn overall(&self) -> Option<Duration> {
         self.overall
     }
 
-    pub(super) fn helps(&self, error: &Error) -> bool {
+    pub(crate) fn helps(&self, error: &Error) -> bool {
         error.code() == codes::TIMEOUT || self.causes.iter().any(|when| when(error))
     }
 
     /// The pause after the attempt with this number.
-    pub(super) fn pause(&self, attempt: u32, random: impl FnOnce() -> u64) -> Duration {
+    pub(crate) fn pause(&self, attempt: u32, random: impl FnOnce() -> u64) -> Duration {
         let growth = self.factor.saturating_pow(attempt.saturating_sub(1));
         let pause = self.first.saturating_mul(growth).min(self.longest);
         if !self.has_jitter {
