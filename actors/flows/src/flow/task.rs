@@ -14,8 +14,8 @@ use super::drive::{self, Launched, Next};
 use super::mailbox::FlowCell;
 use super::owner::KeepsOutcome;
 use super::{FlowEnd, FlowOwner, deadline, running};
-use crate::arbiter_load;
-use crate::span::launched_span;
+use crate::arbiter_load::{self, FlowKind};
+use crate::span::{launched_span, trace_steps};
 use crate::timer::Timer;
 
 /// A flow after its first turn.
@@ -63,7 +63,7 @@ pub(crate) fn spawn_with<O: FlowOwner>(
     owner: O,
     messages: Option<AddressReceiver<FlowActor>>,
 ) -> Spawned {
-    arbiter_load::enter_here();
+    arbiter_load::enter_here(kind(&execution));
     let canceller = execution.canceller();
     let cell = Rc::new(FlowCell::new(FlowActor::new(execution)));
     if let Some(messages) = messages {
@@ -82,19 +82,37 @@ fn start(launched: Vec<Launched>) {
     }
 }
 
-/// Starts flows of their own: without the deadline of their launcher, in a span that lets the
-/// launcher's end.
+/// Starts flows of their own, without the deadline of their launcher: those that undo what it has
+/// done in its span, others in a span that lets the launcher's end.
 #[cold]
 fn start_all(launched: Vec<Launched>) {
     for Launched { launcher, flows } in launched {
         let _scope = deadline::enter(None);
-        let span = launched_span(&launcher);
-        let _entered = span.enter();
-        for flow in flows {
+        for mut flow in flows {
+            let span = if flow.is_undo() {
+                trace_steps(&mut flow, &launcher);
+                launcher.clone()
+            } else {
+                launched_span(&launcher)
+            };
+            let _entered = span.enter();
             // not here and now: a flow may launch its successor for ever
             spawn(flow.execute(), KeepsOutcome::inherit(None));
         }
     }
+}
+
+/// Cancels a flow that has no task any more, and starts what that launches.
+#[cfg(feature = "ffi")]
+pub(super) fn give_up(mut execution: Execution, owner: &impl FlowOwner) {
+    let mut launched = Vec::new();
+    drive::settle(&mut execution, owner, &FlowEnd::Cancelled, &mut launched);
+    start(launched);
+    drive::guarded(|| drop(execution));
+}
+
+fn kind(execution: &Execution) -> FlowKind {
+    if execution.is_undo() { FlowKind::Undo } else { FlowKind::Logic }
 }
 
 /// Runs the turns of a [`FlowActor`]. With an owner of eight bytes it has 24, and fits into the
@@ -116,7 +134,7 @@ impl<O: FlowOwner> Future for FlowTask<O> {
         let mut actor = cell.actor.borrow_mut();
         let Some(execution) = actor.execution() else {
             drop(actor);
-            self.leave(false);
+            self.leave(FlowKind::Logic, false);
             return Poll::Ready(());
         };
         let mut launched = Vec::new();
@@ -145,18 +163,20 @@ impl<O: FlowOwner> FlowTask<O> {
     fn end(&mut self, end: FlowEnd, mut launched: Vec<Launched>) {
         let cell = Rc::clone(&self.cell);
         let mut actor = cell.actor.borrow_mut();
+        let mut ended = FlowKind::Logic;
         if let Some(execution) = actor.execution() {
             drive::settle(execution, &self.owner, &end, &mut launched);
+            ended = kind(execution);
         }
         start(launched);
-        self.leave(end.is_done());
+        self.leave(ended, end.is_done());
         actor.end(&mut self.owner, end);
     }
 
     /// The flow is no longer one of those that run on the arbiter.
-    fn leave(&self, is_done: bool) {
+    fn leave(&self, kind: FlowKind, is_done: bool) {
         running::remove(self.listed);
-        arbiter_load::leave_here(is_done);
+        arbiter_load::leave_here(kind, is_done);
     }
 }
 
