@@ -157,3 +157,44 @@ async fn a_parameter_that_is_not_declared_is_a_mistake_of_the_function() {
     let parts = ["ERROR", "no parameter evnt is declared", "`reads`"];
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
 }
+
+#[actix::test]
+async fn an_undo_that_fails_is_logged_with_all_that_it_takes_to_do_it_by_hand() {
+    let log = Log::default();
+    let _open = log.open();
+    let mut flow = Flow::new();
+    flow.run(async |()| Ok(7))
+        .named("charge")
+        .undo(async |_| Err(io::Error::other("the bank is closed")).code("NotRefunded"));
+    flow.error_step(Error::new("LedgerDown"));
+    let error = start_flow::<()>(flow).await.expect_err("it fails");
+    assert_eq!(error.code(), "LedgerDown");
+    let text = log.take();
+    let parts = [
+        "ERROR",
+        "an undo failed",
+        "NotRefunded",
+        "the bank is closed",
+        "`charge`",
+        "outcome=\"done\"",
+    ];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[test]
+fn an_undo_that_is_lost_with_its_system_is_logged() {
+    let log = Log::default();
+    let _open = log.open();
+    let system = actix::System::new();
+    system.block_on(async {
+        let mut flow = Flow::new();
+        flow.run(async |()| Ok(7)).named("charge").undo(async |_| Ok(()));
+        flow.add(|asi, _: i32| asi.wait_only());
+        start_flow::<()>(flow).detach();
+        tokio::task::yield_now().await;
+    });
+    drop(system);
+    let text = log.take();
+    let parts = ["ERROR", "an undo failed", "the undo was cancelled", "`charge`"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}

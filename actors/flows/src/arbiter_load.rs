@@ -15,8 +15,18 @@ thread_local! {
 #[derive(Debug, Default)]
 pub(crate) struct ArbiterLoad {
     pub(crate) flows: Arc<Drain>,
+    /// Those of them that undo what others have done.
+    pub(crate) undos: Arc<Drain>,
     /// The thread of the arbiter has ended.
     gone: AtomicBool,
+}
+
+/// What a flow is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlowKind {
+    Logic,
+    /// It undoes what another flow has done.
+    Undo,
 }
 
 /// Lives as long as the thread of the arbiter.
@@ -44,21 +54,27 @@ impl ArbiterLoad {
 
 /// Counts a flow in on the current thread, if that belongs to a pool.
 #[inline]
-pub(crate) fn enter_here() {
+pub(crate) fn enter_here(kind: FlowKind) {
     HERE.with(|here| {
         if let Some(Here(load)) = here.get() {
             load.flows.enter();
+            if kind == FlowKind::Undo {
+                load.undos.enter();
+            }
         }
     });
 }
 
 /// Counts a flow of the current thread out; `is_done` if it ended by itself.
 #[inline]
-pub(crate) fn leave_here(is_done: bool) {
+pub(crate) fn leave_here(kind: FlowKind, is_done: bool) {
     // when the thread ends there may be no pool any more
     let _ = HERE.try_with(|here| {
         if let Some(Here(load)) = here.get() {
             load.flows.leave(is_done);
+            if kind == FlowKind::Undo {
+                load.undos.leave(is_done);
+            }
         }
     });
 }

@@ -125,7 +125,7 @@ impl BinaryStep {
             let step = self.clone();
             added.on_error(move |asi, error| step.handle_error(asi, error));
         }
-        added
+        added.untyped()
     }
 
     /// The body of the step.

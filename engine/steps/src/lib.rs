@@ -74,6 +74,10 @@ mod interface;
 mod location;
 mod machine;
 mod observe;
+mod outcome;
+mod plan;
+mod random;
+mod retry;
 mod shared_state;
 pub mod sim;
 mod slot;
@@ -83,6 +87,7 @@ pub mod sync;
 mod template;
 mod time;
 pub mod tool;
+mod undo;
 
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
@@ -94,14 +99,18 @@ pub use flow::{
     Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
     WaitReason, WaitResult, run_to_end,
 };
-pub use interface::{Added, AddedLoop, Collection, Parallel};
+pub use interface::{Added, AddedLoop, Collection, Parallel, RunContext, Untyped};
 pub use location::StepLocation;
 pub use observe::{Observer, StepEnd, StepRef};
+pub use outcome::Undo;
+pub use plan::Keep;
+pub use retry::Retry;
 pub use shared_state::SharedState;
 pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
-pub use template::{Template, TemplateAdded, TemplateParallel, TemplateSteps};
+pub use template::{Template, TemplateAdded, TemplateLoop, TemplateParallel, TemplateSteps};
 pub use time::Time;
+pub use undo::UndoPolicy;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -33,6 +33,9 @@ pub struct StepRef {
     pub parent: u32,
     /// How many steps of the same branch are around this one.
     pub depth: u32,
+    /// Which attempt of this step, or of a step around it, is under way, from 1; see
+    /// [`Retry`](crate::Retry).
+    pub attempt: u32,
     /// Name and source location of the step.
     pub location: StepLocation,
 }

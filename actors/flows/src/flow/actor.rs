@@ -98,11 +98,14 @@ impl FlowActor {
         }
     }
 
-    /// Takes the flow out without telling its owner. Dropping what this gives cancels the flow; the
-    /// actor must not be borrowed then, because cancel handlers may ask about their flow.
+    /// Takes the flow out without telling its owner. The actor must not be borrowed when the flow is
+    /// cancelled, because cancel handlers may ask about their flow.
     #[cfg(feature = "ffi")]
-    pub(super) fn abandon(&mut self) -> impl Sized + use<> {
-        std::mem::replace(&mut self.0, Stage::Ended(None))
+    pub(super) fn abandon(&mut self) -> Option<Execution> {
+        match std::mem::replace(&mut self.0, Stage::Ended(None)) {
+            Stage::Running(execution) => Some(execution),
+            Stage::Ended(_) => None,
+        }
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use asyncsteps::{Error, Execution, Flow, Outcome, Progress, codes};
+use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Undo, codes};
 use tracing::Span;
 
 use super::{FlowEnd, FlowOwner, Stack, deadline};
@@ -110,6 +110,10 @@ fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
 fn report(execution: &mut Execution) {
     for error in execution.take_unseen() {
         let place = error.location().map(tracing::field::display);
+        if let Some(undone) = error.failed_undo() {
+            log_failed_undo(&error, undone);
+            continue;
+        }
         match error.panic_message() {
             Some(panic) => tracing::error!(panic, place, "a step panicked"),
             None => {
@@ -118,6 +122,19 @@ fn report(execution: &mut Execution) {
             }
         }
     }
+}
+
+/// Logs what has to be undone by hand.
+#[cold]
+fn log_failed_undo(error: &Error, undone: Undo<()>) {
+    let (step, attempts) = (error.location().map(tracing::field::display), error.attempts());
+    let cause = error.source().map(tracing::field::display);
+    let panic = error.panic_message();
+    let outcome = match undone {
+        Undo::Done(()) => "done",
+        Undo::Unknown => "unknown",
+    };
+    tracing::error!(%error, cause, panic, step, outcome, attempts, "an undo failed");
 }
 
 #[cold]

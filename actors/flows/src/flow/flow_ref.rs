@@ -8,6 +8,8 @@ use asyncsteps::WaitId;
 
 use super::actor::FlowActor;
 use super::mailbox::FlowCell;
+#[cfg(feature = "ffi")]
+use super::owner::KeepsOutcome;
 use super::{Canceller, Completer, Stack, running};
 
 /// A flow that waits on this arbiter, seen from the same arbiter.
@@ -61,6 +63,14 @@ impl FlowRef {
         !self.cell.actor.try_borrow().is_ok_and(|actor| actor.is_over())
     }
 
+    /// Whether the flow undoes what another one has done, see
+    /// [`Added::undo`](asyncsteps::Added::undo); not for a step of the flow itself.
+    #[must_use]
+    pub fn is_undo(&self) -> bool {
+        let actor = self.cell.actor.try_borrow_mut();
+        actor.is_ok_and(|mut actor| actor.execution().is_some_and(|flow| flow.is_undo()))
+    }
+
     /// Where the flow is; empty when it is over, and for a step of the flow itself.
     #[must_use]
     pub fn stack(&self) -> Stack {
@@ -95,7 +105,9 @@ impl FlowRef {
         let flow = actor.abandon();
         // its cancel handlers may ask about it
         drop(actor);
-        super::drive::guarded(|| drop(flow));
+        if let Some(flow) = flow {
+            super::task::give_up(flow, &KeepsOutcome::inherit(None));
+        }
         // wakes its task, which ends
         self.cancel();
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use actix::dev::channel::AddressReceiver;
-use asyncsteps::{Flow, Outcome};
+use asyncsteps::{Execution, Flow, Outcome};
 use tokio::task::JoinHandle;
 
 use super::actor::FlowActor;
@@ -14,8 +14,8 @@ use super::drive::{self, Launched, Next};
 use super::mailbox::FlowCell;
 use super::owner::KeepsOutcome;
 use super::{Canceller, FlowEnd, FlowOwner, deadline, running};
-use crate::arbiter_load;
-use crate::span::launched_span;
+use crate::arbiter_load::{self, FlowKind};
+use crate::span::{launched_span, trace_steps};
 use crate::timer::Timer;
 
 /// A flow after its first turn.
@@ -58,7 +58,7 @@ pub(crate) fn spawn<O: FlowOwner>(
     owner: O,
     messages: Option<AddressReceiver<FlowActor>>,
 ) -> Spawned {
-    arbiter_load::enter_here();
+    arbiter_load::enter_here(kind(actor.execution()));
     let canceller = actor.canceller();
     let cell = Rc::new(FlowCell::new(actor));
     if let Some(messages) = messages {
@@ -77,18 +77,40 @@ fn start(launched: Vec<Launched>) {
     }
 }
 
-/// Starts flows of their own: without the deadline of their launcher, in a span that lets the
-/// launcher's end.
+/// Starts flows of their own, without the deadline of their launcher: those that undo what it has
+/// done in its span, others in a span that lets the launcher's end.
 #[cold]
 fn start_all(launched: Vec<Launched>) {
     for Launched { launcher, flows } in launched {
         let _scope = deadline::enter(None);
-        let span = launched_span(&launcher);
-        let _entered = span.enter();
-        for flow in flows {
+        for mut flow in flows {
+            let span = if flow.is_undo() {
+                trace_steps(&mut flow, &launcher);
+                launcher.clone()
+            } else {
+                launched_span(&launcher)
+            };
+            let _entered = span.enter();
             // not here and now: a flow may launch its successor for ever
             spawn(FlowActor::new(flow.execute()), KeepsOutcome::inherit(None), None);
         }
+    }
+}
+
+/// Cancels a flow that has no task any more, and starts what that launches.
+#[cfg(feature = "ffi")]
+pub(super) fn give_up(mut execution: Execution, owner: &impl FlowOwner) {
+    let mut launched = Vec::new();
+    drive::settle(&mut execution, owner, &FlowEnd::Cancelled, &mut launched);
+    start(launched);
+    drive::guarded(|| drop(execution));
+}
+
+fn kind(execution: Option<&mut Execution>) -> FlowKind {
+    if execution.is_some_and(|execution| execution.is_undo()) {
+        FlowKind::Undo
+    } else {
+        FlowKind::Logic
     }
 }
 
@@ -111,7 +133,7 @@ impl<O: FlowOwner> Future for FlowTask<O> {
         let mut actor = cell.actor.borrow_mut();
         let Some(execution) = actor.execution() else {
             drop(actor);
-            self.leave(false);
+            self.leave(FlowKind::Logic, false);
             return Poll::Ready(());
         };
         let mut launched = Vec::new();
@@ -140,18 +162,20 @@ impl<O: FlowOwner> FlowTask<O> {
     fn end(&mut self, end: FlowEnd, mut launched: Vec<Launched>) {
         let cell = Rc::clone(&self.cell);
         let mut actor = cell.actor.borrow_mut();
+        let mut ended = FlowKind::Logic;
         if let Some(execution) = actor.execution() {
             drive::settle(execution, &self.owner, &end, &mut launched);
+            ended = kind(Some(execution));
         }
         start(launched);
-        self.leave(end.is_done());
+        self.leave(ended, end.is_done());
         actor.end(&mut self.owner, end);
     }
 
     /// The flow is no longer one of those that run on the arbiter.
-    fn leave(&self, is_done: bool) {
+    fn leave(&self, kind: FlowKind, is_done: bool) {
         running::remove(self.listed);
-        arbiter_load::leave_here(is_done);
+        arbiter_load::leave_here(kind, is_done);
     }
 }
 

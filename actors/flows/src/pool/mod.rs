@@ -14,12 +14,17 @@ use std::time::Duration;
 
 use actix::{Arbiter, ArbiterHandle};
 use asyncsteps::{Arguments, Error, codes};
+use tokio::sync::oneshot;
 
 use crate::arbiter_load::ArbiterLoad;
 use crate::drain::Drained;
-use crate::flow::{IntoFlow, list_flows};
+use crate::flow::{FlowRef, IntoFlow, list_flows, running_flows};
 
 pub use remote::RemoteFlow;
+
+/// How long undos of flows that were cancelled at the end of the grace may take: time for one call
+/// of another service, and little beside the time that a supervisor gives a process to end.
+pub const UNDO_GRACE: Duration = Duration::from_secs(5);
 
 /// Arbiters that run flows.
 ///
@@ -109,7 +114,10 @@ impl ArbiterPool {
     /// at most `grace`, then cancels the others: the log says where they were, and their cancel
     /// handlers run. Ends the arbiters and waits for their threads, so for a step that blocks, too.
     ///
-    /// Flows that were submitted before may start others as long as the grace lasts.
+    /// Flows that were submitted before may start others as long as the grace lasts. What cancelled
+    /// flows have done is undone ([`Added::undo`](asyncsteps::Added::undo)): within the grace, and
+    /// if they are cancelled at its end, within [5 seconds](UNDO_GRACE) more. An undo that takes
+    /// longer is logged as failed.
     ///
     /// # Cancel safety
     /// Dropping the future stops the arbiters without waiting for them.
@@ -124,6 +132,7 @@ impl ArbiterPool {
         };
         if tokio::time::timeout(grace, idle).await.is_err() {
             report::log_flows(self.arbiters()).await;
+            self.undo_flows().await;
         }
         self.stop();
         let arbiters: Vec<Arbiter> =
@@ -139,6 +148,27 @@ impl ArbiterPool {
             tracing::error!("the runtime ended before the arbiters did");
         }
         self.members.iter().map(|member| member.load.flows.ended()).sum()
+    }
+
+    /// Cancels the flows that are left, and waits until what they have done is undone.
+    async fn undo_flows(&self) {
+        let cancelled: Vec<_> = self.arbiters().map(cancel_flows).collect();
+        let all = async {
+            for cancelled in cancelled {
+                // an arbiter that is gone has no flows
+                let _ = cancelled.await;
+            }
+        };
+        // an arbiter that is blocked by a step undoes nothing
+        let _ = tokio::time::timeout(report::PATIENCE, all).await;
+        let undone = async {
+            for member in &self.members {
+                member.load.undos.idle().await;
+            }
+        };
+        if tokio::time::timeout(UNDO_GRACE, undone).await.is_err() {
+            tracing::error!("the grace is over, and not everything is undone");
+        }
     }
 
     fn stop(&self) {
@@ -184,6 +214,21 @@ impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Member").field("load", &self.load.count()).finish_non_exhaustive()
     }
+}
+
+/// Cancels the flows of an arbiter that undo nothing; tells when their undos have been started.
+fn cancel_flows(arbiter: &ArbiterHandle) -> oneshot::Receiver<()> {
+    let (reply, cancelled) = oneshot::channel();
+    // false if the arbiter is gone: then the reply is dropped
+    let _: bool = arbiter.spawn_fn(move || {
+        running_flows().iter().filter(|flow| !flow.is_undo()).for_each(FlowRef::cancel);
+        // it runs after the tasks that were just woken
+        actix_rt::spawn(async move {
+            // the shutdown may have stopped waiting
+            let _ = reply.send(());
+        });
+    });
+    cancelled
 }
 
 fn gone() -> Error {

@@ -11,7 +11,7 @@ use crate::flow::{FlowActor, FlowRef, Inspect, running_flows};
 const REPORTED: usize = 10;
 
 /// How long the arbiters have to answer: a step that blocks its arbiter cannot be asked.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Logs the stacks of the flows of these arbiters.
 pub(super) async fn log_flows(arbiters: impl Iterator<Item = &ArbiterHandle>) {

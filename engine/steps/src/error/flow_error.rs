@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::codes;
 use crate::location::StepLocation;
+use crate::outcome::Undo;
 
 /// An error code: open text, one of [`codes`] or one that an interface declares.
 pub type ErrorCode = Cow<'static, str>;
@@ -27,6 +28,10 @@ struct Inner {
     made_in: Option<StepLocation>,
     /// The step that raised an error that was made elsewhere; set by the flow.
     raised_in: OnceLock<StepLocation>,
+    /// After how many attempts a step gave up with the error.
+    attempts: OnceLock<u32>,
+    /// The error of an undo that failed for good: whether its step was done.
+    failed_undo: OnceLock<bool>,
     cause: Cause,
 }
 
@@ -123,7 +128,15 @@ impl Error {
         made_in: Option<StepLocation>,
         cause: Cause,
     ) -> Self {
-        Self(Arc::new(Inner { code, info, made_in, raised_in: OnceLock::new(), cause }))
+        Self(Arc::new(Inner {
+            code,
+            info,
+            made_in,
+            raised_in: OnceLock::new(),
+            attempts: OnceLock::new(),
+            failed_undo: OnceLock::new(),
+            cause,
+        }))
     }
 
     /// The code that handlers match on, such as [`codes::TIMEOUT`].
@@ -152,6 +165,57 @@ impl Error {
             Cause::Limit(limit) => Some(*limit),
             Cause::None | Cause::Rule | Cause::Error(_) | Cause::Panic(..) => None,
         }
+    }
+
+    /// After how many attempts a step gave up with this error, for logs; `None` if no step that is
+    /// tried again did, see [`Retry`](crate::Retry).
+    #[must_use]
+    pub fn attempts(&self) -> Option<u32> {
+        self.0.attempts.get().copied()
+    }
+
+    /// A step gave up with this error; the innermost of several steps counts.
+    pub(crate) fn set_attempts(&self, attempts: u32) {
+        self.0.attempts.get_or_init(|| attempts);
+    }
+
+    /// What the undo that failed with this error would have undone; `None` if this is not the error
+    /// of an undo, see [`Added::undo`](crate::Added::undo). [`location`](Self::location) gives the step.
+    #[must_use]
+    pub fn failed_undo(&self) -> Option<Undo<()>> {
+        let is_done = self.0.failed_undo.get()?;
+        Some(if *is_done { Undo::Done(()) } else { Undo::Unknown })
+    }
+
+    pub(crate) fn set_failed_undo(&self, is_done: bool) {
+        self.0.failed_undo.get_or_init(|| is_done);
+    }
+
+    /// The first error of this type among this one and what [caused](StdError::source) it.
+    ///
+    /// ```
+    /// use std::num::ParseIntError;
+    /// use asyncsteps::{Error, codes};
+    ///
+    /// let cause = "x".parse::<u64>().expect_err("no digits");
+    /// let error = Error::caused_by(codes::INVALID_REQUEST, cause);
+    /// assert!(error.find::<ParseIntError>().is_some());
+    /// ```
+    #[must_use]
+    pub fn find<E: StdError + 'static>(&self) -> Option<&E> {
+        let mut next: Option<&(dyn StdError + 'static)> = Some(self);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
+
+    /// Whether this is the very error `other`, and not one like it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether a step or a completion chose this code, so that callers of a service may see it. It did

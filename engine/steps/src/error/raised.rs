@@ -16,8 +16,9 @@ pub type StepResult = Result<(), Raised>;
 
 /// An error, or the end of a loop, that a callback returns (FTN12 §2.2.2).
 ///
-/// Any [`std::error::Error`] converts into it, so `?` raises `InternalError` with that error as
-/// `last_exception`; an [`Error`] keeps its own code. [`ErrorExt`] gives it another code. Unlike
+/// Any [`std::error::Error`] converts into it, and so does what converts into a boxed one, such as
+/// text or `anyhow::Error`. So `?` raises `InternalError` with that error as `last_exception`; an
+/// [`Error`] keeps its own code. [`ErrorExt`] gives it another code. Unlike
 /// `AsyncSteps::error`, `?` may be used after adding sub-steps: they are dropped.
 #[derive(Debug)]
 #[must_use = "return it, or the callback goes on"]
@@ -47,9 +48,20 @@ impl Raised {
     pub(crate) fn error(error: Error) -> Self {
         Self(Some(Fault::Error(error)))
     }
+
+    /// The error of something that is not a callback: it can only have come from `?`.
+    pub(crate) fn into_error(self) -> Error {
+        match self.0 {
+            Some(Fault::Error(error)) => error,
+            Some(Fault::Loop(_)) | None => {
+                let info = "an async body returned what a callback had raised";
+                Error::with_info(codes::INTERNAL_ERROR, info)
+            }
+        }
+    }
 }
 
-impl<E: StdError + Send + Sync + 'static> From<E> for Raised {
+impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for Raised {
     fn from(error: E) -> Self {
         let mut slot = Some(error);
         let own =

@@ -30,8 +30,10 @@ use crate::time::Time;
 ///    1 when that is reached or the waker is woken.
 ///
 /// To end the flow early, the host calls [`cancel`](Self::cancel), then takes steps 2 and 3 for the
-/// last time: cancel handlers may launch flows, and may fail. Dropping an execution that is not
-/// done cancels it too, but drops the flows that its cancel handlers launched.
+/// last time: cancel handlers may launch flows, and may fail, and what the flow has done is undone
+/// by a flow that is launched ([`Flow::is_undo`]). Dropping an execution that is not done cancels it
+/// too, but drops the flows that this launched: then nothing is undone. So a host that gives up a
+/// flow cancels it first.
 #[must_use = "a flow runs only while its host drives it"]
 #[derive(Debug)]
 pub struct Execution {
@@ -66,13 +68,18 @@ impl Execution {
 
     /// Flows that steps and cancel handlers launched since the last call: the host executes them on
     /// the same event loop, also after it cancelled this flow (FTN12 §2.2.1 `newInstance`).
+    #[inline]
     pub fn take_launched(&mut self) -> Vec<Flow> {
+        if !self.machine.has_launched() {
+            return Vec::new();
+        }
         self.machine.take_launched().into_iter().map(|asi| Flow { asi }).collect()
     }
 
     /// Errors since the last call that the host has to report, because nothing else may show them:
-    /// panics of callbacks, also those from which an error handler recovered, and errors of cancel
-    /// handlers.
+    /// panics of callbacks, also those from which an error handler recovered, errors of cancel
+    /// handlers, and errors of undos, which are left to be done by hand
+    /// ([`failed_undo`](Error::failed_undo)).
     pub fn take_unseen(&mut self) -> Vec<Error> {
         self.machine.take_unseen()
     }
@@ -94,6 +101,12 @@ impl Execution {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.machine.is_done()
+    }
+
+    /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).
+    #[must_use]
+    pub fn is_undo(&self) -> bool {
+        self.machine.asi.is_undo()
     }
 
     /// The steps in progress of the active branch and those around it, outermost first (FTN12 §1.7

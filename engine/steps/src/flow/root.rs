@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::identity::FlowId;
 use crate::args::Arguments;
 use crate::completion::Canceller;
-use crate::error::StepReturn;
-use crate::interface::{Added, Parallel};
+use crate::error::{Error, Raised, StepReturn};
+use crate::interface::{Added, Parallel, RunContext};
 use crate::observe::Observer;
+use crate::random::Random;
 use crate::stack::AsyncSteps;
 use crate::state::State;
 use crate::sync::ISync;
@@ -80,6 +81,45 @@ impl Flow {
         self.asi.await_(future)
     }
 
+    /// Adds a step that is an async closure, see [`AsyncSteps::run`].
+    #[track_caller]
+    pub fn run<A, T, F>(&mut self, body: F) -> Added<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(A) -> Result<T, Raised> + 'static,
+    {
+        self.asi.run(body)
+    }
+
+    /// Adds a step that is an async closure with a context, see [`AsyncSteps::run_with`].
+    #[track_caller]
+    pub fn run_with<A, T, F>(&mut self, body: F) -> Added<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+    {
+        self.asi.run_with(body)
+    }
+
+    /// Adds a step whose normal end is final, see [`AsyncSteps::scope`].
+    #[track_caller]
+    pub fn scope<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
+    {
+        self.asi.scope(body)
+    }
+
+    /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
+    #[track_caller]
+    pub fn error_step(&mut self, error: Error) -> Added<'_> {
+        self.asi.error_step(error)
+    }
+
     /// Adds a step with this result, see [`AsyncSteps::success_step`].
     #[track_caller]
     pub fn success_step(&mut self, result: impl Arguments) -> Added<'_> {
@@ -134,9 +174,22 @@ impl Flow {
         self.asi.cold().observer = Some(Box::new(observer));
     }
 
+    /// Sets the seed of all choices that the flow makes by chance, so that they can be repeated: the
+    /// jitter of [`Retry`](crate::Retry). By default it is the number of the flow;
+    /// [`sim`](crate::sim) sets one made of its own.
+    pub fn seed(&mut self, seed: u64) {
+        self.asi.cold().random = Some(Random::new(seed));
+    }
+
     /// A handle that cancels the flow from anywhere, also before it is executed.
     pub fn canceller(&mut self) -> Canceller {
         Canceller(Arc::clone(self.asi.inbox()))
+    }
+
+    /// Whether the flow undoes what another one has done, see [`Added::undo`].
+    #[must_use]
+    pub fn is_undo(&self) -> bool {
+        self.asi.is_undo()
     }
 
     /// The id of the flow, for logs and locks (FTN12 §1.11.4).

@@ -15,6 +15,9 @@ pub struct Wait {
     pub branch: u32,
     /// The steps in progress, those around the parallel steps included, outermost first.
     pub stack: Vec<StepLocation>,
+    /// Which attempt of the innermost step that is tried again is under way, from 1; see
+    /// [`Retry`](crate::Retry).
+    pub attempt: u32,
     /// What would make it go on.
     pub reason: WaitReason,
     /// The name of the wait, to complete it with [`Execution::complete`](super::Execution::complete);
@@ -38,6 +41,8 @@ pub enum WaitReason {
     Future,
     /// A point in time.
     Until(Time),
+    /// The undo of what is inside of a step that failed; its error goes on afterwards.
+    Undo,
     /// Only a time limit or a cancel ends the wait.
     End,
 }
@@ -50,6 +55,7 @@ impl fmt::Display for WaitReason {
             Self::Object(what) => f.write_str(what),
             Self::Future => f.write_str("a future"),
             Self::Until(at) => write!(f, "the time {:?}", at.since_epoch()),
+            Self::Undo => f.write_str("the undo of what failed"),
             Self::End => f.write_str("a time limit or a cancel"),
         }
     }

@@ -2,14 +2,72 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::Duration;
 
-use crate::error::{Error, StepReturn};
+use crate::args::Arguments;
+use crate::error::{Error, Raised, StepReturn};
+use crate::outcome::Undo;
+use crate::plan::{Keep, Planned, Tries};
+use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep};
+use crate::sync::ISync;
+use crate::undo::{UndoOf, UndoPolicy};
 
-/// The step just added: it can get an error handler and a name.
-pub struct Added<'a>(pub(super) &'a mut QueuedStep);
+/// The step just added: it can get a name, an error handler and policies.
+///
+/// Policies are written behind the step in any order. They nest in a fixed order, the outermost
+/// first:
+///
+/// | | |
+/// |---|---|
+/// | [`named`](Self::named) | in stacks, errors and traces |
+/// | [`on_error`](Self::on_error) | sees what everything below it could not help |
+/// | [`locked`](Self::locked) | the lock is held over all attempts |
+/// | [`retry`](Self::retry) | steps added with `run` |
+/// | [`limited`](Self::limited) | a place is held during one attempt |
+/// | [`timeout`](Self::timeout) | limits one attempt; waits for lock and place do not count |
+/// | the body | |
+///
+/// So what is to be limited as a whole, with all attempts and waits, is put into a step with a limit
+/// of its own. `A` and `T` are what the step takes and gives, as far as the compiler knows it.
+///
+/// ```
+/// use std::time::Duration;
+/// use asyncsteps::{Flow, Retry, run_to_end, sync::Mutex};
+///
+/// let account = Mutex::default();
+/// let mut flow = Flow::new();
+/// flow.run(async |()| Ok(42))
+///     .named("ask the bank")
+///     .timeout(Duration::from_millis(300))
+///     .retry(Retry::attempts(3))
+///     .locked(&account);
+/// assert_eq!(run_to_end::<i32>(flow).unwrap(), 42);
+/// ```
+pub struct Added<'a, A = Untyped, T = Untyped> {
+    step: &'a mut QueuedStep,
+    signature: PhantomData<fn(A) -> T>,
+}
 
-impl Added<'_> {
+/// The arguments or the result of a step that only its body knows.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum Untyped {}
+
+impl<'a, A, T> Added<'a, A, T> {
+    pub(super) fn new(step: &'a mut QueuedStep) -> Self {
+        Self { step, signature: PhantomData }
+    }
+
+    /// The same step without the types that it takes and gives, for functions that return what they
+    /// added.
+    #[must_use]
+    pub fn untyped(self) -> Added<'a> {
+        Added::new(self.step)
+    }
+
     /// Sets the error handler of the step: it recovers with `success` or by adding steps, replaces
     /// the error with `error`, or lets it pass by returning (FTN12 §1.2, §2.1).
     pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self
@@ -18,20 +76,118 @@ impl Added<'_> {
         F: FnOnce(&mut AsyncSteps, &Error) -> R + 'static,
     {
         let handler = move |asi: &mut AsyncSteps, error: &Error| handler(asi, error).into_result();
-        self.0.handler = Some(Box::new(handler));
+        self.step.handler = Some(Box::new(handler));
+        self
+    }
+
+    /// Runs the step while it holds `object` (FTN12 §1.11.3): all attempts of it, and its error
+    /// handler. A rejection by the object goes to that handler.
+    ///
+    /// A later call replaces an earlier one.
+    pub fn locked<O: ISync + Clone + 'static>(&mut self, object: &O) -> &mut Self {
+        Planned::policies_of(self.step).lock = Some(Rc::new(object.clone()));
+        self
+    }
+
+    /// Runs the step while it holds a place in `limiter` (FTN12 §1.11.3): each attempt enters by
+    /// itself, and holds no place during the pauses between attempts.
+    ///
+    /// A later call replaces an earlier one.
+    pub fn limited<O: ISync + Clone + 'static>(&mut self, limiter: &O) -> &mut Self {
+        Planned::policies_of(self.step).limiter = Some(Rc::new(limiter.clone()));
+        self
+    }
+
+    /// Limits the time of the step, of each attempt if there are several. When it is over, all that
+    /// is inside is cancelled: cancel handlers run, futures are dropped, error handlers see nothing.
+    /// Then `Timeout` is raised at the step itself (FTN12 §1.3).
+    ///
+    /// So nothing inside can outlast the limit, unlike one of
+    /// [`set_timeout`](AsyncSteps::set_timeout). Any duration from zero up; a later call replaces an
+    /// earlier one.
+    pub fn timeout(&mut self, limit: Duration) -> &mut Self {
+        Planned::policies_of(self.step).timeout = Some(limit);
+        self
+    }
+
+    /// Tries the step again when it fails, as `policy` says. When it gives up, the last error goes on,
+    /// with the number of [attempts](Error::attempts).
+    ///
+    /// The arguments are cloned for each further attempt. [`AsyncSteps::attempt`] and
+    /// [`RunContext`](crate::RunContext) tell which attempt it is. A time limit that a step around
+    /// this one has set is not tried again.
+    ///
+    /// An attempt that was cut may have had its effect, so a body that is tried again has to be
+    /// harmless when it runs twice: by a key that the other side remembers, for example.
+    pub fn retry(&mut self, policy: Retry) -> &mut Self
+    where
+        A: Arguments + Keep,
+    {
+        Planned::policies_of(self.step).tries = Some(Tries::new::<A>(policy));
+        self
+    }
+
+    /// Undoes the step when something later fails, on every way out: an error that leaves a step
+    /// around both, a time limit, a cancel, a flow that is dropped (FTN12 §1.2, §1.3).
+    ///
+    /// When the body succeeded, `undo` gets its result, which is cloned for that; when it was begun
+    /// and cut, it gets [`Undo::Unknown`]. A body that failed by itself is not undone.
+    ///
+    /// The steps inside of a step that fails are undone the newest first, after its cancel handlers
+    /// and before its error handler; those of a step that ended normally belong to the step around
+    /// it. So nothing is final before the flow ends, except by
+    /// [`scope`](AsyncSteps::scope). Undos run as a flow of their own, for which the failed step
+    /// waits: what ends that step meanwhile does not cut them. When a flow is cancelled or dropped,
+    /// its host runs them.
+    ///
+    /// An undo has one attempt of 30 s; see [`undo_with`](Self::undo_with). When it fails, the host
+    /// gets its error ([`take_unseen`](crate::Execution::take_unseen)) and the others go on. With
+    /// [`retry`](Self::retry) there is one undo for all attempts: it is unknown if one was cut and
+    /// none succeeded.
+    ///
+    /// ```
+    /// use asyncsteps::tool::{AsyncTool, Manual};
+    /// use asyncsteps::{Error, Flow, Time, Undo};
+    ///
+    /// let mut flow = Flow::new();
+    /// flow.run(async |()| Ok("seat 7")).undo(async |seat| {
+    ///     assert_eq!(seat, Undo::Done(&"seat 7")); // give it back
+    ///     Ok(())
+    /// });
+    /// flow.run(async |_: &str| Err::<(), _>(Error::new("CardDeclined").into()));
+    /// let tool = Manual::new(Time::ZERO);
+    /// let error = tool.complete(flow.promise::<(), _>(&tool)).unwrap().unwrap_err();
+    /// assert_eq!(error.code(), "CardDeclined");
+    /// ```
+    pub fn undo<F>(&mut self, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    {
+        self.undo_with(UndoPolicy::default(), undo)
+    }
+
+    /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
+    pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    {
+        let undo = UndoOf::<Rc<F>, T>::new(Rc::new(undo), policy);
+        Planned::policies_of(self.step).undo = Some(Rc::new(undo));
         self
     }
 
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.set_name(name);
+        self.step.set_name(name);
         self
     }
 }
 
-impl fmt::Debug for Added<'_> {
+impl<A, T> fmt::Debug for Added<'_, A, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.0.location())
+        write!(f, "step {}", self.step.location())
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
 use super::parallel::Parallel;
+use super::run::{Run, RunContext};
 use crate::args::Arguments;
-use crate::error::{StepResult, StepReturn};
+use crate::error::{Error, Raised, StepResult, StepReturn};
 use crate::flow::Flow;
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, Queued, QueuedStep, TemplateRange};
@@ -70,6 +71,80 @@ impl AsyncSteps {
     #[track_caller]
     pub fn success_step(&mut self, result: impl Arguments) -> Added<'_> {
         self.add_step(QueuedStep::body(StepLocation::here(), move |asi, _| asi.success(result)))
+    }
+
+    /// Adds a step that is an async closure; its future is polled in place (FTN12 §1.13).
+    ///
+    /// `body` takes the result of the step before it: `()`, one value, or a tuple of up to four. The
+    /// flow keeps the closure as long as the future, so what it captured can be borrowed there.
+    ///
+    /// In the body `?` takes any error, as in other callbacks: an [`Error`] keeps its code, any other
+    /// one becomes `InternalError`. A time limit, an error of another branch and a cancel drop the
+    /// future.
+    ///
+    /// ```
+    /// use asyncsteps::{Flow, run_to_end};
+    ///
+    /// let greeting = String::from("Hello");
+    /// let mut flow = Flow::new();
+    /// flow.run(async |()| Ok("4".parse::<usize>()?));
+    /// flow.run(async move |length: usize| Ok(greeting[..length].to_owned()));
+    /// assert_eq!(run_to_end::<String>(flow).unwrap(), "Hell");
+    /// ```
+    #[track_caller]
+    pub fn run<A, T, F>(&mut self, body: F) -> Added<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(A) -> Result<T, Raised> + 'static,
+    {
+        let body = async move |_: RunContext, args| body(args).await;
+        self.queue(Run::step(StepLocation::here(), body));
+        Added::new(self.strand.last_added())
+    }
+
+    /// [`run`](Self::run) with a body that also takes the [`RunContext`]: which attempt it is.
+    #[track_caller]
+    pub fn run_with<A, T, F>(&mut self, body: F) -> Added<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+    {
+        self.queue(Run::step(StepLocation::here(), body));
+        Added::new(self.strand.last_added())
+    }
+
+    /// Adds a step whose normal end is final: what was done inside is not undone any more when a
+    /// later step fails, see [`Added::undo`]. Its abnormal end is that of any step (FTN12 §1.2).
+    ///
+    /// An endless loop has one around each iteration: otherwise it would remember all that it has
+    /// ever done.
+    #[track_caller]
+    pub fn scope<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut Self, A) -> R + 'static,
+    {
+        self.add_step(QueuedStep::body(StepLocation::here(), move |asi, args| {
+            asi.begin_scope();
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        }))
+    }
+
+    /// Makes the normal end of the running step final.
+    pub(crate) fn begin_scope(&mut self) {
+        self.strand.top.extras().is_scope = true;
+    }
+
+    /// Adds a step that fails with this error (FTN12 §2.2.2 `error`): for an error handler that adds
+    /// steps and raises the error again after them.
+    #[track_caller]
+    pub fn error_step(&mut self, error: Error) -> Added<'_> {
+        let fail = move |_: &mut Self, _| Err(Raised::error(error));
+        self.add_step(QueuedStep::body(StepLocation::here(), fail))
     }
 
     /// Adds a step that polls `future` on the flow's own event loop (FTN12 §1.13).
@@ -191,7 +266,7 @@ impl AsyncSteps {
 
     fn add_step(&mut self, step: QueuedStep) -> Added<'_> {
         self.queue(step);
-        Added(self.strand.last_added())
+        Added::new(self.strand.last_added())
     }
 
     fn add_loop<I, F>(&mut self, location: StepLocation, items: I, body: F) -> AddedLoop<'_>

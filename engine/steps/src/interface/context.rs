@@ -1,8 +1,11 @@
 //! The flow as a whole (FTN12 §2.2.1, §1.7): its state, its errors, its identity.
 
+use std::num::NonZeroU32;
+
 use crate::error::{Error, Fault, Raised, StepResult};
 use crate::flow::{Flow, FlowId, Identity};
-use crate::stack::{AsyncSteps, Callback};
+use crate::random::Random;
+use crate::stack::{AsyncSteps, Callback, Frame};
 use crate::state::State;
 use crate::time::Time;
 
@@ -98,6 +101,28 @@ impl AsyncSteps {
     #[must_use]
     pub fn identity(&mut self) -> Identity {
         Identity { flow: self.flow_id(), branch: self.strand.branch }
+    }
+
+    /// Which attempt of the step, or of a step around it, is under way, from 1; see
+    /// [`Retry`](crate::Retry).
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        if !self.cold.as_ref().is_some_and(|cold| cold.has_attempts) {
+            return 1;
+        }
+        let attempts = self.frames_around().filter_map(Frame::attempt);
+        attempts.map(NonZeroU32::get).next().unwrap_or(1)
+    }
+
+    /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).
+    pub(crate) fn is_undo(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.undoes.is_some())
+    }
+
+    /// The chance of this flow, see [`Flow::seed`].
+    pub(crate) fn random(&mut self) -> &mut Random {
+        let number = self.flow_id().number();
+        self.cold().random.get_or_insert_with(|| Random::new(number))
     }
 
     /// The host's time at the beginning of this turn.

@@ -20,9 +20,12 @@ mod ending;
 mod new_steps;
 mod parallel;
 mod rules;
+mod run;
 mod values;
 mod waiting;
 
-pub use added::{Added, AddedLoop};
+pub use added::{Added, AddedLoop, Untyped};
 pub use collection::Collection;
 pub use parallel::Parallel;
+pub use run::RunContext;
+pub(crate) use run::start_shared;

@@ -6,11 +6,8 @@ use std::error::Error as StdError;
 use super::parallel::Parallel;
 use crate::args::{Args, Arguments};
 use crate::error::{Error, StepResult, codes};
-use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
-use crate::stack::{
-    Activity, AsyncSteps, Branches, Iterate, PolledFuture, QueuedStep, Unstarted, Work,
-};
+use crate::stack::{Activity, AsyncSteps, Branches, Iterate, QueuedStep, Unstarted, Work};
 
 impl QueuedStep {
     /// A step whose sub-steps run in parallel.
@@ -28,9 +25,7 @@ impl QueuedStep {
         Fut: Future<Output = Result<T, E>> + 'static,
     {
         Self::body(location, move |asi, _| {
-            let (key, _) = asi.wait_key(0);
-            let waker = FutureWaker::waker(asi.inbox(), key);
-            let future = Box::pin(async move {
+            asi.poll(async move {
                 future.await.map(Arguments::into_args).map_err(|error| {
                     match error.into().downcast::<Error>() {
                         Ok(error) => *error,
@@ -38,7 +33,6 @@ impl QueuedStep {
                     }
                 })
             });
-            asi.set_activity(Activity::Polling(Box::new(PolledFuture { future, waker })));
             Ok(())
         })
     }
@@ -50,6 +44,17 @@ impl QueuedStep {
         F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,
     {
         Self::new(location, Loop { items, body, label: None })
+    }
+}
+
+impl AsyncSteps {
+    /// Makes the running step a loop over these items.
+    pub(crate) fn start_loop<I, F>(&mut self, items: I, body: F, label: Option<Cow<'static, str>>)
+    where
+        I: Iterator + 'static,
+        F: FnMut(&mut Self, I::Item) -> StepResult + 'static,
+    {
+        self.start_activity(Activity::Looping(Box::new(Loop { items, body, label })));
     }
 }
 
@@ -66,7 +71,7 @@ where
     F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,
 {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
-        asi.set_activity(Activity::Looping(self));
+        asi.start_activity(Activity::Looping(self));
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
-use crate::error::{StepResult, StepReturn};
+use super::run::{Run, RunContext};
+use crate::error::{Raised, StepResult, StepReturn};
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::sync::{ISync, Synced};
@@ -49,13 +50,23 @@ impl Parallel {
         F: FnOnce(&mut AsyncSteps, ()) -> R + 'static,
     {
         let body = move |asi: &mut AsyncSteps, _| body(asi, ()).into_result();
-        Added(self.push(QueuedStep::body(StepLocation::here(), body)))
+        Added::new(self.push(QueuedStep::body(StepLocation::here(), body)))
+    }
+
+    /// Adds a branch that is an async closure, see [`AsyncSteps::run`].
+    #[track_caller]
+    pub fn run<F>(&mut self, body: F) -> Added<'_, (), ()>
+    where
+        F: AsyncFn(()) -> Result<(), Raised> + 'static,
+    {
+        let body = async move |_: RunContext, ()| body(()).await;
+        Added::new(self.push(Run::step(StepLocation::here(), body)))
     }
 
     /// Adds a branch whose step has parallel branches itself, see [`AsyncSteps::parallel`].
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut Self)) -> Added<'_> {
-        Added(self.push(QueuedStep::parallel(StepLocation::here(), define)))
+        Added::new(self.push(QueuedStep::parallel(StepLocation::here(), define)))
     }
 
     /// Adds a branch that is synchronised against `object`, see [`AsyncSteps::sync`]. The lock
@@ -72,7 +83,7 @@ impl Parallel {
             let end = body(asi, ()).into_result();
             asi.without_result(end)
         };
-        Added(self.push(QueuedStep::new(StepLocation::here(), Synced { object, body })))
+        Added::new(self.push(QueuedStep::new(StepLocation::here(), Synced { object, body })))
     }
 
     /// Adds a branch that awaits a future, see [`AsyncSteps::await_`].
@@ -82,7 +93,7 @@ impl Parallel {
         E: Into<Box<dyn StdError + Send + Sync>> + 'static,
         Fut: Future<Output = Result<(), E>> + 'static,
     {
-        Added(self.push(QueuedStep::polling(StepLocation::here(), future)))
+        Added::new(self.push(QueuedStep::polling(StepLocation::here(), future)))
     }
 
     /// Adds a branch that is a loop, see [`AsyncSteps::make_loop`].

@@ -81,6 +81,13 @@ impl AsyncSteps {
         drop(self.strand.top.replace_activity(activity));
     }
 
+    /// Sets what the step that starts does; it goes on to keep the lock that it holds.
+    pub(crate) fn start_activity(&mut self, activity: Activity) {
+        if let Activity::Holding(value) = self.strand.top.replace_activity(activity) {
+            self.keep(value);
+        }
+    }
+
     /// Takes the error handler of the running step away from it.
     pub(crate) fn take_own_handler(&mut self) -> Option<Handler> {
         self.strand.top.handler.take()

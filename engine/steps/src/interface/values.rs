@@ -1,5 +1,6 @@
 //! Values with the lifetime of a step (FTN12 §1.14, §2.2.2 `stack`).
 
+use std::any::Any;
 use std::ops::{Index, IndexMut};
 
 use crate::stack::{Activity, AsyncSteps, Stack};
@@ -36,10 +37,18 @@ impl AsyncSteps {
             | Activity::Waiting(_)
             | Activity::Looping(_)
             | Activity::Parallel(_)
-            | Activity::Polling(_) => {
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => {
                 self.stack(value);
             }
         }
+    }
+
+    /// [`stack`](Self::stack) for a value that is boxed already and needs no name.
+    pub(crate) fn keep(&mut self, value: Box<dyn Any>) {
+        let older = self.strand.top.values();
+        let (id, _) = self.cold().values.insert_boxed(value, older);
+        self.strand.top.extras().values = Some(id);
     }
 
     /// Reads a value made with [`stack`](Self::stack); `None` after its step ended.

@@ -15,6 +15,9 @@ impl AsyncSteps {
     /// Limits the time of this step with all its sub-steps: after that `Timeout` is raised in the
     /// innermost running step. A later call replaces an earlier one. Any duration from zero up.
     ///
+    /// A handler inside of the step can recover from it and go on for longer. A limit that nothing
+    /// inside can outlast is [`timeout`](crate::Added::timeout), behind the step.
+    ///
     /// A handler around the step can turn `Timeout` into an error that the interface declares, if
     /// callers are to see one.
     pub fn set_timeout(&mut self, limit: Duration) {
@@ -110,6 +113,11 @@ impl AsyncSteps {
     pub(crate) fn close_wait(&mut self) -> Option<Message> {
         let (key, inbox) = (self.strand.top.wait.take()?, self.inbox.as_ref()?);
         inbox.lock().close(key)
+    }
+
+    /// Limits the time of the running step from now on: what is inside is cancelled then.
+    pub(crate) fn limit_hard(&mut self, limit: Duration) {
+        self.arm_timer(self.now + limit, Purpose::HardLimit);
     }
 
     /// Arms a timer of the running step; it replaces an earlier one for the same purpose.

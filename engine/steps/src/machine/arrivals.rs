@@ -2,6 +2,7 @@
 //! futures.
 
 use std::mem;
+use std::task::Waker;
 
 use smallvec::SmallVec;
 
@@ -18,7 +19,7 @@ impl Machine {
     ///
     /// Steps take the results that were sent to them before an error takes effect that would cancel
     /// them.
-    pub(super) fn receive_arrivals(&mut self) -> Option<Outcome> {
+    pub(super) fn receive_arrivals(&mut self, waker: &Waker) -> Option<Outcome> {
         let inbox =
             self.asi.inbox.as_ref().filter(|inbox| inbox.has_news() && !inbox.is_cancelled())?;
         let arrivals = inbox.receive(self.asi.burst);
@@ -27,7 +28,11 @@ impl Machine {
             if self.is_cancelled() || !self.activate(strand) {
                 continue;
             }
-            if let Next::Failed(error) = self.receive(key, message) {
+            let next = match self.receive(key, message) {
+                Next::Poll => self.poll_future(waker),
+                next => next,
+            };
+            if let Next::Failed(error) = next {
                 return Some(Outcome::Error(error));
             }
         }
@@ -51,7 +56,9 @@ impl Machine {
 
     /// Whether the step on top was completed from outside and had not received that yet.
     pub(super) fn took_result(&mut self) -> bool {
-        self.asi.strand.top_waits() && matches!(self.asi.close_wait(), Some(Message::Success(_)))
+        self.asi.strand.top_waits()
+            && !self.is_undoing()
+            && matches!(self.asi.close_wait(), Some(Message::Success(_)))
     }
 
     /// Completes the waiting steps to which results were sent; gives the other arrivals.
@@ -61,7 +68,7 @@ impl Machine {
     ) -> SmallVec<[Arrival; 1]> {
         arrivals.retain(|(key, strand, message)| {
             let is_result = matches!(message, Message::Success(_));
-            if !is_result || !self.activate(*strand) || !self.waits_for(*key) {
+            if !is_result || !self.activate(*strand) || !self.waits_for(*key) || self.is_undoing() {
                 return true;
             }
             let taken = mem::replace(message, Message::Abandoned);
@@ -93,11 +100,14 @@ impl Machine {
             // the inbox has closed the wait
             self.asi.strand.top.wait = None;
         }
+        if self.is_undoing() {
+            return self.end_undo();
+        }
         let location = self.asi.location();
         match message {
             Message::Success(args) => self.complete_waiting(args.into_args()),
             Message::Error(error) => self.unwind(Fault::Error(error.at(location))),
-            Message::Poll => self.poll_future(),
+            Message::Poll => Next::Poll,
             Message::Abandoned => {
                 let rule = "abandoned: every handle that could complete the step was dropped";
                 self.unwind(Fault::Error(Error::violation(rule, location)))

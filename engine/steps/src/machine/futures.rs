@@ -1,42 +1,60 @@
 //! Futures that steps poll (FTN12 §1.13).
+//!
+//! The future of the root is polled with the waker of the host, and again in each turn, so that it
+//! always knows the waker of the last turn. The future of a branch has a waker of its own: a flow
+//! polls only those of its branches that were woken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::report::Event;
 use super::types::{Machine, Next};
 use crate::error::Fault;
+use crate::flow::Outcome;
 use crate::stack::Activity;
 
 impl Machine {
+    /// Polls the future that the root waits for, if it does; gives the end of the flow if that ended
+    /// it.
+    pub(super) fn poll_root(&mut self, waker: &Waker) -> Option<Outcome> {
+        let polls = matches!(self.asi.strand.top.activity(), Activity::Polling(_));
+        if !polls || self.asi.active() != 0 || self.is_cancelled() {
+            return None;
+        }
+        match self.poll_future(waker) {
+            Next::Failed(error) => Some(Outcome::Error(error)),
+            Next::Step | Next::Wait | Next::Poll | Next::Yield | Next::Complete => None,
+        }
+    }
+
     /// Polls the future of the step on top; its output ends the step.
-    pub(super) fn poll_future(&mut self) -> Next {
+    pub(super) fn poll_future(&mut self, waker: &Waker) -> Next {
         let activity = self.asi.strand.top.replace_activity(Activity::Plain);
-        let Activity::Polling(mut polled) = activity else {
+        let Activity::Polling(mut future) = activity else {
             self.asi.set_activity(activity);
             return Next::Wait;
         };
         self.report(Event::Enter);
         let result = catch_unwind(AssertUnwindSafe(|| {
-            polled.future.as_mut().poll(&mut Context::from_waker(&polled.waker))
+            future.as_mut().poll(&mut Context::from_waker(waker))
         }));
         self.report(Event::Leave);
         match result {
             Ok(Poll::Pending) => {
-                self.asi.set_activity(Activity::Polling(polled));
+                self.asi.set_activity(Activity::Polling(future));
                 Next::Wait
             }
             Ok(Poll::Ready(Ok(args))) => {
-                drop(polled);
+                drop(future);
                 self.complete_waiting(args)
             }
             Ok(Poll::Ready(Err(error))) => {
-                drop(polled);
+                drop(future);
                 self.unwind(Fault::Error(error.at(self.asi.location())))
             }
             Err(payload) => {
                 let error = self.panicked(payload);
-                drop(polled);
+                drop(future);
                 self.unwind(Fault::Error(error))
             }
         }

@@ -1,5 +1,7 @@
 //! Why the branches of a flow do not go on (FTN12 §1.7 `async_stack`).
 
+use std::num::NonZeroU32;
+
 use super::types::Machine;
 use crate::flow::{FlowId, Identity, Wait, WaitId, WaitReason};
 use crate::stack::{Activity, Frame, Strand, locations, outermost_first};
@@ -30,6 +32,11 @@ impl Machine {
         Wait {
             branch: strand.branch,
             stack: outermost_first(locations(self.asi.frames_of(id, strand))),
+            attempt: self
+                .asi
+                .frames_of(id, strand)
+                .find_map(Frame::attempt)
+                .map_or(1, NonZeroU32::get),
             id: key.map(|key| WaitId::new(flow, key)),
             reason,
             limit: self.asi.frames_of(id, strand).filter_map(|frame| self.limit(frame)).min(),
@@ -50,6 +57,7 @@ impl Machine {
                 WaitReason::Object(waiter.map_or_else(String::new, |id| object.describe(id)))
             }
             Activity::Polling(_) => WaitReason::Future,
+            Activity::Undoing(_) => WaitReason::Undo,
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Looping(_)

@@ -110,7 +110,8 @@ impl Machine {
             | Activity::Holding(_)
             | Activity::Waiting(_)
             | Activity::Parallel(_)
-            | Activity::Polling(_) => false,
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => false,
         };
         if !self.asi.frames_around().any(is_target) {
             return Err(self.no_such_loop(end));
@@ -120,7 +121,9 @@ impl Machine {
                 if is_target(&self.asi.strand.top) {
                     break;
                 }
+                let kept = self.undo_count();
                 self.abort_top();
+                self.undo_cancelled_branches(kept);
                 self.leave(StepEnd::Cancelled);
             }
             if !self.asi.strand.ascend() {

@@ -8,7 +8,7 @@
 //!   (`timers.rs`), then runs strands until none can go on.
 //! - `step.rs`: one step: where it is entered, called, settled and ended. `templates.rs` does so for
 //!   steps of templates, `loops.rs` for iterations, `futures.rs` for futures.
-//! - `unwind.rs`: errors and cancel. `branches.rs`: parallel branches.
+//! - `unwind.rs`: errors and cancel; `undo.rs`: undoing what they leave. `branches.rs`: parallel branches.
 //! - `report.rs`: what the observer and the host get to know. `inspect.rs`: why a flow waits.
 
 mod arrivals;
@@ -22,6 +22,7 @@ mod templates;
 mod timers;
 mod turn;
 mod types;
+mod undo;
 mod unwind;
 
 pub(crate) use types::Machine;

@@ -18,6 +18,12 @@ pub(super) enum Event<'a> {
 }
 
 impl Machine {
+    /// Whether the flow launched others since they were last taken.
+    #[inline]
+    pub(crate) fn has_launched(&self) -> bool {
+        self.asi.cold.as_ref().is_some_and(|cold| !cold.launched.is_empty())
+    }
+
     /// The flows that steps and cancel handlers launched since the last call.
     pub(crate) fn take_launched(&mut self) -> Vec<AsyncSteps> {
         self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.launched)).unwrap_or_default()
@@ -67,6 +73,7 @@ impl Machine {
             branch: strand.branch,
             parent: parent.map_or(0, |parent| parent.branch),
             depth: strand.depth() - u32::from(strand.top.flags.iteration),
+            attempt: self.asi.attempt(),
             location: strand.top.location,
         }
     }

@@ -54,6 +54,9 @@ impl Machine {
     #[inline]
     pub(super) fn leave(&mut self, end: StepEnd<'_>) {
         self.report(Event::End(end));
+        if self.asi.cold.as_ref().is_some_and(|cold| !cold.undos.is_empty()) {
+            self.pass_undos_on(end);
+        }
         if !self.asi.strand.top.is_plain() {
             self.clean_top();
         }
@@ -143,10 +146,13 @@ impl Machine {
             return Next::Step;
         }
         match strand.top.activity() {
-            Activity::Plain | Activity::Holding(_) | Activity::Waiting(_) => Next::Wait,
+            Activity::Plain
+            | Activity::Holding(_)
+            | Activity::Waiting(_)
+            | Activity::Undoing(_) => Next::Wait,
             Activity::Looping(_) => Next::Step,
             Activity::Parallel(_) => self.start_branches(),
-            Activity::Polling(_) => self.poll_future(),
+            Activity::Polling(_) => Next::Poll,
         }
     }
 

@@ -7,7 +7,8 @@ use crate::args::Args;
 use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::location::StepLocation;
-use crate::stack::{Purpose, Timer};
+use crate::observe::StepEnd;
+use crate::stack::{Expired, Purpose, Timer};
 
 impl Machine {
     /// Wakes up or fails the step of each timer that expired; gives the end of the flow if that
@@ -32,15 +33,31 @@ impl Machine {
                 }),
                 Purpose::Limit => self.receive_last().unwrap_or_else(|| {
                     let location = self.take_timer(timer);
-                    let limit = timer.at.saturating_since(timer.armed);
-                    self.unwind(Fault::Error(Error::timeout(limit, location)))
+                    let error = Error::timeout(timer.limit(), location);
+                    let Timer { strand, depth, .. } = timer;
+                    self.asi.cold().expired = Some(Expired { error: error.clone(), strand, depth });
+                    self.unwind(Fault::Error(error))
                 }),
+                Purpose::HardLimit => self.receive_last().unwrap_or_else(|| self.cut(timer)),
             };
             if let Next::Failed(error) = next {
                 return Some(Outcome::Error(error));
             }
         }
         None
+    }
+
+    /// Cancels what is inside of a step whose time is over, and raises `Timeout` at the step itself.
+    fn cut(&mut self, timer: Timer) -> Next {
+        while self.asi.strand.depth() > timer.depth {
+            if self.asi.strand.top.flags.open {
+                self.abort_top();
+                self.leave(StepEnd::Cancelled);
+            }
+            self.asi.strand.ascend();
+        }
+        let location = self.take_timer(timer);
+        self.unwind(Fault::Error(Error::timeout(timer.limit(), location)))
     }
 
     /// Disarms the timers of the step on top.

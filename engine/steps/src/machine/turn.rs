@@ -34,11 +34,12 @@ impl Machine {
     fn turn(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
         self.asi.now = now;
         self.asi.burst = burst;
-        let end = self.receive_arrivals();
+        let end = self.receive_arrivals(waker);
+        let end = end.or_else(|| self.poll_root(waker));
         let end = end.or_else(|| self.expire_timers());
         let progress = match end.or_else(|| self.cancel_if_asked()) {
             Some(outcome) => Progress::Done(outcome),
-            None => self.run_strands(),
+            None => self.run_strands(waker),
         };
         if matches!(progress, Progress::Waiting) && !self.asi.inbox().wake_on_news(waker) {
             return Progress::Ready;
@@ -47,16 +48,19 @@ impl Machine {
     }
 
     /// Runs strands until none is runnable, the turn is over, or the flow ends.
-    fn run_strands(&mut self) -> Progress {
+    fn run_strands(&mut self, waker: &Waker) -> Progress {
         while self.asi.strand.runnable || self.rotate() {
             let has_turn = self.asi.burst > 0;
-            let next = self.run_steps();
+            let next = match self.run_steps() {
+                Next::Poll => self.poll_future(waker),
+                next => next,
+            };
             if let Some(outcome) = self.cancel_if_asked() {
                 return Progress::Done(outcome);
             }
             match next {
                 Next::Step => {}
-                Next::Wait => self.asi.strand.runnable = false,
+                Next::Wait | Next::Poll => self.asi.strand.runnable = false,
                 Next::Yield => {
                     // a strand that had no turn goes on first: branches start in the order added
                     if has_turn {
@@ -94,7 +98,9 @@ impl Machine {
             };
             match next {
                 Next::Step => {}
-                Next::Wait | Next::Yield | Next::Complete | Next::Failed(_) => return next,
+                Next::Wait | Next::Poll | Next::Yield | Next::Complete | Next::Failed(_) => {
+                    return next;
+                }
             }
         }
     }
@@ -108,7 +114,8 @@ impl Machine {
             | Activity::Holding(_)
             | Activity::Waiting(_)
             | Activity::Parallel(_)
-            | Activity::Polling(_) => {
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => {
                 self.leave(StepEnd::Success);
                 Next::Step
             }

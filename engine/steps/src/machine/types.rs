@@ -19,6 +19,8 @@ pub(super) enum Next {
     Step,
     /// The active strand waits.
     Wait,
+    /// The future of the step on top wants to be polled.
+    Poll,
     /// The turn is over.
     Yield,
     /// The active strand has nothing left to do.

@@ -20,10 +20,18 @@ enum Decision {
     Silent,
 }
 
+/// How far an error has come at the step on top.
+enum Stage {
+    /// The step is still in progress.
+    Abort,
+    /// It was aborted, and what was inside is undone.
+    Handle,
+}
+
 impl Machine {
     /// Ends steps from the innermost outwards until a handler recovers.
     pub(super) fn unwind(&mut self, fault: Fault) -> Next {
-        let mut error = match fault {
+        let error = match fault {
             Fault::Error(error) => error,
             Fault::Loop(end) => match self.unwind_loop(&end) {
                 Ok(next) => return next,
@@ -31,16 +39,34 @@ impl Machine {
             },
         };
         self.asi.last_error = Some(error.clone());
+        self.unwind_error(error, Stage::Abort)
+    }
+
+    /// Goes on with an error whose step is on top and waited until what was inside was undone.
+    pub(super) fn unwind_undone(&mut self, error: Error) -> Next {
+        self.unwind_error(error, Stage::Handle)
+    }
+
+    fn unwind_error(&mut self, mut error: Error, mut stage: Stage) -> Next {
         loop {
             if self.asi.strand.top.flags.open {
-                self.abort_top();
-                if self.is_cancelled() {
-                    // a cancel handler asked for it: no error handler runs any more
-                    return Next::Yield;
+                if let Stage::Abort = mem::replace(&mut stage, Stage::Abort) {
+                    self.abort_top();
+                    if self.is_cancelled() {
+                        // a cancel handler asked for it: no error handler runs any more
+                        return Next::Yield;
+                    }
+                    if self.undo_inside(&error) {
+                        return Next::Wait;
+                    }
                 }
                 match self.handle(&error) {
                     Decision::Silent => {}
                     Decision::Replaced(with) => error = self.replace_error(with),
+                    Decision::Steps if self.is_attempt() => {
+                        self.leave(StepEnd::Error(&error));
+                        return self.resume();
+                    }
                     Decision::Steps if self.outlives_its_end() => return self.resume(),
                     Decision::Success | Decision::Steps => return self.recover(),
                     Decision::LoopEnded(end) => match self.unwind_loop(&end) {
@@ -52,6 +78,9 @@ impl Machine {
             }
             if !self.asi.strand.ascend() {
                 if self.asi.active() == 0 {
+                    if self.undo_root(&error) {
+                        return Next::Wait;
+                    }
                     self.asi.strand.clear();
                     return Next::Failed(error);
                 }
@@ -72,6 +101,11 @@ impl Machine {
         strand.top.values().is_some()
             || matches!(strand.top.activity(), Activity::Holding(_))
             || strand.is_branch_step()
+    }
+
+    /// Whether the step on top is one attempt of several.
+    fn is_attempt(&self) -> bool {
+        self.asi.strand.top.extras.as_ref().is_some_and(|extras| extras.is_attempt)
     }
 
     fn recover(&mut self) -> Next {
@@ -170,6 +204,7 @@ impl Machine {
             let arrivals = inbox.close();
             drop(self.take_results(arrivals));
         }
+        let running = self.running_undo();
         self.activate(0);
         loop {
             if self.asi.strand.top.flags.open {
@@ -181,5 +216,6 @@ impl Machine {
             }
         }
         self.asi.strand.clear();
+        self.undo_all(running);
     }
 }

@@ -2,7 +2,7 @@
 
 mod check;
 mod options;
-mod random;
+
 mod world;
 
 use std::cell::RefMut;
@@ -17,9 +17,9 @@ use crate::time::Time;
 use crate::tool::AsyncTool;
 use world::{Due, Moment, World};
 
+pub use crate::random::Random;
 pub use check::{check, check_with};
 pub use options::Options;
-pub use random::Random;
 
 /// One simulation: a host in virtual time whose every choice comes from a seed.
 ///

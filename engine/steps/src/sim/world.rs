@@ -136,6 +136,7 @@ impl World {
             flow: number,
             queued: AtomicBool::new(false),
         };
+        flow.seed(self.seed ^ Random::new(number as u64).number());
         flows.push(SimFlow {
             canceller: flow.canceller(),
             execution: Some(flow.execute()),
@@ -204,13 +205,16 @@ impl World {
 
     /// Drops a flow that was made of a future.
     pub(super) fn abandon(&self, flow: usize) {
-        let taken = self.flows.borrow_mut().get_mut(flow).map(|slot| {
+        let taken = self.flows.borrow_mut().get_mut(flow).and_then(|slot| {
             slot.over = true;
             // a future that cancels itself is running: its flow ends after this turn
             slot.canceller.cancel();
             slot.execution.take()
         });
-        drop(taken);
+        if let Some(mut execution) = taken {
+            execution.cancel();
+            self.start_launched(flow, &mut execution);
+        }
     }
 
     pub(super) fn wake(&self, flow: usize) {
@@ -231,12 +235,11 @@ impl World {
         let (Some(mut execution), waker, deadline) = taken else { return };
         drop(deadline.and_then(|moment| self.remove_due(moment)));
         let progress = execution.run_burst(self.burst(), self.now.get(), &waker);
-        for flow in execution.take_launched() {
-            let launched = self.add_flow(flow);
-            self.log(format_args!("flow {number} launches flow {launched}"));
-            self.wake(launched);
-        }
+        self.start_launched(number, &mut execution);
         let unseen = execution.take_unseen();
+        for error in unseen.iter().filter(|error| error.failed_undo().is_some()) {
+            self.log(format_args!("flow {number} cannot undo: {error}"));
+        }
         let panic = unseen.iter().find(|error| error.panic_message().is_some());
         if let Some(panic) = panic.filter(|_| !self.options.allow_panics) {
             panic!("{}", panic.info().unwrap_or_default());
@@ -248,6 +251,15 @@ impl World {
                 self.keep(number, execution);
             }
             Progress::Waiting => self.keep(number, execution),
+        }
+    }
+
+    fn start_launched(&self, number: usize, execution: &mut Execution) {
+        for flow in execution.take_launched() {
+            let what = if flow.is_undo() { "is undone by" } else { "launches" };
+            let launched = self.add_flow(flow);
+            self.log(format_args!("flow {number} {what} flow {launched}"));
+            self.wake(launched);
         }
     }
 

@@ -9,7 +9,7 @@
 //!   the interface owns the callbacks that are still to run.
 //! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
 //! - `walk.rs`: the strands and steps around a step.
-//! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`: tables that a flow gets when it needs them.
+//! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs them.
 
 mod branches;
 mod queued;
@@ -18,16 +18,19 @@ mod strand;
 mod strands;
 mod timers;
 mod turns;
+mod undo;
 mod values;
 mod walk;
 
 pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
-    Activity, Branches, Callback, Flags, Frame, Handler, Iterate, PolledFuture, Queued, QueuedStep,
-    SharedBody, SharedSteps, Strand, TemplateRange, TemplateStep, Unstarted, Work,
+    Activity, Branches, Callback, Expired, Flags, Frame, Handler, Iterate, Queued, QueuedStep,
+    Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
+    TemplateStep, UndoWork, Undoable, Undoing, Unstarted, Work,
 };
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::Turn;
+pub(crate) use undo::{UndoEntry, UndoQueue, Undone};
 pub use values::Stack;
 pub(crate) use walk::{locations, outermost_first};

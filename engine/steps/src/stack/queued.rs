@@ -1,12 +1,14 @@
 //! Steps that have not started (FTN12 §1.1), and steps of templates (§1.5).
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::mem;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::shapes::{
-    Activity, AsyncSteps, Branches, Handler, Queued, QueuedStep, SharedSteps, TemplateRange,
-    TemplateStep, Work,
+    Activity, AsyncSteps, Branches, Handler, Queued, QueuedStep, Repeat, SharedSteps,
+    TemplateRange, TemplateStep, Work,
 };
 use crate::args::Args;
 use crate::error::StepResult;
@@ -38,6 +40,12 @@ impl QueuedStep {
         self.work = Box::new(Named { name, work });
     }
 
+    /// The step with this error handler.
+    pub(crate) fn with_handler(mut self, handler: Option<Handler>) -> Self {
+        self.handler = handler;
+        self
+    }
+
     pub(crate) fn set_label(&mut self, label: Cow<'static, str>) {
         self.work.set_label(label);
     }
@@ -66,6 +74,18 @@ impl Work for Named {
     fn set_label(&mut self, label: Cow<'static, str>) {
         self.work.set_label(label);
     }
+
+    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
+        self.work.into_repeat()
+    }
+
+    fn owns_handler(&self) -> bool {
+        self.work.owns_handler()
+    }
+
+    fn policies(&mut self) -> Option<&mut dyn Any> {
+        self.work.policies()
+    }
 }
 
 /// A body that is a closure.
@@ -83,7 +103,7 @@ where
 
 impl Work for Branches {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
-        asi.set_activity(Activity::Parallel(self));
+        asi.start_activity(Activity::Parallel(self));
         Ok(())
     }
 }

@@ -4,14 +4,16 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
+use std::time::Duration;
 use std::vec;
 
 use smallvec::SmallVec;
 
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
+use super::undo::{UndoQueue, Undos};
 use super::values::Values;
 use crate::args::Args;
 use crate::error::{Error, Fault, StepResult};
@@ -20,6 +22,8 @@ use crate::flow::{Awaitable, FlowId};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
 use crate::observe::Observer;
+use crate::random::Random;
+use crate::retry::Retry;
 use crate::slot::SlotId;
 use crate::state::State;
 use crate::time::Time;
@@ -61,6 +65,24 @@ pub(crate) struct ColdState {
     pub(crate) launched: Vec<AsyncSteps>,
     /// Errors for the host to report.
     pub(crate) unseen: Vec<Error>,
+    /// What jitter is drawn from; made of the flow's number if no seed was given.
+    pub(crate) random: Option<Random>,
+    /// The time limit of a step that expired last.
+    pub(crate) expired: Option<Expired>,
+    /// Whether a step of the flow was tried again.
+    pub(crate) has_attempts: bool,
+    /// What the steps of the flow would have to undo.
+    pub(crate) undos: Undos<Rc<dyn Undoable>>,
+    /// The undos that this flow runs, if it exists for that.
+    pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
+}
+
+/// A time limit that expired (FTN12 §2.2.2 `setTimeout`).
+pub(crate) struct Expired {
+    pub(crate) error: Error,
+    /// The strand and the depth of the step that had the limit.
+    pub(crate) strand: u32,
+    pub(crate) depth: u32,
 }
 
 /// The callback that runs: it decides what may be called (FTN12 §2.1).
@@ -124,6 +146,12 @@ pub(crate) struct StepExtras {
     pub(crate) timers: StepTimers,
     /// The newest of the values made with `stack`, a slot of [`Values`].
     pub(crate) values: Option<SlotId>,
+    /// Which attempt of the step is under way; 0 for a step that is not tried again.
+    pub(crate) attempt: u32,
+    /// The step is one attempt: it is over when it fails, also if its handler adds steps.
+    pub(crate) is_attempt: bool,
+    /// The normal end of the step forgets what could be undone inside.
+    pub(crate) is_scope: bool,
 }
 
 /// What a step in progress does, beside waiting for its sub-steps.
@@ -136,14 +164,20 @@ pub(crate) enum Activity {
     Waiting(Arc<dyn Awaitable>),
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
-    Polling(Box<PolledFuture>),
+    Polling(StepFuture),
+    /// It failed and waits until what was inside is undone.
+    Undoing(Box<Undoing>),
+}
+
+/// A step that failed, while what was inside is being undone.
+pub(crate) struct Undoing {
+    /// The error, which goes on afterwards.
+    pub(crate) error: Error,
+    pub(crate) queue: Rc<UndoQueue<UndoWork>>,
 }
 
 /// A future that a step polls (FTN12 §1.13).
-pub(crate) struct PolledFuture {
-    pub(crate) future: Pin<Box<dyn Future<Output = Result<Args, Error>>>>,
-    pub(crate) waker: Waker,
-}
+pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Result<Args, Error>>>>;
 
 /// An element of a queue.
 pub(crate) enum Queued {
@@ -172,10 +206,52 @@ pub(crate) trait Work {
     fn set_label(&mut self, label: Cow<'static, str>) {
         drop(label);
     }
+
+    /// The same as something that can be started again; `None` for what can be started once.
+    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
+        None
+    }
+
+    /// Whether the error handler of the step belongs to what it starts: to a critical section.
+    fn owns_handler(&self) -> bool {
+        false
+    }
+
+    /// The policies of a step that has some.
+    fn policies(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
+}
+
+/// What a step does when it starts, as often as it is tried.
+pub(crate) trait Repeat {
+    /// Starts the step, which is on top.
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
 }
 
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
 pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
+
+/// What became of a body, for its undo.
+pub(crate) trait Undoable {
+    /// The body, or an attempt of it, begins.
+    fn begin(&self);
+    /// The body succeeded; keeps a copy of its result.
+    fn complete(&self, result: Args) -> Args;
+    /// The body failed by itself.
+    fn fail(&self);
+    /// The body was dropped before its end.
+    fn cut(&self);
+    /// Takes the undo, and whether the step was done; `None` if there is nothing to undo.
+    fn take(&self) -> Option<(bool, UndoWork)>;
+}
+
+/// An undo that is to be run.
+pub(crate) struct UndoWork {
+    pub(crate) body: Rc<dyn Repeat>,
+    pub(crate) timeout: Duration,
+    pub(crate) retry: Option<Retry>,
+}
 
 /// The iterations of a loop (FTN12 §2.2.4).
 pub(crate) trait Iterate {

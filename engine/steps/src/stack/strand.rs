@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::mem;
+use std::num::NonZeroU32;
 
 use smallvec::SmallVec;
 
@@ -173,7 +174,8 @@ impl Strand {
             | Activity::Holding(_)
             | Activity::Waiting(_)
             | Activity::Looping(_)
-            | Activity::Polling(_) => None,
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => None,
         }
     }
 
@@ -222,6 +224,11 @@ impl Frame {
         self.extras.get_or_insert_default()
     }
 
+    /// Which attempt of the step is under way, if it is tried again.
+    pub(crate) fn attempt(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.extras.as_ref()?.attempt)
+    }
+
     /// The newest of the values made with `stack`.
     pub(crate) fn values(&self) -> Option<SlotId> {
         self.extras.as_ref()?.values
@@ -237,7 +244,8 @@ impl Activity {
             | Self::Waiting(_)
             | Self::Looping(_)
             | Self::Parallel(_)
-            | Self::Polling(_) => None,
+            | Self::Polling(_)
+            | Self::Undoing(_) => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The timers of a flow: time limits (FTN12 §2.2.2 `setTimeout`) and waits for a point in time.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -30,20 +31,22 @@ pub(crate) struct Timer {
 
 /// The timers of one step, one for each purpose.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct StepTimers([Option<SlotId>; 2]);
+pub(crate) struct StepTimers([Option<SlotId>; 3]);
 
 /// What happens when a timer expires; of two timers of a step, waking up comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// The step completes.
     WakeUp,
-    /// `Timeout` is raised.
+    /// `Timeout` is raised in the innermost step.
     Limit,
+    /// What is inside of the step is cancelled, then `Timeout` is raised at the step itself.
+    HardLimit,
 }
 
 impl StepTimers {
     pub(crate) fn has_limit(self) -> bool {
-        self.0[Purpose::Limit as usize].is_some()
+        self.0[Purpose::Limit as usize].or(self.0[Purpose::HardLimit as usize]).is_some()
     }
 
     pub(crate) fn of(&mut self, purpose: Purpose) -> &mut Option<SlotId> {
@@ -67,6 +70,11 @@ impl Timer {
         Self { at, armed, strand, depth, purpose, id: SlotId::new(0) }
     }
 
+    /// The time between arming and expiry.
+    pub(crate) fn limit(&self) -> Duration {
+        self.at.saturating_since(self.armed)
+    }
+
     /// Of those that expire together the innermost comes first.
     fn order(&self) -> (Time, Reverse<u32>, Purpose) {
         (self.at, Reverse(self.depth), self.purpose)
@@ -79,9 +87,10 @@ impl Timers {
         self.heap.first().map(|timer| timer.at)
     }
 
-    /// When the time limit of a step expires.
+    /// When the first time limit of a step expires.
     pub(crate) fn limit(&self, of: StepTimers) -> Option<Time> {
-        self.time(of, Purpose::Limit)
+        let limits = [Purpose::Limit, Purpose::HardLimit];
+        limits.into_iter().filter_map(|purpose| self.time(of, purpose)).min()
     }
 
     /// When a step wakes up.
@@ -164,8 +173,6 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(ms: u64) -> Time {

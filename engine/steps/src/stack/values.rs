@@ -53,8 +53,18 @@ impl Values {
         value: T,
         older: Option<SlotId>,
     ) -> (SlotId, Stack<T>) {
-        let value: Option<Box<dyn Any>> = Some(Box::new(value));
-        let (id, generation) = match self.free.pop() {
+        let (id, generation) = self.insert_boxed(Box::new(value), older);
+        (id, Stack { id, generation, of: PhantomData })
+    }
+
+    /// Keeps a value that has no name; gives its slot and the generation of that.
+    pub(crate) fn insert_boxed(
+        &mut self,
+        value: Box<dyn Any>,
+        older: Option<SlotId>,
+    ) -> (SlotId, u32) {
+        let value = Some(value);
+        match self.free.pop() {
             Some(id) => {
                 let slot = &mut self.slots[id.slot()];
                 slot.value = value;
@@ -65,8 +75,7 @@ impl Values {
                 self.slots.push(ValueSlot { value, generation: 0, older });
                 (SlotId::new(self.slots.len() - 1), 0)
             }
-        };
-        (id, Stack { id, generation, of: PhantomData })
+        }
     }
 
     /// Takes the newest value of a step; gives the value and the id of the one made before it.

@@ -43,6 +43,10 @@ where
         let section = Section { body: self, args, handler, location: asi.location() };
         object.sync(asi, section)
     }
+
+    fn owns_handler(&self) -> bool {
+        true
+    }
 }
 
 impl<O, F> SectionBody for Synced<O, F>
@@ -83,6 +87,14 @@ impl Section {
     {
         let handler = asi.take_own_handler();
         Self { body: Box::new(Plain(body)), args, handler, location: asi.location() }
+    }
+
+    /// A section within the running step, which keeps its error handler.
+    pub(crate) fn inner<F>(asi: &AsyncSteps, args: Args, body: F) -> Self
+    where
+        F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+    {
+        Self { body: Box::new(Plain(body)), args, handler: None, location: asi.location() }
     }
 
     /// A section that has `protect` run this one: one object within another, as in a limiter.

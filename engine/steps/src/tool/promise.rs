@@ -18,7 +18,7 @@ impl Flow {
     /// Like any future it runs when it is polled: by [`AsyncTool::spawn`], an executor, or a step of
     /// another flow through [`await_`](crate::AsyncSteps::await_). It takes the time and its timers
     /// from the loop, and spawns the flows that its steps launch there. Dropping it cancels the
-    /// flow.
+    /// flow; what the flow has done is undone on the loop.
     pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
         let tool = tool.clone();
         Promise { execution: self.execute(), tool, timer: None, of: PhantomData }
@@ -55,13 +55,7 @@ impl<A, T: AsyncTool> Promise<A, T> {
     /// Polls for the outcome itself, for hosts that tell a cancel from an error.
     pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let progress = self.execution.run(self.tool.now(), cx.waker());
-        for flow in self.execution.take_launched() {
-            let promise = flow.promise::<(), T>(&self.tool);
-            self.tool.spawn(async move {
-                // the outcome of a launched flow is not asked for
-                let _ = promise.await;
-            });
-        }
+        self.start_launched();
         match progress {
             Progress::Done(outcome) => {
                 self.disarm();
@@ -71,6 +65,16 @@ impl<A, T: AsyncTool> Promise<A, T> {
             Progress::Waiting => self.arm(cx.waker()),
         }
         Poll::Pending
+    }
+
+    fn start_launched(&mut self) {
+        for flow in self.execution.take_launched() {
+            let promise = flow.promise::<(), T>(&self.tool);
+            self.tool.spawn(async move {
+                // the outcome of a launched flow is not asked for
+                let _ = promise.await;
+            });
+        }
     }
 
     /// Has the loop wake the flow at its deadline, if it has one.
@@ -110,6 +114,8 @@ impl<A: Arguments, T: AsyncTool> Future for Promise<A, T> {
 impl<A, T: AsyncTool> Drop for Promise<A, T> {
     fn drop(&mut self) {
         self.disarm();
+        self.execution.cancel();
+        self.start_launched();
     }
 }
 

@@ -1,16 +1,27 @@
 //! Business logic prepared once and instantiated per request (FTN12 §1.5).
 
+mod added;
+mod draft;
+mod loops;
+mod parallel;
+
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::args::Arguments;
-use crate::error::{Error, StepReturn};
+use crate::error::{Error, Raised, StepReturn};
+use crate::interface::{RunContext, start_shared};
 use crate::location::StepLocation;
 use crate::stack::{
-    Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, TemplateStep, Unstarted,
+    Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, Unstarted,
 };
 use crate::state::{State, TemplateState};
 use crate::sync::{ISync, Section};
+
+pub use added::{TemplateAdded, TemplateLoop};
+use draft::{Draft, NewStep};
+pub use parallel::TemplateParallel;
 
 /// The steps and state variables that flows start with, shared by all of them (FTN12 §1.5).
 ///
@@ -58,33 +69,23 @@ impl fmt::Debug for Template {
 
 /// The steps of a template while it is being built: the common API of FTN12 §2.2.1 for steps that
 /// flows and threads share.
+///
+/// It has the methods of [`AsyncSteps`] that add a step. Their closures are called for many flows,
+/// so they are `Fn`, and what one flow changes belongs into its state or [`AsyncSteps::stack`]. What
+/// can be used once is left out: [`await_`](AsyncSteps::await_) takes a future, for which
+/// [`run`](Self::run) makes one for each flow, and [`append`](AsyncSteps::append) takes a flow,
+/// instead of which [`copy_from`](Self::copy_from) takes a template. The calls that end a step or
+/// make it wait belong into bodies.
 #[derive(Default)]
 pub struct TemplateSteps {
     steps: Vec<Draft>,
     state: TemplateState,
 }
 
-/// A step of a template that is being built.
-enum Draft {
-    /// It may still get a handler or a name.
-    New(Box<TemplateStep>),
-    /// It comes from another template.
-    Shared(Arc<TemplateStep>),
-}
-
-impl Draft {
-    fn finish(self) -> Arc<TemplateStep> {
-        match self {
-            Self::New(step) => Arc::from(step),
-            Self::Shared(step) => step,
-        }
-    }
-}
-
 impl TemplateSteps {
     /// Adds a step (FTN12 §2.2.1 `add`).
     #[track_caller]
-    pub fn add<A, R, F>(&mut self, body: F) -> TemplateAdded<'_>
+    pub fn add<A, R, F>(&mut self, body: F) -> TemplateAdded<'_, A>
     where
         A: Arguments,
         R: StepReturn,
@@ -97,16 +98,51 @@ impl TemplateSteps {
         self.push(Box::new(body), StepLocation::here())
     }
 
+    /// Adds a step that is an async closure, see [`AsyncSteps::run`]. The closure is shared by all
+    /// flows; what it captured can be borrowed in the future.
+    ///
+    /// ```
+    /// use asyncsteps::{Template, run_to_end};
+    ///
+    /// let greeting = String::from("Hello");
+    /// let greet = Template::build(|asi| {
+    ///     asi.run(async move |name: String| Ok(format!("{greeting}, {name}!")));
+    /// });
+    /// let mut flow = greet.flow();
+    /// flow.pass("Ada");
+    /// assert_eq!(run_to_end::<String>(flow).unwrap(), "Hello, Ada!");
+    /// ```
+    #[track_caller]
+    pub fn run<A, T, F>(&mut self, body: F) -> TemplateAdded<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(A) -> Result<T, Raised> + Send + Sync + 'static,
+    {
+        self.run_with(async move |_, args| body(args).await)
+    }
+
+    /// [`run`](Self::run) with a body that also takes the [`RunContext`]: which attempt it is.
+    #[track_caller]
+    pub fn run_with<A, T, F>(&mut self, body: F) -> TemplateAdded<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+        F: AsyncFn(RunContext, A) -> Result<T, Raised> + Send + Sync + 'static,
+    {
+        let body = Arc::new(body);
+        let body = move |asi: &mut AsyncSteps, args| start_shared(&body, asi, args);
+        self.push(Box::new(body), StepLocation::here())
+    }
+
     /// Adds a step whose sub-steps, the branches, run in parallel (FTN12 §2.2.1 `parallel`).
     #[track_caller]
     pub fn parallel(&mut self, define: impl FnOnce(&mut TemplateParallel)) -> TemplateAdded<'_> {
         let location = StepLocation::here();
-        let mut branches = TemplateParallel(Self::default());
-        define(&mut branches);
-        let steps: SharedSteps = branches.0.steps.into_iter().map(Draft::finish).collect();
+        let steps = TemplateParallel::define(define);
         let body = move |asi: &mut AsyncSteps, _| {
             let branches = Branches::new(Unstarted::Shared(TemplateRange::all(&steps)));
-            asi.set_activity(Activity::Parallel(Box::new(branches)));
+            asi.start_activity(Activity::Parallel(Box::new(branches)));
             Ok(())
         };
         self.push(Box::new(body), location)
@@ -114,7 +150,7 @@ impl TemplateSteps {
 
     /// Adds a step that is synchronised against `object` (FTN12 §2.2.1 `sync`).
     #[track_caller]
-    pub fn sync<O, A, R, F>(&mut self, object: &O, body: F) -> TemplateAdded<'_>
+    pub fn sync<O, A, R, F>(&mut self, object: &O, body: F) -> TemplateAdded<'_, A>
     where
         O: ISync + Clone + Send + Sync + 'static,
         A: Arguments,
@@ -131,9 +167,8 @@ impl TemplateSteps {
             });
             object.sync(asi, section)
         };
-        let added = self.push(Box::new(step), StepLocation::here());
-        added.0.is_sync = true;
-        added
+        self.push_step(Box::new(step), StepLocation::here()).is_sync = true;
+        self.last_added()
     }
 
     /// Adds a step with this result (FTN12 §1.12 `successStep`).
@@ -143,6 +178,39 @@ impl TemplateSteps {
         result: A,
     ) -> TemplateAdded<'_> {
         let body = move |asi: &mut AsyncSteps, _| asi.success(result.clone());
+        self.push(Box::new(body), StepLocation::here())
+    }
+
+    /// Adds a step whose normal end is final, see [`AsyncSteps::scope`].
+    #[track_caller]
+    pub fn scope<A, R, F>(&mut self, body: F) -> TemplateAdded<'_, A>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: Fn(&mut AsyncSteps, A) -> R + Send + Sync + 'static,
+    {
+        let body = move |asi: &mut AsyncSteps, args| {
+            asi.begin_scope();
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        };
+        self.push(Box::new(body), StepLocation::here())
+    }
+
+    /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
+    #[track_caller]
+    pub fn error_step(&mut self, error: Error) -> TemplateAdded<'_> {
+        let body = move |_: &mut AsyncSteps, _| Err(Raised::error(error.clone()));
+        self.push(Box::new(body), StepLocation::here())
+    }
+
+    /// Adds a step that completes without a result after `pause`, see [`AsyncSteps::sleep`].
+    #[track_caller]
+    pub fn sleep(&mut self, pause: Duration) -> TemplateAdded<'_> {
+        let body = move |asi: &mut AsyncSteps, _| {
+            asi.wait_until(asi.now() + pause);
+            Ok(())
+        };
         self.push(Box::new(body), StepLocation::here())
     }
 
@@ -160,11 +228,22 @@ impl TemplateSteps {
         &mut self.state
     }
 
-    fn push(&mut self, body: SharedBody, location: StepLocation) -> TemplateAdded<'_> {
-        let step = TemplateStep { location, body, handler: None, is_sync: false };
-        self.steps.push(Draft::New(Box::new(step)));
+    fn push<A, T>(&mut self, body: SharedBody, location: StepLocation) -> TemplateAdded<'_, A, T> {
+        self.push_step(body, location);
+        self.last_added()
+    }
+
+    fn push_step(&mut self, body: SharedBody, location: StepLocation) -> &mut NewStep {
+        self.steps.push(Draft::New(Box::new(NewStep::new(location, body))));
         match self.steps.last_mut() {
-            Some(Draft::New(step)) => TemplateAdded(step),
+            Some(Draft::New(step)) => step,
+            Some(Draft::Shared(_)) | None => unreachable!("a step was just added"),
+        }
+    }
+
+    fn last_added<A, T>(&mut self) -> TemplateAdded<'_, A, T> {
+        match self.steps.last_mut() {
+            Some(Draft::New(step)) => TemplateAdded::new(step),
             Some(Draft::Shared(_)) | None => unreachable!("a step was just added"),
         }
     }
@@ -173,71 +252,6 @@ impl TemplateSteps {
 impl fmt::Debug for TemplateSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TemplateSteps({})", self.steps.len())
-    }
-}
-
-/// The branches of a parallel step of a template, each a step with its sub-steps (FTN12 §2.2.1
-/// `parallel`); see [`Parallel`](crate::Parallel).
-#[derive(Debug)]
-pub struct TemplateParallel(TemplateSteps);
-
-impl TemplateParallel {
-    /// Adds a branch; it takes no arguments and its result is dropped (FTN12 §2.2.1 `parallel`).
-    #[track_caller]
-    pub fn add<R, F>(&mut self, body: F) -> TemplateAdded<'_>
-    where
-        R: StepReturn,
-        F: Fn(&mut AsyncSteps, ()) -> R + Send + Sync + 'static,
-    {
-        self.0.add(body)
-    }
-
-    /// Adds a branch whose step has parallel branches itself (FTN12 §2.2.1 `parallel`).
-    #[track_caller]
-    pub fn parallel(&mut self, define: impl FnOnce(&mut Self)) -> TemplateAdded<'_> {
-        self.0.parallel(define)
-    }
-
-    /// Adds a branch that is synchronised against `object`; the lock belongs to the branch, not to the
-    /// flow (FTN12 §2.2.1 `sync`, §1.11.4).
-    #[track_caller]
-    pub fn sync<O, R, F>(&mut self, object: &O, body: F) -> TemplateAdded<'_>
-    where
-        O: ISync + Clone + Send + Sync + 'static,
-        R: StepReturn,
-        F: Fn(&mut AsyncSteps, ()) -> R + Send + Sync + 'static,
-    {
-        self.0.sync(object, move |asi, ()| {
-            let end = body(asi, ()).into_result();
-            asi.without_result(end)
-        })
-    }
-}
-
-/// The step just added to a template: it can get an error handler and a name (FTN12 §2.2.1).
-pub struct TemplateAdded<'a>(&'a mut TemplateStep);
-
-impl TemplateAdded<'_> {
-    /// Sets the error handler of the step (FTN12 §1.2).
-    pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self
-    where
-        R: StepReturn,
-        F: Fn(&mut AsyncSteps, &Error) -> R + Send + Sync + 'static,
-    {
-        self.0.handler = Some(Arc::new(move |asi, error| handler(asi, error).into_result()));
-        self
-    }
-
-    /// Names the step in stacks, errors and traces.
-    pub fn named(&mut self, name: &'static str) -> &mut Self {
-        self.0.location = self.0.location.named(name);
-        self
-    }
-}
-
-impl fmt::Debug for TemplateAdded<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.0.location)
     }
 }
 

@@ -1,0 +1,144 @@
+//! Steps that are async closures, as futures that their steps poll (FTN12 §1.13).
+
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::args::{Args, Arguments};
+use crate::error::{Error, Raised, StepResult};
+use crate::inbox::FutureWaker;
+use crate::location::StepLocation;
+use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, Undoable, Work};
+use crate::undo::Watched;
+
+/// What the body of a step gets beside its arguments, see
+/// [`AsyncSteps::run_with`](crate::AsyncSteps::run_with).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RunContext {
+    /// Which attempt this is, from 1; see [`Retry`](crate::Retry).
+    pub attempt: u32,
+}
+
+/// A step whose body is an async closure. The future keeps the closure, so that it can borrow what
+/// the closure captured.
+pub(crate) struct Run<F, A, T> {
+    body: F,
+    signature: PhantomData<fn(A) -> T>,
+}
+
+impl<F, A, T> Run<F, A, T>
+where
+    A: Arguments,
+    T: Arguments,
+    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+{
+    pub(crate) fn new(body: F) -> Self {
+        Self { body, signature: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn step(location: StepLocation, body: F) -> QueuedStep {
+        QueuedStep::new(location, Self::new(body))
+    }
+}
+
+impl<F, A, T> Work for Run<F, A, T>
+where
+    A: Arguments,
+    T: Arguments,
+    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+{
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let body = self.body;
+        let (context, args) = (asi.run_context(), asi.typed(args)?);
+        asi.poll(async move { finish(body(context, args).await) });
+        Ok(())
+    }
+
+    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
+        Some(Rc::new(*self))
+    }
+}
+
+impl<F, A, T> Repeat for Run<F, A, T>
+where
+    A: Arguments,
+    T: Arguments,
+    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+{
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let (context, args) = (asi.run_context(), asi.typed(args)?);
+        asi.poll(async move { finish((self.body)(context, args).await) });
+        Ok(())
+    }
+}
+
+/// Starts the body of a step of a template, which the future keeps.
+pub(crate) fn start_shared<F, A, T>(body: &Arc<F>, asi: &mut AsyncSteps, args: Args) -> StepResult
+where
+    A: Arguments,
+    T: Arguments,
+    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+{
+    let body = Arc::clone(body);
+    let (context, args) = (asi.run_context(), asi.typed(args)?);
+    asi.poll(async move { finish((*body)(context, args).await) });
+    Ok(())
+}
+
+fn finish<T: Arguments>(result: Result<T, Raised>) -> Result<Args, Error> {
+    result.map(Arguments::into_args).map_err(Raised::into_error)
+}
+
+impl AsyncSteps {
+    /// Makes the running step poll this future.
+    pub(crate) fn poll(&mut self, future: impl Future<Output = Result<Args, Error>> + 'static) {
+        let future: StepFuture = if self.active() == 0 {
+            Box::pin(future)
+        } else {
+            let (key, _) = self.wait_key(0);
+            let waker = FutureWaker::waker(self.inbox(), key);
+            Box::pin(WithWaker { future: Box::pin(future), waker })
+        };
+        self.start_activity(Activity::Polling(future));
+    }
+
+    /// Lists what the running step would have to undo.
+    pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
+        let (strand, level) = (self.active(), self.strand.depth() + 1);
+        let location = self.location();
+        self.cold().undos.push((strand, level), location, undo);
+    }
+
+    /// Has the future of the running step tell its undo what becomes of it.
+    pub(crate) fn watch(&mut self, undo: Rc<dyn Undoable>) {
+        match self.strand.top.replace_activity(Activity::Plain) {
+            Activity::Polling(future) => {
+                self.set_activity(Activity::Polling(Box::pin(Watched::new(future, undo))));
+            }
+            activity => self.set_activity(activity),
+        }
+    }
+
+    fn run_context(&self) -> RunContext {
+        RunContext { attempt: self.attempt() }
+    }
+}
+
+/// Has a future wake the step of a branch instead of the whole flow.
+struct WithWaker<F> {
+    future: Pin<Box<F>>,
+    waker: Waker,
+}
+
+impl<F: Future> Future for WithWaker<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { future, waker } = &mut *self;
+        future.as_mut().poll(&mut Context::from_waker(waker))
+    }
+}

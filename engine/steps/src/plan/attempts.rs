@@ -1,0 +1,105 @@
+//! A step that is tried again when it fails: one sub-step for each attempt.
+
+use std::rc::Rc;
+
+use super::planned::{Attempt, Body};
+use super::policies::Tries;
+use crate::args::Args;
+use crate::error::{Error, Raised, StepResult, codes};
+use crate::stack::{AsyncSteps, QueuedStep, Repeat};
+use crate::time::Time;
+
+/// The attempts of one step.
+pub(super) struct Attempts {
+    tries: Tries,
+    one: Attempt,
+    body: Rc<dyn Repeat>,
+    /// When the time for all attempts is over.
+    end: Option<Time>,
+}
+
+impl Attempts {
+    /// Makes the first attempt.
+    pub(super) fn start(
+        tries: Tries,
+        one: Attempt,
+        body: Rc<dyn Repeat>,
+        asi: &mut AsyncSteps,
+        args: Args,
+    ) -> StepResult {
+        let end = tries.retry.overall().map(|limit| {
+            asi.limit_hard(limit);
+            asi.now() + limit
+        });
+        asi.cold().has_attempts = true;
+        asi.strand.top.extras().attempt = 1;
+        Rc::new(Self { tries, one, body, end }).add(asi, args)
+    }
+
+    /// Adds an attempt; in the error handler of one it adds the next.
+    fn add(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let (args, kept) = if asi.attempt() < self.tries.retry.most_attempts() {
+            let (args, kept) = (self.tries.copy)(args)
+                .map_err(|mismatch| Raised::error(Error::violation(mismatch, asi.location())))?;
+            (args, Some(kept))
+        } else {
+            (args, None)
+        };
+        let this = Rc::clone(&self);
+        let step = QueuedStep::body(asi.location(), move |asi, _| {
+            asi.strand.top.extras().is_attempt = true;
+            this.one.start(Body::Again(Rc::clone(&this.body)), asi, args)
+        });
+        let handler = move |asi: &mut AsyncSteps, error: &Error| self.failed(asi, error, kept);
+        asi.queue(step.with_handler(Some(Box::new(handler))));
+        Ok(())
+    }
+
+    /// Decides in the error handler of an attempt whether there is another one.
+    fn failed(
+        self: Rc<Self>,
+        asi: &mut AsyncSteps,
+        error: &Error,
+        kept: Option<Args>,
+    ) -> StepResult {
+        let attempt = asi.attempt();
+        let Some(args) = kept.filter(|_| self.helps(asi, error)) else {
+            error.set_attempts(attempt);
+            return Ok(());
+        };
+        let pause = self.tries.retry.pause(attempt, || asi.random().number());
+        if self.end.is_some_and(|end| asi.now() + pause >= end) {
+            error.set_attempts(attempt);
+            return Ok(());
+        }
+        if !pause.is_zero() {
+            let at = asi.now() + pause;
+            asi.queue(QueuedStep::body(asi.location(), move |asi, _| {
+                asi.wait_until(at);
+                Ok(())
+            }));
+        }
+        if let Some(step) = asi.strand.frames.last_mut() {
+            step.extras().attempt = attempt + 1;
+        }
+        self.add(asi, args)
+    }
+
+    /// Whether another attempt may help with this error.
+    fn helps(&self, asi: &AsyncSteps, error: &Error) -> bool {
+        if error.code() == codes::TIMEOUT && is_limit_of_others(asi, error) {
+            return false;
+        }
+        self.tries.retry.helps(error)
+    }
+}
+
+/// Whether this is the time limit of a step around the attempt, which has to see it.
+fn is_limit_of_others(asi: &AsyncSteps, error: &Error) -> bool {
+    let expired = asi.cold.as_ref().and_then(|cold| cold.expired.as_ref());
+    expired.is_some_and(|expired| {
+        expired.error.is_same(error)
+            && expired.strand == asi.active()
+            && expired.depth < asi.strand.depth()
+    })
+}

@@ -1,0 +1,16 @@
+//! The policies of a step: what was said behind it, such as `retry` or `timeout`.
+//!
+//! They are kept beside the body and looked at when the step starts. They nest in a fixed order,
+//! whatever the order of writing: lock, attempts, limiter, time limit, body.
+//!
+//! - `policies.rs`: what can be said, for steps of flows and of templates.
+//! - `planned.rs`: a step that has policies starts.
+//! - `attempts.rs`: it is tried again, as its [`Retry`](crate::Retry) says.
+
+mod attempts;
+mod planned;
+mod policies;
+
+pub(crate) use planned::{Body, Planned};
+pub use policies::Keep;
+pub(crate) use policies::{Policies, SharedPolicies, Tries, UndoPlan};

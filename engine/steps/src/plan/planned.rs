@@ -1,0 +1,154 @@
+//! A step that has policies: how they nest when it starts.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use super::attempts::Attempts;
+use super::policies::Policies;
+use crate::args::Args;
+use crate::error::StepResult;
+use crate::stack::{AsyncSteps, QueuedStep, Repeat, Undoable, Work};
+use crate::sync::{ISync, Section};
+
+/// A step with policies.
+pub(crate) struct Planned {
+    policies: Policies,
+    work: Box<dyn Work>,
+}
+
+/// What a step with policies does in the end.
+pub(crate) enum Body {
+    Once(Box<dyn Work>),
+    Again(Rc<dyn Repeat>),
+}
+
+impl Planned {
+    /// The policies of a step, to change them.
+    pub(crate) fn policies_of(step: &mut QueuedStep) -> &mut Policies {
+        if step.work.policies().is_none() {
+            let work = std::mem::replace(&mut step.work, Box::new(Nothing));
+            step.work = Box::new(Self { policies: Policies::default(), work });
+        }
+        match step.work.policies().and_then(|policies| policies.downcast_mut()) {
+            Some(policies) => policies,
+            None => unreachable!("the step has policies now"),
+        }
+    }
+}
+
+impl Work for Planned {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let Self { policies, work } = *self;
+        let work: Box<dyn Work> =
+            if work.owns_handler() { Box::new(Inside { work }) } else { work };
+        let body = match policies.tries {
+            None => Body::Once(work),
+            Some(_) => match work.into_repeat() {
+                Some(repeat) => Body::Again(repeat),
+                None => unreachable!("`retry` is offered for what can be repeated"),
+            },
+        };
+        policies.start(body, asi, args)
+    }
+
+    fn name(&self) -> Option<&'static str> {
+        self.work.name()
+    }
+
+    fn set_label(&mut self, label: Cow<'static, str>) {
+        self.work.set_label(label);
+    }
+
+    fn policies(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.policies)
+    }
+}
+
+impl Policies {
+    /// Starts the running step with what is said about it.
+    pub(crate) fn start(self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let lock = self.lock.clone();
+        let undo = self.undo.as_ref().map(|undo| undo.entry());
+        if let Some(undo) = &undo {
+            asi.add_undo(Rc::clone(undo));
+        }
+        within(lock.as_deref(), asi, args, move |asi, args| match (self.tries.clone(), body) {
+            (Some(tries), Body::Again(body)) => {
+                let one = Attempt { policies: self, undo };
+                Attempts::start(tries, one, body, asi, args)
+            }
+            (_, body) => Attempt { policies: self, undo }.start(body, asi, args),
+        })
+    }
+}
+
+/// What is said about one attempt, and the entry of its step if that can be undone.
+pub(super) struct Attempt {
+    policies: Policies,
+    undo: Option<Rc<dyn Undoable>>,
+}
+
+impl Attempt {
+    /// Starts one attempt as part of the running step.
+    pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let (timeout, undo) = (self.policies.timeout, self.undo.clone());
+        within(self.policies.limiter.as_deref(), asi, args, move |asi, args| {
+            if let Some(limit) = timeout {
+                asi.limit_hard(limit);
+            }
+            body.start(asi, args)?;
+            if let Some(undo) = undo {
+                asi.watch(undo);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Runs `body` while the step holds `object`, if there is one.
+fn within<F>(object: Option<&dyn ISync>, asi: &mut AsyncSteps, args: Args, body: F) -> StepResult
+where
+    F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
+{
+    match object {
+        Some(object) => {
+            let section = Section::inner(asi, args, body);
+            object.sync(asi, section)
+        }
+        None => body(asi, args),
+    }
+}
+
+impl Body {
+    fn start(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        match self {
+            Self::Once(work) => work.start(asi, args),
+            Self::Again(repeat) => repeat.start(asi, args),
+        }
+    }
+}
+
+/// A critical section as a sub-step, with the error handler that belongs to it.
+struct Inside {
+    work: Box<dyn Work>,
+}
+
+impl Work for Inside {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let handler = asi.take_own_handler();
+        let work = self.work;
+        let step = QueuedStep::body(asi.location(), move |asi, _| work.start(asi, args));
+        asi.queue(step.with_handler(handler));
+        Ok(())
+    }
+}
+
+/// Stands for a body that is being wrapped.
+struct Nothing;
+
+impl Work for Nothing {
+    fn start(self: Box<Self>, _: &mut AsyncSteps, _: Args) -> StepResult {
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! What can be said about a step beside its handlers (FTN12 §2.2.1).
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::args::{Args, Arguments, Mismatch};
+use crate::error::StepResult;
+use crate::retry::Retry;
+use crate::stack::{AsyncSteps, Undoable};
+use crate::sync::{ISync, Section};
+
+/// The policies of a step of a flow.
+#[derive(Clone, Default)]
+pub(crate) struct Policies {
+    pub(crate) lock: Option<Rc<dyn ISync>>,
+    pub(crate) tries: Option<Tries>,
+    pub(crate) limiter: Option<Rc<dyn ISync>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) undo: Option<Rc<dyn UndoPlan>>,
+}
+
+/// The policies of a step of a template, which threads share.
+#[derive(Default)]
+pub(crate) struct SharedPolicies {
+    pub(crate) lock: Option<Arc<dyn ISync + Send + Sync>>,
+    pub(crate) tries: Option<Tries>,
+    pub(crate) limiter: Option<Arc<dyn ISync + Send + Sync>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) undo: Option<Arc<dyn UndoPlan + Send + Sync>>,
+}
+
+/// A retry policy, and how the arguments are kept for the next attempt.
+#[derive(Clone)]
+pub(crate) struct Tries {
+    pub(crate) retry: Retry,
+    pub(crate) copy: fn(Args) -> Result<(Args, Args), Mismatch>,
+}
+
+/// Makes the undo of a step when the step starts.
+pub(crate) trait UndoPlan {
+    fn entry(&self) -> Rc<dyn Undoable>;
+}
+
+/// The undo of a step of a template.
+struct SharedUndo(Arc<dyn UndoPlan + Send + Sync>);
+
+impl UndoPlan for SharedUndo {
+    fn entry(&self) -> Rc<dyn Undoable> {
+        self.0.entry()
+    }
+}
+
+/// What is kept for another attempt, or for an undo.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be kept for another attempt or for an undo",
+    label = "not `Clone`",
+    note = "derive `Clone`, or pass it as `Rc<{Self}>`",
+    note = "a step added with `add` runs once: to try it again, write it as `run`"
+)]
+pub trait Keep: Clone {}
+
+impl<T: Clone> Keep for T {}
+
+impl Tries {
+    pub(crate) fn new<A: Arguments + Keep>(retry: Retry) -> Self {
+        let copy = |args| {
+            let args = A::from_args(args)?;
+            Ok((args.clone().into_args(), args.into_args()))
+        };
+        Self { retry, copy }
+    }
+}
+
+impl SharedPolicies {
+    /// The policies for one flow of the template.
+    pub(crate) fn for_flow(&self) -> Policies {
+        let object = |shared: &Option<Arc<dyn ISync + Send + Sync>>| -> Option<Rc<dyn ISync>> {
+            shared.as_ref().map(|object| Rc::new(Shared(Arc::clone(object))) as Rc<dyn ISync>)
+        };
+        Policies {
+            lock: object(&self.lock),
+            tries: self.tries.clone(),
+            limiter: object(&self.limiter),
+            timeout: self.timeout,
+            undo: self
+                .undo
+                .as_ref()
+                .map(|undo| -> Rc<dyn UndoPlan> { Rc::new(SharedUndo(Arc::clone(undo))) }),
+        }
+    }
+}
+
+/// An object of a template.
+struct Shared(Arc<dyn ISync + Send + Sync>);
+
+impl ISync for Shared {
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        self.0.sync(asi, section)
+    }
+}

@@ -1,0 +1,153 @@
+//! The step just added to a template: what can be said about it (FTN12 §2.2.1).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::draft::NewStep;
+use crate::args::Arguments;
+use crate::error::{Error, Raised, StepReturn};
+use crate::interface::Untyped;
+use crate::outcome::Undo;
+use crate::plan::{Keep, SharedPolicies, Tries};
+use crate::retry::Retry;
+use crate::stack::AsyncSteps;
+use crate::sync::ISync;
+use crate::undo::{UndoOf, UndoPolicy};
+
+/// The step just added to a template: it can get a name, an error handler and policies
+/// (FTN12 §2.2.1).
+///
+/// They are those of [`Added`](crate::Added), nest in the same order, and are shared by all flows of
+/// the template.
+pub struct TemplateAdded<'a, A = Untyped, T = Untyped> {
+    step: &'a mut NewStep,
+    signature: PhantomData<fn(A) -> T>,
+}
+
+impl<'a, A, T> TemplateAdded<'a, A, T> {
+    pub(super) fn new(step: &'a mut NewStep) -> Self {
+        Self { step, signature: PhantomData }
+    }
+
+    /// The same step without the types that it takes and gives, for functions that return what they
+    /// added.
+    #[must_use]
+    pub fn untyped(self) -> TemplateAdded<'a> {
+        TemplateAdded::new(self.step)
+    }
+
+    /// Sets the error handler of the step (FTN12 §1.2).
+    pub fn on_error<R, F>(&mut self, handler: F) -> &mut Self
+    where
+        R: StepReturn,
+        F: Fn(&mut AsyncSteps, &Error) -> R + Send + Sync + 'static,
+    {
+        self.step.handler = Some(Arc::new(move |asi, error| handler(asi, error).into_result()));
+        self
+    }
+
+    /// Names the step in stacks, errors and traces.
+    pub fn named(&mut self, name: &'static str) -> &mut Self {
+        self.step.location = self.step.location.named(name);
+        self
+    }
+
+    /// Runs the step while it holds `object`, see [`Added::locked`](crate::Added::locked)
+    /// (FTN12 §1.11.3).
+    pub fn locked<O>(&mut self, object: &O) -> &mut Self
+    where
+        O: ISync + Clone + Send + Sync + 'static,
+    {
+        self.policies().lock = Some(Arc::new(object.clone()));
+        self
+    }
+
+    /// Runs the step while it holds a place in `limiter`, see
+    /// [`Added::limited`](crate::Added::limited) (FTN12 §1.11.3).
+    pub fn limited<O>(&mut self, limiter: &O) -> &mut Self
+    where
+        O: ISync + Clone + Send + Sync + 'static,
+    {
+        self.policies().limiter = Some(Arc::new(limiter.clone()));
+        self
+    }
+
+    /// Limits the time of the step, see [`Added::timeout`](crate::Added::timeout) (FTN12 §1.3).
+    pub fn timeout(&mut self, limit: Duration) -> &mut Self {
+        self.policies().timeout = Some(limit);
+        self
+    }
+
+    /// Tries the step again when it fails, see [`Added::retry`](crate::Added::retry).
+    pub fn retry(&mut self, policy: Retry) -> &mut Self
+    where
+        A: Arguments + Keep,
+    {
+        self.policies().tries = Some(Tries::new::<A>(policy));
+        self
+    }
+
+    /// Undoes the step when something later fails, see [`Added::undo`](crate::Added::undo)
+    /// (FTN12 §1.2, §1.3).
+    pub fn undo<F>(&mut self, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
+    {
+        self.undo_with(UndoPolicy::default(), undo)
+    }
+
+    /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
+    pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
+    where
+        T: Arguments + Keep,
+        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
+    {
+        let undo = UndoOf::<Arc<F>, T>::new(Arc::new(undo), policy);
+        self.policies().undo = Some(Arc::new(undo));
+        self
+    }
+
+    fn policies(&mut self) -> &mut SharedPolicies {
+        self.step.policies.get_or_insert_default()
+    }
+}
+
+impl<A, T> fmt::Debug for TemplateAdded<'_, A, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}", self.step.location)
+    }
+}
+
+/// The label of a loop of a template, set after the loop was added.
+pub(super) type Label = Arc<OnceLock<Cow<'static, str>>>;
+
+/// The loop just added to a template: it can get a label and a name (FTN12 §2.2.4).
+pub struct TemplateLoop<'a> {
+    pub(super) step: &'a mut NewStep,
+    pub(super) label: Label,
+}
+
+impl TemplateLoop<'_> {
+    /// Labels the loop for `break_loop` and `continue_loop` of inner loops (FTN12 §1.8). The first
+    /// label counts.
+    pub fn label(&mut self, label: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.label.get_or_init(|| label.into());
+        self
+    }
+
+    /// Names the loop in stacks, errors and traces.
+    pub fn named(&mut self, name: &'static str) -> &mut Self {
+        self.step.location = self.step.location.named(name);
+        self
+    }
+}
+
+impl fmt::Debug for TemplateLoop<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "loop {}", self.step.location)
+    }
+}

@@ -1,0 +1,87 @@
+//! Steps of a template that is being built.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::args::Args;
+use crate::error::StepResult;
+use crate::location::StepLocation;
+use crate::plan::{Body, SharedPolicies};
+use crate::stack::{AsyncSteps, QueuedStep, Repeat, SharedBody, SharedHandler, TemplateStep};
+
+/// A step of a template that is being built.
+pub(super) enum Draft {
+    /// It may still get a handler, a name and policies.
+    New(Box<NewStep>),
+    /// It comes from another template.
+    Shared(Arc<TemplateStep>),
+}
+
+/// A step that was just added.
+pub(super) struct NewStep {
+    pub(super) location: StepLocation,
+    pub(super) handler: Option<SharedHandler>,
+    pub(super) policies: Option<SharedPolicies>,
+    /// See [`TemplateStep::is_sync`].
+    pub(super) is_sync: bool,
+    body: SharedBody,
+}
+
+impl Draft {
+    pub(super) fn finish(self) -> Arc<TemplateStep> {
+        match self {
+            Self::New(step) => Arc::new(step.finish()),
+            Self::Shared(step) => step,
+        }
+    }
+}
+
+impl NewStep {
+    pub(super) fn new(location: StepLocation, body: SharedBody) -> Self {
+        Self { location, handler: None, policies: None, is_sync: false, body }
+    }
+
+    /// The step as it runs: with policies, its body is what applies them.
+    fn finish(self) -> TemplateStep {
+        let Self { location, handler, policies, is_sync, body } = self;
+        let Some(policies) = policies else {
+            return TemplateStep { location, body, handler, is_sync };
+        };
+        let (handler, section) =
+            if is_sync { (None, Some(Section { handler })) } else { (handler, None) };
+        let shared = Arc::new(SharedWork { body, section });
+        let body = Box::new(move |asi: &mut AsyncSteps, args| {
+            let body = Body::Again(Rc::new(OfTemplate(Arc::clone(&shared))));
+            policies.for_flow().start(body, asi, args)
+        });
+        TemplateStep { location, body, handler, is_sync: false }
+    }
+}
+
+/// The body of a step with policies.
+struct SharedWork {
+    body: SharedBody,
+    section: Option<Section>,
+}
+
+/// The body is a critical section: the error handler guards that only.
+struct Section {
+    handler: Option<SharedHandler>,
+}
+
+struct OfTemplate(Arc<SharedWork>);
+
+impl Repeat for OfTemplate {
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let SharedWork { body, section } = &*self.0;
+        let Some(Section { handler }) = section else { return body(asi, args) };
+        let handler = handler.clone();
+        let work = Arc::clone(&self.0);
+        let mut step = QueuedStep::body(asi.location(), move |asi, _| (work.body)(asi, args));
+        if let Some(handler) = handler {
+            step.handler = Some(Box::new(move |asi, error| handler(asi, error)));
+        }
+        asi.queue(step);
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! What became of a body that can be undone, and the value that it gave.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::mem;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use super::policy::UndoPolicy;
+use crate::args::{Args, Arguments};
+use crate::error::{Error, Raised, StepResult};
+use crate::outcome::Undo;
+use crate::plan::UndoPlan;
+use crate::stack::{AsyncSteps, Repeat, StepFuture, UndoWork, Undoable};
+
+/// The undo of a step that gives `T`; `P` is a pointer to its closure.
+pub(crate) struct UndoOf<P, T> {
+    body: P,
+    policy: UndoPolicy,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<P, T> UndoOf<P, T> {
+    pub(crate) fn new(body: P, policy: UndoPolicy) -> Self {
+        Self { body, policy, result: PhantomData }
+    }
+}
+
+impl<P, F, T> UndoPlan for UndoOf<P, T>
+where
+    P: Deref<Target = F> + Clone + 'static,
+    F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    T: Arguments + Clone,
+{
+    fn entry(&self) -> Rc<dyn Undoable> {
+        Rc::new(Slot {
+            body: self.body.clone(),
+            policy: self.policy.clone(),
+            outcome: RefCell::new(Outcome::Nothing),
+            was_cut: Cell::new(false),
+        })
+    }
+}
+
+/// The undo of a step that started.
+struct Slot<P, T> {
+    body: P,
+    policy: UndoPolicy,
+    outcome: RefCell<Outcome<T>>,
+    /// An attempt of the body was cut, so that a failure of a later one says little.
+    was_cut: Cell<bool>,
+}
+
+enum Outcome<T> {
+    /// The body has not begun, or failed by itself.
+    Nothing,
+    Unknown,
+    Done(T),
+}
+
+impl<P, F, T> Undoable for Slot<P, T>
+where
+    P: Deref<Target = F> + Clone + 'static,
+    F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    T: Arguments + Clone,
+{
+    fn begin(&self) {
+        self.outcome.replace(Outcome::Unknown);
+    }
+
+    fn complete(&self, result: Args) -> Args {
+        match T::from_args(result) {
+            Ok(value) => {
+                self.outcome.replace(Outcome::Done(value.clone()));
+                value.into_args()
+            }
+            Err(_) => unreachable!("the body gives the type that its undo takes"),
+        }
+    }
+
+    fn fail(&self) {
+        if !self.was_cut.get() {
+            self.outcome.replace(Outcome::Nothing);
+        }
+    }
+
+    fn cut(&self) {
+        self.was_cut.set(true);
+    }
+
+    fn take(&self) -> Option<(bool, UndoWork)> {
+        let value = match mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Nothing) {
+            Outcome::Nothing => return None,
+            Outcome::Unknown => None,
+            Outcome::Done(value) => Some(value),
+        };
+        let is_done = value.is_some();
+        let body: Rc<dyn Repeat> = Rc::new(UndoRun { body: self.body.clone(), value });
+        let UndoPolicy { timeout, retry } = self.policy.clone();
+        Some((is_done, UndoWork { body, timeout, retry }))
+    }
+}
+
+/// An undo that runs, as often as it is tried.
+struct UndoRun<P, T> {
+    body: P,
+    value: Option<T>,
+}
+
+impl<P, F, T> Repeat for UndoRun<P, T>
+where
+    P: Deref<Target = F> + Clone + 'static,
+    F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    T: Arguments,
+{
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
+        asi.poll(async move {
+            let outcome = self.value.as_ref().map_or(Undo::Unknown, Undo::Done);
+            let undone = (*self.body)(outcome).await;
+            undone.map(|()| Args::none()).map_err(Raised::into_error)
+        });
+        Ok(())
+    }
+}
+
+/// The future of a body that can be undone: it tells the entry what becomes of it.
+pub(crate) struct Watched {
+    future: StepFuture,
+    entry: Rc<dyn Undoable>,
+    state: State,
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    New,
+    Begun,
+    Over,
+}
+
+impl Watched {
+    pub(crate) fn new(future: StepFuture, entry: Rc<dyn Undoable>) -> Self {
+        Self { future, entry, state: State::New }
+    }
+}
+
+impl Future for Watched {
+    type Output = Result<Args, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.state == State::New {
+            self.state = State::Begun;
+            self.entry.begin();
+        }
+        let Poll::Ready(result) = self.future.as_mut().poll(cx) else { return Poll::Pending };
+        self.state = State::Over;
+        Poll::Ready(match result {
+            Ok(args) => Ok(self.entry.complete(args)),
+            Err(error) => {
+                self.entry.fail();
+                Err(error)
+            }
+        })
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.state == State::Begun {
+            self.entry.cut();
+        }
+    }
+}

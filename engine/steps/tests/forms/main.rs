@@ -1,0 +1,14 @@
+//! The forms beyond FTN12: steps that are async closures, and what is said behind a step.
+
+/// Policies nest in one order, whatever the order of writing.
+mod nesting;
+/// A step is tried again as its policy says.
+mod retry;
+/// Async closures are steps everywhere, and lend what they captured.
+mod run;
+/// A hard time limit cancels what is inside, and is raised at its own step.
+mod timeout;
+/// What was done is undone on every way out.
+mod undo;
+
+mod support;
