@@ -43,7 +43,20 @@ pub struct Execution {
 impl Flow {
     /// Makes the flow ready to be driven (FTN12 §2.2.3 `execute`).
     ///
-    /// It takes the flow, so that nothing can be added and nothing be executed twice.
+    /// It takes the flow, so that nothing can be added and nothing be executed twice:
+    ///
+    /// ```compile_fail,E0382
+    /// # use asyncsteps::Flow;
+    /// let flow = Flow::new();
+    /// let once = flow.execute();
+    /// let twice = flow.execute(); // the flow was moved
+    /// ```
+    ///
+    /// ```compile_fail,E0599
+    /// # use asyncsteps::Flow;
+    /// let mut running = Flow::new().execute();
+    /// running.add(|asi, ()| asi.success(())); // an execution has no `add`
+    /// ```
     #[inline]
     pub fn execute(mut self) -> Execution {
         self.asi.fail_if_misconfigured();
