@@ -1,5 +1,7 @@
 //! The forms beyond FTN12: steps that are async closures, and what is said behind a step.
 
+/// Several things at once in one step, with their results.
+mod gather;
 /// Policies nest in one order, whatever the order of writing.
 mod nesting;
 /// A step is tried again as its policy says.
