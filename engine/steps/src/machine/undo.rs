@@ -113,14 +113,11 @@ impl Machine {
 
     /// The undos that run for this flow, if some do.
     pub(super) fn running_undo(&self) -> Option<Rc<UndoQueue<UndoWork>>> {
-        self.asi.strands().flat_map(|(_, strand)| strand.open_frames()).find_map(
-            |frame| match frame.activity() {
-                Activity::Undoing(undoing) if !undoing.queue.is_over() => {
-                    Some(Rc::clone(&undoing.queue))
-                }
-                _ => None,
-            },
-        )
+        let mut frames = self.asi.strands().flat_map(|(_, strand)| strand.open_frames());
+        frames.find_map(|frame| {
+            let Activity::Undoing(undoing) = frame.activity() else { return None };
+            (!undoing.queue.is_over()).then(|| Rc::clone(&undoing.queue))
+        })
     }
 
     /// Undoes everything that is left, after what is being undone already. Nothing waits for it.
