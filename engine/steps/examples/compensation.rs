@@ -30,7 +30,7 @@ impl Journal {
         Ok(self.0.borrow().len())
     }
 
-    async fn cancel(&self, what: &'static str, booking: Undo<&usize>) {
+    fn cancel(&self, what: &'static str, booking: Undo<&usize>) {
         match booking {
             Undo::Done(number) => self.write(format!("cancel {what} {number}")),
             Undo::Unknown => self.write(format!("cancel {what}, if it was booked")),
@@ -48,7 +48,7 @@ fn travel(bookings: &[&'static str]) -> (Option<String>, String) {
             .named("book")
             .timeout(Duration::from_secs(10))
             .undo(async move |booking| {
-                cancels.cancel(what, booking).await;
+                cancels.cancel(what, booking);
                 Ok(())
             });
     }

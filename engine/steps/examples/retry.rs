@@ -4,6 +4,7 @@
 //! one attempt may take. Errors that a retry cannot help with go on at once.
 
 use std::cell::Cell;
+use std::future::ready;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,10 +21,13 @@ impl Service {
     async fn call(&self, question: &str) -> Result<String, Error> {
         let call = self.calls.get() + 1;
         self.calls.set(call);
-        if call < self.answers {
-            return Err(Error::with_info(codes::COMM_ERROR, format!("call {call} failed")));
-        }
-        Ok(format!("{question}: answer to call {call}"))
+        let answer = if call < self.answers {
+            Err(Error::with_info(codes::COMM_ERROR, format!("call {call} failed")))
+        } else {
+            Ok(format!("{question}: answer to call {call}"))
+        };
+        // the answer of a network would take longer
+        ready(answer).await
     }
 }
 

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use super::types::{Machine, Next};
-use crate::completion::Completion;
 use crate::error::{Error, codes};
 use crate::observe::StepEnd;
 use crate::stack::{
@@ -66,12 +65,12 @@ impl Machine {
         let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
             return false;
         };
-        let queue = queue_of(cold.undos.take_inside((active, level)));
-        if queue.is_empty() {
+        let work = work_of(cold.undos.take_inside((active, level)));
+        if work.is_empty() {
             return false;
         }
-        let ended = self.asi.completion();
-        self.launch_undo(&queue, Some(ended));
+        let queue = self.launch_undo(work);
+        queue.tell(self.asi.completion());
         let undoing = Undoing { error: error.clone(), queue };
         self.asi.start_activity(Activity::Undoing(Box::new(undoing)));
         self.asi.strand.runnable = false;
@@ -85,13 +84,12 @@ impl Machine {
 
     /// The undo for which the step on top waits has ended: its error goes on.
     pub(super) fn end_undo(&mut self) -> Next {
-        match self.asi.strand.top.replace_activity(Activity::Plain) {
-            Activity::Undoing(undoing) => self.unwind_undone(undoing.error),
-            activity => {
-                self.asi.set_activity(activity);
-                Next::Wait
-            }
-        }
+        let activity = self.asi.strand.top.replace_activity(Activity::Plain);
+        let Activity::Undoing(undoing) = activity else {
+            self.asi.set_activity(activity);
+            return Next::Wait;
+        };
+        self.unwind_undone(undoing.error)
     }
 
     /// Undoes what branches have done that the end of a loop cancelled, without waiting for it.
@@ -100,9 +98,9 @@ impl Machine {
         let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
             return;
         };
-        let queue = queue_of(cold.undos.take_after(active, kept));
-        if !queue.is_empty() {
-            self.launch_undo(&queue, None);
+        let work = work_of(cold.undos.take_after(active, kept));
+        if !work.is_empty() {
+            self.launch_undo(work);
         }
     }
 
@@ -111,56 +109,57 @@ impl Machine {
         self.asi.cold.as_ref().map_or(0, |cold| cold.undos.len(cold.strands.active))
     }
 
-    /// The undos that run for this flow, if some do.
-    pub(super) fn running_undo(&self) -> Option<Rc<UndoQueue<UndoWork>>> {
-        let mut frames = self.asi.strands().flat_map(|(_, strand)| strand.open_frames());
-        frames.find_map(|frame| {
-            let Activity::Undoing(undoing) = frame.activity() else { return None };
-            (!undoing.queue.is_over()).then(|| Rc::clone(&undoing.queue))
-        })
+    /// The step on top is ended from outside while it waits for an undo, which goes on.
+    pub(super) fn leave_undo(&mut self) {
+        if let Activity::Undoing(undoing) = self.asi.strand.top.activity() {
+            let queue = Rc::clone(&undoing.queue);
+            self.asi.cold().cut_undo = Some(queue);
+        }
     }
 
-    /// Undoes everything that is left, after what is being undone already. Nothing waits for it.
-    pub(super) fn undo_all(&mut self, running: Option<Rc<UndoQueue<UndoWork>>>) {
+    /// Undoes everything that is left, without waiting for it; a flow that undoes gives up.
+    pub(super) fn undo_all(&mut self) {
         let Some(cold) = &mut self.asi.cold else { return };
         if let Some(own) = &cold.undoes {
-            cold.unseen.extend(own.abandon().into_iter().map(|undone| {
-                let error = Error::with_info(codes::INTERNAL_ERROR, "the undo was cancelled");
-                let error = error.at(undone.location);
-                error.set_failed_undo(undone.is_done);
-                error
-            }));
+            let lost = own.abandon().into_iter().map(lost_undo);
+            cold.unseen.extend(lost);
         }
-        if cold.undos.is_empty() {
-            return;
-        }
-        let entries = cold.undos.take_all();
-        if let Some(running) = running {
-            running.append(work_of(entries));
-            return;
-        }
-        let queue = queue_of(entries);
-        if !queue.is_empty() {
-            self.launch_undo(&queue, None);
+        if !cold.undos.is_empty() {
+            let work = work_of(cold.undos.take_all());
+            if !work.is_empty() {
+                self.launch_undo(work);
+            }
         }
     }
 
-    fn launch_undo(&mut self, queue: &Rc<UndoQueue<UndoWork>>, ended: Option<Completion>) {
-        let flow = undo_flow(Rc::clone(queue), ended);
-        self.asi.cold().launched.push(flow);
+    /// Has undos run after those that go on without their step, or else by a flow of their own.
+    fn launch_undo(&mut self, work: Vec<(Undone, UndoWork)>) -> Rc<UndoQueue<UndoWork>> {
+        let cold = self.asi.cold();
+        if let Some(running) = cold.cut_undo.take_if(|queue| !queue.is_over()) {
+            running.append(work);
+            cold.cut_undo = Some(Rc::clone(&running));
+            return running;
+        }
+        let queue = Rc::new(UndoQueue::new());
+        queue.append(work);
+        cold.launched.push(undo_flow(Rc::clone(&queue)));
+        queue
     }
-}
-
-fn queue_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> Rc<UndoQueue<UndoWork>> {
-    let queue = UndoQueue::new();
-    queue.append(work_of(entries));
-    Rc::new(queue)
 }
 
 /// The undos of those entries that have something to undo.
-fn work_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> impl Iterator<Item = (Undone, UndoWork)> {
-    entries.into_iter().filter_map(|UndoEntry { location, undo, .. }| {
+fn work_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> Vec<(Undone, UndoWork)> {
+    let work = entries.into_iter().filter_map(|UndoEntry { location, undo, .. }| {
         let (is_done, work) = undo.take()?;
         Some((Undone { location, is_done }, work))
-    })
+    });
+    work.collect()
+}
+
+/// The error of an undo that does not run to its end.
+fn lost_undo(undone: Undone) -> Error {
+    let error = Error::with_info(codes::INTERNAL_ERROR, "the undo was cancelled");
+    let error = error.at(undone.location);
+    error.set_failed_undo(undone.is_done);
+    error
 }

@@ -70,6 +70,8 @@ pub(crate) struct ColdState {
     pub(crate) has_attempts: bool,
     /// What the steps of the flow would have to undo.
     pub(crate) undos: Undos<Rc<dyn Undoable>>,
+    /// The undos for which a step waited that was ended from outside: older ones follow them.
+    pub(crate) cut_undo: Option<Rc<UndoQueue<UndoWork>>>,
     /// The undos that this flow runs, if it exists for that.
     pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
 }
