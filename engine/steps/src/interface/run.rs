@@ -110,7 +110,7 @@ impl AsyncSteps {
     pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
         let (strand, level) = (self.active(), self.strand.depth() + 1);
         let location = self.location();
-        self.cold().undos.push((strand, level), location, undo);
+        self.policy_state().undos.push((strand, level), location, undo);
     }
 
     /// Has the future of the running step tell its undo what becomes of it.

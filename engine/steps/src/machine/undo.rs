@@ -18,7 +18,7 @@ impl Machine {
         let (active, level) = (self.asi.active(), self.asi.strand.depth());
         let extras = self.asi.strand.top.extras.as_ref();
         let is_scope = extras.is_some_and(|extras| extras.is_scope);
-        let undos = &mut self.asi.cold().undos;
+        let undos = &mut self.asi.policy_state().undos;
         if is_scope && matches!(end, StepEnd::Success) {
             drop(undos.take_inside((active, level + 1)));
         } else {
@@ -27,27 +27,28 @@ impl Machine {
     }
 
     /// The active branch ends: what it could undo passes on to its parallel step.
+    #[cold]
     pub(super) fn move_undos_up(&mut self) {
-        let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
-            return;
-        };
+        let Some(cold) = &mut self.asi.cold else { return };
         let branch = cold.strands.active;
         let Some((parent, _)) = cold.strands.parent_and_position(branch) else { return };
         let level = cold.strands.get(parent).map_or(0, Strand::depth) + 1;
-        cold.undos.move_up(branch, (parent, level));
+        if let Some(policies) = &mut cold.policies {
+            policies.undos.move_up(branch, (parent, level));
+        }
     }
 
     /// Undoes what is inside of the step on top before its error handler is called; `false` if there
     /// is nothing. The step waits for it, and keeps the error.
+    #[inline]
     pub(super) fn undo_inside(&mut self, error: &Error) -> bool {
-        let level = self.asi.strand.depth() + 1;
-        self.undo_from(level, error)
+        self.asi.has_undos() && self.undo_from(self.asi.strand.depth() + 1, error)
     }
 
     /// Undoes what the outermost steps of the flow have done; `false` if there is nothing. A step
     /// that stands for the flow waits for it.
     pub(super) fn undo_root(&mut self, error: &Error) -> bool {
-        if self.asi.cold.as_ref().is_none_or(|cold| cold.undos.is_empty()) {
+        if !self.asi.has_undos() {
             return false;
         }
         self.asi.strand.clear();
@@ -60,12 +61,10 @@ impl Machine {
         waits
     }
 
+    #[cold]
     fn undo_from(&mut self, level: u32, error: &Error) -> bool {
         let active = self.asi.active();
-        let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
-            return false;
-        };
-        let work = work_of(cold.undos.take_inside((active, level)));
+        let work = work_of(self.asi.policy_state().undos.take_inside((active, level)));
         if work.is_empty() {
             return false;
         }
@@ -94,11 +93,11 @@ impl Machine {
 
     /// Undoes what branches have done that the end of a loop cancelled, without waiting for it.
     pub(super) fn undo_cancelled_branches(&mut self, kept: usize) {
-        let active = self.asi.active();
-        let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
+        if !self.asi.has_undos() {
             return;
-        };
-        let work = work_of(cold.undos.take_after(active, kept));
+        }
+        let active = self.asi.active();
+        let work = work_of(self.asi.policy_state().undos.take_after(active, kept));
         if !work.is_empty() {
             self.launch_undo(work);
         }
@@ -106,43 +105,40 @@ impl Machine {
 
     /// How many entries the active strand has.
     pub(super) fn undo_count(&self) -> usize {
-        self.asi.cold.as_ref().map_or(0, |cold| cold.undos.len(cold.strands.active))
+        self.asi.own_policy_state().map_or(0, |policies| policies.undos.len(self.asi.active()))
     }
 
     /// The step on top is ended from outside while it waits for an undo, which goes on.
     pub(super) fn leave_undo(&mut self) {
         if let Activity::Undoing(undoing) = self.asi.strand.top.activity() {
             let queue = Rc::clone(&undoing.queue);
-            self.asi.cold().cut_undo = Some(queue);
+            self.asi.policy_state().cut_undo = Some(queue);
         }
     }
 
     /// Undoes everything that is left, without waiting for it; a flow that undoes gives up.
     pub(super) fn undo_all(&mut self) {
         let Some(cold) = &mut self.asi.cold else { return };
-        if let Some(own) = &cold.undoes {
-            let lost = own.abandon().into_iter().map(lost_undo);
-            cold.unseen.extend(lost);
+        let Some(policies) = &mut cold.policies else { return };
+        if let Some(own) = &policies.undoes {
+            cold.unseen.extend(own.abandon().into_iter().map(lost_undo));
         }
-        if !cold.undos.is_empty() {
-            let work = work_of(cold.undos.take_all());
-            if !work.is_empty() {
-                self.launch_undo(work);
-            }
+        let work = work_of(policies.undos.take_all());
+        if !work.is_empty() {
+            self.launch_undo(work);
         }
     }
 
     /// Has undos run after those that go on without their step, or else by a flow of their own.
     fn launch_undo(&mut self, work: Vec<(Undone, UndoWork)>) -> Rc<UndoQueue<UndoWork>> {
-        let cold = self.asi.cold();
-        if let Some(running) = cold.cut_undo.take_if(|queue| !queue.is_over()) {
+        let cut = self.asi.policy_state().cut_undo.as_ref();
+        if let Some(running) = cut.filter(|queue| !queue.is_over()) {
             running.append(work);
-            cold.cut_undo = Some(Rc::clone(&running));
-            return running;
+            return Rc::clone(running);
         }
         let queue = Rc::new(UndoQueue::new());
         queue.append(work);
-        cold.launched.push(undo_flow(Rc::clone(&queue)));
+        self.asi.cold().launched.push(undo_flow(Rc::clone(&queue)));
         queue
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn start(
     let sender = Rc::new(Sender(Rc::clone(&answer)));
     let failed = Rc::clone(&sender);
     let mut flow = AsyncSteps::root();
-    flow.cold().has_attempts = true;
+    flow.policy_state().has_attempts = true;
     let step = QueuedStep::body(asi.location(), move |asi, _| {
         asi.strand.top.extras().attempt = attempt;
         asi.limit_hard(limit);

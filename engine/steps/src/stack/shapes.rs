@@ -62,6 +62,12 @@ pub(crate) struct ColdState {
     pub(crate) launched: Vec<AsyncSteps>,
     /// Errors for the host to report.
     pub(crate) unseen: Vec<Error>,
+    pub(crate) policies: Option<Box<PolicyState>>,
+}
+
+/// What a flow without attempts, undos and chance does not need.
+#[derive(Default)]
+pub(crate) struct PolicyState {
     /// What jitter is drawn from; made of the flow's number if no seed was given.
     pub(crate) random: Option<Random>,
     /// The time limit of a step that expired last.

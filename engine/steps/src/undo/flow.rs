@@ -9,7 +9,7 @@ use crate::stack::{AsyncSteps, QueuedStep, UndoItem, UndoQueue, UndoWork, Undone
 /// A flow that runs the undos of this queue.
 pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>) -> AsyncSteps {
     let mut asi = AsyncSteps::root();
-    asi.cold().undoes = Some(Rc::clone(&queue));
+    asi.policy_state().undoes = Some(Rc::clone(&queue));
     asi.make_loop(move |asi| match queue.start_next() {
         Some(UndoItem::Undo(undone, work)) => {
             add(asi, undone, work);
