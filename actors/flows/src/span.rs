@@ -67,6 +67,7 @@ impl Observer for SpanObserver {
             place = %format_args!("{}:{}", step.location.file(), step.location.line()),
             depth = step.depth,
             branch = step.branch,
+            attempt = (step.attempt > 1).then_some(step.attempt),
             outcome = field::Empty,
         );
         self.open.push(OpenStep { branch: step.branch, depth: step.depth, span });

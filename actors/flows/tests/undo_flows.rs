@@ -186,3 +186,18 @@ fn a_system_that_ends_loses_no_undo_in_silence() {
     // it could not be undone any more; the log tells
     assert_eq!(journal.take(), "charge record");
 }
+
+#[actix::test]
+async fn a_stack_tells_which_attempt_is_under_way() {
+    tokio::time::pause();
+    let mut flow = Flow::new();
+    flow.run(async |()| pending::<Result<(), _>>().await)
+        .named("ask")
+        .timeout(ms(10))
+        .retry(asyncsteps::Retry::attempts(3));
+    let handle: FlowHandle = start_flow(flow);
+    let first = handle.stack().one_line();
+    tokio::time::sleep(ms(15)).await;
+    let second = handle.stack().one_line();
+    assert!(!first.contains("attempt") && second.contains("> in attempt 2 waits for"), "{second}");
+}

@@ -1,14 +1,16 @@
-//! Compensation: when a later step fails, the effects of earlier steps are undone, the latest first.
+//! Compensation: when a later step fails or the flow is cancelled, the effects of earlier steps are
+//! undone, the latest first.
 //!
-//! Each booking adds the bookings after it as a step, and the error handler of that step cancels the
-//! booking. The handler adds steps, because cancelling may take time too. The last of them raises the
-//! error again, so that the handlers around it cancel their bookings.
+//! Each booking says behind it how it is undone. A booking that was cut may have been made or not:
+//! its undo is told so.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::future::pending;
 use std::rc::Rc;
+use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Flow, StepResult, run_to_end};
+use asyncsteps::tool::Manual;
+use asyncsteps::{Error, Flow, Time, Undo};
 
 /// The bookings and cancellations, in their order.
 #[derive(Clone, Default)]
@@ -18,33 +20,40 @@ impl Journal {
     fn write(&self, line: String) {
         self.0.borrow_mut().push(line);
     }
-}
 
-/// Books the first item and then the others; when those fail, it cancels the first one.
-fn book(asi: &mut AsyncSteps, journal: Journal, mut bookings: VecDeque<&'static str>) {
-    let Some(what) = bookings.pop_front() else { return };
-    let (done, undone) = (journal.clone(), journal.clone());
-    asi.add(move |asi, ()| {
-        if what == "helicopter" {
-            return asi.error("SoldOut", what);
+    async fn book(&self, what: &'static str) -> Result<usize, Error> {
+        match what {
+            "helicopter" => return Err(Error::with_info("SoldOut", what)),
+            "balloon" => pending().await, // it never answers
+            _ => self.write(format!("book {what}")),
         }
-        done.write(format!("book {what}"));
-        Ok(())
-    });
-    asi.add(move |asi, ()| book(asi, journal, bookings)).on_error(move |asi, error| {
-        let error = error.clone();
-        asi.add(move |_, ()| undone.write(format!("cancel {what}")));
-        asi.add(move |_, ()| -> StepResult { Err(error.into()) });
-    });
+        Ok(self.0.borrow().len())
+    }
+
+    fn cancel(&self, what: &'static str, booking: Undo<&usize>) {
+        match booking {
+            Undo::Done(number) => self.write(format!("cancel {what} {number}")),
+            Undo::Unknown => self.write(format!("cancel {what}, if it was booked")),
+        }
+    }
 }
 
-/// Books a trip; gives the code of the error if it failed, and the journal.
+/// Books a trip within ten seconds; gives the code of the error if it failed, and the journal.
 fn travel(bookings: &[&'static str]) -> (Option<String>, String) {
-    let journal = Journal::default();
-    let (writes, bookings) = (journal.clone(), bookings.iter().copied().collect());
+    let (tool, journal) = (Manual::new(Time::ZERO), Journal::default());
     let mut flow = Flow::new();
-    flow.add(move |asi, ()| book(asi, writes, bookings));
-    let failed = run_to_end::<()>(flow).err().map(|error| error.code().to_owned());
+    for &what in bookings {
+        let (books, cancels) = (journal.clone(), journal.clone());
+        flow.run(async move |_: asyncsteps::Args| Ok(books.book(what).await?))
+            .named("book")
+            .timeout(Duration::from_secs(10))
+            .undo(async move |booking| {
+                cancels.cancel(what, booking);
+                Ok(())
+            });
+    }
+    let ended = tool.complete(flow.promise::<usize, _>(&tool)).expect("it needs no other thread");
+    let failed = ended.err().map(|error| error.code().to_owned());
     (failed, journal.0.borrow().join(", "))
 }
 
@@ -54,5 +63,9 @@ fn main() {
 
     let (failed, journal) = travel(&["flight", "hotel", "helicopter", "car"]);
     assert_eq!(failed.as_deref(), Some("SoldOut"));
-    assert_eq!(journal, "book flight, book hotel, cancel hotel, cancel flight");
+    assert_eq!(journal, "book flight, book hotel, cancel hotel 2, cancel flight 1");
+
+    let (failed, journal) = travel(&["flight", "balloon"]);
+    assert_eq!(failed.as_deref(), Some("Timeout"));
+    assert_eq!(journal, "book flight, cancel balloon, if it was booked, cancel flight 1");
 }

@@ -69,6 +69,7 @@ mod completion;
 mod error;
 mod extensions;
 mod flow;
+mod gather;
 mod inbox;
 mod interface;
 mod location;

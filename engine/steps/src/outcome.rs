@@ -3,7 +3,10 @@
 /// What became of the body of a step that is undone, see [`Added::undo`](crate::Added::undo)
 /// (FTN12 §1.2, §1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a body that is undone succeeded, or nobody knows")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a body that is undone has succeeded, or its outcome is unknown"
+)]
 pub enum Undo<T> {
     /// It succeeded, with this result.
     Done(T),

@@ -36,10 +36,13 @@ impl Stack {
 
 impl fmt::Display for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Wait { branch, stack, reason, .. } in &self.waits {
+        for Wait { branch, stack, reason, attempt, .. } in &self.waits {
             write!(f, "branch {branch}: ")?;
             for step in stack {
                 write!(f, "{step} > ")?;
+            }
+            if *attempt > 1 {
+                write!(f, "in attempt {attempt} ")?;
             }
             writeln!(f, "waits for {reason} since {:?}", self.idle)?;
         }

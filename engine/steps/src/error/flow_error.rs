@@ -5,6 +5,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -28,12 +29,19 @@ struct Inner {
     made_in: Option<StepLocation>,
     /// The step that raised an error that was made elsewhere; set by the flow.
     raised_in: OnceLock<StepLocation>,
-    /// After how many attempts a step gave up with the error.
-    attempts: OnceLock<u32>,
-    /// The error of an undo that failed for good: whether its step was done.
-    failed_undo: OnceLock<bool>,
+    /// After how many attempts a step gave up with the error; 0 if none did.
+    attempts: AtomicU32,
+    /// Whether it is the error of an undo that failed for good.
+    failed_undo: AtomicU8,
     cause: Cause,
 }
+
+/// Not the error of an undo.
+const NO_UNDO: u8 = 0;
+/// The error of the undo of a step that was done.
+const UNDO_OF_DONE: u8 = 1;
+/// The error of the undo of a step whose outcome is unknown.
+const UNDO_OF_UNKNOWN: u8 = 2;
 
 enum Cause {
     None,
@@ -133,8 +141,8 @@ impl Error {
             info,
             made_in,
             raised_in: OnceLock::new(),
-            attempts: OnceLock::new(),
-            failed_undo: OnceLock::new(),
+            attempts: AtomicU32::new(0),
+            failed_undo: AtomicU8::new(NO_UNDO),
             cause,
         }))
     }
@@ -171,24 +179,28 @@ impl Error {
     /// tried again did, see [`Retry`](crate::Retry).
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
-        self.0.attempts.get().copied()
+        Some(self.0.attempts.load(Ordering::Relaxed)).filter(|attempts| *attempts > 0)
     }
 
-    /// A step gave up with this error; the innermost of several steps counts.
+    /// A step gave up with this error; the outermost of several steps counts.
     pub(crate) fn set_attempts(&self, attempts: u32) {
-        self.0.attempts.get_or_init(|| attempts);
+        self.0.attempts.store(attempts, Ordering::Relaxed);
     }
 
     /// What the undo that failed with this error would have undone; `None` if this is not the error
     /// of an undo, see [`Added::undo`](crate::Added::undo). [`location`](Self::location) gives the step.
     #[must_use]
     pub fn failed_undo(&self) -> Option<Undo<()>> {
-        let is_done = self.0.failed_undo.get()?;
-        Some(if *is_done { Undo::Done(()) } else { Undo::Unknown })
+        match self.0.failed_undo.load(Ordering::Relaxed) {
+            UNDO_OF_DONE => Some(Undo::Done(())),
+            UNDO_OF_UNKNOWN => Some(Undo::Unknown),
+            _ => None,
+        }
     }
 
     pub(crate) fn set_failed_undo(&self, is_done: bool) {
-        self.0.failed_undo.get_or_init(|| is_done);
+        let failed = if is_done { UNDO_OF_DONE } else { UNDO_OF_UNKNOWN };
+        self.0.failed_undo.store(failed, Ordering::Relaxed);
     }
 
     /// The first error of this type among this one and what [caused](StdError::source) it.

@@ -178,7 +178,7 @@ impl Flow {
     /// jitter of [`Retry`](crate::Retry). By default it is the number of the flow;
     /// [`sim`](crate::sim) sets one made of its own.
     pub fn seed(&mut self, seed: u64) {
-        self.asi.cold().random = Some(Random::new(seed));
+        self.asi.policy_state().random = Some(Random::new(seed));
     }
 
     /// A handle that cancels the flow from anywhere, also before it is executed.

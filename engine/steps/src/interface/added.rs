@@ -28,6 +28,7 @@ use crate::undo::{UndoOf, UndoPolicy};
 /// | [`retry`](Self::retry) | steps added with `run` |
 /// | [`limited`](Self::limited) | a place is held during one attempt |
 /// | [`timeout`](Self::timeout) | limits one attempt; waits for lock and place do not count |
+/// | [`shielded`](Self::shielded) | steps added with `run`: nothing outside cancels the body |
 /// | the body | |
 ///
 /// So what is to be limited as a whole, with all attempts and waits, is put into a step with a limit
@@ -124,6 +125,20 @@ impl<'a, A, T> Added<'a, A, T> {
         A: Arguments + Keep,
     {
         Planned::policies_of(self.step).tries = Some(Tries::new::<A>(policy));
+        self
+    }
+
+    /// Shields the body from what ends the step from outside: a cancel, the limit of a step around it,
+    /// a branch that fails. It runs to its end as a flow of its own, and only its own
+    /// [`timeout`](Self::timeout) cuts it: 30 s if it has none (FTN12 §1.3, §2.2.1 `newInstance`).
+    ///
+    /// The step around it ends at once. What it gives is lost then; an [`undo`](Self::undo) of it runs
+    /// at once too, and is told that its outcome is unknown.
+    pub fn shielded(&mut self) -> &mut Self
+    where
+        T: Arguments,
+    {
+        Planned::policies_of(self.step).is_shielded = true;
         self
     }
 

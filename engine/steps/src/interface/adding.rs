@@ -149,7 +149,7 @@ impl AsyncSteps {
 
     /// Adds a step that polls `future` on the flow's own event loop (FTN12 §1.13).
     ///
-    /// `Ok` is the result of the step and `Err` its error: an [`Error`](crate::Error) keeps its
+    /// `Ok` is the result of the step and `Err` its error: an [`Error`] keeps its
     /// code, any other error becomes `InternalError`. Cancel and timeout drop the future.
     #[track_caller]
     pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>

@@ -107,7 +107,7 @@ impl AsyncSteps {
     /// [`Retry`](crate::Retry).
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        if !self.cold.as_ref().is_some_and(|cold| cold.has_attempts) {
+        if !self.own_policy_state().is_some_and(|policies| policies.has_attempts) {
             return 1;
         }
         let attempts = self.frames_around().filter_map(Frame::attempt);
@@ -116,13 +116,13 @@ impl AsyncSteps {
 
     /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).
     pub(crate) fn is_undo(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.undoes.is_some())
+        self.own_policy_state().is_some_and(|policies| policies.undoes.is_some())
     }
 
     /// The chance of this flow, see [`Flow::seed`].
     pub(crate) fn random(&mut self) -> &mut Random {
         let number = self.flow_id().number();
-        self.cold().random.get_or_insert_with(|| Random::new(number))
+        self.policy_state().random.get_or_insert_with(|| Random::new(number))
     }
 
     /// The host's time at the beginning of this turn.

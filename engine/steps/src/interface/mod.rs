@@ -17,6 +17,7 @@ mod around;
 mod collection;
 mod context;
 mod ending;
+mod gathering;
 mod new_steps;
 mod parallel;
 mod rules;

@@ -110,17 +110,17 @@ impl AsyncSteps {
     pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
         let (strand, level) = (self.active(), self.strand.depth() + 1);
         let location = self.location();
-        self.cold().undos.push((strand, level), location, undo);
+        self.policy_state().undos.push((strand, level), location, undo);
     }
 
     /// Has the future of the running step tell its undo what becomes of it.
     pub(crate) fn watch(&mut self, undo: Rc<dyn Undoable>) {
-        match self.strand.top.replace_activity(Activity::Plain) {
-            Activity::Polling(future) => {
-                self.set_activity(Activity::Polling(Box::pin(Watched::new(future, undo))));
-            }
-            activity => self.set_activity(activity),
-        }
+        let activity = self.strand.top.replace_activity(Activity::Plain);
+        self.set_activity(if let Activity::Polling(future) = activity {
+            Activity::Polling(Box::pin(Watched::new(future, undo)))
+        } else {
+            activity
+        });
     }
 
     fn run_context(&self) -> RunContext {

@@ -28,10 +28,10 @@ impl Machine {
             if self.is_cancelled() || !self.activate(strand) {
                 continue;
             }
-            let next = match self.receive(key, message) {
-                Next::Poll => self.poll_future(waker),
-                next => next,
-            };
+            let mut next = self.receive(key, message);
+            if let Next::Poll = next {
+                next = self.poll_future(waker);
+            }
             if let Next::Failed(error) = next {
                 return Some(Outcome::Error(error));
             }

@@ -94,7 +94,9 @@ impl Machine {
 
     /// Ends the active branch, which has completed: its result is dropped.
     pub(super) fn complete_branch(&mut self) {
-        self.move_undos_up();
+        if self.asi.has_undos() {
+            self.move_undos_up();
+        }
         if self.start_in_place() || self.leave_branch() > 0 {
             return;
         }
@@ -130,7 +132,9 @@ impl Machine {
     /// Forgets the active branch and goes back to the parallel step that started it; gives the
     /// number of its other branches that are not complete.
     pub(super) fn leave_branch(&mut self) -> usize {
-        self.move_undos_up();
+        if self.asi.has_undos() {
+            self.move_undos_up();
+        }
         let Some(cold) = &mut self.asi.cold else { return 0 };
         let strands = &mut cold.strands;
         let left = strands.active;

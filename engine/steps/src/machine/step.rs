@@ -54,7 +54,7 @@ impl Machine {
     #[inline]
     pub(super) fn leave(&mut self, end: StepEnd<'_>) {
         self.report(Event::End(end));
-        if self.asi.cold.as_ref().is_some_and(|cold| !cold.undos.is_empty()) {
+        if self.asi.has_undos() {
             self.pass_undos_on(end);
         }
         if !self.asi.strand.top.is_plain() {

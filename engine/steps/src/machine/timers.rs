@@ -34,8 +34,7 @@ impl Machine {
                 Purpose::Limit => self.receive_last().unwrap_or_else(|| {
                     let location = self.take_timer(timer);
                     let error = Error::timeout(timer.limit(), location);
-                    let Timer { strand, depth, .. } = timer;
-                    self.asi.cold().expired = Some(Expired { error: error.clone(), strand, depth });
+                    self.note_expired(&error, timer);
                     self.unwind(Fault::Error(error))
                 }),
                 Purpose::HardLimit => self.receive_last().unwrap_or_else(|| self.cut(timer)),
@@ -45,6 +44,14 @@ impl Machine {
             }
         }
         None
+    }
+
+    /// Notes whose limit an error is, for steps that are tried again.
+    fn note_expired(&mut self, error: &Error, Timer { strand, depth, .. }: Timer) {
+        let policies = self.asi.cold.as_mut().and_then(|cold| cold.policies.as_mut());
+        if let Some(policies) = policies {
+            policies.expired = Some(Expired { error: error.clone(), strand, depth });
+        }
     }
 
     /// Cancels what is inside of a step whose time is over, and raises `Timeout` at the step itself.

@@ -51,10 +51,10 @@ impl Machine {
     fn run_strands(&mut self, waker: &Waker) -> Progress {
         while self.asi.strand.runnable || self.rotate() {
             let has_turn = self.asi.burst > 0;
-            let next = match self.run_steps() {
-                Next::Poll => self.poll_future(waker),
-                next => next,
-            };
+            let mut next = self.run_steps();
+            if let Next::Poll = next {
+                next = self.poll_future(waker);
+            }
             if let Some(outcome) = self.cancel_if_asked() {
                 return Progress::Done(outcome);
             }

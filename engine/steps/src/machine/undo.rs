@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use super::types::{Machine, Next};
-use crate::completion::Completion;
 use crate::error::{Error, codes};
 use crate::observe::StepEnd;
 use crate::stack::{
@@ -19,7 +18,7 @@ impl Machine {
         let (active, level) = (self.asi.active(), self.asi.strand.depth());
         let extras = self.asi.strand.top.extras.as_ref();
         let is_scope = extras.is_some_and(|extras| extras.is_scope);
-        let undos = &mut self.asi.cold().undos;
+        let undos = &mut self.asi.policy_state().undos;
         if is_scope && matches!(end, StepEnd::Success) {
             drop(undos.take_inside((active, level + 1)));
         } else {
@@ -28,27 +27,28 @@ impl Machine {
     }
 
     /// The active branch ends: what it could undo passes on to its parallel step.
+    #[cold]
     pub(super) fn move_undos_up(&mut self) {
-        let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
-            return;
-        };
+        let Some(cold) = &mut self.asi.cold else { return };
         let branch = cold.strands.active;
         let Some((parent, _)) = cold.strands.parent_and_position(branch) else { return };
         let level = cold.strands.get(parent).map_or(0, Strand::depth) + 1;
-        cold.undos.move_up(branch, (parent, level));
+        if let Some(policies) = &mut cold.policies {
+            policies.undos.move_up(branch, (parent, level));
+        }
     }
 
     /// Undoes what is inside of the step on top before its error handler is called; `false` if there
     /// is nothing. The step waits for it, and keeps the error.
+    #[inline]
     pub(super) fn undo_inside(&mut self, error: &Error) -> bool {
-        let level = self.asi.strand.depth() + 1;
-        self.undo_from(level, error)
+        self.asi.has_undos() && self.undo_from(self.asi.strand.depth() + 1, error)
     }
 
     /// Undoes what the outermost steps of the flow have done; `false` if there is nothing. A step
     /// that stands for the flow waits for it.
     pub(super) fn undo_root(&mut self, error: &Error) -> bool {
-        if self.asi.cold.as_ref().is_none_or(|cold| cold.undos.is_empty()) {
+        if !self.asi.has_undos() {
             return false;
         }
         self.asi.strand.clear();
@@ -61,17 +61,15 @@ impl Machine {
         waits
     }
 
+    #[cold]
     fn undo_from(&mut self, level: u32, error: &Error) -> bool {
         let active = self.asi.active();
-        let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
-            return false;
-        };
-        let queue = queue_of(cold.undos.take_inside((active, level)));
-        if queue.is_empty() {
+        let work = work_of(self.asi.policy_state().undos.take_inside((active, level)));
+        if work.is_empty() {
             return false;
         }
-        let ended = self.asi.completion();
-        self.launch_undo(&queue, Some(ended));
+        let queue = self.launch_undo(work);
+        queue.tell(self.asi.completion());
         let undoing = Undoing { error: error.clone(), queue };
         self.asi.start_activity(Activity::Undoing(Box::new(undoing)));
         self.asi.strand.runnable = false;
@@ -85,85 +83,79 @@ impl Machine {
 
     /// The undo for which the step on top waits has ended: its error goes on.
     pub(super) fn end_undo(&mut self) -> Next {
-        match self.asi.strand.top.replace_activity(Activity::Plain) {
-            Activity::Undoing(undoing) => self.unwind_undone(undoing.error),
-            activity => {
-                self.asi.set_activity(activity);
-                Next::Wait
-            }
-        }
+        let activity = self.asi.strand.top.replace_activity(Activity::Plain);
+        let Activity::Undoing(undoing) = activity else {
+            self.asi.set_activity(activity);
+            return Next::Wait;
+        };
+        self.unwind_undone(undoing.error)
     }
 
     /// Undoes what branches have done that the end of a loop cancelled, without waiting for it.
     pub(super) fn undo_cancelled_branches(&mut self, kept: usize) {
-        let active = self.asi.active();
-        let Some(cold) = self.asi.cold.as_mut().filter(|cold| !cold.undos.is_empty()) else {
+        if !self.asi.has_undos() {
             return;
-        };
-        let queue = queue_of(cold.undos.take_after(active, kept));
-        if !queue.is_empty() {
-            self.launch_undo(&queue, None);
+        }
+        let active = self.asi.active();
+        let work = work_of(self.asi.policy_state().undos.take_after(active, kept));
+        if !work.is_empty() {
+            self.launch_undo(work);
         }
     }
 
     /// How many entries the active strand has.
     pub(super) fn undo_count(&self) -> usize {
-        self.asi.cold.as_ref().map_or(0, |cold| cold.undos.len(cold.strands.active))
+        self.asi.own_policy_state().map_or(0, |policies| policies.undos.len(self.asi.active()))
     }
 
-    /// The undos that run for this flow, if some do.
-    pub(super) fn running_undo(&self) -> Option<Rc<UndoQueue<UndoWork>>> {
-        self.asi.strands().flat_map(|(_, strand)| strand.open_frames()).find_map(
-            |frame| match frame.activity() {
-                Activity::Undoing(undoing) if !undoing.queue.is_over() => {
-                    Some(Rc::clone(&undoing.queue))
-                }
-                _ => None,
-            },
-        )
+    /// The step on top is ended from outside while it waits for an undo, which goes on.
+    pub(super) fn leave_undo(&mut self) {
+        if let Activity::Undoing(undoing) = self.asi.strand.top.activity() {
+            let queue = Rc::clone(&undoing.queue);
+            self.asi.policy_state().cut_undo = Some(queue);
+        }
     }
 
-    /// Undoes everything that is left, after what is being undone already. Nothing waits for it.
-    pub(super) fn undo_all(&mut self, running: Option<Rc<UndoQueue<UndoWork>>>) {
+    /// Undoes everything that is left, without waiting for it; a flow that undoes gives up.
+    pub(super) fn undo_all(&mut self) {
         let Some(cold) = &mut self.asi.cold else { return };
-        if let Some(own) = &cold.undoes {
-            cold.unseen.extend(own.abandon().into_iter().map(|undone| {
-                let error = Error::with_info(codes::INTERNAL_ERROR, "the undo was cancelled");
-                let error = error.at(undone.location);
-                error.set_failed_undo(undone.is_done);
-                error
-            }));
+        let Some(policies) = &mut cold.policies else { return };
+        if let Some(own) = &policies.undoes {
+            cold.unseen.extend(own.abandon().into_iter().map(lost_undo));
         }
-        if cold.undos.is_empty() {
-            return;
-        }
-        let entries = cold.undos.take_all();
-        if let Some(running) = running {
-            running.append(work_of(entries));
-            return;
-        }
-        let queue = queue_of(entries);
-        if !queue.is_empty() {
-            self.launch_undo(&queue, None);
+        let work = work_of(policies.undos.take_all());
+        if !work.is_empty() {
+            self.launch_undo(work);
         }
     }
 
-    fn launch_undo(&mut self, queue: &Rc<UndoQueue<UndoWork>>, ended: Option<Completion>) {
-        let flow = undo_flow(Rc::clone(queue), ended);
-        self.asi.cold().launched.push(flow);
+    /// Has undos run after those that go on without their step, or else by a flow of their own.
+    fn launch_undo(&mut self, work: Vec<(Undone, UndoWork)>) -> Rc<UndoQueue<UndoWork>> {
+        let cut = self.asi.policy_state().cut_undo.as_ref();
+        if let Some(running) = cut.filter(|queue| !queue.is_over()) {
+            running.append(work);
+            return Rc::clone(running);
+        }
+        let queue = Rc::new(UndoQueue::new());
+        queue.append(work);
+        self.asi.cold().launched.push(undo_flow(Rc::clone(&queue)));
+        queue
     }
-}
-
-fn queue_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> Rc<UndoQueue<UndoWork>> {
-    let queue = UndoQueue::new();
-    queue.append(work_of(entries));
-    Rc::new(queue)
 }
 
 /// The undos of those entries that have something to undo.
-fn work_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> impl Iterator<Item = (Undone, UndoWork)> {
-    entries.into_iter().filter_map(|UndoEntry { location, undo, .. }| {
+fn work_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> Vec<(Undone, UndoWork)> {
+    let work = entries.into_iter().filter_map(|UndoEntry { location, undo, .. }| {
         let (is_done, work) = undo.take()?;
         Some((Undone { location, is_done }, work))
-    })
+    });
+    work.collect()
+}
+
+/// The error of an undo that does not run to its end.
+fn lost_undo(undone: Undone) -> Error {
+    let error = Error::with_info(codes::INTERNAL_ERROR, "the undo was cancelled");
+    let error = error.at(undone.location);
+    error.set_failed_undo(undone.is_done);
+    error
 }

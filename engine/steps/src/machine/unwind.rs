@@ -171,6 +171,7 @@ impl Machine {
         self.disarm_timers();
         drop(self.asi.close_wait());
         if !matches!(self.asi.strand.top.activity(), Activity::Holding(_)) {
+            self.leave_undo();
             self.asi.set_activity(Activity::Plain);
         }
         let extras = self.asi.strand.top.extras.as_mut();
@@ -204,7 +205,6 @@ impl Machine {
             let arrivals = inbox.close();
             drop(self.take_results(arrivals));
         }
-        let running = self.running_undo();
         self.activate(0);
         loop {
             if self.asi.strand.top.flags.open {
@@ -216,6 +216,6 @@ impl Machine {
             }
         }
         self.asi.strand.clear();
-        self.undo_all(running);
+        self.undo_all();
     }
 }

@@ -31,7 +31,7 @@ impl Attempts {
             asi.limit_hard(limit);
             asi.now() + limit
         });
-        asi.cold().has_attempts = true;
+        asi.policy_state().has_attempts = true;
         asi.strand.top.extras().attempt = 1;
         Rc::new(Self { tries, one, body, end }).add(asi, args)
     }
@@ -96,7 +96,7 @@ impl Attempts {
 
 /// Whether this is the time limit of a step around the attempt, which has to see it.
 fn is_limit_of_others(asi: &AsyncSteps, error: &Error) -> bool {
-    let expired = asi.cold.as_ref().and_then(|cold| cold.expired.as_ref());
+    let expired = asi.own_policy_state().and_then(|policies| policies.expired.as_ref());
     expired.is_some_and(|expired| {
         expired.error.is_same(error)
             && expired.strand == asi.active()

@@ -5,11 +5,13 @@
 //!
 //! - `policies.rs`: what can be said, for steps of flows and of templates.
 //! - `planned.rs`: a step that has policies starts.
-//! - `attempts.rs`: it is tried again, as its [`Retry`](crate::Retry) says.
+//! - `attempts.rs`: it is tried again, as its [`Retry`](crate::Retry) says. `shield.rs`: it runs where
+//!   nothing outside cancels it.
 
 mod attempts;
 mod planned;
 mod policies;
+mod shield;
 
 pub(crate) use planned::{Body, Planned};
 pub use policies::Keep;

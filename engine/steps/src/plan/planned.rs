@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::attempts::Attempts;
 use super::policies::Policies;
+use super::shield;
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::stack::{AsyncSteps, QueuedStep, Repeat, Undoable, Work};
@@ -93,7 +94,11 @@ impl Attempt {
     /// Starts one attempt as part of the running step.
     pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let (timeout, undo) = (self.policies.timeout, self.undo.clone());
+        let is_shielded = self.policies.is_shielded;
         within(self.policies.limiter.as_deref(), asi, args, move |asi, args| {
+            if is_shielded {
+                return shield::start(body, timeout.unwrap_or(shield::LIMIT), undo, asi, args);
+            }
             if let Some(limit) = timeout {
                 asi.limit_hard(limit);
             }
@@ -121,7 +126,7 @@ where
 }
 
 impl Body {
-    fn start(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    pub(super) fn start(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
         match self {
             Self::Once(work) => work.start(asi, args),
             Self::Again(repeat) => repeat.start(asi, args),

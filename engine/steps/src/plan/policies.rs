@@ -17,6 +17,7 @@ pub(crate) struct Policies {
     pub(crate) tries: Option<Tries>,
     pub(crate) limiter: Option<Rc<dyn ISync>>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) is_shielded: bool,
     pub(crate) undo: Option<Rc<dyn UndoPlan>>,
 }
 
@@ -27,6 +28,7 @@ pub(crate) struct SharedPolicies {
     pub(crate) tries: Option<Tries>,
     pub(crate) limiter: Option<Arc<dyn ISync + Send + Sync>>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) is_shielded: bool,
     pub(crate) undo: Option<Arc<dyn UndoPlan + Send + Sync>>,
 }
 
@@ -83,6 +85,7 @@ impl SharedPolicies {
             tries: self.tries.clone(),
             limiter: object(&self.limiter),
             timeout: self.timeout,
+            is_shielded: self.is_shielded,
             undo: self
                 .undo
                 .as_ref()

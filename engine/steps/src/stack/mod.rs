@@ -31,6 +31,6 @@ pub(crate) use shapes::{
 };
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::Turn;
-pub(crate) use undo::{UndoEntry, UndoQueue, Undone};
+pub(crate) use undo::{UndoEntry, UndoItem, UndoQueue, Undone};
 pub use values::Stack;
 pub(crate) use walk::{locations, outermost_first};

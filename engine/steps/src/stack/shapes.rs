@@ -65,6 +65,12 @@ pub(crate) struct ColdState {
     pub(crate) launched: Vec<AsyncSteps>,
     /// Errors for the host to report.
     pub(crate) unseen: Vec<Error>,
+    pub(crate) policies: Option<Box<PolicyState>>,
+}
+
+/// What a flow without attempts, undos and chance does not need.
+#[derive(Default)]
+pub(crate) struct PolicyState {
     /// What jitter is drawn from; made of the flow's number if no seed was given.
     pub(crate) random: Option<Random>,
     /// The time limit of a step that expired last.
@@ -73,6 +79,8 @@ pub(crate) struct ColdState {
     pub(crate) has_attempts: bool,
     /// What the steps of the flow would have to undo.
     pub(crate) undos: Undos<Rc<dyn Undoable>>,
+    /// The undos for which a step waited that was ended from outside: older ones follow them.
+    pub(crate) cut_undo: Option<Rc<UndoQueue<UndoWork>>>,
     /// The undos that this flow runs, if it exists for that.
     pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
 }

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::mem;
 
+use crate::completion::Completion;
 use crate::location::StepLocation;
 
 /// A step that can be undone. `U` is its undo: the table does not look into it.
@@ -104,9 +105,16 @@ impl<U> Undos<U> {
 
 /// The undos of one flow that are to be run, the newest first. `W` is what runs one of them.
 pub(crate) struct UndoQueue<W> {
-    waiting: RefCell<VecDeque<(Undone, W)>>,
+    waiting: RefCell<VecDeque<UndoItem<W>>>,
     running: Cell<Option<Undone>>,
     is_over: Cell<bool>,
+}
+
+/// What a flow that undoes does next.
+pub(crate) enum UndoItem<W> {
+    Undo(Undone, W),
+    /// It tells the step that waits for the undos before this.
+    Tell(Completion),
 }
 
 /// The step that is undone.
@@ -123,12 +131,14 @@ impl<W> UndoQueue<W> {
     }
 
     /// Appends undos, the newest first.
-    pub(crate) fn append(&self, undos: impl Iterator<Item = (Undone, W)>) {
-        self.waiting.borrow_mut().extend(undos);
+    pub(crate) fn append(&self, undos: Vec<(Undone, W)>) {
+        let items = undos.into_iter().map(|(undone, work)| UndoItem::Undo(undone, work));
+        self.waiting.borrow_mut().extend(items);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.borrow().is_empty()
+    /// Has a step told when the undos that were appended before are over.
+    pub(crate) fn tell(&self, waiting: Completion) {
+        self.waiting.borrow_mut().push_back(UndoItem::Tell(waiting));
     }
 
     /// Whether the flow takes no more of them.
@@ -136,18 +146,28 @@ impl<W> UndoQueue<W> {
         self.is_over.get()
     }
 
-    /// The next one to run; after `None` the queue takes no more.
-    pub(crate) fn start_next(&self) -> Option<(Undone, W)> {
+    /// What comes next; after `None` the queue takes no more.
+    pub(crate) fn start_next(&self) -> Option<UndoItem<W>> {
         let next = self.waiting.borrow_mut().pop_front();
         self.is_over.set(next.is_none());
-        self.running.set(next.as_ref().map(|(undone, _)| *undone));
+        self.running.set(next.as_ref().and_then(UndoItem::undone));
         next
     }
 
     /// Gives up: the steps whose undo did not run to its end.
     pub(crate) fn abandon(&self) -> Vec<Undone> {
         self.is_over.set(true);
-        let waiting = self.waiting.take().into_iter().map(|(undone, _)| undone);
-        self.running.take().into_iter().chain(waiting).collect()
+        let waiting = self.waiting.take();
+        let left = waiting.iter().filter_map(UndoItem::undone);
+        self.running.take().into_iter().chain(left).collect()
+    }
+}
+
+impl<W> UndoItem<W> {
+    fn undone(&self) -> Option<Undone> {
+        match self {
+            Self::Undo(undone, _) => Some(*undone),
+            Self::Tell(_) => None,
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::shapes::{AsyncSteps, Callback, ColdState, Frame, Strand};
+use super::shapes::{AsyncSteps, Callback, ColdState, Frame, PolicyState, Strand};
 use crate::inbox::Inbox;
 use crate::location::StepLocation;
 use crate::state::State;
@@ -30,6 +30,21 @@ impl AsyncSteps {
 
     pub(crate) fn cold(&mut self) -> &mut ColdState {
         self.cold.get_or_insert_default()
+    }
+
+    pub(crate) fn policy_state(&mut self) -> &mut PolicyState {
+        self.cold().policies.get_or_insert_default()
+    }
+
+    /// [`policy_state`](Self::policy_state), if there is one.
+    pub(crate) fn own_policy_state(&self) -> Option<&PolicyState> {
+        self.cold.as_ref()?.policies.as_deref()
+    }
+
+    /// Whether a step of the flow can be undone.
+    #[inline]
+    pub(crate) fn has_undos(&self) -> bool {
+        self.own_policy_state().is_some_and(|policies| !policies.undos.is_empty())
     }
 
     pub(crate) fn inbox(&mut self) -> &Arc<Inbox> {

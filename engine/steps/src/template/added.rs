@@ -90,6 +90,16 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         self
     }
 
+    /// Shields the body from what ends the step from outside, see
+    /// [`Added::shielded`](crate::Added::shielded) (FTN12 §1.3).
+    pub fn shielded(&mut self) -> &mut Self
+    where
+        T: Arguments,
+    {
+        self.policies().is_shielded = true;
+        self
+    }
+
     /// Undoes the step when something later fails, see [`Added::undo`](crate::Added::undo)
     /// (FTN12 §1.2, §1.3).
     pub fn undo<F>(&mut self, undo: F) -> &mut Self

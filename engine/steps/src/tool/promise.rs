@@ -114,8 +114,10 @@ impl<A: Arguments, T: AsyncTool> Future for Promise<A, T> {
 impl<A, T: AsyncTool> Drop for Promise<A, T> {
     fn drop(&mut self) {
         self.disarm();
-        self.execution.cancel();
-        self.start_launched();
+        if self.execution.is_valid() {
+            self.execution.cancel();
+            self.start_launched();
+        }
     }
 }
 

@@ -2,29 +2,27 @@
 
 use std::rc::Rc;
 
-use crate::completion::Completion;
 use crate::error::Error;
 use crate::plan::{Body, Policies, Tries};
-use crate::stack::{AsyncSteps, QueuedStep, UndoQueue, UndoWork, Undone};
+use crate::stack::{AsyncSteps, QueuedStep, UndoItem, UndoQueue, UndoWork, Undone};
 
-/// A flow that runs the undos of this queue, and says when it has.
-pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>, ended: Option<Completion>) -> AsyncSteps {
+/// A flow that runs the undos of this queue.
+pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>) -> AsyncSteps {
     let mut asi = AsyncSteps::root();
-    asi.cold().undoes = Some(Rc::clone(&queue));
+    asi.policy_state().undoes = Some(Rc::clone(&queue));
     asi.make_loop(move |asi| match queue.start_next() {
-        Some((undone, work)) => {
+        Some(UndoItem::Undo(undone, work)) => {
             add(asi, undone, work);
+            Ok(())
+        }
+        Some(UndoItem::Tell(waiting)) => {
+            // the step may have been ended from outside meanwhile
+            let _ = waiting.success(());
             Ok(())
         }
         None => asi.break_loop(None),
     })
     .named("undo");
-    asi.add(move |_, ()| {
-        if let Some(ended) = ended {
-            // the flow may have been ended from outside meanwhile
-            let _ = ended.success(());
-        }
-    });
     asi
 }
 

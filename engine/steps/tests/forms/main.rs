@@ -1,11 +1,15 @@
 //! The forms beyond FTN12: steps that are async closures, and what is said behind a step.
 
+/// Several things at once in one step, with their results.
+mod gather;
 /// Policies nest in one order, whatever the order of writing.
 mod nesting;
 /// A step is tried again as its policy says.
 mod retry;
 /// Async closures are steps everywhere, and lend what they captured.
 mod run;
+/// Nothing outside cancels a shielded step.
+mod shielded;
 /// A hard time limit cancels what is inside, and is raised at its own step.
 mod timeout;
 /// What was done is undone on every way out.

@@ -281,6 +281,26 @@ fn an_undo_in_progress_is_not_cut_by_what_ends_the_flow() {
 }
 
 #[test]
+fn older_undos_follow_those_that_go_on_without_their_step() {
+    let (tool, log) = (tool(), Log::default());
+    let (clock, books) = (tool.clone(), log.clone());
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        book(asi, (&clock, &books), 1, None);
+        asi.add(move |asi, ()| {
+            book(asi, (&clock, &books), 2, None);
+            book(asi, (&clock, &books), 3, None);
+            asi.error_step(Error::new("Fails"));
+        });
+    })
+    .timeout(ms(32)); // within the undo of the third step, which takes from 30 ms to 35 ms
+    let promise = flow.promise::<(), _>(&tool);
+    let error = tool.complete(promise).expect("it ends").expect_err("it fails");
+    assert_eq!((error.code(), now(&tool)), ("Timeout", 45));
+    assert_eq!(log.take(), "+1 +2 +3 -3 -2 -1");
+}
+
+#[test]
 fn an_attempt_that_was_cut_stays_unknown_unless_a_later_one_succeeds() {
     let run = |last: Option<Ending>| {
         let (tool, log) = (tool(), Log::default());
@@ -366,7 +386,9 @@ fn an_undo_is_limited_and_tried_again_and_its_failure_is_reported() {
         }
         match progress {
             asyncsteps::Progress::Done(_) => break,
-            _ => time = undo.deadline().unwrap_or(time),
+            asyncsteps::Progress::Waiting | asyncsteps::Progress::Ready => {
+                time = undo.deadline().unwrap_or(time);
+            }
         }
     }
     assert_eq!(log.take(), "flaky flaky flaky bad good");

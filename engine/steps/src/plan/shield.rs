@@ -1,0 +1,88 @@
+//! A step that nothing outside cancels: it runs as a flow of its own.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use super::planned::Body;
+use crate::args::Args;
+use crate::error::{Error, StepResult, codes};
+use crate::stack::{AsyncSteps, QueuedStep, Undoable};
+
+/// How long a shielded step may take, unless it has a limit: nothing else ends it.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
+
+/// The result on its way from the shielded flow to the step that waits for it.
+#[derive(Default)]
+struct Answer {
+    result: Option<Result<Args, Error>>,
+    waker: Option<Waker>,
+}
+
+/// Sends the result; if it is dropped without one, the step fails.
+struct Sender(Rc<RefCell<Answer>>);
+
+/// Runs `body` in a flow that is launched, and has the running step wait for its result.
+pub(super) fn start(
+    body: Body,
+    limit: Duration,
+    undo: Option<Rc<dyn Undoable>>,
+    asi: &mut AsyncSteps,
+    args: Args,
+) -> StepResult {
+    let (attempt, answer) = (asi.attempt(), Rc::<RefCell<Answer>>::default());
+    let sender = Rc::new(Sender(Rc::clone(&answer)));
+    let failed = Rc::clone(&sender);
+    let mut flow = AsyncSteps::root();
+    flow.policy_state().has_attempts = true;
+    let step = QueuedStep::body(asi.location(), move |asi, _| {
+        asi.strand.top.extras().attempt = attempt;
+        asi.limit_hard(limit);
+        body.start(asi, args)?;
+        if let Some(undo) = undo {
+            asi.watch(undo);
+        }
+        Ok(())
+    });
+    let handler = move |_: &mut AsyncSteps, error: &Error| {
+        failed.send(Err(error.clone()));
+        Ok(())
+    };
+    flow.queue(step.with_handler(Some(Box::new(handler))));
+    flow.add(move |_, result: Args| sender.send(Ok(result)));
+    asi.cold().launched.push(flow);
+    asi.poll(poll_fn(move |cx| {
+        let mut answer = answer.borrow_mut();
+        match answer.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                answer.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }));
+    Ok(())
+}
+
+impl Sender {
+    /// Sends the result; only the first one counts.
+    fn send(&self, result: Result<Args, Error>) {
+        let waker = {
+            let mut answer = self.0.borrow_mut();
+            answer.result.get_or_insert(result);
+            answer.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let lost = Error::with_info(codes::INTERNAL_ERROR, "the shielded step was dropped");
+        self.send(Err(lost));
+    }
+}
