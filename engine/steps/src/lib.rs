@@ -57,6 +57,8 @@
 //! The [`guide`] leads from a first flow to locks and tests. Then, in reading order:
 //! - configuring: [`Flow`], [`Template`], [`State`]
 //! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Stack`], [`Error`], [`Raised`]
+//! - what is said behind a step: [`Added`], [`Retry`], [`Undo`], [`UndoPolicy`]; what an async body
+//!   gets: [`RunContext`]
 //! - arguments: [`Arguments`], [`Arg`], [`Args`]; those of other technologies: [`Foreign`]
 //! - synchronisation: [`sync`]
 //! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and

@@ -53,7 +53,7 @@ pub struct Added<'a, A = Untyped, T = Untyped> {
 }
 
 /// The arguments or the result of a step that only its body knows.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
 pub enum Untyped {}
 
@@ -122,7 +122,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// harmless when it runs twice: by a key that the other side remembers, for example.
     pub fn retry(&mut self, policy: Retry) -> &mut Self
     where
-        A: Arguments + Keep,
+        A: Keep,
     {
         Planned::policies_of(self.step).tries = Some(Tries::new::<A>(policy));
         self
@@ -176,7 +176,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// ```
     pub fn undo<F>(&mut self, undo: F) -> &mut Self
     where
-        T: Arguments + Keep,
+        T: Keep,
         F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
     {
         self.undo_with(UndoPolicy::default(), undo)
@@ -185,7 +185,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
     pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
     where
-        T: Arguments + Keep,
+        T: Keep,
         F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
     {
         let undo = UndoOf::<Rc<F>, T>::new(Rc::new(undo), policy);

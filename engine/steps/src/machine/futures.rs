@@ -16,9 +16,14 @@ use crate::stack::Activity;
 impl Machine {
     /// Polls the future that the root waits for, if it does; gives the end of the flow if that ended
     /// it.
+    #[inline]
     pub(super) fn poll_root(&mut self, waker: &Waker) -> Option<Outcome> {
         let polls = matches!(self.asi.strand.top.activity(), Activity::Polling(_));
-        if !polls || self.asi.active() != 0 || self.is_cancelled() {
+        if polls && self.asi.active() == 0 { self.poll_root_future(waker) } else { None }
+    }
+
+    fn poll_root_future(&mut self, waker: &Waker) -> Option<Outcome> {
+        if self.is_cancelled() {
             return None;
         }
         match self.poll_future(waker) {

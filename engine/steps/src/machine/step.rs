@@ -53,9 +53,9 @@ impl Machine {
     /// iteration ends here.
     #[inline]
     pub(super) fn leave(&mut self, end: StepEnd<'_>) {
-        self.report(Event::End(end));
-        if self.asi.has_undos() {
-            self.pass_undos_on(end);
+        let cold = self.asi.cold.as_ref();
+        if cold.is_some_and(|cold| cold.observer.is_some() || cold.policies.is_some()) {
+            self.announce_end(end);
         }
         if !self.asi.strand.top.is_plain() {
             self.clean_top();
@@ -63,6 +63,15 @@ impl Machine {
         let top = &mut self.asi.strand.top;
         top.handler = None;
         top.flags = Flags::default();
+    }
+
+    /// Tells the observer that the step on top ends, and what can be undone inside.
+    #[cold]
+    fn announce_end(&mut self, end: StepEnd<'_>) {
+        self.report(Event::End(end));
+        if self.asi.has_undos() {
+            self.pass_undos_on(end);
+        }
     }
 
     /// Drops what the step on top owns, in this order: its wait, timers, values, lock or future.

@@ -47,6 +47,7 @@ impl Machine {
         self.unwind_error(error, Stage::Handle)
     }
 
+    #[inline]
     fn unwind_error(&mut self, mut error: Error, mut stage: Stage) -> Next {
         loop {
             if self.asi.strand.top.flags.open {

@@ -53,19 +53,17 @@ impl UndoPlan for SharedUndo {
     }
 }
 
-/// What is kept for another attempt, or for an undo.
+/// What is kept for another attempt, or for an undo: values that can be cloned (FTN12 §2.2.2).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be kept for another attempt or for an undo",
-    label = "not `Clone`",
-    note = "derive `Clone`, or pass it as `Rc<{Self}>`",
-    note = "a step added with `add` runs once: to try it again, write it as `run`"
+    message = "`{Self}` cannot be kept for another attempt or for an undo: derive `Clone`, or pass it \
+               as `Rc<{Self}>`; a step that was added with `add` is written as `run`"
 )]
-pub trait Keep: Clone {}
+pub trait Keep: Arguments + Clone {}
 
-impl<T: Clone> Keep for T {}
+impl<T: Arguments + Clone> Keep for T {}
 
 impl Tries {
-    pub(crate) fn new<A: Arguments + Keep>(retry: Retry) -> Self {
+    pub(crate) fn new<A: Keep>(retry: Retry) -> Self {
         let copy = |args| {
             let args = A::from_args(args)?;
             Ok((args.clone().into_args(), args.into_args()))

@@ -84,7 +84,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// Tries the step again when it fails, see [`Added::retry`](crate::Added::retry).
     pub fn retry(&mut self, policy: Retry) -> &mut Self
     where
-        A: Arguments + Keep,
+        A: Keep,
     {
         self.policies().tries = Some(Tries::new::<A>(policy));
         self
@@ -104,7 +104,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// (FTN12 §1.2, §1.3).
     pub fn undo<F>(&mut self, undo: F) -> &mut Self
     where
-        T: Arguments + Keep,
+        T: Keep,
         F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
     {
         self.undo_with(UndoPolicy::default(), undo)
@@ -113,7 +113,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
     pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
     where
-        T: Arguments + Keep,
+        T: Keep,
         F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
     {
         let undo = UndoOf::<Arc<F>, T>::new(Arc::new(undo), policy);
