@@ -227,8 +227,9 @@ async fn an_upload_that_trickles_ends_and_one_that_is_fast_enough_does_not() {
         });
         let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
         assert_eq!(message(&executor, incoming).await, expected);
-        // the request has five seconds
-        assert_eq!(feed.await.expect("no panic"), if length == 1 { 6 } else { 30 });
+        // the request has five seconds; the chunk of the last moment may be taken or not
+        let taken = feed.await.expect("no panic");
+        assert!(if length == 1 { (5..=6).contains(&taken) } else { taken == 30 }, "{taken}");
     }
 }
 

@@ -14,7 +14,7 @@ mod orders;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use jobs::Jobs;
 
@@ -68,8 +68,7 @@ impl Store {
     /// [`StoreError`] if the file is no database or cannot be read, or a thread cannot be started.
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let writing = Connection::open(file)?;
-        let mode = |row: &rusqlite::Row<'_>| row.get(0);
-        let mode: String = writing.pragma_update_and_check(None, "journal_mode", "WAL", mode)?;
+        let mode = write_ahead(&writing)?;
         // an answered order survives a power failure
         writing.pragma_update(None, "synchronous", "FULL")?;
         writing.pragma_update(None, "foreign_keys", true)?;
@@ -148,6 +147,34 @@ impl Store {
     }
 }
 
+/// Has the database write ahead, and gives the mode that it has then.
+///
+/// SQLite does not wait if another process switches at the same time. So this waits for the lock of
+/// that process, and tries again.
+fn write_ahead(db: &Connection) -> Result<String, StoreError> {
+    let mut turns = 0..SWITCHES;
+    loop {
+        let switched = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+        match switched {
+            Err(error) if is_busy(&error) && turns.next().is_some() => {
+                // waits for as long as any other statement would
+                match db.execute_batch("BEGIN IMMEDIATE; COMMIT") {
+                    Err(error) if !is_busy(&error) => return Err(error.into()),
+                    _ => {}
+                }
+            }
+            switched => return Ok(switched?),
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+}
+
+/// How often the switch to writing ahead is tried again: more often than processes start at once.
+const SWITCHES: usize = 100;
+
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS product (
         sku TEXT PRIMARY KEY,
@@ -176,3 +203,31 @@ const SCHEMA: &str = "
         PRIMARY KEY (customer, key)
     ) WITHOUT ROWID;
 ";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::{env, fs, process, thread};
+
+    use super::*;
+
+    #[test]
+    fn several_processes_may_create_the_file_at_once() {
+        let folder = env::temp_dir().join(format!("shop-{}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        for number in 0..100 {
+            let (file, barrier) = (folder.join(format!("{number}.db")), Barrier::new(3));
+            let open = || {
+                barrier.wait();
+                Store::open(&file).map(drop)
+            };
+            thread::scope(|scope| {
+                let all: Vec<_> = (0..3).map(|_| scope.spawn(open)).collect();
+                for one in all {
+                    one.join().expect("no panic").expect("it opens");
+                }
+            });
+        }
+        fs::remove_dir_all(folder).expect("the folder is there");
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::planned::{Attempt, Body};
+use super::attempt::Attempt;
+use super::body::Body;
 use super::policies::Tries;
 use crate::args::Args;
 use crate::error::{Error, Raised, StepResult, codes};

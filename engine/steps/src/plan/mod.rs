@@ -4,15 +4,19 @@
 //! whatever the order of writing: lock, attempts, limiter, time limit, body.
 //!
 //! - `policies.rs`: what can be said, for steps of flows and of templates.
-//! - `planned.rs`: a step that has policies starts.
+//! - `planned.rs`: a step that has policies starts. `attempt.rs`: one attempt of it. `body.rs`: what it
+//!   does in the end.
 //! - `attempts.rs`: it is tried again, as its [`Retry`](crate::Retry) says. `shield.rs`: it runs where
 //!   nothing outside cancels it.
 
+mod attempt;
 mod attempts;
+mod body;
 mod planned;
 mod policies;
 mod shield;
 
-pub(crate) use planned::{Body, Planned};
+pub(crate) use body::Body;
+pub(crate) use planned::Planned;
 pub use policies::Keep;
 pub(crate) use policies::{Policies, SharedPolicies, Tries, UndoPlan};

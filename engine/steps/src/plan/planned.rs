@@ -4,24 +4,18 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use super::attempt::Attempt;
 use super::attempts::Attempts;
+use super::body::{Body, within};
 use super::policies::Policies;
-use super::shield;
 use crate::args::Args;
 use crate::error::StepResult;
-use crate::stack::{AsyncSteps, QueuedStep, Repeat, Undoable, Work};
-use crate::sync::{ISync, Section};
+use crate::stack::{AsyncSteps, QueuedStep, Work};
 
 /// A step with policies.
 pub(crate) struct Planned {
     policies: Policies,
     work: Box<dyn Work>,
-}
-
-/// What a step with policies does in the end.
-pub(crate) enum Body {
-    Once(Box<dyn Work>),
-    Again(Rc<dyn Repeat>),
 }
 
 impl Planned {
@@ -81,56 +75,6 @@ impl Policies {
             }
             (_, body) => Attempt { policies: self, undo }.start(body, asi, args),
         })
-    }
-}
-
-/// What is said about one attempt, and the entry of its step if that can be undone.
-pub(super) struct Attempt {
-    policies: Policies,
-    undo: Option<Rc<dyn Undoable>>,
-}
-
-impl Attempt {
-    /// Starts one attempt as part of the running step.
-    pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let (timeout, undo) = (self.policies.timeout, self.undo.clone());
-        let is_shielded = self.policies.is_shielded;
-        within(self.policies.limiter.as_deref(), asi, args, move |asi, args| {
-            if is_shielded {
-                return shield::start(body, timeout.unwrap_or(shield::LIMIT), undo, asi, args);
-            }
-            if let Some(limit) = timeout {
-                asi.limit_hard(limit);
-            }
-            body.start(asi, args)?;
-            if let Some(undo) = undo {
-                asi.watch(undo);
-            }
-            Ok(())
-        })
-    }
-}
-
-/// Runs `body` while the step holds `object`, if there is one.
-fn within<F>(object: Option<&dyn ISync>, asi: &mut AsyncSteps, args: Args, body: F) -> StepResult
-where
-    F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
-{
-    match object {
-        Some(object) => {
-            let section = Section::inner(asi, args, body);
-            object.sync(asi, section)
-        }
-        None => body(asi, args),
-    }
-}
-
-impl Body {
-    pub(super) fn start(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        match self {
-            Self::Once(work) => work.start(asi, args),
-            Self::Again(repeat) => repeat.start(asi, args),
-        }
     }
 }
 

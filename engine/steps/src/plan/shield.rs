@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use super::planned::Body;
+use super::body::Body;
 use crate::args::Args;
 use crate::error::{Error, StepResult, codes};
 use crate::stack::{AsyncSteps, QueuedStep, Undoable};
