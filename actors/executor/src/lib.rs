@@ -83,6 +83,6 @@ pub mod guide {}
 #[doc = include_str!("docs/deploy.md")]
 pub mod deploy {}
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "http", feature = "log"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

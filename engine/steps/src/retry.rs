@@ -90,8 +90,8 @@ impl Retry {
         Self { overall: Some(limit), ..self }
     }
 
-    /// Tries again if an error of this type, or one that it [caused](StdError::source), is as
-    /// `when` says.
+    /// Tries again if `when` agrees to an error of this type. The error itself may have it, or one of
+    /// the errors that caused it ([`source`](StdError::source)).
     pub fn on<E: StdError + 'static>(
         self,
         when: impl Fn(&E) -> bool + Send + Sync + 'static,

@@ -30,6 +30,7 @@ use crate::undo::{UndoOf, UndoPolicy};
 /// | [`timeout`](Self::timeout) | limits one attempt; waits for lock and place do not count |
 /// | [`shielded`](Self::shielded) | steps added with `run`: nothing outside cancels the body |
 /// | the body | |
+/// | [`undo`](Self::undo) | afterwards, in a flow of its own: it is part of no attempt |
 ///
 /// So what is to be limited as a whole, with all attempts and waits, is put into a step with a limit
 /// of its own. `A` and `T` are what the step takes and gives, as far as the compiler knows it.
@@ -82,9 +83,11 @@ impl<'a, A, T> Added<'a, A, T> {
     }
 
     /// Runs the step while it holds `object` (FTN12 §1.11.3): all attempts of it, and its error
-    /// handler. A rejection by the object goes to that handler.
+    /// handler, which also gets a rejection by the object.
     ///
-    /// A later call replaces an earlier one.
+    /// An [`undo`](Self::undo) of the step runs under the lock if the step fails, so it must not take
+    /// the same one. If the flow is cancelled, the lock comes free before the undo runs. A later call
+    /// replaces an earlier one.
     pub fn locked<O: ISync + Clone + 'static>(&mut self, object: &O) -> &mut Self {
         Planned::policies_of(self.step).lock = Some(Rc::new(object.clone()));
         self
@@ -93,7 +96,8 @@ impl<'a, A, T> Added<'a, A, T> {
     /// Runs the step while it holds a place in `limiter` (FTN12 §1.11.3): each attempt enters by
     /// itself, and holds no place during the pauses between attempts.
     ///
-    /// A later call replaces an earlier one.
+    /// For "at most ten at once" this is a mutex with a `max` of 10; a `Limiter` has a rate as well. A
+    /// later call replaces an earlier one.
     pub fn limited<O: ISync + Clone + 'static>(&mut self, limiter: &O) -> &mut Self {
         Planned::policies_of(self.step).limiter = Some(Rc::new(limiter.clone()));
         self
