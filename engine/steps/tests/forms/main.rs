@@ -14,5 +14,7 @@ mod shielded;
 mod timeout;
 /// What was done is undone on every way out.
 mod undo;
+/// Undos run in order, whatever ends the steps that wait for them.
+mod undo_order;
 
 mod support;
