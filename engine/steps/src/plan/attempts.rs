@@ -97,8 +97,8 @@ impl Attempts {
 
 /// Whether this is the time limit of a step around the attempt, which has to see it.
 fn is_limit_of_others(asi: &AsyncSteps, error: &Error) -> bool {
-    let expired = asi.own_policy_state().and_then(|policies| policies.expired.as_ref());
-    expired.is_some_and(|expired| {
+    let mut expired = asi.own_policy_state().into_iter().flat_map(|policies| &policies.expired);
+    expired.any(|expired| {
         expired.error.is_same(error)
             && expired.strand == asi.active()
             && expired.depth < asi.strand.depth()

@@ -73,8 +73,8 @@ pub(crate) struct ColdState {
 pub(crate) struct PolicyState {
     /// What jitter is drawn from; made of the flow's number if no seed was given.
     pub(crate) random: Option<Random>,
-    /// The time limit of a step that expired last.
-    pub(crate) expired: Option<Expired>,
+    /// The time limit that expired last on each strand.
+    pub(crate) expired: Vec<Expired>,
     /// Whether a step of the flow was tried again.
     pub(crate) has_attempts: bool,
     /// What the steps of the flow would have to undo.
