@@ -163,7 +163,5 @@ fn work_of(entries: Vec<UndoEntry<ToUndo>>) -> Vec<(Undone, UndoWork)> {
 /// The error of an undo that does not run to its end.
 fn lost_undo(undone: Undone) -> Error {
     let error = Error::with_info(codes::INTERNAL_ERROR, "the undo was cancelled");
-    let error = error.at(undone.location);
-    error.set_failed_undo(undone.is_done);
-    error
+    error.at(undone.location).of_undo(undone.is_done)
 }

@@ -65,13 +65,11 @@ impl Attempts {
     ) -> StepResult {
         let attempt = asi.attempt();
         let Some(args) = kept.filter(|_| self.helps(asi, error)) else {
-            error.set_attempts(attempt);
-            return Ok(());
+            return Err(Raised::error(error.clone().after_attempts(attempt)));
         };
         let pause = self.tries.retry.pause(attempt, || asi.random().number());
         if self.end.is_some_and(|end| asi.now() + pause >= end) {
-            error.set_attempts(attempt);
-            return Ok(());
+            return Err(Raised::error(error.clone().after_attempts(attempt)));
         }
         if !pause.is_zero() {
             let at = asi.now() + pause;

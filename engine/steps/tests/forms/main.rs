@@ -8,6 +8,8 @@ mod nesting;
 mod retry;
 /// Async closures are steps everywhere, and lend what they captured.
 mod run;
+/// Clones of one error in several steps keep apart.
+mod shared_error;
 /// Nothing outside cancels a shielded step.
 mod shielded;
 /// A hard time limit cancels what is inside, and is raised at its own step.
