@@ -5,8 +5,8 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::codes;
@@ -18,30 +18,39 @@ pub type ErrorCode = Cow<'static, str>;
 
 /// The error of a step or of a flow (FTN12 §1.2, §1.7).
 ///
-/// Handlers match on [`code`](Self::code); [`info`](Self::info) is for people. Cloning shares.
+/// Handlers match on [`code`](Self::code); [`info`](Self::info) is for people. Cloning shares; what a
+/// flow learns about one failure, such as its location, does not show in other clones.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
 struct Inner {
+    origin: Origin,
+    facts: Facts,
+}
+
+/// Where the content of an error is.
+enum Origin {
+    Own(Content),
+    /// In this error, which has its own content: the facts are other ones.
+    Other(Error),
+}
+
+struct Content {
     code: ErrorCode,
     info: Option<Cow<'static, str>>,
-    /// The step that made the error, if a step did.
-    made_in: Option<StepLocation>,
-    /// The step that raised an error that was made elsewhere; set by the flow.
-    raised_in: OnceLock<StepLocation>,
-    /// After how many attempts a step gave up with the error; 0 if none did.
-    attempts: AtomicU32,
-    /// Whether it is the error of an undo that failed for good.
-    failed_undo: AtomicU8,
     cause: Cause,
 }
 
-/// Not the error of an undo.
-const NO_UNDO: u8 = 0;
-/// The error of the undo of a step that was done.
-const UNDO_OF_DONE: u8 = 1;
-/// The error of the undo of a step whose outcome is unknown.
-const UNDO_OF_UNKNOWN: u8 = 2;
+/// What a flow knows about one failure with an error.
+#[derive(Clone, Copy)]
+struct Facts {
+    /// The step that made the error, or else the first one that raised it.
+    location: Option<StepLocation>,
+    /// After how many attempts a step gave up with the error.
+    attempts: Option<u32>,
+    /// What the undo that failed with the error would have undone.
+    failed_undo: Option<Undo<()>>,
+}
 
 enum Cause {
     None,
@@ -90,7 +99,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn with_cause(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        let Inner { code, info, .. } = &*self.0;
+        let Content { code, info, .. } = self.content();
         Self::build(code.clone(), info.clone(), self.location(), Cause::Error(cause.into()))
     }
 
@@ -101,10 +110,10 @@ impl Error {
 
     /// The same error, raised in the step at `location` unless a step made it.
     pub(crate) fn at(self, location: StepLocation) -> Self {
-        if self.0.made_in.is_none() {
-            self.0.raised_in.get_or_init(|| location);
+        if self.location().is_some() {
+            return self;
         }
-        self
+        self.with_facts(|facts| facts.location = Some(location))
     }
 
     pub(crate) fn raised(code: ErrorCode, info: Info, location: StepLocation) -> Self {
@@ -133,43 +142,60 @@ impl Error {
     fn build(
         code: ErrorCode,
         info: Option<Cow<'static, str>>,
-        made_in: Option<StepLocation>,
+        location: Option<StepLocation>,
         cause: Cause,
     ) -> Self {
         Self(Arc::new(Inner {
-            code,
-            info,
-            made_in,
-            raised_in: OnceLock::new(),
-            attempts: AtomicU32::new(0),
-            failed_undo: AtomicU8::new(NO_UNDO),
-            cause,
+            origin: Origin::Own(Content { code, info, cause }),
+            facts: Facts { location, attempts: None, failed_undo: None },
         }))
+    }
+
+    fn content(&self) -> &Content {
+        match &self.0.origin {
+            Origin::Own(content) => content,
+            Origin::Other(error) => error.content(),
+        }
+    }
+
+    /// The same error with other facts; its clones keep theirs.
+    fn with_facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            change(&mut inner.facts);
+            return self;
+        }
+        let mut facts = self.0.facts;
+        change(&mut facts);
+        let origin = match &self.0.origin {
+            Origin::Own(_) => self,
+            Origin::Other(error) => error.clone(),
+        };
+        Self(Arc::new(Inner { origin: Origin::Other(origin), facts }))
     }
 
     /// The code that handlers match on, such as [`codes::TIMEOUT`].
     #[must_use]
     pub fn code(&self) -> &str {
-        &self.0.code
+        &self.content().code
     }
 
     /// `error_info` of FTN12 §1.7: what went wrong, for people.
     #[must_use]
     pub fn info(&self) -> Option<&str> {
-        self.0.info.as_deref()
+        self.content().info.as_deref()
     }
 
     /// The step in which the error was raised, if it was raised in a step; for a `Timeout` the step
     /// that had the limit.
     #[must_use]
     pub fn location(&self) -> Option<StepLocation> {
-        self.0.made_in.or_else(|| self.0.raised_in.get().copied())
+        self.0.facts.location
     }
 
     /// The time limit of a `Timeout`; [`location`](Self::location) gives the step that had it.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
-        match &self.0.cause {
+        match &self.content().cause {
             Cause::Limit(limit) => Some(*limit),
             Cause::None | Cause::Rule | Cause::Error(_) | Cause::Panic(..) => None,
         }
@@ -179,28 +205,25 @@ impl Error {
     /// tried again did, see [`Retry`](crate::Retry).
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
-        Some(self.0.attempts.load(Ordering::Relaxed)).filter(|attempts| *attempts > 0)
+        self.0.facts.attempts
     }
 
-    /// A step gave up with this error; the outermost of several steps counts.
-    pub(crate) fn set_attempts(&self, attempts: u32) {
-        self.0.attempts.store(attempts, Ordering::Relaxed);
+    /// The same error, with which a step gave up; the outermost of several steps counts.
+    pub(crate) fn after_attempts(self, attempts: u32) -> Self {
+        self.with_facts(|facts| facts.attempts = Some(attempts))
     }
 
     /// What the undo that failed with this error would have undone; `None` if this is not the error
     /// of an undo, see [`Added::undo`](crate::Added::undo). [`location`](Self::location) gives the step.
     #[must_use]
     pub fn failed_undo(&self) -> Option<Undo<()>> {
-        match self.0.failed_undo.load(Ordering::Relaxed) {
-            UNDO_OF_DONE => Some(Undo::Done(())),
-            UNDO_OF_UNKNOWN => Some(Undo::Unknown),
-            _ => None,
-        }
+        self.0.facts.failed_undo
     }
 
-    pub(crate) fn set_failed_undo(&self, is_done: bool) {
-        let failed = if is_done { UNDO_OF_DONE } else { UNDO_OF_UNKNOWN };
-        self.0.failed_undo.store(failed, Ordering::Relaxed);
+    /// The same error, with which the undo of a step failed for good.
+    pub(crate) fn of_undo(self, is_done: bool) -> Self {
+        let undone = if is_done { Undo::Done(()) } else { Undo::Unknown };
+        self.with_facts(|facts| facts.failed_undo = Some(undone))
     }
 
     /// The first error of this type among this one and what [caused](StdError::source) it.
@@ -225,16 +248,16 @@ impl Error {
         None
     }
 
-    /// Whether this is the very error `other`, and not one like it.
+    /// Whether this is the very error `other`, and not one like it; the facts may be other ones.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        ptr::eq(self.content(), other.content())
     }
 
     /// Whether a step or a completion chose this code, so that callers of a service may see it. It did
     /// not for a panic, a broken rule, or a foreign error without a code.
     #[must_use]
     pub fn is_deliberate(&self) -> bool {
-        match &self.0.cause {
+        match &self.content().cause {
             Cause::None | Cause::Limit(_) => true,
             Cause::Error(_) => self.code() != codes::INTERNAL_ERROR,
             Cause::Rule | Cause::Panic(..) => false,
@@ -244,7 +267,7 @@ impl Error {
     /// The message of the panic, if a callback panicked.
     #[must_use]
     pub fn panic_message(&self) -> Option<&str> {
-        match &self.0.cause {
+        match &self.content().cause {
             Cause::Panic(_, text) => Some(text),
             Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
         }
@@ -254,7 +277,7 @@ impl Error {
     /// payload was taken before.
     #[must_use]
     pub fn take_panic_payload(&self) -> Option<Box<dyn Any + Send>> {
-        match &self.0.cause {
+        match &self.content().cause {
             Cause::Panic(payload, _) => {
                 payload.lock().unwrap_or_else(PoisonError::into_inner).take()
             }
@@ -265,14 +288,17 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error").field("code", &self.0.code).field("info", &self.0.info).finish()
+        f.debug_struct("Error")
+            .field("code", &self.content().code)
+            .field("info", &self.content().info)
+            .finish()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())?;
-        if let (Cause::Limit(limit), Some(location)) = (&self.0.cause, self.location()) {
+        if let (Cause::Limit(limit), Some(location)) = (&self.content().cause, self.location()) {
             return write!(f, ": the limit of {limit:?} of the step {location}");
         }
         match self.info() {
@@ -284,7 +310,7 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0.cause {
+        match &self.content().cause {
             Cause::Error(cause) => Some(&**cause),
             Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Panic(..) => None,
         }

@@ -10,7 +10,7 @@ use crate::args::{Args, Arguments};
 use crate::error::{Error, Raised, StepResult};
 use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
-use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, Undoable, Work};
+use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, ToUndo, Undoable, Work};
 use crate::undo::Watched;
 
 /// What the body of a step gets beside its arguments, see
@@ -108,9 +108,14 @@ impl AsyncSteps {
 
     /// Lists what the running step would have to undo.
     pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
+        self.add_inside(ToUndo::Step(undo));
+    }
+
+    /// Adds what is to be undone inside of the running step.
+    pub(crate) fn add_inside(&mut self, inside: ToUndo) {
         let (strand, level) = (self.active(), self.strand.depth() + 1);
         let location = self.location();
-        self.policy_state().undos.push((strand, level), location, undo);
+        self.policy_state().undos.push((strand, level), location, inside);
     }
 
     /// Has the future of the running step tell its undo what becomes of it.

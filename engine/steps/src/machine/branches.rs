@@ -143,10 +143,11 @@ impl Machine {
         strands.active = parent;
         strands.remove(left);
         let finished = mem::replace(&mut self.asi.strand, strand);
-        drop(finished);
         let Some(branches) = self.asi.strand.branches() else { return 0 };
         branches.end(position);
-        branches.running
+        let running = branches.running;
+        drop(finished);
+        running
     }
 
     /// Cancels the branches below the step on top, in the order added, each from its innermost

@@ -50,12 +50,13 @@ impl Machine {
         }
     }
 
-    /// An iteration is shown as its loop, so it neither begins nor ends.
+    /// An iteration is shown as its loop, so it neither begins nor ends. An observer that panics is
+    /// not called again.
     #[cold]
     fn tell_observer(&mut self, event: Event<'_>) {
         let is_iteration = self.asi.strand.top.flags.iteration;
         let step = self.step_ref();
-        let Some(observer) = self.asi.cold().observer.as_mut() else { return };
+        let Some(mut observer) = self.asi.cold().observer.take() else { return };
         match event {
             Event::Begin | Event::End(_) if is_iteration => {}
             Event::Begin => observer.begin(step),
@@ -64,6 +65,7 @@ impl Machine {
             Event::End(end) => observer.end(step, end),
             Event::CancelFailed(error) => observer.cancel_failed(step, error),
         }
+        self.asi.cold().observer = Some(observer);
     }
 
     fn step_ref(&self) -> StepRef {

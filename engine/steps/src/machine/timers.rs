@@ -50,7 +50,8 @@ impl Machine {
     fn note_expired(&mut self, error: &Error, Timer { strand, depth, .. }: Timer) {
         let policies = self.asi.cold.as_mut().and_then(|cold| cold.policies.as_mut());
         if let Some(policies) = policies {
-            policies.expired = Some(Expired { error: error.clone(), strand, depth });
+            policies.expired.retain(|expired| expired.strand != strand);
+            policies.expired.push(Expired { error: error.clone(), strand, depth });
         }
     }
 

@@ -1,13 +1,11 @@
 //! Undoing what is inside of a step that failed, or of a flow that is cancelled (FTN12 §1.2, §1.3).
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use super::types::{Machine, Next};
 use crate::error::{Error, codes};
 use crate::observe::StepEnd;
-use crate::stack::{
-    Activity, Flags, Strand, UndoEntry, UndoQueue, UndoWork, Undoable, Undoing, Undone,
-};
+use crate::stack::{Activity, Flags, Strand, ToUndo, UndoEntry, UndoQueue, UndoWork, Undone};
 use crate::undo::undo_flow;
 
 impl Machine {
@@ -64,14 +62,17 @@ impl Machine {
     #[cold]
     fn undo_from(&mut self, level: u32, error: &Error) -> bool {
         let active = self.asi.active();
-        let work = work_of(self.asi.policy_state().undos.take_inside((active, level)));
-        if work.is_empty() {
-            return false;
-        }
-        let queue = self.launch_undo(work);
+        let entries = self.asi.policy_state().undos.take_inside((active, level));
+        let in_progress = entries.iter().any(|entry| matches!(entry.undo, ToUndo::InProgress));
+        let work = work_of(entries);
+        let queue = if work.is_empty() {
+            self.running_undo().filter(|_| in_progress)
+        } else {
+            Some(self.launch_undo(work))
+        };
+        let Some(queue) = queue else { return false };
         queue.tell(self.asi.completion());
-        let undoing = Undoing { error: error.clone(), queue };
-        self.asi.start_activity(Activity::Undoing(Box::new(undoing)));
+        self.asi.start_activity(Activity::Undoing(error.clone()));
         self.asi.strand.runnable = false;
         true
     }
@@ -84,11 +85,11 @@ impl Machine {
     /// The undo for which the step on top waits has ended: its error goes on.
     pub(super) fn end_undo(&mut self) -> Next {
         let activity = self.asi.strand.top.replace_activity(Activity::Plain);
-        let Activity::Undoing(undoing) = activity else {
+        let Activity::Undoing(error) = activity else {
             self.asi.set_activity(activity);
             return Next::Wait;
         };
-        self.unwind_undone(undoing.error)
+        self.unwind_undone(error)
     }
 
     /// Undoes what branches have done that the end of a loop cancelled, without waiting for it.
@@ -108,11 +109,11 @@ impl Machine {
         self.asi.own_policy_state().map_or(0, |policies| policies.undos.len(self.asi.active()))
     }
 
-    /// The step on top is ended from outside while it waits for an undo, which goes on.
+    /// The step on top is ended from outside while it waits for an undo, which goes on: if an error
+    /// ends it or a step around it, that step waits instead.
     pub(super) fn leave_undo(&mut self) {
-        if let Activity::Undoing(undoing) = self.asi.strand.top.activity() {
-            let queue = Rc::clone(&undoing.queue);
-            self.asi.policy_state().cut_undo = Some(queue);
+        if self.is_undoing() {
+            self.asi.add_inside(ToUndo::InProgress);
         }
     }
 
@@ -129,23 +130,30 @@ impl Machine {
         }
     }
 
-    /// Has undos run after those that go on without their step, or else by a flow of their own.
+    /// Has undos run after those that still run, or else by a flow of their own.
     fn launch_undo(&mut self, work: Vec<(Undone, UndoWork)>) -> Rc<UndoQueue<UndoWork>> {
-        let cut = self.asi.policy_state().cut_undo.as_ref();
-        if let Some(running) = cut.filter(|queue| !queue.is_over()) {
+        if let Some(running) = self.running_undo() {
             running.append(work);
-            return Rc::clone(running);
+            return running;
         }
         let queue = Rc::new(UndoQueue::new());
         queue.append(work);
+        self.asi.policy_state().undo = Rc::downgrade(&queue);
         self.asi.cold().launched.push(undo_flow(Rc::clone(&queue)));
         queue
+    }
+
+    /// The undos that the flow launched and that are not over.
+    fn running_undo(&self) -> Option<Rc<UndoQueue<UndoWork>>> {
+        let queue = self.asi.own_policy_state().map(|policies| &policies.undo);
+        queue.and_then(Weak::upgrade).filter(|queue| !queue.is_over())
     }
 }
 
 /// The undos of those entries that have something to undo.
-fn work_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> Vec<(Undone, UndoWork)> {
+fn work_of(entries: Vec<UndoEntry<ToUndo>>) -> Vec<(Undone, UndoWork)> {
     let work = entries.into_iter().filter_map(|UndoEntry { location, undo, .. }| {
+        let ToUndo::Step(undo) = undo else { return None };
         let (is_done, work) = undo.take()?;
         Some((Undone { location, is_done }, work))
     });
@@ -155,7 +163,5 @@ fn work_of(entries: Vec<UndoEntry<Rc<dyn Undoable>>>) -> Vec<(Undone, UndoWork)>
 /// The error of an undo that does not run to its end.
 fn lost_undo(undone: Undone) -> Error {
     let error = Error::with_info(codes::INTERNAL_ERROR, "the undo was cancelled");
-    let error = error.at(undone.location);
-    error.set_failed_undo(undone.is_done);
-    error
+    error.at(undone.location).of_undo(undone.is_done)
 }

@@ -1,6 +1,7 @@
 //! Errors on their way outwards, and cancel (FTN12 §1.2, §2.2.3).
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::report::Event;
 use super::types::{CallbackResult, Machine, Next};
@@ -201,7 +202,21 @@ impl Machine {
 
     /// Cancels the whole flow: cancel handlers innermost to outermost, no error handlers. Steps that
     /// were completed before are complete.
+    ///
+    /// A destructor or an observer that panics stops neither the cancelling nor the undo: its panic
+    /// goes on afterwards. What panicked is gone by then, so it does so once.
     pub(super) fn cancel_all(&mut self) {
+        let mut panic = None;
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.cancel_steps())) {
+            panic.get_or_insert(payload);
+        }
+        self.undo_all();
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+    }
+
+    fn cancel_steps(&mut self) {
         if let Some(inbox) = &self.asi.inbox {
             let arrivals = inbox.close();
             drop(self.take_results(arrivals));
@@ -217,6 +232,5 @@ impl Machine {
             }
         }
         self.asi.strand.clear();
-        self.undo_all();
     }
 }

@@ -65,13 +65,11 @@ impl Attempts {
     ) -> StepResult {
         let attempt = asi.attempt();
         let Some(args) = kept.filter(|_| self.helps(asi, error)) else {
-            error.set_attempts(attempt);
-            return Ok(());
+            return Err(Raised::error(error.clone().after_attempts(attempt)));
         };
         let pause = self.tries.retry.pause(attempt, || asi.random().number());
         if self.end.is_some_and(|end| asi.now() + pause >= end) {
-            error.set_attempts(attempt);
-            return Ok(());
+            return Err(Raised::error(error.clone().after_attempts(attempt)));
         }
         if !pause.is_zero() {
             let at = asi.now() + pause;
@@ -97,8 +95,8 @@ impl Attempts {
 
 /// Whether this is the time limit of a step around the attempt, which has to see it.
 fn is_limit_of_others(asi: &AsyncSteps, error: &Error) -> bool {
-    let expired = asi.own_policy_state().and_then(|policies| policies.expired.as_ref());
-    expired.is_some_and(|expired| {
+    let mut expired = asi.own_policy_state().into_iter().flat_map(|policies| &policies.expired);
+    expired.any(|expired| {
         expired.error.is_same(error)
             && expired.strand == asi.active()
             && expired.depth < asi.strand.depth()

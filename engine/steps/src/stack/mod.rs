@@ -27,7 +27,7 @@ pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
     Activity, Branches, Callback, Expired, Flags, Frame, Handler, Iterate, Queued, QueuedStep,
     Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
-    TemplateStep, UndoWork, Undoable, Undoing, Unstarted, Work,
+    TemplateStep, ToUndo, UndoWork, Undoable, Unstarted, Work,
 };
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::Turn;

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
@@ -73,14 +73,14 @@ pub(crate) struct ColdState {
 pub(crate) struct PolicyState {
     /// What jitter is drawn from; made of the flow's number if no seed was given.
     pub(crate) random: Option<Random>,
-    /// The time limit of a step that expired last.
-    pub(crate) expired: Option<Expired>,
+    /// The time limit that expired last on each strand.
+    pub(crate) expired: Vec<Expired>,
     /// Whether a step of the flow was tried again.
     pub(crate) has_attempts: bool,
     /// What the steps of the flow would have to undo.
-    pub(crate) undos: Undos<Rc<dyn Undoable>>,
-    /// The undos for which a step waited that was ended from outside: older ones follow them.
-    pub(crate) cut_undo: Option<Rc<UndoQueue<UndoWork>>>,
+    pub(crate) undos: Undos<ToUndo>,
+    /// The undos that the flow launched last: until they are over, further ones follow them.
+    pub(crate) undo: Weak<UndoQueue<UndoWork>>,
     /// The undos that this flow runs, if it exists for that.
     pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
 }
@@ -173,15 +173,8 @@ pub(crate) enum Activity {
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Polling(StepFuture),
-    /// It failed and waits until what was inside is undone.
-    Undoing(Box<Undoing>),
-}
-
-/// A step that failed, while what was inside is being undone.
-pub(crate) struct Undoing {
-    /// The error, which goes on afterwards.
-    pub(crate) error: Error,
-    pub(crate) queue: Rc<UndoQueue<UndoWork>>,
+    /// It failed and waits until what was inside is undone; then its error goes on.
+    Undoing(Error),
 }
 
 /// A future that a step polls (FTN12 §1.13).
@@ -239,6 +232,14 @@ pub(crate) trait Repeat {
 
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
 pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
+
+/// What is to be undone inside of a step that fails.
+pub(crate) enum ToUndo {
+    /// What a step has done.
+    Step(Rc<dyn Undoable>),
+    /// Undos that run already: the step that waited for them was ended from outside.
+    InProgress,
+}
 
 /// What became of a body, for its undo.
 pub(crate) trait Undoable {

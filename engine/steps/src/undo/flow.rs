@@ -36,10 +36,12 @@ fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
     let step =
         QueuedStep::body(location, move |asi, args| policies.start(Body::Again(body), asi, args));
     let handler = move |asi: &mut AsyncSteps, error: &Error| {
-        error.set_failed_undo(is_done);
-        if error.panic_message().is_none() {
-            asi.cold().unseen.push(error.clone());
+        let unseen = &mut asi.cold().unseen;
+        if error.panic_message().is_some() {
+            // it is there already, without this fact
+            unseen.retain(|other| !other.is_same(error));
         }
+        unseen.push(error.clone().of_undo(is_done));
         asi.success(())
     };
     asi.queue(step.with_handler(Some(Box::new(handler))));

@@ -1,5 +1,7 @@
 //! A panic in a callback fails its step with `InternalError` and goes no further.
 
+use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -178,4 +180,67 @@ fn a_flow_goes_on_after_a_panic_was_handled() {
         asi.add(|asi, ()| asi.success("went on"));
     });
     assert_eq!(end::<String>(&mut flow.execute(), 0).expect("recovered"), "went on");
+}
+
+/// Panics when it is dropped.
+struct Fragile;
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in the destructor");
+        }
+    }
+}
+
+/// Panics when a step is cancelled.
+struct Breaks;
+
+impl Observer for Breaks {
+    fn begin(&mut self, _: StepRef) {}
+    fn enter(&mut self, _: StepRef) {}
+    fn leave(&mut self, _: StepRef) {}
+    fn end(&mut self, _: StepRef, end: StepEnd<'_>) {
+        if let StepEnd::Cancelled = end {
+            panic!("in the observer");
+        }
+    }
+    fn cancel_failed(&mut self, _: StepRef, _: &Error) {}
+}
+
+#[test]
+fn a_panic_while_a_flow_is_cancelled_keeps_its_undos_and_cancel_handlers() {
+    for observed in [false, true] {
+        let log = Log::default();
+        let mut flow = Flow::new();
+        if observed {
+            flow.observe(Breaks);
+        }
+        flow.run(async |()| Ok(1)).undo(async |_| Ok(()));
+        let cancels = log.clone();
+        flow.add(move |asi, _: i32| {
+            let outer = cancels.clone();
+            asi.set_cancel(move |_| outer.add("outer"));
+            asi.parallel(move |p| {
+                for name in ["first", "second"] {
+                    let cancels = cancels.clone();
+                    p.add(move |asi, ()| {
+                        asi.set_cancel(move |_| cancels.add(name));
+                        asi.stack(Fragile);
+                        asi.await_(async {
+                            let _fragile = Fragile;
+                            pending::<Result<(), Error>>().await
+                        });
+                    });
+                }
+            });
+        });
+        let mut execution = flow.execute();
+        wait(&mut execution, 0);
+        let cancelled = catch_unwind(AssertUnwindSafe(|| execution.cancel()));
+        assert!(cancelled.is_err());
+        assert_eq!((execution.is_valid(), &*log.take()), (false, "first second outer"));
+        let launched = execution.take_launched();
+        assert_eq!((launched.len(), launched[0].is_undo()), (1, true));
+    }
 }

@@ -8,11 +8,15 @@ mod nesting;
 mod retry;
 /// Async closures are steps everywhere, and lend what they captured.
 mod run;
+/// Clones of one error in several steps keep apart.
+mod shared_error;
 /// Nothing outside cancels a shielded step.
 mod shielded;
 /// A hard time limit cancels what is inside, and is raised at its own step.
 mod timeout;
 /// What was done is undone on every way out.
 mod undo;
+/// Undos run in order, whatever ends the steps that wait for them.
+mod undo_order;
 
 mod support;

@@ -5,7 +5,9 @@ use std::io;
 use std::rc::Rc;
 
 use asyncsteps::tool::AsyncTool;
-use asyncsteps::{Error, Flow, Raised, Retry, RunContext, StepEnd, StepRef, codes};
+use asyncsteps::{
+    Error, Flow, Raised, Retry, RunContext, StepEnd, StepRef, Template, UndoPolicy, codes,
+};
 
 use crate::support::{Log, fails, ms, now, run, tool};
 
@@ -206,7 +208,7 @@ fn a_step_inside_of_an_attempt_can_have_attempts_of_its_own() {
     let own = log.clone();
     let template = {
         let retry = || Retry::attempts(2).on_code("Flaky");
-        asyncsteps::Template::build(|asi| {
+        Template::build(|asi| {
             asi.add(move |asi, ()| {
                 let outer = asi.attempt();
                 asi.state_mut().set("outer", outer);
@@ -228,4 +230,32 @@ fn a_step_inside_of_an_attempt_can_have_attempts_of_its_own() {
     let (last, _) = run::<(u32, u32)>(template.flow());
     own.add(format_args!("{:?}", last.expect("the last of four")));
     assert_eq!(log.take(), "(2, 2)");
+}
+
+#[test]
+fn a_limit_around_is_seen_also_when_another_branch_has_one_meanwhile() {
+    let template = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let slow = UndoPolicy::default().timeout(ms(100));
+            asi.run(async |()| Ok(1)).undo_with(slow, async |_| pending().await);
+            asi.add(|asi, _: i32| {
+                asi.sleep(ms(300));
+            });
+        })
+        .retry(Retry::attempts(3));
+    });
+    let mut flow = Flow::new();
+    flow.parallel(move |p| {
+        p.add(move |asi, ()| {
+            asi.set_timeout(ms(50));
+            asi.copy_from(&template);
+        });
+        p.add(|asi, ()| {
+            // it expires while the other branch waits for its undo
+            asi.set_timeout(ms(60));
+            asi.sleep(ms(1000));
+        })
+        .on_error(|asi, _| asi.success(()));
+    });
+    assert_eq!(fails(flow), (codes::TIMEOUT.to_owned(), 150));
 }

@@ -1,0 +1,53 @@
+//! One error object with which several steps fail: each failure has its own facts (FTN12 §1.7).
+
+use std::future::pending;
+
+use asyncsteps::tool::AsyncTool;
+use asyncsteps::{Error, Flow, Raised, Retry, Undo, run_to_end};
+
+use crate::support::tool;
+
+/// A flow whose two undos fail with `down`; it is cancelled in its second step.
+fn failed_undos(down: &Error) -> Vec<Error> {
+    let (first, second) = (down.clone(), down.clone());
+    let (tool, waker) = (tool(), std::task::Waker::noop());
+    let mut flow = Flow::new();
+    flow.run(async |()| Ok(1)).named("first").undo(async move |_| Err(Raised::from(first.clone())));
+    flow.run(async |_: i32| pending::<Result<i32, _>>().await)
+        .named("second")
+        .undo(async move |_| Err(Raised::from(second.clone())));
+    let mut execution = flow.execute();
+    let _ = execution.run(tool.now(), waker);
+    execution.cancel();
+    let mut undo = execution.take_launched().pop().expect("its undo").execute();
+    let _ = undo.run(tool.now(), waker);
+    undo.take_unseen()
+}
+
+#[test]
+fn each_undo_that_fails_is_reported_as_itself() {
+    let down = Error::new("BankDown");
+    let failed = failed_undos(&down);
+    let facts: Vec<_> = failed
+        .iter()
+        .map(|error| (error.location().and_then(|step| step.name()), error.failed_undo()))
+        .collect();
+    let expected = [(Some("second"), Some(Undo::Unknown)), (Some("first"), Some(Undo::Done(())))];
+    assert_eq!(facts, expected);
+    assert!(failed.iter().all(|error| error.code() == "BankDown"));
+    assert_eq!((down.location(), down.failed_undo()), (None, None));
+}
+
+#[test]
+fn each_step_that_gives_up_counts_its_own_attempts() {
+    let down = Error::new("BankDown");
+    let errors = [2, 5].map(|most| {
+        let raised = down.clone();
+        let mut flow = Flow::new();
+        flow.run(async move |()| Err::<(), _>(Raised::from(raised.clone())))
+            .retry(Retry::attempts(most).on_code("BankDown"));
+        run_to_end::<()>(flow).expect_err("it gives up")
+    });
+    assert_eq!(errors.map(|error| error.attempts()), [Some(2), Some(5)]);
+    assert_eq!(down.attempts(), None);
+}
