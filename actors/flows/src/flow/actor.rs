@@ -4,7 +4,7 @@ use std::fmt;
 
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
-use super::drive;
+use super::drive::{self, DROPPED};
 use super::{Canceller, FlowEnd, FlowOwner, Stack};
 
 /// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
@@ -94,7 +94,7 @@ impl FlowActor {
     pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
         if let Some(execution) = self.execution() {
             let outcome = drive::tell(execution, owner, end);
-            drive::guarded(|| self.0 = Stage::Ended(outcome));
+            drive::guarded(DROPPED, || self.0 = Stage::Ended(outcome));
         }
     }
 
