@@ -7,8 +7,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::{Arg, Execution, Flow, Outcome, Undo};
-use asyncsteps_actors::flow::{FlowEnd, FlowOwner, host_flow, start_flow};
+use asyncsteps::{Arg, Awaitable, Execution, Flow, Identity, Outcome, Undo, codes};
+use asyncsteps_actors::flow::{
+    CompleteError, Completer, FlowEnd, FlowOwner, Inspect, IntoFlow, WaitSteps, host_flow,
+    start_flow,
+};
 use asyncsteps_actors::pool::ArbiterPool;
 
 /// Panics when it is dropped.
@@ -121,4 +124,62 @@ async fn a_panic_outside_of_the_callbacks_undoes_what_the_flow_has_done() {
         tokio::time::sleep(ms(10)).await;
         assert_eq!(std::mem::take(&mut *undone.lock().expect("no panic")), [1]);
     }
+}
+
+/// Panics when it is asked what it is.
+struct Shy;
+
+impl Awaitable for Shy {
+    fn describe(&self, _: Identity) -> String {
+        panic!("describe");
+    }
+}
+
+#[actix::test]
+async fn what_cannot_be_described_leaves_the_mailbox_alive() {
+    tokio::time::pause();
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        // only a step with an identity is described
+        let _: Identity = asi.identity();
+        let completion = asi.wait_external_for(Arc::new(Shy));
+        asi.stack(completion);
+    });
+    let handle = start_flow::<()>(flow.within(ms(10)));
+    let address = handle.address();
+    for _ in 0..2 {
+        assert!(address.send(Inspect).await.expect("it answers").waits.is_empty());
+    }
+    assert!(handle.stack().waits.is_empty());
+    let error = handle.await.expect_err("its deadline passed");
+    assert_eq!(error.code(), codes::TIMEOUT);
+}
+
+#[actix::test]
+async fn a_result_that_comes_late_and_panics_leaves_the_mailbox_alive() {
+    let mut flow = Flow::new();
+    for _ in 0..2 {
+        flow.add(|asi, ()| asi.wait_for_message());
+    }
+    let handle = start_flow::<()>(flow);
+    let other = start_flow::<()>({
+        let mut flow = Flow::new();
+        flow.add(|asi, ()| asi.wait_for_message());
+        flow
+    });
+    let wait = handle.stack().waits[0].id.expect("it waits for a completion");
+    let completer = handle.completer(wait);
+    assert_eq!(completer.success(()).await, Ok(()));
+    assert_eq!(completer.success(Bomb).await, Err(CompleteError::Stale));
+    let foreign = Completer::new(other.address(), wait);
+    assert_eq!(foreign.success(Bomb).await, Err(CompleteError::ForeignWait));
+    for address in [handle.address(), other.address()] {
+        assert_eq!(address.send(Inspect).await.expect("it answers").waits.len(), 1);
+    }
+    // also when the flow is over
+    let address = handle.address();
+    handle.cancel();
+    assert!(handle.await.is_err());
+    assert_eq!(completer.success(Bomb).await, Err(CompleteError::Stale));
+    assert!(address.send(Inspect).await.is_ok());
 }

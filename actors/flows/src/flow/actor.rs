@@ -82,11 +82,17 @@ impl FlowActor {
         wait: WaitId,
         result: WaitResult,
     ) -> Result<(), CompleteError> {
-        let execution = self.execution().ok_or(CompleteError::Stale)?;
-        if wait.flow() != execution.id() {
-            return Err(CompleteError::ForeignWait);
+        let is_foreign = self.execution().is_some_and(|flow| flow.id() != wait.flow());
+        // a result that is not taken is dropped here
+        let completed = drive::guarded("what completes a wait panicked when dropped", || {
+            let execution = self.execution().filter(|_| !is_foreign)?;
+            execution.complete(wait, result).ok()
+        });
+        match completed.flatten() {
+            Some(()) => Ok(()),
+            None if is_foreign => Err(CompleteError::ForeignWait),
+            None => Err(CompleteError::Stale),
         }
-        execution.complete(wait, result).map_err(|_| CompleteError::Stale)
     }
 
     /// The flow ended: tells its owner and drops what the flow owned.
