@@ -164,3 +164,28 @@ async fn a_result_that_panics_is_answered_and_over_once() {
         assert_eq!(executor.in_flight_count(), 0);
     }
 }
+
+#[actix::test]
+async fn a_caller_that_left_the_queue_is_over_once() {
+    use asyncsteps_actors::budget::{Budget, Limits};
+
+    tokio::time::pause();
+    let ends = Ends::default();
+    let budget = Budget::new(Limits { concurrent: 1, queued: 1, ..Limits::default() });
+    let (mut jobs, builder) = Jobs::add(Executor::builder().budget(budget).hooks(ends.clone()));
+    let executor = builder.build().expect("a right configuration");
+    let call = actix_rt::spawn(executor.call_as_system::<Value>(WAIT, json!({ "n": 1 })));
+    let job = jobs.started().await;
+    let serving = executor.clone();
+    let queued = actix_rt::spawn(async move { serving.dispatch(incoming(WAIT)).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    queued.abort();
+    assert!(queued.await.is_err());
+    assert_eq!(ends.take(), [format!("{WAIT} - disconnected 1s 1s")]);
+    job.finish();
+    assert!(call.await.expect("no panic").is_ok());
+    assert_eq!(ends.take(), [format!("{WAIT} -internal success 0s 1s")]);
+    // a dispatch that never began is no request
+    drop(executor.dispatch(incoming(WAIT)));
+    assert_eq!(ends.take(), [""; 0]);
+}
