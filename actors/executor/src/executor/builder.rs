@@ -11,7 +11,7 @@ use super::client_limits::{ClientLimiters, ClientLimits};
 use super::config_error::ConfigError;
 use super::functions::Functions;
 use super::handle::{Config, Executor};
-use super::hooks::Hooks;
+use super::hooks::{GuardedHooks, Hooks};
 use super::registry::Registry;
 use crate::channel::Channel;
 use crate::security::SecurityProvider;
@@ -158,7 +158,7 @@ impl Builder {
 
     /// The hooks that get the events of the executor.
     pub fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
-        self.config.hooks = Some(Arc::new(hooks));
+        self.config.hooks = Some(Arc::new(GuardedHooks(hooks)));
         self
     }
 

@@ -15,7 +15,7 @@ use super::authenticate::AuthContext;
 use super::estimate;
 use super::handle::{Config, Shared};
 use super::incoming::Incoming;
-use super::over::Times;
+use super::over::{Queued, Times};
 use super::refused::Refused;
 use super::registry::HostedFunction;
 use super::reply_to::ReplyTo;
@@ -75,10 +75,11 @@ impl Shared {
             }
             None => {
                 let pending = budget.admit(&client, memory);
-                let queued_at = pending.is_queued().then(clock::now);
+                if pending.is_queued() {
+                    times.queued = Queued::Since(clock::now());
+                }
                 let permit = admission::permit(pending, deadline, &self.grace_end).await;
-                times.queued =
-                    queued_at.map_or(Duration::ZERO, |at| clock::now().saturating_since(at));
+                times.queued = Queued::For(times.queued.so_far());
                 permit?
             }
         };

@@ -1,5 +1,6 @@
 //! From a request to its reply: the checks, then the flow of the function (FTN6 §1).
 
+use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use asyncsteps_actors::span::trace_steps;
 
 use super::check::{Admitted, Checked};
 use super::exchange::{Exchange, PendingReply};
-use super::handle::Executor;
+use super::handle::{Executor, Shared};
 use super::incoming::Incoming;
 use super::outcome::RequestOutcome;
-use super::over::{Stage, Times, request_over};
+use super::over::{Queued, Stage, Times, request_over};
 use super::refused::Refused;
 use super::reply::Reply;
 use super::reply_to::ReplyTo;
@@ -42,12 +43,14 @@ impl Executor {
     #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
     pub fn dispatch(&self, mut incoming: Incoming) -> impl Future<Output = Reply> {
         async move {
-            let mut times = Times { arrived: clock::now(), queued: Duration::ZERO };
+            let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
             let mut reply_to = ReplyTo::new(&self.shared, &incoming);
             if let Some(hooks) = &self.shared.config.hooks {
                 hooks.request(&incoming.request, &incoming.channel);
             }
-            match self.shared.admit(&mut incoming, &mut reply_to, &mut times).await {
+            let arrival =
+                Arrival { incoming: &mut incoming, reply_to: &mut reply_to, times: &mut times };
+            match arrival.admit(&self.shared).await {
                 Ok(admitted) => self.start(reply_to, incoming, times, admitted).await,
                 Err(refused) => refuse(&reply_to, incoming.request.f(), times, &refused),
             }
@@ -89,6 +92,31 @@ impl Executor {
             exchange.waits(requests.add(exchange.called.clone(), caller, times.arrived, flow));
         }
         PendingReply(exchange)
+    }
+}
+
+/// A request that is not admitted yet; when it is dropped, its caller went away.
+struct Arrival<'a> {
+    incoming: &'a mut Incoming,
+    reply_to: &'a mut ReplyTo,
+    times: &'a mut Times,
+}
+
+impl Arrival<'_> {
+    async fn admit(mut self, shared: &Shared) -> Result<Admitted, Refused> {
+        let Self { incoming, reply_to, times } = &mut self;
+        let admitted = shared.admit(incoming, reply_to, times).await;
+        // what was decided is reported elsewhere
+        mem::forget(self);
+        admitted
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        let Self { incoming, reply_to, times } = self;
+        let outcome = RequestOutcome::Disconnected;
+        request_over(reply_to, incoming.request.f(), **times, &Stage::Left, outcome, None);
     }
 }
 

@@ -34,6 +34,7 @@ mod estimate;
 mod exchange;
 mod failed_call;
 mod functions;
+mod guarded;
 mod handle;
 mod hashing;
 mod hooks;

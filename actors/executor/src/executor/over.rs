@@ -16,13 +16,32 @@ use crate::observe;
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub(super) arrived: Time,
-    pub(super) queued: Duration,
+    pub(super) queued: Queued,
+}
+
+/// The time of a request in the queue of the budget.
+#[derive(Clone, Copy)]
+pub(super) enum Queued {
+    /// It is there since then.
+    Since(Time),
+    For(Duration),
+}
+
+impl Queued {
+    pub(super) fn so_far(self) -> Duration {
+        match self {
+            Self::Since(at) => clock::now().saturating_since(at),
+            Self::For(queued) => queued,
+        }
+    }
 }
 
 /// Where a request ended.
 pub(super) enum Stage<'a> {
     /// Before its flow began.
     Refused(&'a Refused),
+    /// Before its flow began, because its caller went away.
+    Left,
     /// In its flow, which has this span.
     Flow(&'a Span),
 }
@@ -44,6 +63,7 @@ pub(super) fn request_over(
             refused.code(),
             refused.text(),
         ),
+        Stage::Left => {}
         Stage::Flow(span) => {
             span.record("outcome", outcome.as_str());
         }
@@ -56,7 +76,7 @@ pub(super) fn request_over(
         function,
         user: reply_to.caller.user(),
         outcome,
-        queued: times.queued,
+        queued: times.queued.so_far(),
         total: clock::now().saturating_since(times.arrived),
     });
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use asyncsteps::codes;
 use asyncsteps_futoin::message::{Coding, Response, Rid};
 
 use super::caller::Caller;
+use super::guarded::guarded;
 use super::handle::Shared;
 use super::incoming::Incoming;
 use super::registry::HostedFunction;
@@ -41,7 +43,8 @@ impl ReplyTo {
         function.declared().has_result() || self.forced
     }
 
-    /// The response with the id of the request, and with a signature if the request had one.
+    /// The response with the id of the request, and with a signature if the request had one;
+    /// an InternalError if the signer panics.
     pub(super) fn complete(
         &self,
         response: Response,
@@ -50,8 +53,11 @@ impl ReplyTo {
         let response = response.with_rid(self.rid.as_ref());
         let Some(signer) = self.caller.signer() else { return response };
         let declared = function.map(HostedFunction::declared);
-        let sec = signer.sign(&response.signed_fields(self.coding, declared));
-        response.with_sec(sec.into())
+        let fields = response.signed_fields(self.coding, declared);
+        match guarded("a signer panicked", || signer.sign(&fields)) {
+            Some(sec) => response.with_sec(sec.into()),
+            None => Response::error(codes::INTERNAL_ERROR, None).with_rid(self.rid.as_ref()),
+        }
     }
 
     /// The reply with a complete response.

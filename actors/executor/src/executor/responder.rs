@@ -12,6 +12,7 @@ use tracing::Span;
 
 use super::exchange::Exchange;
 use super::failed_call::FailedCall;
+use super::guarded::guarded;
 use super::outcome::RequestOutcome;
 use super::over::{Stage, request_over};
 use super::reply::{Reply, ReplyBody};
@@ -38,7 +39,10 @@ impl FlowOwner for Responder {
             Some(info) => (info.take_result(), info.take_head()),
             None => (ResultDraft::default(), None),
         };
-        let response = self.response(draft, end).unwrap_or_else(|failure| failure);
+        // a value that the flow returned may panic when it is dropped
+        let response = guarded("the result of a function panicked", || self.response(draft, end))
+            .unwrap_or_else(|| Err(not_expected()))
+            .unwrap_or_else(|failure| failure);
         let succeeded = response.code().is_none();
         // released first, so that the caller finds the limits free
         exchange.release(finished);
@@ -116,7 +120,7 @@ impl Responder {
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);
         }
-        Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
+        not_expected()
     }
 
     /// The reply with this response, which ends the request.
@@ -139,6 +143,10 @@ impl Responder {
         let stage = Stage::Flow(span);
         request_over(reply_to, called.as_str(), *times, &stage, outcome, response);
     }
+}
+
+fn not_expected() -> Response {
+    Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
 }
 
 /// Whether the error says that the function itself made a wrong call, which is not the fault of its

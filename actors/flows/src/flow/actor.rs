@@ -4,7 +4,7 @@ use std::fmt;
 
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
-use super::drive;
+use super::drive::{self, DROPPED};
 use super::{Canceller, FlowEnd, FlowOwner, Stack};
 
 /// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
@@ -82,11 +82,17 @@ impl FlowActor {
         wait: WaitId,
         result: WaitResult,
     ) -> Result<(), CompleteError> {
-        let execution = self.execution().ok_or(CompleteError::Stale)?;
-        if wait.flow() != execution.id() {
-            return Err(CompleteError::ForeignWait);
+        let is_foreign = self.execution().is_some_and(|flow| flow.id() != wait.flow());
+        // a result that is not taken is dropped here
+        let completed = drive::guarded("what completes a wait panicked when dropped", || {
+            let execution = self.execution().filter(|_| !is_foreign)?;
+            execution.complete(wait, result).ok()
+        });
+        match completed.flatten() {
+            Some(()) => Ok(()),
+            None if is_foreign => Err(CompleteError::ForeignWait),
+            None => Err(CompleteError::Stale),
         }
-        execution.complete(wait, result).map_err(|_| CompleteError::Stale)
     }
 
     /// The flow ended: tells its owner and drops what the flow owned.
@@ -94,7 +100,7 @@ impl FlowActor {
     pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
         if let Some(execution) = self.execution() {
             let outcome = drive::tell(execution, owner, end);
-            drive::guarded(|| self.0 = Stage::Ended(outcome));
+            drive::guarded(DROPPED, || self.0 = Stage::Ended(outcome));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::error::Error as _;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -10,6 +11,9 @@ use tracing::Span;
 
 use super::{FlowEnd, FlowOwner, Stack, deadline};
 use crate::clock;
+
+/// The log's text for a panic of what a flow owned.
+pub(super) const DROPPED: &str = "a flow panicked when dropped";
 
 /// Flows that steps or cancel handlers launched, and the span that they did it in.
 pub(super) struct Launched {
@@ -51,6 +55,8 @@ pub(super) fn turn(
         Ok(Progress::Done(outcome)) => Err(FlowEnd::Done(outcome)),
         Err(payload) => {
             log_panic("a flow panicked outside of its callbacks", payload);
+            // what it has done is undone
+            cancel(execution, launched);
             let info = "panic outside of the callbacks of the flow";
             let error = Error::with_info(codes::INTERNAL_ERROR, info);
             Err(FlowEnd::Done(Outcome::Error(error)))
@@ -72,30 +78,36 @@ pub(super) fn settle(
     }
     let _entered = owner.span().map(Span::enter);
     let _scope = deadline::enter(owner.deadline());
-    let cancelled = catch_unwind(AssertUnwindSafe(|| execution.cancel()));
-    cancelled.unwrap_or_else(|payload| log_panic("a flow panicked when cancelled", payload));
+    cancel(execution, launched);
+}
+
+fn cancel(execution: &mut Execution, launched: &mut Vec<Launched>) {
+    guarded("a flow panicked when cancelled", || execution.cancel());
     report(execution);
     take_launched(execution, launched);
 }
 
-/// Tells the owner of a flow that it ended; gives what its handle gets.
+/// Tells the owner of a flow that it ended; gives what its handle gets, nothing if the owner panics.
 #[inline]
 pub(super) fn tell(
     execution: &mut Execution,
     owner: &mut impl FlowOwner,
     end: FlowEnd,
 ) -> Option<Outcome> {
-    let span = owner.span().cloned();
-    let _entered = span.as_ref().map(Span::enter);
-    let _scope = deadline::enter(owner.deadline());
-    owner.ended(execution, end)
+    let told = guarded("the owner of a flow panicked when the flow ended", || {
+        let span = owner.span().cloned();
+        let _entered = span.as_ref().map(Span::enter);
+        let _scope = deadline::enter(owner.deadline());
+        owner.ended(execution, end)
+    });
+    told.flatten()
 }
 
-/// Runs what drops things that a flow owned; a panic of a destructor goes to the log.
+/// Runs code that may panic, a destructor for example; a panic goes to the log.
 #[inline]
-pub(super) fn guarded(drops: impl FnOnce()) {
-    let dropped = catch_unwind(AssertUnwindSafe(drops));
-    dropped.unwrap_or_else(|payload| log_panic("a flow panicked when dropped", payload));
+pub(super) fn guarded<T>(panicked: &str, run: impl FnOnce() -> T) -> Option<T> {
+    let done = catch_unwind(AssertUnwindSafe(run));
+    done.map_err(|payload| log_panic(panicked, payload)).ok()
 }
 
 #[inline]
@@ -140,5 +152,8 @@ fn log_failed_undo(error: &Error, undone: Undo<()>) {
 #[cold]
 fn log_panic(what: &str, payload: Box<dyn Any + Send>) {
     tracing::error!("{what}");
-    drop(payload);
+    // a payload may panic when it is dropped
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        mem::forget(payload);
+    }
 }

@@ -2,6 +2,7 @@
 
 use asyncsteps::{Arguments, Flow};
 
+use super::drive::{self, DROPPED};
 use super::owner::KeepsOutcome;
 use super::task::{self, Spawned, Started};
 use super::{FlowActor, FlowHandle, FlowOwner, FlowRef, IntoFlow};
@@ -41,7 +42,10 @@ pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
 pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
     prepare();
     match task::run_inline(flow, owner) {
-        Started::Ended(_) => None,
+        Started::Ended(outcome) => {
+            drive::guarded(DROPPED, || drop(outcome));
+            None
+        }
         Started::Waits(Spawned { cell, canceller, .. }) => Some(FlowRef::new(cell, canceller)),
     }
 }

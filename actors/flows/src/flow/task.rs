@@ -1,6 +1,5 @@
 //! The task of a flow: it runs the turns of the actor.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -103,7 +102,7 @@ pub(super) fn give_up(mut execution: Execution, owner: &impl FlowOwner) {
     let mut launched = Vec::new();
     drive::settle(&mut execution, owner, &FlowEnd::Cancelled, &mut launched);
     start(launched);
-    drive::guarded(|| drop(execution));
+    drive::guarded(drive::DROPPED, || drop(execution));
 }
 
 fn kind(execution: Option<&mut Execution>) -> FlowKind {
@@ -167,7 +166,7 @@ impl<O: FlowOwner> FlowTask<O> {
             drive::settle(execution, &self.owner, &end, &mut launched);
             ended = kind(Some(execution));
         }
-        start(launched);
+        drive::guarded("what a flow launched is lost with its arbiter", || start(launched));
         self.leave(ended, end.is_done());
         actor.end(&mut self.owner, end);
     }
@@ -185,9 +184,6 @@ impl<O: FlowOwner> Drop for FlowTask<O> {
         if self.cell.actor.borrow().is_over() {
             return;
         }
-        let end = AssertUnwindSafe(|| self.end(FlowEnd::Cancelled, Vec::new()));
-        if catch_unwind(end).is_err() {
-            tracing::error!("what a flow launched is lost with its arbiter");
-        }
+        self.end(FlowEnd::Cancelled, Vec::new());
     }
 }
