@@ -10,7 +10,7 @@ use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::drain::Drained;
 use asyncsteps_actors::flow::{Cancel, DeadlineSteps, Inspect, IntoFlow, start_flow};
 use asyncsteps_actors::pool::ArbiterPool;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
@@ -340,4 +340,49 @@ async fn shutdown_logs_where_the_flows_are_that_it_cancels() {
         text.contains("arbiter_pool.rs") && text.contains("a completion from outside"),
         "{text}"
     );
+}
+
+#[actix::test]
+async fn shutdown_logs_no_undo_as_cancelled() {
+    let (pool, reports) = (ArbiterPool::new(NonZeroUsize::MIN), Reports::new());
+    let [began, undoing, released] = [(); 3].map(|()| Arc::new(Notify::new()));
+    let (tells, undoes, waits) = (Arc::clone(&began), Arc::clone(&undoing), Arc::clone(&released));
+    let booking = pool.submit_anywhere::<()>(move || {
+        let mut flow = Flow::new();
+        flow.run(async |()| Ok(())).undo(async move |_| {
+            undoes.notify_one();
+            waits.notified().await;
+            Ok(())
+        });
+        flow.run(async move |()| {
+            tells.notify_one();
+            std::future::pending::<Result<(), _>>().await
+        });
+        flow
+    });
+    began.notified().await;
+    drop(booking);
+    undoing.notified().await;
+    // the undo runs until this one is cancelled
+    let _holds = pool.submit_anywhere::<()>(move || {
+        let mut flow = Flow::new();
+        flow.add(move |asi, ()| {
+            asi.set_cancel(move |_| released.notify_one());
+            let completion = asi.wait_external();
+            asi.stack(completion);
+        });
+        flow
+    });
+    // a job that waits runs after it
+    let _other = pool.submit_anywhere::<i32>(reports.job(1));
+    let _waits = reports.next_waiting();
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let logged = tracing::subscriber::set_default(subscriber);
+    pool.shutdown(Duration::ZERO).await;
+    drop(logged);
+    let text = String::from_utf8(lines.0.lock().expect("no panic").clone()).expect("it is text");
+    assert_eq!(text.matches("the grace is over: a flow is cancelled").count(), 2, "{text}");
 }

@@ -41,7 +41,9 @@ fn addresses(arbiter: &ArbiterHandle) -> oneshot::Receiver<(Vec<Addr<FlowActor>>
     let (reply, addresses) = oneshot::channel();
     // false if the arbiter is gone: then the reply is dropped
     let _: bool = arbiter.spawn_fn(move || {
-        let flows = running_flows();
+        let mut flows = running_flows();
+        // what undoes goes on for a while
+        flows.retain(|flow| !flow.is_undo());
         let others = flows.len().saturating_sub(REPORTED);
         let addresses = flows.iter().take(REPORTED).map(FlowRef::address).collect();
         // the shutdown may have stopped waiting
