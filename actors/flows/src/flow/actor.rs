@@ -4,7 +4,8 @@ use std::fmt;
 
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
-use super::drive::{self, DROPPED};
+use super::drive;
+use super::guarded::{DROPPED, guarded};
 use super::{Canceller, FlowEnd, FlowOwner, Stack};
 
 /// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
@@ -84,7 +85,7 @@ impl FlowActor {
     ) -> Result<(), CompleteError> {
         let is_foreign = self.execution().is_some_and(|flow| flow.id() != wait.flow());
         // a result that is not taken is dropped here
-        let completed = drive::guarded("what completes a wait panicked when dropped", || {
+        let completed = guarded("what completes a wait panicked when dropped", || {
             let execution = self.execution().filter(|_| !is_foreign)?;
             execution.complete(wait, result).ok()
         });
@@ -100,7 +101,7 @@ impl FlowActor {
     pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
         if let Some(execution) = self.execution() {
             let outcome = drive::tell(execution, owner, end);
-            drive::guarded(DROPPED, || self.0 = Stage::Ended(outcome));
+            guarded(DROPPED, || self.0 = Stage::Ended(outcome));
         }
     }
 

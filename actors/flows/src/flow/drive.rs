@@ -1,19 +1,15 @@
 //! One turn of a flow, and its end: nothing that a flow does gets past here, panics included.
 
-use std::any::Any;
 use std::error::Error as _;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Undo, codes};
 use tracing::Span;
 
+use super::guarded::{guarded, log_panic};
 use super::{FlowEnd, FlowOwner, Stack, deadline};
 use crate::clock;
-
-/// The log's text for a panic of what a flow owned.
-pub(super) const DROPPED: &str = "a flow panicked when dropped";
 
 /// Flows that steps or cancel handlers launched, and the span that they did it in.
 pub(super) struct Launched {
@@ -103,13 +99,6 @@ pub(super) fn tell(
     told.flatten()
 }
 
-/// Runs code that may panic, a destructor for example; a panic goes to the log.
-#[inline]
-pub(super) fn guarded<T>(panicked: &str, run: impl FnOnce() -> T) -> Option<T> {
-    let done = catch_unwind(AssertUnwindSafe(run));
-    done.map_err(|payload| log_panic(panicked, payload)).ok()
-}
-
 #[inline]
 fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
     let flows = execution.take_launched();
@@ -147,13 +136,4 @@ fn log_failed_undo(error: &Error, undone: Undo<()>) {
         Undo::Unknown => "unknown",
     };
     tracing::error!(%error, cause, panic, step, outcome, attempts, "an undo failed");
-}
-
-#[cold]
-fn log_panic(what: &str, payload: Box<dyn Any + Send>) {
-    tracing::error!("{what}");
-    // a payload may panic when it is dropped
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        mem::forget(payload);
-    }
 }

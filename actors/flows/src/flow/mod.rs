@@ -23,6 +23,7 @@ mod completer;
 mod deadline;
 mod drive;
 mod flow_ref;
+mod guarded;
 mod handle;
 mod into_flow;
 mod mailbox;

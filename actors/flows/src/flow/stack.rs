@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::dev::MessageResponse;
 use asyncsteps::{Execution, Wait};
 
-use super::drive;
+use super::guarded::guarded;
 use crate::clock;
 
 /// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
@@ -26,7 +26,7 @@ impl Stack {
     /// Empty if what a step waits for panics when it describes itself.
     pub(super) fn of(execution: &mut Execution) -> Self {
         let idle = clock::now().saturating_since(execution.last_turn());
-        let waits = drive::guarded("what a step waits for panicked", || execution.waits());
+        let waits = guarded("what a step waits for panicked", || execution.waits());
         Self { waits: waits.unwrap_or_default(), idle }
     }
 

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::actor::FlowActor;
 use super::drive::{self, Launched, Next};
+use super::guarded::{DROPPED, guarded};
 use super::mailbox::FlowCell;
 use super::owner::KeepsOutcome;
 use super::{Canceller, FlowEnd, FlowOwner, deadline, running};
@@ -102,7 +103,7 @@ pub(super) fn give_up(mut execution: Execution, owner: &impl FlowOwner) {
     let mut launched = Vec::new();
     drive::settle(&mut execution, owner, &FlowEnd::Cancelled, &mut launched);
     start(launched);
-    drive::guarded(drive::DROPPED, || drop(execution));
+    guarded(DROPPED, || drop(execution));
 }
 
 fn kind(execution: Option<&mut Execution>) -> FlowKind {
@@ -166,7 +167,7 @@ impl<O: FlowOwner> FlowTask<O> {
             drive::settle(execution, &self.owner, &end, &mut launched);
             ended = kind(Some(execution));
         }
-        drive::guarded("what a flow launched is lost with its arbiter", || start(launched));
+        guarded("what a flow launched is lost with its arbiter", || start(launched));
         self.leave(ended, end.is_done());
         actor.end(&mut self.owner, end);
     }
