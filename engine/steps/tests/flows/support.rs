@@ -1,38 +1,16 @@
 //! What the tests of flows share: a log that steps write to, and hosts in virtual time.
 
-use std::cell::RefCell;
+#[path = "../shared/log.rs"]
+mod log;
+
 use std::collections::VecDeque;
-use std::fmt::Display;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use asyncsteps::{Arguments, Error, Execution, Flow, Outcome, Progress, Time};
 
-/// The entries that steps log, in their order.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Rc<RefCell<Vec<String>>>);
-
-impl Log {
-    pub(crate) fn add(&self, line: impl Display) {
-        self.0.borrow_mut().push(line.to_string());
-    }
-
-    /// Takes the entries since the last call, joined by spaces.
-    pub(crate) fn take(&self) -> String {
-        self.0.take().join(" ")
-    }
-}
-
-/// A value that logs its own end.
-pub(crate) struct Dropped(pub(crate) Log, pub(crate) &'static str);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.add(format_args!("-{}", self.1));
-    }
-}
+pub(crate) use log::{Dropped, Log};
 
 /// The point in time `ms` milliseconds after the epoch.
 pub(crate) fn at(ms: u64) -> Time {

@@ -1,36 +1,14 @@
 //! What the tests of forms share: a log, and a host in virtual time.
 
-use std::cell::RefCell;
-use std::fmt::Display;
-use std::rc::Rc;
+#[path = "../shared/log.rs"]
+mod log;
+
 use std::time::Duration;
 
 use asyncsteps::tool::{AsyncTool, Manual};
 use asyncsteps::{Arguments, Error, Flow, Time};
 
-/// The entries that steps log, in their order.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Rc<RefCell<Vec<String>>>);
-
-impl Log {
-    pub(crate) fn add(&self, line: impl Display) {
-        self.0.borrow_mut().push(line.to_string());
-    }
-
-    /// Takes the entries since the last call, joined by spaces.
-    pub(crate) fn take(&self) -> String {
-        self.0.take().join(" ")
-    }
-}
-
-/// A value that logs its own end.
-pub(crate) struct Dropped(pub(crate) Log, pub(crate) &'static str);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.add(format_args!("-{}", self.1));
-    }
-}
+pub(crate) use log::{Dropped, Log};
 
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
