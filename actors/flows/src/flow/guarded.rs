@@ -7,6 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The log's text for a panic of what a flow owned.
 pub(super) const DROPPED: &str = "a flow panicked when dropped";
 
+/// Drops what a flow owned.
+pub(super) fn discard<T>(value: T) {
+    guarded(DROPPED, || drop(value));
+}
+
 /// Runs code that may panic, a destructor for example; a panic goes to the log.
 #[inline]
 pub(super) fn guarded<T>(panicked: &str, run: impl FnOnce() -> T) -> Option<T> {

@@ -2,7 +2,7 @@
 
 use asyncsteps::{Arguments, Flow};
 
-use super::guarded::{DROPPED, guarded};
+use super::guarded::discard;
 use super::owner::KeepsOutcome;
 use super::task::{self, Spawned, Started};
 use super::{FlowActor, FlowHandle, FlowOwner, FlowRef, IntoFlow};
@@ -43,7 +43,7 @@ pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
     prepare();
     match task::run_inline(flow, owner) {
         Started::Ended(outcome) => {
-            guarded(DROPPED, || drop(outcome));
+            discard(outcome);
             None
         }
         Started::Waits(Spawned { cell, canceller, .. }) => Some(FlowRef::new(cell, canceller)),

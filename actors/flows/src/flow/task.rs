@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::actor::FlowActor;
 use super::drive::{self, Launched, Next};
-use super::guarded::{DROPPED, guarded};
+use super::guarded::guarded;
 use super::mailbox::FlowCell;
 use super::owner::KeepsOutcome;
 use super::{Canceller, FlowEnd, FlowOwner, deadline, running};
@@ -103,7 +103,7 @@ pub(super) fn give_up(mut execution: Execution, owner: &impl FlowOwner) {
     let mut launched = Vec::new();
     drive::settle(&mut execution, owner, &FlowEnd::Cancelled, &mut launched);
     start(launched);
-    guarded(DROPPED, || drop(execution));
+    super::guarded::discard(execution);
 }
 
 fn kind(execution: Option<&mut Execution>) -> FlowKind {
