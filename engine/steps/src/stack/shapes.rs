@@ -24,6 +24,7 @@ use crate::location::StepLocation;
 use crate::observe::Observer;
 use crate::random::Random;
 use crate::retry::Retry;
+use crate::sleep::Alarms;
 use crate::slot::SlotId;
 use crate::state::State;
 use crate::time::Time;
@@ -59,6 +60,8 @@ pub(crate) struct ColdState {
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) strands: Strands<Strand>,
     pub(crate) timers: Timers,
+    /// The sleeps of the futures that steps poll.
+    pub(crate) alarms: Alarms,
     pub(crate) values: Values,
     pub(crate) extensions: Extensions,
     /// Flows for the host to start.
