@@ -79,6 +79,7 @@ mod machine;
 mod observe;
 mod outcome;
 mod plan;
+mod probe;
 mod random;
 mod retry;
 mod shared_state;
