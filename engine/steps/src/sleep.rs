@@ -69,6 +69,13 @@ pub fn sleep(pause: Duration) -> Sleep {
     Sleep { pause, alarm: None }
 }
 
+/// The time of the flow whose step polls the calling future (FTN12 §1.13), as
+/// [`AsyncSteps::now`](crate::AsyncSteps::now) has it; `None` outside of steps that poll.
+#[must_use]
+pub fn turn_time() -> Option<Time> {
+    TURN.get().map(|turn| turn.now)
+}
+
 /// The future of [`sleep`].
 #[must_use = "a future does nothing before it is polled"]
 pub struct Sleep {

@@ -117,9 +117,14 @@ impl Machine {
     ) -> CallbackResult {
         self.asi.completed = false;
         self.asi.callback = callback;
-        self.report(Event::Enter);
+        let is_observed = self.is_observed();
+        if is_observed {
+            self.tell_observer(Event::Enter);
+        }
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut self.asi)));
-        self.report(Event::Leave);
+        if is_observed {
+            self.tell_observer(Event::Leave);
+        }
         self.asi.callback = Callback::None;
         result
     }

@@ -416,6 +416,10 @@ fn why(wait: &Wait) -> Option<String> {
         WaitReason::External => {
             format!("step {step} waits for a completion that nothing here sends")
         }
-        reason => format!("step {step} waits for {reason}"),
+        reason @ (WaitReason::Turn
+        | WaitReason::Object(_)
+        | WaitReason::Until(_)
+        | WaitReason::Undo
+        | WaitReason::End) => format!("step {step} waits for {reason}"),
     })
 }
