@@ -99,7 +99,9 @@ pub mod guide {}
 
 pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};
-pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
+pub use error::{
+    AwaitedResult, Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes,
+};
 pub use flow::{
     Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
     WaitReason, WaitResult, run_to_end,
