@@ -51,6 +51,8 @@ mod reply_to;
 mod request;
 mod responder;
 mod result_draft;
+#[cfg(feature = "test")]
+pub mod test;
 mod time_limit;
 mod unanswerable;
 
