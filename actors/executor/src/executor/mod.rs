@@ -75,4 +75,4 @@ pub use messages::{CancelRequests, Dispatch, InFlight};
 pub use outcome::{RequestOutcome, RequestOver};
 pub use refused::Refused;
 pub use reply::{Message, Reply, ReplyBody};
-pub use request::{RequestInfo, RequestSteps};
+pub use request::{ParamType, RequestInfo, RequestSteps};
