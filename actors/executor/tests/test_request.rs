@@ -31,7 +31,8 @@ const PAYMENTS: &str = r#"{
 
 fn definition() -> Arc<Definition> {
     let source = Source::texts([("acme.payments-1.0-iface.json", PAYMENTS)]);
-    Loader::new([source]).load(&"acme.payments:1.0".parse().unwrap()).unwrap()
+    let id = "acme.payments:1.0".parse().expect("an interface");
+    Loader::new([source]).load(&id).expect("a definition")
 }
 
 fn ms(ms: u64) -> Duration {
@@ -70,11 +71,10 @@ impl Service {
         let wrong = Template::build(|asi| {
             asi.add(|asi, ()| asi.reply(json!({ "number": "none" })));
         });
-        let mut builder = Executor::builder();
-        builder = builder.interface(definition(), |functions| {
+        let builder = Executor::builder().interface(definition(), |functions| {
             functions.add("charge", &charge).add("wrong", &wrong);
         });
-        builder.build().unwrap()
+        builder.build().expect("a right configuration")
     }
 
     fn charge(&self) -> Template {
@@ -122,8 +122,10 @@ fn charge(amount: i32) -> TestRequest {
     TestRequest::new("acme.payments:1.0:charge").params(params).user("ann", SafeOps)
 }
 
-/// What each request is answered, with code and text.
-fn cases() -> Vec<(TestRequest, Result<Value, (&'static str, Option<&'static str>)>)> {
+/// The result that a caller gets, or the code of the error and its text if that is to be checked.
+type Expected = Result<Value, (&'static str, Option<&'static str>)>;
+
+fn cases() -> Vec<(TestRequest, Expected)> {
     vec![
         (charge(5), Ok(json!({ "charge": 1 }))),
         (charge(999), Err(("CardDeclined", Some("no money")))),
@@ -136,7 +138,7 @@ fn cases() -> Vec<(TestRequest, Result<Value, (&'static str, Option<&'static str
 }
 
 #[track_caller]
-fn check(answer: Result<Value, Error>, expected: &Result<Value, (&str, Option<&str>)>) {
+fn check(answer: Result<Value, Error>, expected: &Expected) {
     match (answer, expected) {
         (Ok(value), Ok(expected)) => assert_eq!(value, *expected),
         (Err(error), Err((code, info))) => {
