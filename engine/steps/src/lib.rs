@@ -79,10 +79,12 @@ mod machine;
 mod observe;
 mod outcome;
 mod plan;
+mod probe;
 mod random;
 mod retry;
 mod shared_state;
 pub mod sim;
+mod sleep;
 mod slot;
 mod stack;
 mod state;
@@ -97,7 +99,9 @@ pub mod guide {}
 
 pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};
-pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
+pub use error::{
+    AwaitedResult, Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes,
+};
 pub use flow::{
     Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
     WaitReason, WaitResult, run_to_end,
@@ -109,6 +113,7 @@ pub use outcome::Undo;
 pub use plan::Keep;
 pub use retry::Retry;
 pub use shared_state::SharedState;
+pub use sleep::{Sleep, sleep, turn_time};
 pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateLoop, TemplateParallel, TemplateSteps};

@@ -51,6 +51,8 @@ mod reply_to;
 mod request;
 mod responder;
 mod result_draft;
+#[cfg(feature = "test")]
+pub mod test;
 mod time_limit;
 mod unanswerable;
 
@@ -73,4 +75,4 @@ pub use messages::{CancelRequests, Dispatch, InFlight};
 pub use outcome::{RequestOutcome, RequestOver};
 pub use refused::Refused;
 pub use reply::{Message, Reply, ReplyBody};
-pub use request::{RequestInfo, RequestSteps};
+pub use request::{ParamType, RequestInfo, RequestSteps};

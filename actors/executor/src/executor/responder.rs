@@ -65,7 +65,7 @@ impl FlowOwner for Responder {
 }
 
 impl Responder {
-    fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
+    pub(super) fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
         match end {
             FlowEnd::Done(Outcome::Success(args)) => self.success(draft, args),
             FlowEnd::Done(Outcome::Error(error)) => Err(self.failure(&error)),
@@ -124,7 +124,7 @@ impl Responder {
     }
 
     /// The reply with this response, which ends the request.
-    fn reply(&self, response: Response, head: Option<Box<Head>>) -> Reply {
+    pub(super) fn reply(&self, response: Response, head: Option<Box<Head>>) -> Reply {
         let Exchange { reply_to, function, .. } = &*self.0;
         let succeeded = response.code().is_none();
         if succeeded && !reply_to.wants_success(function) {

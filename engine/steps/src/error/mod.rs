@@ -5,5 +5,5 @@ mod flow_error;
 mod raised;
 
 pub use flow_error::{Error, ErrorCode, Info};
-pub use raised::{ErrorExt, Raised, StepResult, StepReturn};
+pub use raised::{AwaitedResult, ErrorExt, Raised, StepResult, StepReturn};
 pub(crate) use raised::{Fault, LoopEnd};

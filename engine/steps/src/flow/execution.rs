@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::identity::FlowId;
-use super::progress::{BURST, Progress};
+use super::progress::{BURST, Outcome, Progress};
 use super::root::Flow;
 use super::wait::Wait;
 use super::wait_id::{WaitId, WaitResult};
@@ -77,6 +77,21 @@ impl Execution {
     /// [`run`](Self::run) for a turn of so many steps: simulations interleave flows more finely.
     pub(crate) fn run_burst(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
         self.machine.run(burst, now, waker)
+    }
+
+    /// The strands whose innermost step waits, for simulations.
+    pub(crate) fn waiting_strands(&self) -> Vec<u32> {
+        self.machine.waiting_strands()
+    }
+
+    /// Fails the step that waits in this strand, see [`waiting_strands`](Self::waiting_strands).
+    pub(crate) fn fail_wait(&mut self, strand: u32, error: Error, now: Time) -> Option<Outcome> {
+        self.machine.fail_wait(strand, error, now)
+    }
+
+    /// Ends the flow as a time limit around it would.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<Outcome> {
+        self.machine.expire(now)
     }
 
     /// Flows that steps and cancel handlers launched since the last call: the host executes them on

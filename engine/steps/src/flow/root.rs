@@ -1,12 +1,11 @@
 //! A root object while it is being configured (FTN12 §2.2.1, §2.2.3).
 
-use std::error::Error as StdError;
 use std::sync::Arc;
 
 use super::identity::FlowId;
 use crate::args::Arguments;
 use crate::completion::Canceller;
-use crate::error::{Error, Raised, StepReturn};
+use crate::error::{AwaitedResult, Error, Raised, StepReturn};
 use crate::interface::{Added, Parallel, RunContext};
 use crate::observe::Observer;
 use crate::random::Random;
@@ -75,8 +74,8 @@ impl Flow {
     pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<T, E>> + 'static,
+        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.asi.await_(future)
     }

@@ -1,6 +1,5 @@
 //! Adding steps (FTN12 §2.2.1) and loops (§2.2.4).
 
-use std::error::Error as StdError;
 use std::mem;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::collection::Collection;
 use super::parallel::Parallel;
 use super::run::{Run, RunContext};
 use crate::args::Arguments;
-use crate::error::{Error, Raised, StepResult, StepReturn};
+use crate::error::{AwaitedResult, Error, Raised, StepResult, StepReturn};
 use crate::flow::Flow;
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, Queued, QueuedStep, TemplateRange};
@@ -155,8 +154,8 @@ impl AsyncSteps {
     pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<T, E>> + 'static,
+        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.add_step(QueuedStep::polling(StepLocation::here(), future))
     }
@@ -167,8 +166,8 @@ impl AsyncSteps {
     pub fn await_in_place<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<T, E>> + 'static,
+        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.add_step(QueuedStep::polling(self.location(), future))
     }

@@ -10,7 +10,13 @@ use crate::time::Time;
 impl Machine {
     /// When the next timer expires.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.asi.cold.as_ref()?.timers.earliest()
+        let cold = self.asi.cold.as_ref()?;
+        let timers = cold.timers.earliest();
+        if cold.alarms.is_empty() {
+            timers
+        } else {
+            timers.into_iter().chain(cold.alarms.earliest()).min()
+        }
     }
 
     /// The branches that are not over and have no branches themselves, by their numbers.

@@ -42,10 +42,16 @@ impl Machine {
         error
     }
 
+    /// Whether the flow has an observer.
+    #[inline]
+    pub(super) fn is_observed(&self) -> bool {
+        self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some())
+    }
+
     /// Tells the observer about the step on top.
     #[inline]
     pub(super) fn report(&mut self, event: Event<'_>) {
-        if self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some()) {
+        if self.is_observed() {
             self.tell_observer(event);
         }
     }
@@ -53,7 +59,7 @@ impl Machine {
     /// An iteration is shown as its loop, so it neither begins nor ends. An observer that panics is
     /// not called again.
     #[cold]
-    fn tell_observer(&mut self, event: Event<'_>) {
+    pub(super) fn tell_observer(&mut self, event: Event<'_>) {
         let is_iteration = self.asi.strand.top.flags.iteration;
         let step = self.step_ref();
         let Some(mut observer) = self.asi.cold().observer.take() else { return };

@@ -46,6 +46,16 @@ impl Machine {
         None
     }
 
+    /// Wakes the futures whose sleep is over.
+    #[inline]
+    pub(super) fn wake_sleepers(&mut self) {
+        if let Some(cold) = &mut self.asi.cold
+            && !cold.alarms.is_empty()
+        {
+            cold.alarms.wake(self.asi.now);
+        }
+    }
+
     /// Notes whose limit an error is, for steps that are tried again.
     fn note_expired(&mut self, error: &Error, Timer { strand, depth, .. }: Timer) {
         let policies = self.asi.cold.as_mut().and_then(|cold| cold.policies.as_mut());

@@ -21,6 +21,7 @@ impl Attempt {
         let (timeout, undo) = (self.policies.timeout, self.undo.clone());
         let is_shielded = self.policies.is_shielded;
         within(self.policies.limiter.as_deref(), asi, args, move |asi, args| {
+            asi.ask_probe_of_body()?;
             if is_shielded {
                 return shield::start(body, timeout.unwrap_or(shield::LIMIT), undo, asi, args);
             }

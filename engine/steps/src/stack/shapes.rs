@@ -22,8 +22,10 @@ use crate::flow::{Awaitable, FlowId};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
 use crate::observe::Observer;
+use crate::probe::Probe;
 use crate::random::Random;
 use crate::retry::Retry;
+use crate::sleep::Alarms;
 use crate::slot::SlotId;
 use crate::state::State;
 use crate::time::Time;
@@ -57,8 +59,12 @@ pub struct AsyncSteps {
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) observer: Option<Box<dyn Observer>>,
+    /// Puts faults into steps; set by simulations.
+    pub(crate) probe: Option<Rc<dyn Probe>>,
     pub(crate) strands: Strands<Strand>,
     pub(crate) timers: Timers,
+    /// The sleeps of the futures that steps poll.
+    pub(crate) alarms: Alarms,
     pub(crate) values: Values,
     pub(crate) extensions: Extensions,
     /// Flows for the host to start.
@@ -83,6 +89,8 @@ pub(crate) struct PolicyState {
     pub(crate) undo: Weak<UndoQueue<UndoWork>>,
     /// The undos that this flow runs, if it exists for that.
     pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
+    /// The flow runs the body of a shielded step of another one.
+    pub(crate) is_shield: bool,
 }
 
 /// A time limit that expired (FTN12 §2.2.2 `setTimeout`).
@@ -318,6 +326,8 @@ pub(crate) struct TemplateStep {
     pub(crate) handler: Option<SharedHandler>,
     /// The body takes the handler over, because it guards a critical section only.
     pub(crate) is_sync: bool,
+    /// The body applies policies.
+    pub(crate) is_planned: bool,
 }
 
 pub(crate) type SharedBody = Box<dyn Fn(&mut AsyncSteps, Args) -> StepResult + Send + Sync>;
