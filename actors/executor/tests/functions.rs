@@ -3,7 +3,6 @@
 #![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "handlers are async functions")]
 
-use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -47,33 +46,14 @@ fn definition() -> Arc<Definition> {
     Loader::new([source]).load(&id).expect("a right definition")
 }
 
-#[derive(Debug)]
+#[derive(Debug, Code, thiserror::Error)]
 enum BankError {
+    #[error("a secret of the bank")]
+    #[code("BankUnavailable")]
     Unreachable,
+    #[error("the card was refused")]
+    #[code("CardDeclined", public)]
     Declined,
-}
-
-impl fmt::Display for BankError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a secret of the bank")
-    }
-}
-
-impl std::error::Error for BankError {}
-
-impl Code for BankError {
-    const CODES: &'static [&'static str] = &["BankUnavailable", "CardDeclined"];
-
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Unreachable => "BankUnavailable",
-            Self::Declined => "CardDeclined",
-        }
-    }
-
-    fn info(&self) -> Option<String> {
-        matches!(self, Self::Declined).then(|| "the card was refused".to_owned())
-    }
 }
 
 impl BankError {
@@ -82,24 +62,10 @@ impl BankError {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Code, thiserror::Error)]
+#[error("a secret of the ledger")]
+#[code("LedgerDown")]
 struct LedgerError;
-
-impl fmt::Display for LedgerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a secret of the ledger")
-    }
-}
-
-impl std::error::Error for LedgerError {}
-
-impl Code for LedgerError {
-    const CODES: &'static [&'static str] = &["LedgerDown"];
-
-    fn code(&self) -> &'static str {
-        "LedgerDown"
-    }
-}
 
 /// What the bank does at each call.
 #[derive(Clone, Copy, PartialEq)]
@@ -333,24 +299,9 @@ struct WrongParams {
 /// Fits nothing, and knows errors that the definition does not.
 struct Wrong;
 
-#[derive(Debug)]
+#[derive(Debug, Code, thiserror::Error)]
+#[error("not declared")]
 struct NotDeclared;
-
-impl fmt::Display for NotDeclared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not declared")
-    }
-}
-
-impl std::error::Error for NotDeclared {}
-
-impl Code for NotDeclared {
-    const CODES: &'static [&'static str] = &["NotDeclared"];
-
-    fn code(&self) -> &'static str {
-        "NotDeclared"
-    }
-}
 
 impl Service for Wrong {
     type Errors = NotDeclared;
