@@ -335,3 +335,69 @@ fn all_differences_to_the_definition_are_reported_at_once() {
         acme.payments:1.0 has no function that throws NotDeclared
         acme.payments:1.0 got no template for notify, status"#]].assert_eq(&error.to_string());
 }
+
+impl Payments {
+    /// A branch, a step that is tried again with its sub-steps, and one whose end is final.
+    fn nested(asi: &mut Steps<Self, StatusOf>) -> Gives<String> {
+        let cx = asi.cx();
+        asi.scope("final", |asi, ()| {
+            asi.run("first", async |_, ()| Ok(1))
+                .undo(async |cx, _| {
+                    cx.log.refunds.lock().expect("nothing panics").push("final".to_owned());
+                    Ok(())
+                })
+                .into()
+        })
+        .then_substeps("tried", |asi, first: i32| {
+            asi.this().timeout(Duration::from_secs(1));
+            asi.run("bank", async |cx, ()| Ok(cx.pay("ann", 7, cx.key()).await?))
+                .undo(async |cx, outcome| {
+                    let text = format!("{:?}", matches!(outcome, Undo::Done(_)));
+                    cx.log.refunds.lock().expect("nothing panics").push(text);
+                    Ok(())
+                })
+                .then("use", async move |cx, tx| match cx.ledger_is_down {
+                    true => Err(LedgerError)?,
+                    false => Ok(format!("{first} {}", tx.0)),
+                })
+                .into()
+        })
+        .retry(Retry::attempts(2).on(BankError::is_transient))
+        .locked(&cx.customers)
+        .then_substeps("branch", |asi, text: String| match text.len() {
+            0 => asi.run("empty", async |_, ()| Ok(String::new())).into(),
+            _ => asi
+                .join("both", async |_| Ok(1), async |_| Ok("one"))
+                .then("text", async move |_, (n, one)| Ok(format!("{text} {n} {one}")))
+                .into(),
+        })
+        .recover(async |_, error| Ok(format!("no {}", error.code())))
+        .into()
+    }
+}
+
+/// The result of `status` as nested steps, and what was undone.
+async fn nested(bank: &[Bank], ledger_is_down: bool) -> (Result<Value, Error>, Vec<String>) {
+    let log = Arc::new(Log::default());
+    let bank = StdMutex::new(bank.iter().rev().copied().collect());
+    let payments = Payments { bank, ledger_is_down, log: Arc::clone(&log), ..Payments::default() };
+    let executor = Executor::builder()
+        .service(definition(), payments, |functions| {
+            functions.on("status", Payments::nested).others_not_implemented();
+        })
+        .build()
+        .expect("the types fit");
+    let result = call(&executor, "status", json!({ "charge": "c7" })).await;
+    let undone = log.refunds.lock().expect("nothing panics").clone();
+    (result, undone)
+}
+
+#[actix::test]
+async fn substeps_branch_are_tried_again_and_can_be_final() {
+    let (result, undone) = nested(&[Bank::Unreachable, Bank::Pays], false).await;
+    check(result, expect![[r#""1 ann-7 1 one""#]]);
+    assert!(undone.is_empty(), "{undone:?}");
+    let (result, undone) = nested(&[Bank::Pays], true).await;
+    check(result, expect!["InternalError: Not expected error"]);
+    assert_eq!(undone, ["true"], "what is final stays");
+}
