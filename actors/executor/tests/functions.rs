@@ -11,6 +11,7 @@ use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Code, Error, Fallible, Retry, Undo, codes};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Cx, Executor, Gives, Service, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
@@ -400,4 +401,81 @@ async fn substeps_branch_are_tried_again_and_can_be_final() {
     let (result, undone) = nested(&[Bank::Pays], true).await;
     check(result, expect!["InternalError: Not expected error"]);
     assert_eq!(undone, ["true"], "what is final stays");
+}
+
+#[actix::test]
+async fn a_definition_is_written_down_from_the_handlers() {
+    let mut interface = Interface::new("acme.payments:1.0".parse().expect("a name"));
+    interface.function::<StatusOf, String>("status").heavy();
+    let executor = Executor::builder()
+        .service(interface, Payments::default(), |functions| {
+            functions
+                .on("charge", Payments::charge)
+                .on("status", Payments::status)
+                .on("forget", Payments::forget);
+        })
+        .build()
+        .expect("the types can be written");
+    check(charge(&executor).await, expect![[r#"{"attempts":1,"charge":"ann-7"}"#]]);
+    let [written] = &executor.written_interfaces()[..] else { panic!("there is one") };
+    expect![[r#"
+        {
+          "ftn3rev": "1.9",
+          "funcs": {
+            "charge": {
+              "params": {
+                "amount": {
+                  "type": "integer"
+                },
+                "customer": {
+                  "type": "string"
+                }
+              },
+              "result": {
+                "attempts": "integer",
+                "charge": "string"
+              },
+              "throws": [
+                "BankUnavailable",
+                "CardDeclined",
+                "LedgerDown"
+              ]
+            },
+            "forget": {},
+            "status": {
+              "heavy": true,
+              "params": {
+                "charge": {
+                  "type": "string"
+                }
+              },
+              "result": "string"
+            }
+          },
+          "iface": "acme.payments",
+          "requires": [],
+          "types": {},
+          "version": "1.0"
+        }"#]].assert_eq(&format!("{:#}", written.to_json().expect("it is hosted")));
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Large {
+    number: u64,
+}
+
+#[test]
+fn a_type_that_cannot_be_written_is_an_error() {
+    async fn large(_: &Cx<(), ()>) -> Fallible<Large> {
+        Ok(Large { number: 1 })
+    }
+    let interface = Interface::new("acme.large:1.0".parse().expect("a name"));
+    let error = Executor::builder()
+        .service(interface, (), |functions| {
+            functions.on("large", large);
+        })
+        .build()
+        .expect_err("integers have 32 bits");
+    assert!(matches!(error, ConfigError::Written { .. }));
+    expect!["acme.large:1.0 cannot be written down: result number of large: integers of FTN3 have 32 bits: use i32, or f64 for larger ones"].assert_eq(&error.to_string());
 }
