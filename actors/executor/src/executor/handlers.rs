@@ -11,7 +11,7 @@ use super::handler_types::{HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
 use crate::service::{Handler, Service, typed_template};
 
-impl<S: Service> Functions<S> {
+impl<S> Functions<S> {
     /// The function's business logic as a handler with types: a function that adds steps, or an
     /// `async fn`; see [`service`](crate::service). Its errors are those of [`add`](Self::add), with
     /// the codes of [`Service::Errors`].
@@ -22,6 +22,7 @@ impl<S: Service> Functions<S> {
     #[track_caller]
     pub fn on<Form, H>(&mut self, function: &str, handler: H) -> &mut Self
     where
+        S: Service,
         H: Handler<S, Form>,
         H::Params: DeserializeOwned + JsonSchema,
         H::Result: Serialize + JsonSchema,

@@ -45,7 +45,7 @@ impl Service for () {
 /// and what is known of the request and of the step.
 ///
 /// Cloning shares state and parameters.
-pub struct Cx<S, P> {
+pub struct Cx<S: Service, P> {
     /// The parameters, checked by the definition.
     pub params: Rc<P>,
     state: Arc<S>,
@@ -83,7 +83,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
     }
 }
 
-impl<S, P> Cx<S, P> {
+impl<S: Service, P> Cx<S, P> {
     /// The request that the function serves.
     #[must_use]
     pub fn request(&self) -> &ServedRequest {
@@ -140,13 +140,13 @@ impl<S, P> Cx<S, P> {
     }
 }
 
-impl<S, P> Clone for Cx<S, P> {
+impl<S: Service, P> Clone for Cx<S, P> {
     fn clone(&self) -> Self {
         self.with(self.step)
     }
 }
 
-impl<S, P> Deref for Cx<S, P> {
+impl<S: Service, P> Deref for Cx<S, P> {
     type Target = S;
 
     fn deref(&self) -> &S {
@@ -154,7 +154,7 @@ impl<S, P> Deref for Cx<S, P> {
     }
 }
 
-impl<S, P> fmt::Debug for Cx<S, P> {
+impl<S: Service, P> fmt::Debug for Cx<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cx")
             .field("service", &type_name::<S>())

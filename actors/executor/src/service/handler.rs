@@ -16,7 +16,7 @@ use super::steps::Steps;
     label = "not a handler of `{S}`",
     note = "a handler is `fn(&mut Steps<{S}, P>) -> Gives<R>` or `async fn(&Cx<{S}, P>) -> Fallible<R>`"
 )]
-pub trait Handler<S, Form>: Send + Sync + 'static {
+pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it takes: the parameters as a type.
     type Params: 'static;
     /// What it gives: the result as a type, `()` for none.
