@@ -71,13 +71,17 @@ struct StepOf {
 
 impl<S: Service, P: DeserializeOwned> Cx<S, P> {
     /// The context of the request that the flow serves.
-    pub(super) fn of_request(asi: &AsyncSteps, state: &Arc<S>) -> Result<Self, Error> {
+    pub(super) fn of_request(
+        asi: &AsyncSteps,
+        state: &Arc<S>,
+        function: &'static str,
+    ) -> Result<Self, Error> {
         let info = asi.request()?;
         Ok(Self {
             params: Rc::new(read(info.params())?),
             state: Arc::clone(state),
             request: Rc::new(Request { served: info.handle(), id: OnceCell::new() }),
-            step: StepOf { name: "", item: None, attempt: 1 },
+            step: StepOf { name: function, item: None, attempt: 1 },
             key: OnceCell::new(),
         })
     }
@@ -100,8 +104,8 @@ impl<S: Service, P> Cx<S, P> {
     /// the other side carries it out once. All attempts of the step and its undo have the same key,
     /// other steps, other items of [`each`](super::Steps::each) and other requests have other ones.
     ///
-    /// It is the random id of the request, then the names of the function and of the step. Steps of
-    /// one function need different names for that.
+    /// It is the random id of the request, then the names of the function and of the step. So steps
+    /// of one function need different names.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.get_or_init(|| {
@@ -112,6 +116,10 @@ impl<S: Service, P> Cx<S, P> {
                 None => format!("{id}-{function}-{step}").into(),
             }
         })
+    }
+
+    pub(super) fn step_name(&self) -> &'static str {
+        self.step.name
     }
 
     /// The context of another step of the function.
