@@ -51,6 +51,11 @@
 //! In reading order:
 //! - [`guide`]: serving, calls, errors, limits, shutdown, observing
 //! - [`Executor`], [`Builder`], [`Functions`]: building and using one
+#![cfg_attr(
+    feature = "schemars",
+    doc = "- [`functions`]: functions with types; [`ftn3`]: which type of FTN3 is which of Rust",
+    doc = "- [`Service`], [`Steps`], [`Cx`]: what such functions are made of"
+)]
 //! - [`RequestSteps`], [`CallSteps`]: what steps do with a request
 //! - [`channel`] and [`raw`]: the other end of a request, raw data
 //! - [`security`]: users and their passwords (FTN8)
@@ -59,16 +64,21 @@
 //! - [`observe`]: spans of requests, and a log of them and of steps
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
-//! [`iface`], [`message`], [`net`] and [`url`] are those of `asyncsteps-futoin`, so that a service
+//! [`iface`], [`message`], [`net`], `typed` and [`url`] are those of `asyncsteps-futoin`, so that a service
 //! needs one dependency.
 //!
-//! Features: `http` (on by default) brings the transports, `log` the log of [`observe`], `rustls` TLS
-//! for the server, and `test` requests of tests, for the `dev-dependencies` of a service.
+//! Features: `http` (on by default) brings the transports, `schemars` (on by default) functions with
+//! types, `log` the log of [`observe`], `rustls` TLS for the server, and `test` requests of tests, for
+//! the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "schemars")]
+pub use asyncsteps_futoin::typed;
 pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;
+#[cfg(feature = "schemars")]
+pub use self::service::{Cx, Gives, Service, Step, Steps};
 
 pub mod channel;
 mod executor;
@@ -76,10 +86,20 @@ pub mod observe;
 pub mod raw;
 mod recent;
 pub mod security;
+#[cfg(feature = "schemars")]
+pub mod service;
 pub mod transport;
 
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
+
+#[cfg(feature = "schemars")]
+#[doc = include_str!("docs/functions.md")]
+pub mod functions {}
+
+#[cfg(feature = "schemars")]
+#[doc = include_str!("docs/ftn3.md")]
+pub mod ftn3 {}
 
 #[doc = include_str!("docs/deploy.md")]
 pub mod deploy {}

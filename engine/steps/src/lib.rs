@@ -64,6 +64,8 @@
 //! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
 //!   flows as futures: [`tool`]
 //! - testing: [`sim`]
+//!
+//! Feature `macros`: `#[derive(Code)]` for the errors of a domain.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -71,7 +73,7 @@ mod completion;
 mod error;
 mod extensions;
 mod flow;
-mod gather;
+pub mod gather;
 mod inbox;
 mod interface;
 mod location;
@@ -97,10 +99,14 @@ mod undo;
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
 
+#[cfg(feature = "macros")]
+pub use asyncsteps_macros::Code;
+
 pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};
 pub use error::{
-    AwaitedResult, Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes,
+    AwaitedResult, Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, StepResult,
+    StepReturn, codes,
 };
 pub use flow::{
     Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,

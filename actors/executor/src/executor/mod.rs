@@ -5,12 +5,12 @@
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
-//! 6. `request`, `result_draft`, `call`: what steps see of it
+//! 6. `request`, `served`, `result_draft`, `call`: what steps see of it
 //! 7. `responder`, `reply_to`, `reply`: from the end of the flow to the reply
 //! 8. `over`, `hooks`: reporting the end
 //!
 //! `arbiter`, `actor`, `messages`, `in_flight`, `close`: the executor on one arbiter, as others reach
-//! it. `builder`, `functions`, `blocking`, `builtin`, `limit`, `catalog`: what applications do with it.
+//! it. `builder`, `functions`, `handlers`, `implementation`, `blocking`, `builtin`, `limit`, `catalog`: what applications do with it.
 //!
 //! Files import from each other, in this order, and never from this one.
 
@@ -28,6 +28,7 @@ mod check;
 mod client_limits;
 mod close;
 mod config_error;
+mod declaration;
 mod dispatch;
 mod dynamic_limits;
 mod estimate;
@@ -36,8 +37,13 @@ mod failed_call;
 mod functions;
 mod guarded;
 mod handle;
+#[cfg(feature = "schemars")]
+mod handler_types;
+#[cfg(feature = "schemars")]
+mod handlers;
 mod hashing;
 mod hooks;
+mod implementation;
 mod in_flight;
 mod incoming;
 mod limit;
@@ -51,6 +57,8 @@ mod reply_to;
 mod request;
 mod responder;
 mod result_draft;
+mod served;
+mod standard;
 #[cfg(feature = "test")]
 pub mod test;
 mod time_limit;
@@ -64,6 +72,7 @@ pub use catalog::{Catalog, FunctionInfo, InterfaceInfo, ParameterInfo};
 pub use client_limits::{ClientLimits, ClientPermit};
 pub use close::Closed;
 pub use config_error::ConfigError;
+pub use declaration::Declaration;
 pub use dynamic_limits::AssignError;
 pub use failed_call::FailedCall;
 pub use functions::Functions;
@@ -76,3 +85,4 @@ pub use outcome::{RequestOutcome, RequestOver};
 pub use refused::Refused;
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{ParamType, RequestInfo, RequestSteps};
+pub use served::ServedRequest;

@@ -4,13 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use asyncsteps::{Template, codes};
+use asyncsteps::codes;
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
+#[cfg(feature = "schemars")]
+use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
 
 use super::caller::Caller;
 use super::config_error::ConfigError;
+use super::declaration::Declaration;
 use super::functions::Functions;
+use super::implementation::Implementation;
 use super::refused::Refused;
 use crate::channel::Channel;
 use crate::security::SecurityLevel;
@@ -24,6 +28,7 @@ pub(super) struct Registry {
     /// (FTN3 §2.3). One interface is registered at a time.
     parents: Mutex<HashSet<(Box<str>, u32)>>,
     max_request_size: AtomicUsize,
+    declarations: Mutex<Vec<Declaration>>,
 }
 
 /// One name and major version under which functions can be called.
@@ -42,7 +47,7 @@ struct HostedInterface {
 pub(super) struct HostedFunction {
     definition: Arc<Definition>,
     function: Arc<Function>,
-    template: Option<Template>,
+    implementation: Option<Implementation>,
     conditions: Conditions,
     level: SecurityLevel,
 }
@@ -66,14 +71,15 @@ impl Conditions {
 }
 
 impl Registry {
-    pub(super) fn register(
+    pub(super) fn register<S>(
         &self,
-        definition: Arc<Definition>,
-        define: impl FnOnce(&mut Functions),
+        declaration: Declaration,
+        state: Arc<S>,
+        define: impl FnOnce(&mut Functions<S>),
     ) -> Result<(), ConfigError> {
-        let mut functions = Functions::new(Arc::clone(&definition));
+        let mut functions = Functions::new(declaration, state);
         define(&mut functions);
-        let mut templates = functions.finish()?;
+        let (definition, declaration, mut implementations) = functions.finish()?;
         let conditions = Conditions::of(&definition);
         let host = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
@@ -81,7 +87,7 @@ impl Registry {
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
             let hosted = HostedFunction {
                 definition: Arc::clone(&definition),
-                template: templates.remove(&name).flatten(),
+                implementation: implementations.remove(&name).flatten(),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 function: Arc::clone(function),
                 conditions,
@@ -103,6 +109,7 @@ impl Registry {
             parents.insert(key(parent));
         }
         self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
+        self.declarations.lock().unwrap_or_else(PoisonError::into_inner).push(declaration);
         Ok(())
     }
 
@@ -188,11 +195,18 @@ impl Registry {
                 versions.iter().filter(|it| it.by_itself)
             {
                 let implemented = |name: &str| {
-                    functions.get(name).is_some_and(|function| function.template.is_some())
+                    functions.get(name).is_some_and(|function| function.implementation.is_some())
                 };
                 visit(called, &implemented);
             }
         }
+    }
+
+    /// The interfaces that were written down from types.
+    #[cfg(feature = "schemars")]
+    pub(super) fn written(&self) -> Vec<Interface> {
+        let declarations = self.declarations.lock().unwrap_or_else(PoisonError::into_inner);
+        declarations.iter().filter_map(Declaration::written).cloned().collect()
     }
 
     pub(super) fn max_request_size(&self) -> usize {
@@ -211,8 +225,8 @@ impl HostedFunction {
         format!("{}:{}", self.definition.id(), self.function.name())
     }
 
-    pub(super) fn template(&self) -> Result<&Template, Refused> {
-        self.template
+    pub(super) fn implementation(&self) -> Result<&Implementation, Refused> {
+        self.implementation
             .as_ref()
             .ok_or_else(|| Refused::new(codes::NOT_IMPLEMENTED, "Missing function implementation"))
     }

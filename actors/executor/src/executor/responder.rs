@@ -18,6 +18,7 @@ use super::over::{Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::result_draft::{NotMerged, ResultDraft};
+use super::standard::STANDARD;
 use crate::raw::Head;
 
 /// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
@@ -87,9 +88,17 @@ impl Responder {
         if function.rawresult() && !exchange.can_reply() {
             return Ok(Response::success(Value::Null));
         }
+        let args = match exchange.function.implementation() {
+            Ok(implementation) => implementation.written(args).map_err(|error| {
+                let cause = error.source().map(causes);
+                tracing::error!(cause, "the result of the function cannot be written");
+                invalid_result()
+            })?,
+            Err(_) => args,
+        };
         let mut result = draft.merge(args).map_err(|NotMerged(types)| {
             tracing::error!(returned = %types, "what the last step returned cannot be in the result");
-            Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
+            invalid_result()
         })?;
         if exchange.reply_to.shared.config.checks_results {
             function.check_result(&mut result).map_err(|violation| {
@@ -145,6 +154,10 @@ impl Responder {
     }
 }
 
+fn invalid_result() -> Response {
+    Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
+}
+
 fn not_expected() -> Response {
     Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
 }
@@ -172,18 +185,3 @@ fn causes(error: &(dyn StdError + 'static)) -> String {
     }
     text
 }
-
-/// Errors that a function may raise without declaring them (FTN3 §1.9.1). Those that only invokers
-/// generate are not among them: a Timeout, ConnectError, CommError or InvokerError of a call that a
-/// function makes does not describe the call that it serves.
-const STANDARD: [&str; 9] = [
-    codes::UNKNOWN_INTERFACE,
-    codes::NOT_SUPPORTED_VERSION,
-    codes::NOT_IMPLEMENTED,
-    codes::UNAUTHORIZED,
-    codes::INTERNAL_ERROR,
-    codes::INVALID_REQUEST,
-    codes::DEFENSE_REJECTED,
-    codes::PLEASE_REAUTH,
-    codes::SECURITY_ERROR,
-];

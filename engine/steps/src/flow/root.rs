@@ -1,6 +1,7 @@
 //! A root object while it is being configured (FTN12 §2.2.1, §2.2.3).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::identity::FlowId;
 use crate::args::Arguments;
@@ -9,7 +10,7 @@ use crate::error::{AwaitedResult, Error, Raised, StepReturn};
 use crate::interface::{Added, Parallel, RunContext};
 use crate::observe::Observer;
 use crate::random::Random;
-use crate::stack::AsyncSteps;
+use crate::stack::{AsyncSteps, Queued};
 use crate::state::State;
 use crate::sync::ISync;
 use crate::template::Template;
@@ -102,6 +103,27 @@ impl Flow {
         self.asi.run_with(body)
     }
 
+    /// Adds a step that can be tried again with its sub-steps, see [`AsyncSteps::substeps`].
+    #[track_caller]
+    pub fn substeps<A, R, F>(&mut self, body: F) -> Added<'_, A>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: Fn(&mut AsyncSteps, A) -> R + 'static,
+    {
+        self.asi.substeps(body)
+    }
+
+    /// The step that was added last, to say more about it; `None` unless it was added with
+    /// [`run`](Self::run) or the like and takes `A` and gives `T`, or with
+    /// [`substeps`](Self::substeps) and takes `A`. For code that wraps this interface.
+    pub fn last_added<A: Arguments, T: 'static>(&mut self) -> Option<Added<'_, A, T>> {
+        match self.asi.strand.pending.last_mut() {
+            Some(Queued::Step(step)) if step.is_body::<A, T>() => Some(Added::new(step)),
+            Some(Queued::Step(_) | Queued::Template(_)) | None => None,
+        }
+    }
+
     /// Adds a step whose normal end is final, see [`AsyncSteps::scope`].
     #[track_caller]
     pub fn scope<A, R, F>(&mut self, body: F) -> Added<'_>
@@ -111,6 +133,12 @@ impl Flow {
         F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
     {
         self.asi.scope(body)
+    }
+
+    /// Adds a step that completes after `pause`, see [`AsyncSteps::sleep`].
+    #[track_caller]
+    pub fn sleep(&mut self, pause: Duration) -> Added<'_> {
+        self.asi.sleep(pause)
     }
 
     /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
