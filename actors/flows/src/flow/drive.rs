@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Undo, codes};
+use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Undo, UndoneStep, codes};
 use tracing::Span;
 
 use super::guarded::{guarded, log_panic};
@@ -107,8 +107,12 @@ fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
     }
 }
 
-/// Logs what the callbacks of a flow did that is seen nowhere else.
+/// Logs what a flow did that is seen nowhere else: steps that were undone, and what callbacks did.
 fn report(execution: &mut Execution) {
+    for UndoneStep { step, outcome, why, time, .. } in execution.take_undone() {
+        let why = why.as_ref().map_or("cancelled", Error::code);
+        tracing::info!(%step, outcome = outcome_text(outcome), why, ?time, "a step was undone");
+    }
     for error in execution.take_unseen() {
         let place = error.location().map(tracing::field::display);
         if let Some(undone) = error.failed_undo() {
@@ -131,9 +135,14 @@ fn log_failed_undo(error: &Error, undone: Undo<()>) {
     let (step, attempts) = (error.location().map(tracing::field::display), error.attempts());
     let cause = error.source().map(tracing::field::display);
     let panic = error.panic_message();
-    let outcome = match undone {
+    let outcome = outcome_text(undone);
+    tracing::error!(%error, cause, panic, step, outcome, attempts, "an undo failed");
+}
+
+/// What had become of a step that is undone.
+fn outcome_text(outcome: Undo<()>) -> &'static str {
+    match outcome {
         Undo::Done(()) => "done",
         Undo::Unknown => "unknown",
-    };
-    tracing::error!(%error, cause, panic, step, outcome, attempts, "an undo failed");
+    }
 }

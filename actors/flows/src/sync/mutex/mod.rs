@@ -86,7 +86,8 @@ impl Mutex {
     /// Locks outside of flows, by the same queue; ready when the turn has come.
     ///
     /// Every call is a holder of its own: a second call waits for the guard of the first one. In a flow
-    /// use `asi.sync`.
+    /// use `asi.sync`. An [undo](asyncsteps::Added::undo) is inside of what the branch holds whose step
+    /// it undoes.
     ///
     /// # Errors
     /// `DefenseRejected` if the queue is full.
@@ -94,13 +95,13 @@ impl Mutex {
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub fn lock(&self) -> Locking {
-        Locking::new(Guard::new(&self.0, Holder::call()))
+        Locking::new(Guard::new(&self.0, self.0.caller()))
     }
 
     /// Locks if that needs no waiting.
     #[must_use]
     pub fn try_lock(&self) -> Option<LockGuard> {
-        let mut guard = Guard::new(&self.0, Holder::call());
+        let mut guard = Guard::new(&self.0, self.0.caller());
         guard.enter().then(|| LockGuard::new(guard))
     }
 
@@ -182,7 +183,7 @@ impl Mutex {
             asi.hold(guard);
             return true;
         }
-        let guard = asi.stack(guard);
+        let guard = asi.hold_named(guard);
         asi.add(move |asi, ()| wait(asi, guard));
         false
     }

@@ -62,7 +62,7 @@ impl ISync for Mutex {
             asi.hold(Guard { mutex: self.clone(), identity, claim: Claim::Inside });
             return section.enter(asi);
         }
-        let guard = asi.stack(Guard { mutex: self.clone(), identity, claim: Claim::None });
+        let guard = asi.hold_named(Guard { mutex: self.clone(), identity, claim: Claim::None });
         let mutex = self.clone();
         asi.add(move |asi, ()| {
             let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());
