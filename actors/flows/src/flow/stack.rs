@@ -6,7 +6,6 @@ use std::time::Duration;
 use actix::dev::MessageResponse;
 use asyncsteps::{Execution, Wait};
 
-use super::guarded::guarded;
 use crate::clock;
 
 /// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
@@ -23,11 +22,9 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Empty if what a step waits for panics when it describes itself.
     pub(super) fn of(execution: &mut Execution) -> Self {
         let idle = clock::now().saturating_since(execution.last_turn());
-        let waits = guarded("what a step waits for panicked", || execution.waits());
-        Self { waits: waits.unwrap_or_default(), idle }
+        Self { waits: execution.waits(), idle }
     }
 
     /// The same text on one line, for logs.
