@@ -1,11 +1,12 @@
 //! From the end of a flow to the reply of its request (FTN6 §1.2, FTN3 §1.7).
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
-use asyncsteps_actors::flow::{FlowEnd, FlowOwner};
+use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
@@ -30,6 +31,10 @@ impl FlowOwner for Responder {
 
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
+    }
+
+    fn undo_started(&mut self, undo: &FlowRef) -> Option<Box<dyn Any>> {
+        self.0.undoing(undo.clone())
     }
 
     fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
