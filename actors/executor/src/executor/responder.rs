@@ -111,17 +111,17 @@ impl Responder {
         let exchange = &self.0;
         let code = error.code();
         let place = error.location().map(tracing::field::display);
-        let cause = error.source().map(causes);
+        let (cause, attempts) = (error.source().map(causes), error.attempts());
         let declared = exchange.function.declared().throws(code);
         let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);
         if is_known && error.is_deliberate() {
             if cause.is_some() {
-                tracing::info!(error = %code, cause, place, "the function failed");
+                tracing::info!(error = %code, cause, attempts, place, "the function failed");
             }
             return Response::error(code, error.info());
         }
         let limit = error.limit().map(tracing::field::debug);
-        tracing::error!(error = %code, info = error.info(), limit, cause, place, "not expected error");
+        tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, "not expected error");
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);
         }

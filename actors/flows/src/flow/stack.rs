@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use actix::dev::MessageResponse;
-use asyncsteps::{Execution, Wait};
+use asyncsteps::{Execution, Wait, WaitReason};
 
 use crate::clock;
 
@@ -44,7 +44,8 @@ impl fmt::Display for Stack {
             if *attempt > 1 {
                 write!(f, "in attempt {attempt} ")?;
             }
-            writeln!(f, "waits for {reason} since {:?}", self.idle)?;
+            let waits = if matches!(reason, WaitReason::Until(_)) { "waits" } else { "waits for" };
+            writeln!(f, "{waits} {reason} since {:?}", self.idle)?;
         }
         Ok(())
     }

@@ -35,8 +35,8 @@ impl WaitersSteps for AsyncSteps {
         self.add(move |asi, ()| {
             let value = Value::none();
             let taken = Arc::clone(&value);
-            asi.add(move |asi, ()| wait(asi, &waiters, key, &value));
-            asi.add(move |asi, ()| match taken.take() {
+            asi.add_inner(move |asi, ()| wait(asi, &waiters, key, &value));
+            asi.add_inner(move |asi, ()| match taken.take() {
                 Some(value) => asi.success(value),
                 None => asi.error(codes::INTERNAL_ERROR, "a wait was completed without its value"),
             });

@@ -69,9 +69,10 @@ impl AsyncSteps {
         if let (Some(cold), newest) = (&mut self.cold, self.strand.top.values()) {
             cold.values.take_locks(newest, &mut locks);
         }
-        match self.strand.top.replace_activity(Activity::Plain) {
-            Activity::Holding(lock) => locks.push(lock),
-            other => self.set_activity(other),
+        if matches!(self.strand.top.activity(), Activity::Holding(_))
+            && let Activity::Holding(lock) = self.strand.top.replace_activity(Activity::Plain)
+        {
+            locks.push(lock);
         }
         locks
     }

@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 use super::types::{Machine, Next};
 use crate::error::{Error, codes};
 use crate::flow::Identity;
+use crate::location::StepLocation;
 use crate::observe::StepEnd;
 use crate::stack::{
     Activity, Flags, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue, UndoWork, Undone,
@@ -85,6 +86,8 @@ impl Machine {
             self.asi.set_activity(activity);
             return Next::Wait;
         };
+        // other branches may have failed meanwhile
+        self.asi.last_error = Some(error.clone());
         self.unwind_undone(error)
     }
 
@@ -160,17 +163,21 @@ impl Machine {
             let is_undo = |item: &UndoItem<_>| matches!(item, UndoItem::Undo(..));
             items.drain(..items.iter().position(is_undo).unwrap_or(items.len()));
         }
-        if items.is_empty() {
-            return running.filter(|_| in_progress);
+        let newest = items.iter().find_map(UndoItem::location);
+        let queue = running.or_else(|| newest.map(|newest| self.launch_undo_flow(newest)))?;
+        if items.is_empty() && !in_progress {
+            return None;
         }
-        let queue = running.unwrap_or_else(|| {
-            let queue = Rc::new(UndoQueue::new());
-            self.asi.policy_state().undo = Rc::downgrade(&queue);
-            self.asi.cold().launched.push(undo_flow(Rc::clone(&queue)));
-            queue
-        });
         queue.append(items);
         Some(queue)
+    }
+
+    /// Launches a flow that undoes the step at this location, and what is appended to its queue.
+    fn launch_undo_flow(&mut self, location: StepLocation) -> Rc<UndoQueue<UndoWork>> {
+        let queue = Rc::new(UndoQueue::new());
+        self.asi.policy_state().undo = Rc::downgrade(&queue);
+        self.asi.cold().launched.push(undo_flow(Rc::clone(&queue), location));
+        queue
     }
 
     /// What the flow that undoes has to do for these entries: of the steps, for those that have

@@ -75,6 +75,11 @@ impl<W> UndoQueue<W> {
 }
 
 impl<W> UndoItem<W> {
+    /// The step that is undone.
+    pub(crate) fn location(&self) -> Option<StepLocation> {
+        self.undone().map(|undone| undone.location)
+    }
+
     fn undone(&self) -> Option<Undone> {
         match self {
             Self::Undo(undone, _) => Some(undone.clone()),

@@ -5,16 +5,18 @@ use std::rc::Rc;
 
 use crate::args::Arg;
 use crate::error::Error;
+use crate::location::StepLocation;
 use crate::observe::UndoneStep;
 use crate::outcome::Undo;
 use crate::plan::{Body, Policies, Tries};
 use crate::stack::{AsyncSteps, Locks, QueuedStep, UndoItem, UndoQueue, UndoWork, Undone};
 
-/// A flow that runs the undos of this queue.
-pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>) -> AsyncSteps {
+/// A flow that runs the undos of this queue, for the step at this location that failed or was
+/// cancelled.
+pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>, location: StepLocation) -> AsyncSteps {
     let mut asi = AsyncSteps::root();
     asi.policy_state().undoes = Some(Rc::clone(&queue));
-    asi.make_loop(move |asi| match queue.start_next() {
+    let next = move |asi: &mut AsyncSteps, ()| match queue.start_next() {
         Some(UndoItem::Undo(undone, work)) => {
             add(asi, undone, work);
             Ok(())
@@ -29,8 +31,9 @@ pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>) -> AsyncSteps {
             Ok(())
         }
         None => asi.break_loop(None),
-    })
-    .named("undo");
+    };
+    let undo = QueuedStep::looping_over(location.named("undo"), std::iter::repeat(()), next);
+    asi.queue(undo);
     asi
 }
 

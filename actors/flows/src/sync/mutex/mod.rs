@@ -184,7 +184,7 @@ impl Mutex {
             return true;
         }
         let guard = asi.hold_named(guard);
-        asi.add(move |asi, ()| wait(asi, guard));
+        asi.add_inner(move |asi, ()| wait(asi, guard));
         false
     }
 }

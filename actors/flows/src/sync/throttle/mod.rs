@@ -147,7 +147,7 @@ impl ISync for Throttle {
             return section.enter(asi);
         }
         let queued = asi.stack(Queued::new(&self.0));
-        asi.add(move |asi, ()| entering::wait(asi, queued));
+        asi.add_inner(move |asi, ()| entering::wait(asi, queued));
         section.add(asi);
         Ok(())
     }

@@ -64,7 +64,7 @@ impl ISync for Mutex {
         }
         let guard = asi.hold_named(Guard { mutex: self.clone(), identity, claim: Claim::None });
         let mutex = self.clone();
-        asi.add(move |asi, ()| {
+        asi.add_inner(move |asi, ()| {
             let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());
             asi[guard].claim = match lock {
                 Lock::Entered => Claim::Inside,
