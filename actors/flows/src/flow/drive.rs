@@ -132,17 +132,21 @@ fn report(execution: &mut Execution) {
         tracing::info!(%step, outcome = outcome_text(outcome), why, ?time, "a step was undone");
     }
     for error in execution.take_unseen() {
-        let place = error.location().map(tracing::field::display);
-        if let Some(undone) = error.failed_undo() {
-            log_failed_undo(&error, undone);
-            continue;
-        }
-        match error.panic_message() {
-            Some(panic) => tracing::error!(panic, place, "a step panicked"),
-            None => {
-                let cause = error.source().map(tracing::field::display);
-                tracing::error!(%error, cause, place, "a cancel handler failed");
-            }
+        log_unseen(&error);
+    }
+}
+
+/// Logs an error that nothing else shows.
+pub(crate) fn log_unseen(error: &Error) {
+    if let Some(undone) = error.failed_undo() {
+        return log_failed_undo(error, undone);
+    }
+    let place = error.location().map(tracing::field::display);
+    match error.panic_message() {
+        Some(panic) => tracing::error!(panic, place, "a step panicked"),
+        None => {
+            let cause = error.source().map(tracing::field::display);
+            tracing::error!(%error, cause, place, "a cancel handler failed");
         }
     }
 }

@@ -540,3 +540,16 @@ fn the_host_is_told_of_steps_that_were_undone() {
         (Some("bank"), Undo::Done(()), Some("LedgerDown"))
     );
 }
+
+#[test]
+fn the_loop_of_a_promise_is_told_of_an_undo_that_fails() {
+    let tool = tool();
+    let mut flow = Flow::new();
+    flow.run(async |()| Ok(())).named("bank").undo(async |_| Err(Error::new("BankDown").into()));
+    flow.error_step(Error::new("LedgerDown"));
+    tool.complete(flow.promise::<(), _>(&tool)).expect("it ends").expect_err("it fails");
+    let unseen = tool.take_unseen();
+    let [failed] = &unseen[..] else { panic!("one undo failed: {unseen:?}") };
+    assert_eq!((failed.code(), failed.failed_undo()), ("BankDown", Some(Undo::Done(()))));
+    assert!(tool.take_unseen().is_empty());
+}
