@@ -14,14 +14,10 @@ const LAST_TURNS: u32 = 10_000;
 
 /// A flow and those that it launched, which run as long as their foreign step.
 pub(crate) struct WrappedFlows {
-    main: Main,
+    main: Execution,
+    /// That of the main flow, which waits for its undos then.
+    outcome: Option<Outcome>,
     launched: Vec<Execution>,
-}
-
-enum Main {
-    Running(Execution),
-    /// It waits for its undos. `None` once the outcome was taken.
-    Ended(Option<Outcome>),
 }
 
 /// What a turn came to.
@@ -35,18 +31,18 @@ pub(crate) enum Turn {
 
 impl WrappedFlows {
     pub(crate) fn new(flow: Flow) -> Self {
-        Self { main: Main::Running(flow.execute()), launched: Vec::new() }
+        Self { main: flow.execute(), outcome: None, launched: Vec::new() }
     }
 
     /// Runs one turn of each flow. The step is over when its flow is, and everything is undone that is
     /// to be undone; other flows that were launched end with it.
     pub(crate) fn run(&mut self, now: Time, waker: &Waker) -> Turn {
         let mut is_ready = false;
-        if let Main::Running(main) = &mut self.main {
-            let progress = main.run(now, waker);
-            take(main, &mut self.launched);
+        if self.outcome.is_none() {
+            let progress = self.main.run(now, waker);
+            take(&mut self.main, &mut self.launched);
             match progress {
-                Progress::Done(outcome) => self.main = Main::Ended(Some(outcome)),
+                Progress::Done(outcome) => self.outcome = Some(outcome),
                 Progress::Ready => is_ready = true,
                 Progress::Waiting => {}
             }
@@ -65,10 +61,8 @@ impl WrappedFlows {
             }
             self.launched.append(&mut launched);
         }
-        if let Main::Ended(outcome) = &mut self.main
-            && !self.launched.iter().any(Execution::is_undo)
-            && let Some(outcome) = outcome.take()
-        {
+        let is_undone = !self.launched.iter().any(Execution::is_undo);
+        if let Some(outcome) = self.outcome.take_if(|_| is_undone) {
             self.drop_others();
             return Turn::Over(outcome);
         }
@@ -85,20 +79,15 @@ impl WrappedFlows {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let main = match &self.main {
-            Main::Running(main) => main.deadline(),
-            Main::Ended(_) => None,
-        };
-        main.into_iter().chain(self.launched.iter().filter_map(Execution::deadline)).min()
+        let all = std::iter::once(&self.main).chain(&self.launched);
+        all.filter(|flow| flow.is_valid()).filter_map(Execution::deadline).min()
     }
 
     /// The foreign step is cancelled, after which its engine runs nothing for it: what can be undone
     /// without waiting is undone now, and the rest is reported.
     pub(crate) fn cancel(mut self, now: Time) {
-        if let Main::Running(main) = &mut self.main {
-            main.cancel();
-            take(main, &mut self.launched);
-        }
+        self.main.cancel();
+        take(&mut self.main, &mut self.launched);
         let woken = Arc::new(Woken(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&woken));
         self.drop_others();

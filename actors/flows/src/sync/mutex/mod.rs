@@ -31,6 +31,7 @@ pub use ticket::{LockTicket, UnlockError};
 ///
 /// Use it with `asi.sync(&mutex, ...)`. The order is first come, first served. The lock is released
 /// on every way out of the section: success, error, timeout, cancel, panic, end of the arbiter.
+/// If something inside is to be [undone](asyncsteps::Added::undo) then, it is held until that is over.
 /// Flows that wait for each other's locks are a deadlock, which is found, see [`deadlock`].
 ///
 /// | to | directly, from any thread | by message |
