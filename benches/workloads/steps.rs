@@ -1,12 +1,10 @@
 //! Flows driven by hand: what `step_cost` measures in time and `instructions` counts.
 
-use std::future::ready;
 use std::hint::black_box;
-use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use asyncsteps::sync::Mutex;
-use asyncsteps::{Error, Flow, Progress, Template, Time};
+use asyncsteps::{Flow, Progress, Template, Time};
 
 /// Iterations of a loop.
 const ITERATIONS: u32 = 1_000;
@@ -24,10 +22,7 @@ pub(crate) struct Fixture {
     mutex: Mutex,
 }
 
-/// Async bodies, or futures, of one run.
-const ASYNC: u32 = 10;
-
-pub(crate) const WORKLOADS: [Workload; 10] = [
+pub(crate) const WORKLOADS: [Workload; 8] = [
     Workload { id: "simple", run: simple, per: 1 },
     Workload { id: "ten steps", run: ten, per: 1 },
     Workload { id: "template of ten", run: template, per: 1 },
@@ -36,8 +31,6 @@ pub(crate) const WORKLOADS: [Workload; 10] = [
     Workload { id: "parallel of three", run: parallel, per: 1 },
     Workload { id: "repeat, per iteration", run: repeat, per: ITERATIONS },
     Workload { id: "sync, free mutex", run: sync, per: 1 },
-    Workload { id: "async step, one of ten", run: async_steps, per: ASYNC },
-    Workload { id: "boxed async fn, one of ten", run: async_fns, per: ASYNC },
 ];
 
 impl Fixture {
@@ -125,34 +118,4 @@ fn sync(fixture: &Fixture) {
     let mut flow = Flow::new();
     flow.sync(&fixture.mutex, |_, ()| {});
     finish(flow);
-}
-
-/// Steps that are async closures and await something that is ready.
-fn async_steps(_: &Fixture) {
-    let mut flow = Flow::new();
-    for _ in 0..ASYNC {
-        flow.run(async |n: u32| Ok(ready(black_box(n)).await + 1));
-    }
-    flow.pass(0u32);
-    finish(flow);
-}
-
-type Boxed = Pin<Box<dyn Future<Output = Result<u32, Error>>>>;
-
-/// The same by hand: what an async step is compared with.
-fn async_fns(_: &Fixture) {
-    async fn leaf(n: u32) -> Result<u32, Error> {
-        Ok(ready(black_box(n)).await + 1)
-    }
-    let all: Boxed = Box::pin(async {
-        let mut n = 0;
-        for _ in 0..ASYNC {
-            let next: Boxed = Box::pin(leaf(n));
-            n = next.await?;
-        }
-        Ok(n)
-    });
-    let mut all = black_box(all);
-    let polled = all.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    black_box(polled.is_ready());
 }
