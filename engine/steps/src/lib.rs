@@ -114,7 +114,7 @@ pub use flow::{
 };
 pub use interface::{Added, AddedLoop, Collection, Parallel, RunContext, Untyped};
 pub use location::StepLocation;
-pub use observe::{Observer, StepEnd, StepRef};
+pub use observe::{Observer, StepEnd, StepRef, UndoneStep};
 pub use outcome::Undo;
 pub use plan::Keep;
 pub use retry::Retry;

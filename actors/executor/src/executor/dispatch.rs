@@ -87,9 +87,7 @@ impl Executor {
             if self.shared.grace_end.is_reached() {
                 flow.cancel();
             }
-            let caller = exchange.reply_to.caller.clone();
-            let requests = self.local_requests();
-            exchange.waits(requests.add(exchange.called.clone(), caller, times.arrived, flow));
+            exchange.waits(flow);
         }
         PendingReply(exchange)
     }

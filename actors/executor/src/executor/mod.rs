@@ -78,7 +78,7 @@ pub use failed_call::FailedCall;
 pub use functions::Functions;
 pub use handle::{Executor, ExecutorActor};
 pub use hooks::{Hooks, Way};
-pub use in_flight::InFlightRequest;
+pub use in_flight::{InFlightRequest, RequestState};
 pub use incoming::Incoming;
 pub use messages::{CancelRequests, Dispatch, InFlight};
 pub use outcome::{RequestOutcome, RequestOver};

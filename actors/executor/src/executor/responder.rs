@@ -1,11 +1,12 @@
 //! From the end of a flow to the reply of its request (FTN6 §1.2, FTN3 §1.7).
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
-use asyncsteps_actors::flow::{FlowEnd, FlowOwner};
+use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
@@ -31,6 +32,10 @@ impl FlowOwner for Responder {
 
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
+    }
+
+    fn undo_started(&mut self, undo: &FlowRef) -> Option<Box<dyn Any>> {
+        self.0.undoing(undo.clone())
     }
 
     fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
@@ -115,17 +120,17 @@ impl Responder {
         let exchange = &self.0;
         let code = error.code();
         let place = error.location().map(tracing::field::display);
-        let cause = error.source().map(causes);
+        let (cause, attempts) = (error.source().map(causes), error.attempts());
         let declared = exchange.function.declared().throws(code);
         let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);
         if is_known && error.is_deliberate() {
             if cause.is_some() {
-                tracing::info!(error = %code, cause, place, "the function failed");
+                tracing::info!(error = %code, cause, attempts, place, "the function failed");
             }
             return Response::error(code, error.info());
         }
         let limit = error.limit().map(tracing::field::debug);
-        tracing::error!(error = %code, info = error.info(), limit, cause, place, "not expected error");
+        tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, "not expected error");
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);
         }

@@ -13,6 +13,7 @@ use crate::completion::{Canceller, Stale};
 use crate::error::{Error, codes};
 use crate::location::StepLocation;
 use crate::machine::Machine;
+use crate::observe::UndoneStep;
 use crate::state::State;
 use crate::time::Time;
 
@@ -110,6 +111,13 @@ impl Execution {
     /// ([`failed_undo`](Error::failed_undo)).
     pub fn take_unseen(&mut self) -> Vec<Error> {
         self.machine.take_unseen()
+    }
+
+    /// The steps that this flow has undone since the last call, if it is one that
+    /// [undoes](Self::is_undo): for the log. Undos that failed are among the
+    /// [errors](Self::take_unseen) instead.
+    pub fn take_undone(&mut self) -> Vec<UndoneStep> {
+        self.machine.take_undone()
     }
 
     /// The earliest time at which the flow has to run without being woken; `None` if it has no

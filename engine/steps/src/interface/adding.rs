@@ -36,6 +36,20 @@ impl AsyncSteps {
         }))
     }
 
+    /// Adds a step that is shown at the location of the running step: for libraries, whose own lines
+    /// say nothing to their users. Otherwise it is like [`add`](Self::add).
+    pub fn add_inner<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut Self, A) -> R + 'static,
+    {
+        self.add_step(QueuedStep::body(self.location(), move |asi, args| {
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        }))
+    }
+
     /// Adds a step whose sub-steps, the branches, run in parallel.
     ///
     /// It completes without a result when all branches are complete. The first branch error that

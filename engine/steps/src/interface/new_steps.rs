@@ -33,7 +33,7 @@ impl QueuedStep {
     }
 
     /// A loop over these items.
-    pub(super) fn looping_over<I, F>(location: StepLocation, items: I, body: F) -> Self
+    pub(crate) fn looping_over<I, F>(location: StepLocation, items: I, body: F) -> Self
     where
         I: Iterator + 'static,
         F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::types::Machine;
 use crate::error::Error;
-use crate::observe::{StepEnd, StepRef};
+use crate::observe::{StepEnd, StepRef, UndoneStep};
 use crate::stack::AsyncSteps;
 
 /// What happens to a step, as [`Observer`](crate::Observer) has it.
@@ -32,6 +32,11 @@ impl Machine {
     /// The errors since the last call that only the host can report.
     pub(crate) fn take_unseen(&mut self) -> Vec<Error> {
         self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.unseen)).unwrap_or_default()
+    }
+
+    /// The steps that this flow has undone since the last call.
+    pub(crate) fn take_undone(&mut self) -> Vec<UndoneStep> {
+        self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.undone)).unwrap_or_default()
     }
 
     /// Makes the error of a panic in the step on top, for the flow and for the host.

@@ -7,7 +7,6 @@ use crate::args::Args;
 use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::location::StepLocation;
-use crate::observe::StepEnd;
 use crate::stack::{Expired, Purpose, Timer};
 
 impl Machine {
@@ -70,7 +69,7 @@ impl Machine {
         while self.asi.strand.depth() > timer.depth {
             if self.asi.strand.top.flags.open {
                 self.abort_top();
-                self.leave(StepEnd::Cancelled);
+                self.leave_cancelled();
             }
             self.asi.strand.ascend();
         }

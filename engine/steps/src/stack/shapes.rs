@@ -13,15 +13,16 @@ use smallvec::SmallVec;
 
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
-use super::undo::{UndoQueue, Undos};
+use super::undo::Undos;
+use super::undo_queue::{Locks, UndoQueue};
 use super::values::Values;
 use crate::args::Args;
 use crate::error::{Error, Fault, StepResult};
 use crate::extensions::Extensions;
-use crate::flow::{Awaitable, FlowId};
+use crate::flow::{Awaitable, FlowId, Identity};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
-use crate::observe::Observer;
+use crate::observe::{Observer, UndoneStep};
 use crate::probe::Probe;
 use crate::random::Random;
 use crate::retry::Retry;
@@ -71,6 +72,8 @@ pub(crate) struct ColdState {
     pub(crate) launched: Vec<AsyncSteps>,
     /// Errors for the host to report.
     pub(crate) unseen: Vec<Error>,
+    /// Steps that this flow has undone, for the host to report.
+    pub(crate) undone: Vec<UndoneStep>,
     pub(crate) policies: Option<Box<PolicyState>>,
 }
 
@@ -153,6 +156,8 @@ pub(crate) struct Flags {
     pub(crate) waits: bool,
     /// One iteration of the loop whose frame is the next one out.
     pub(crate) iteration: bool,
+    /// What the step holds is a place for one attempt: it is free before anything is undone.
+    pub(crate) place: bool,
 }
 
 /// What few steps have, so that the others do not make room for it.
@@ -250,8 +255,20 @@ pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
 pub(crate) enum ToUndo {
     /// What a step has done.
     Step(Rc<dyn Undoable>),
+    /// Nothing itself: what a cancelled step held, until what was inside is undone.
+    Release(Locks),
     /// Undos that run already: the step that waited for them was ended from outside.
     InProgress,
+}
+
+impl ToUndo {
+    /// Whether this takes time, so that locks around it are to be held.
+    pub(crate) fn is_needed(&self) -> bool {
+        match self {
+            Self::Step(undo) => undo.is_needed(),
+            Self::Release(_) | Self::InProgress => true,
+        }
+    }
 }
 
 /// What became of a body, for its undo.
@@ -264,8 +281,11 @@ pub(crate) trait Undoable {
     fn fail(&self);
     /// The body was dropped before its end.
     fn cut(&self);
-    /// Takes the undo, and whether the step was done; `None` if there is nothing to undo.
-    fn take(&self) -> Option<(bool, UndoWork)>;
+    /// Whether there is something to undo.
+    fn is_needed(&self) -> bool;
+    /// Takes the undo of a step in this branch, and whether the step was done; `None` if there is
+    /// nothing to undo.
+    fn take(&self, branch: Identity) -> Option<(bool, UndoWork)>;
 }
 
 /// An undo that is to be run.

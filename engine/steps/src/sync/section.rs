@@ -12,7 +12,8 @@ use crate::stack::{AsyncSteps, Handler, QueuedStep, Work};
 /// `sync` is called in a step of its own. The object may add steps before the section. It runs the
 /// section with [`Section::enter`] or [`Section::add`], once the caller holds the object, and
 /// releases the object however the section ends. A guard kept with [`AsyncSteps::hold`] does so: it
-/// is dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow.
+/// is dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow; if
+/// something inside is to be undone then, when that is over.
 #[diagnostic::on_unimplemented(
     message = "steps cannot synchronise against `{Self}`",
     label = "no object with a critical section",

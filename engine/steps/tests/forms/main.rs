@@ -18,6 +18,7 @@ mod sleep;
 mod timeout;
 /// What was done is undone on every way out.
 mod undo;
+mod undo_locks;
 /// Undos run in order, whatever ends the steps that wait for them.
 mod undo_order;
 

@@ -170,7 +170,7 @@ impl ISync for Throttle {
         }
         let queued = asi.stack(Queued::new(&self.0));
         match pace {
-            Pace::Actor(_) => drop(asi.add(move |asi, ()| entering::wait(asi, queued))),
+            Pace::Actor(_) => drop(asi.add_inner(move |asi, ()| entering::wait(asi, queued))),
             Pace::Waiters(_) => drop(asi.make_loop(move |asi| entering::look(asi, queued))),
         }
         section.add(asi);
