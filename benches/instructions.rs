@@ -12,6 +12,8 @@
 
 #[path = "workloads/async_steps.rs"]
 mod async_steps;
+#[path = "workloads/functions.rs"]
+mod functions;
 #[path = "workloads/steps.rs"]
 mod steps;
 #[path = "workloads/waits.rs"]
@@ -68,6 +70,8 @@ fn workloads() -> Vec<Counted> {
     add("wait loop on Manual, per iteration", (2_000, 20_000), waits::loops_on_manual);
     add("hosted flow, first turn", (1_000, 5_000), hosted_at_once);
     add("hosted flow, spawned", (1_000, 5_000), hosted_later);
+    add("function as a template, in process", (200, 1_200), functions::of_template);
+    add("function with types, in process", (200, 1_200), functions::with_types);
     add("HTTP request", (100, 600), http_requests);
     all
 }
