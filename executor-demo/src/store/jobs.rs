@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 
@@ -38,9 +39,14 @@ impl<T> Future for Pending<T> {
     }
 }
 
-/// The queue of one thread, which ends with the last copy.
+/// Where jobs are done.
 #[derive(Clone)]
-pub(super) struct Jobs(SyncSender<Box<dyn Job>>);
+pub(super) enum Jobs {
+    /// By a thread, which ends with the last copy of its queue.
+    Queued(SyncSender<Box<dyn Job>>),
+    /// By the caller.
+    AtOnce(Arc<Mutex<Connection>>),
+}
 
 impl fmt::Debug for Jobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,6 +65,16 @@ impl Jobs {
         Self::start("store-read", move |todo| read(&db, &todo))
     }
 
+    /// Has each job done when it is added, in a transaction of its own: for a database without a disk.
+    pub(super) fn at_once(db: Connection) -> Self {
+        Self::AtOnce(Arc::new(Mutex::new(db)))
+    }
+
+    /// Does each job where it is added, in a transaction of its own.
+    pub(super) fn at_once(db: Connection) -> Self {
+        Self::AtOnce(Arc::new(Mutex::new(db)))
+    }
+
     fn start(
         name: &str,
         work: impl FnOnce(Receiver<Box<dyn Job>>) + Send + 'static,
@@ -66,7 +82,7 @@ impl Jobs {
         let (jobs, todo) = sync_channel(QUEUE);
         let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(move || work(todo)).map_err(|error| StoreError::Thread(Arc::new(error)))?;
-        Ok(Self(jobs))
+        Ok(Self::Queued(jobs))
     }
 
     /// Adds a job.
@@ -75,18 +91,24 @@ impl Jobs {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let (asker, answer) = oneshot::channel();
-        let job = Asked { stage: Stage::Todo(work), asker };
-        match self.0.try_send(Box::new(job)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
-            Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
+        let mut job = Box::new(Asked { stage: Stage::Todo(work), asker });
+        match self {
+            Self::AtOnce(db) => {
+                job.run(&db.lock().unwrap_or_else(PoisonError::into_inner));
+                job.answer(Ok(()));
+            }
+            Self::Queued(jobs) => match jobs.try_send(job) {
+                Ok(()) => {}
+                Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
+                Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
+            },
         }
         Pending(answer)
     }
 }
 
 /// A job in a queue, whatever its result.
-trait Job: Send {
+pub(super) trait Job: Send {
     /// Whether its answer is waited for.
     fn is_wanted(&self) -> bool;
 
@@ -138,15 +160,19 @@ fn write(db: &Connection, todo: &Receiver<Box<dyn Job>>) {
     while let Ok(first) = todo.recv() {
         let mut group = vec![first];
         group.extend(todo.try_iter().take(GROUP - 1));
-        let committed = commit(db, &mut group).map_err(StoreError::from);
-        if let Err(error) = &committed {
-            tracing::error!(?error, "a group of jobs was not committed");
-            // nothing to roll back if the transaction did not begin or ended with the error
-            let _ = db.execute_batch("ROLLBACK");
-        }
-        for job in group {
-            job.answer(committed.clone());
-        }
+        write_group(db, group);
+    }
+}
+
+fn write_group(db: &Connection, mut group: Vec<Box<dyn Job>>) {
+    let committed = commit(db, &mut group).map_err(StoreError::from);
+    if let Err(error) = &committed {
+        tracing::error!(?error, "a group of jobs was not committed");
+        // nothing to roll back if the transaction did not begin or ended with the error
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    for job in group {
+        job.answer(committed.clone());
     }
 }
 

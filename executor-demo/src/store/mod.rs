@@ -4,11 +4,12 @@
 //! each in a savepoint of its own, and are answered after the commit: what was answered survives a
 //! crash, and the disk is waited for once per group. A job whose asker left before it began is not
 //! done. Another thread reads, and never waits for the first one: the database has a write-ahead log,
-//! unless it is in memory.
+//! unless it is in memory. A database in memory has nothing to wait for, so its jobs are done at once.
 //!
 //! Several processes may work on one file.
 
 mod jobs;
+mod ledger;
 mod orders;
 
 use std::path::Path;
@@ -19,6 +20,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use jobs::Jobs;
 
 pub use jobs::Pending;
+pub use ledger::{Answer, Balances, Denied};
 pub use orders::{NewOrder, Order, SoldItem, Summary};
 
 /// The price of a new product, in cents.
@@ -73,9 +75,13 @@ impl Store {
         writing.pragma_update(None, "synchronous", "FULL")?;
         writing.pragma_update(None, "foreign_keys", true)?;
         writing.execute_batch(SCHEMA)?;
+        if mode == "memory" {
+            let jobs = Jobs::at_once(writing);
+            return Ok(Self { writes: jobs.clone(), reads: jobs });
+        }
         let writes = Jobs::writing(writing)?;
         if mode != "wal" {
-            // in memory, for example: there is one connection
+            // the file system cannot share memory: there is one connection
             return Ok(Self { reads: writes.clone(), writes });
         }
         let reading = Connection::open(file)?;
@@ -85,7 +91,7 @@ impl Store {
 
     /// Units in stock; `None` for an unknown product.
     pub fn stock(&self, sku: Arc<str>) -> Pending<Option<i64>> {
-        self.reads.add(move |db| {
+        self.read(move |db| {
             let mut query = db.prepare_cached("SELECT stock FROM product WHERE sku = ?1")?;
             Ok(query.query_row([&*sku], |row| row.get(0)).optional()?)
         })
@@ -131,19 +137,28 @@ impl Store {
 
     /// An order by its number.
     pub fn order(&self, order: i64) -> Pending<Option<Order>> {
-        self.reads.add(move |db| orders::find(db, order))
+        self.read(move |db| orders::find(db, order))
     }
 
     /// The newest orders of a customer.
     pub fn orders_of(&self, customer: String, limit: u32) -> Pending<Vec<Summary>> {
-        self.reads.add(move |db| orders::newest(db, &customer, limit))
+        self.read(move |db| orders::newest(db, &customer, limit))
     }
 
-    fn write<T: Send + 'static>(
+    /// Does a part of a transaction that leaves nothing behind if it fails.
+    pub(crate) fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         self.writes.add(|db| jobs::in_savepoint(db, work))
+    }
+
+    /// Reads what is committed.
+    pub(crate) fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        self.reads.add(work)
     }
 }
 
@@ -201,6 +216,16 @@ const SCHEMA: &str = "
         key TEXT NOT NULL,
         order_id INTEGER NOT NULL REFERENCES orders (id),
         PRIMARY KEY (customer, key)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS account (
+        owner TEXT PRIMARY KEY,
+        balance INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS payment (
+        key TEXT PRIMARY KEY,
+        customer TEXT,
+        amount INTEGER NOT NULL CHECK (amount >= 0),
+        stage TEXT NOT NULL
     ) WITHOUT ROWID;
 ";
 
