@@ -4,13 +4,11 @@
 //! - [`shop`]: the business logic, as templates of steps
 //! - [`bank`]: who is paid
 //! - [`shelf`]: what orders in flight have reserved
-//! - [`bank`]: the bank that the shop has its money from
 //! - [`store`]: what is kept, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`config`]: the command line of the program
 #![forbid(unsafe_code)]
 
-pub mod bank;
 pub mod bank;
 pub mod config;
 pub mod server;

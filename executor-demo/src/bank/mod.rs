@@ -1,124 +1,204 @@
-//! A bank in the process: it holds money, takes it and gives it back, `demo.bank:1.0`.
+//! A bank for the shop: it holds an amount of a customer, gives it to the shop, or gives it back.
 //!
-//! Each call names its payment by a key, so that any of them can be repeated: a repeated call gets
-//! the first answer. A refund undoes whatever came before under its key, and refuses what comes
-//! later, so that it is right to send although it is not known what became of the other calls.
-//!
-//! It can be slow and lose calls, as [`Conditions`] say, and then is what a remote bank is.
+//! Every call has a key. A repeated call gets the first answer, so that a caller that knows nothing of
+//! the outcome asks again. A refund of a key that is not known is remembered: the authorization that
+//! it undoes may still be on its way, and is refused when it comes. So a caller that was cut can
+//! always undo, whatever has become of its call.
 
-mod conditions;
+mod error;
+mod ledger;
+mod line;
 
-use std::time::Duration;
+use std::fmt;
 
-use crate::store::{Balances, Denied, Pending, Store, StoreError};
+use rusqlite::Connection;
+use tokio::time::sleep;
 
-pub use conditions::Conditions;
+use crate::store::{Store, StoreError};
 
-use conditions::{Fate, Line};
+use ledger::{Answer, NewPayment};
+use line::{Line, Way};
 
-/// Why a call to the bank failed.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BankError {
-    /// There is no answer: the call got lost, or its answer did.
-    #[error("the bank cannot be reached")]
-    Unreachable,
-    /// The bank refuses.
-    #[error(transparent)]
-    Denied(#[from] Denied),
-    /// The database of the bank failed.
-    #[error("the database of the bank failed")]
-    Store(#[from] StoreError),
-}
+pub use error::BankError;
+pub use ledger::Audit;
+pub use line::LineOptions;
 
-impl BankError {
-    /// Whether the same call may succeed if it is tried again.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unreachable | Self::Store(StoreError::Full))
-    }
-}
-
-/// A handle to the bank.
-#[derive(Clone, Debug)]
+/// The bank, at the other end of a line. Cheap to clone.
+#[derive(Clone)]
 pub struct Bank {
     store: Store,
-    conditions: Conditions,
     line: Line,
+    credit: Option<i64>,
 }
 
 impl Bank {
-    /// A bank with its accounts in `store`.
+    /// A bank that keeps its books in `store`. Each customer has `credit` cents, or any credit if it
+    /// is `None`.
     #[must_use]
-    pub fn new(store: Store, conditions: Conditions) -> Self {
-        let line = Line::new(&conditions);
-        Self { store, conditions, line }
+    pub fn new(store: Store, credit: Option<i64>, line: LineOptions) -> Self {
+        Self { store, line: Line::new(line), credit }
     }
 
-    /// Holds money of a customer; gives the amount.
+    /// Holds an amount, in cents; gives what is held.
     ///
     /// # Errors
-    /// [`Denied::Declined`] if there is no credit for it, [`Denied::Refunded`] if a refund came first,
-    /// [`Denied::KeyReused`] if the key belongs to another payment.
+    /// [`BankError`].
     ///
     /// # Cancel safety
-    /// Whether the money is held is unknown then, as with all calls of the bank: [refund](Self::refund)
-    /// it.
-    pub async fn authorize(
+    /// A call that was begun reaches the bank, although nothing waits for its answer any more; so do
+    /// those of [`capture`](Self::capture) and [`refund`](Self::refund).
+    pub async fn authorize(&self, key: &str, customer: &str, amount: i64) -> Answer {
+        let payment = NewPayment { key: key.to_owned(), customer: customer.to_owned(), amount };
+        let credit = self.credit;
+        self.call(move |db| ledger::authorize(db, &payment, credit)).await
+    }
+
+    /// Gives the shop what is held; gives the amount.
+    ///
+    /// # Errors
+    /// [`BankError`].
+    pub async fn capture(&self, key: &str) -> Answer {
+        let key = key.to_owned();
+        self.call(move |db| ledger::capture(db, &key)).await
+    }
+
+    /// Gives the customer back what is held or captured; gives the amount. A payment that is not
+    /// known is refused from now on.
+    ///
+    /// # Errors
+    /// [`BankError::Unavailable`] or [`BankError::Store`].
+    pub async fn refund(&self, key: &str) -> Answer {
+        let key = key.to_owned();
+        self.call(move |db| ledger::refund(db, &key)).await
+    }
+
+    /// Adds up the books, without the line.
+    ///
+    /// # Errors
+    /// [`BankError::Store`].
+    pub async fn audit(&self) -> Result<Audit, BankError> {
+        Ok(self.store.read(ledger::audit).await?)
+    }
+
+    /// Carries out a call in a task of its own, as a remote bank would: it goes on without its caller.
+    async fn call(
         &self,
-        key: &str,
-        customer: &str,
-        amount: i64,
-    ) -> Result<i64, BankError> {
-        let (key, customer, credit) = (key.into(), customer.into(), self.conditions.credit);
-        Ok(self.call(|store| store.authorize(key, customer, amount, credit)).await??)
+        work: impl FnOnce(&Connection) -> Result<Answer, StoreError> + Send + 'static,
+    ) -> Answer {
+        let (fate, store) = (self.line.next(), self.store.clone());
+        let call = actix_rt::spawn(async move {
+            sleep(fate.there).await;
+            if fate.lost == Some(Way::There) {
+                return Err(BankError::Unavailable);
+            }
+            let answer = store.write(work).await?;
+            sleep(fate.back).await;
+            if fate.lost == Some(Way::Back) { Err(BankError::Unavailable) } else { answer }
+        });
+        // its task ends early only with the whole arbiter
+        call.await.unwrap_or(Err(BankError::Unavailable))
+    }
+}
+
+impl fmt::Debug for Bank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bank").field("credit", &self.credit).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn bank(credit: Option<i64>, line: LineOptions) -> Bank {
+        Bank::new(Store::open(Path::new(":memory:")).expect("a database"), credit, line)
     }
 
-    /// Moves what a payment holds to the shop; gives the amount.
-    ///
-    /// # Errors
-    /// [`Denied::UnknownPayment`] if nothing was held under the key, [`Denied::Refunded`] if it was
-    /// given back.
-    pub async fn capture(&self, key: &str) -> Result<i64, BankError> {
-        Ok(self.call(|store| store.capture(key.into())).await??)
+    async fn audit(bank: &Bank) -> (i64, i64) {
+        let audit = bank.audit().await.expect("the books");
+        assert!(audit.adds_up(), "{audit:?}");
+        (audit.held, audit.shop)
     }
 
-    /// Gives back what a payment holds or has captured, and refuses what comes later under its key;
-    /// gives the amount, 0 if there was none.
-    ///
-    /// # Errors
-    /// [`BankError`] if the bank does not answer. It may be sent again until it does.
-    pub async fn refund(&self, key: &str) -> Result<i64, BankError> {
-        self.call(|store| store.refund(key.into())).await
-    }
-
-    /// Where the money is.
-    ///
-    /// # Errors
-    /// [`BankError`] if the bank does not answer.
-    pub async fn audit(&self) -> Result<Balances, BankError> {
-        self.call(Store::balances).await
-    }
-
-    async fn call<T>(&self, work: impl FnOnce(&Store) -> Pending<T>) -> Result<T, BankError> {
-        let fate = self.line.next();
-        self.travel().await;
-        if fate == Fate::NeverArrives {
-            return Err(BankError::Unreachable);
+    #[actix_rt::test]
+    async fn each_call_moves_an_amount_once() {
+        let bank = bank(None, LineOptions::default());
+        for _ in 0..2 {
+            assert_eq!(bank.authorize("k1", "ann", 70).await.expect("held"), 70);
+            assert_eq!(audit(&bank).await, (70, 0));
         }
-        let answer = work(&self.store).await;
-        self.travel().await;
-        if fate == Fate::AnswerLost {
-            return Err(BankError::Unreachable);
+        for other in [("bob", 70), ("ann", 71)] {
+            let refused = bank.authorize("k1", other.0, other.1).await;
+            assert!(matches!(refused, Err(BankError::KeyReused)), "{refused:?}");
         }
-        Ok(answer?)
+        for _ in 0..2 {
+            assert_eq!(bank.capture("k1").await.expect("captured"), 70);
+            assert_eq!(audit(&bank).await, (0, 70));
+        }
+        assert_eq!(bank.authorize("k1", "ann", 70).await.expect("the first answer"), 70);
+        for _ in 0..2 {
+            assert_eq!(bank.refund("k1").await.expect("refunded"), 70);
+            assert_eq!(audit(&bank).await, (0, 0));
+        }
     }
 
-    /// The way of a call to the bank, or of its answer back.
-    async fn travel(&self) {
-        let time = self.conditions.latency / 2;
-        if time > Duration::ZERO {
-            tokio::time::sleep(time).await;
+    #[actix_rt::test]
+    async fn calls_that_come_after_their_refund_are_refused() {
+        let bank = bank(None, LineOptions::default());
+        bank.authorize("held", "ann", 5).await.expect("held");
+        for (key, given_back) in [("held", 5), ("unknown", 0)] {
+            assert_eq!(bank.refund(key).await.expect("refunded"), given_back);
+            let late = bank.authorize(key, "ann", 5).await;
+            assert!(matches!(late, Err(BankError::Refunded)), "{late:?}");
+            let late = bank.capture(key).await;
+            assert!(matches!(late, Err(BankError::Refunded)), "{late:?}");
         }
+        let unknown = bank.capture("never").await;
+        assert!(matches!(unknown, Err(BankError::UnknownPayment)), "{unknown:?}");
+        assert_eq!(audit(&bank).await, (0, 0));
+    }
+
+    #[actix_rt::test]
+    async fn a_declined_payment_stays_declined() {
+        let bank = bank(Some(100), LineOptions::default());
+        bank.authorize("k1", "ann", 60).await.expect("covered");
+        for _ in 0..2 {
+            let declined = bank.authorize("k2", "ann", 60).await;
+            assert!(matches!(declined, Err(BankError::Declined)), "{declined:?}");
+            let declined = bank.capture("k2").await;
+            assert!(matches!(declined, Err(BankError::Declined)), "{declined:?}");
+            assert_eq!(bank.refund("k2").await.expect("nothing to give back"), 0);
+        }
+        bank.refund("k1").await.expect("refunded");
+        bank.authorize("k3", "ann", 100).await.expect("covered again");
+        assert_eq!(audit(&bank).await, (100, 0));
+    }
+
+    #[actix_rt::test]
+    async fn a_call_goes_on_without_its_caller_and_may_be_lost_both_ways() {
+        tokio::time::pause();
+        let latency = Duration::from_millis(100);
+        let slow = bank(None, LineOptions { latency, ..LineOptions::default() });
+        for key in ["k1", "k2", "k3"] {
+            let hurry = Duration::from_micros(1);
+            tokio::time::timeout(hurry, slow.authorize(key, "ann", 1)).await.expect_err("slow");
+        }
+        sleep(latency * 2).await;
+        assert_eq!(audit(&slow).await, (3, 0));
+
+        let lossy = bank(None, LineOptions { failures: 50, seed: 1, ..LineOptions::default() });
+        let mut answered = 0;
+        for key in 0..100 {
+            match lossy.authorize(&key.to_string(), "ann", 1).await {
+                Ok(amount) => answered += amount,
+                Err(error) => assert!(error.is_transient(), "{error:?}"),
+            }
+        }
+        let held = audit(&lossy).await.0;
+        assert!((30..70).contains(&answered), "{answered}");
+        assert!(answered < held && held < 100, "{answered} of {held}");
     }
 }

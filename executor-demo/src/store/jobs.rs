@@ -4,7 +4,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 
@@ -66,11 +65,6 @@ impl Jobs {
     }
 
     /// Has each job done when it is added, in a transaction of its own: for a database without a disk.
-    pub(super) fn at_once(db: Connection) -> Self {
-        Self::AtOnce(Arc::new(Mutex::new(db)))
-    }
-
-    /// Does each job where it is added, in a transaction of its own.
     pub(super) fn at_once(db: Connection) -> Self {
         Self::AtOnce(Arc::new(Mutex::new(db)))
     }
@@ -160,19 +154,15 @@ fn write(db: &Connection, todo: &Receiver<Box<dyn Job>>) {
     while let Ok(first) = todo.recv() {
         let mut group = vec![first];
         group.extend(todo.try_iter().take(GROUP - 1));
-        write_group(db, group);
-    }
-}
-
-fn write_group(db: &Connection, mut group: Vec<Box<dyn Job>>) {
-    let committed = commit(db, &mut group).map_err(StoreError::from);
-    if let Err(error) = &committed {
-        tracing::error!(?error, "a group of jobs was not committed");
-        // nothing to roll back if the transaction did not begin or ended with the error
-        let _ = db.execute_batch("ROLLBACK");
-    }
-    for job in group {
-        job.answer(committed.clone());
+        let committed = commit(db, &mut group).map_err(StoreError::from);
+        if let Err(error) = &committed {
+            tracing::error!(?error, "a group of jobs was not committed");
+            // nothing to roll back if the transaction did not begin or ended with the error
+            let _ = db.execute_batch("ROLLBACK");
+        }
+        for job in group {
+            job.answer(committed.clone());
+        }
     }
 }
 

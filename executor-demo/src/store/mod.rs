@@ -9,7 +9,6 @@
 //! Several processes may work on one file.
 
 mod jobs;
-mod ledger;
 mod orders;
 
 use std::path::Path;
@@ -20,7 +19,6 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use jobs::Jobs;
 
 pub use jobs::Pending;
-pub use ledger::{Answer, Balances, Denied};
 pub use orders::{NewOrder, Order, SoldItem, Summary};
 
 /// The price of a new product, in cents.
@@ -91,7 +89,7 @@ impl Store {
 
     /// Units in stock; `None` for an unknown product.
     pub fn stock(&self, sku: Arc<str>) -> Pending<Option<i64>> {
-        self.read(move |db| {
+        self.reads.add(move |db| {
             let mut query = db.prepare_cached("SELECT stock FROM product WHERE sku = ?1")?;
             Ok(query.query_row([&*sku], |row| row.get(0)).optional()?)
         })
@@ -137,12 +135,12 @@ impl Store {
 
     /// An order by its number.
     pub fn order(&self, order: i64) -> Pending<Option<Order>> {
-        self.read(move |db| orders::find(db, order))
+        self.reads.add(move |db| orders::find(db, order))
     }
 
     /// The newest orders of a customer.
     pub fn orders_of(&self, customer: String, limit: u32) -> Pending<Vec<Summary>> {
-        self.read(move |db| orders::newest(db, &customer, limit))
+        self.reads.add(move |db| orders::newest(db, &customer, limit))
     }
 
     /// Does a part of a transaction that leaves nothing behind if it fails.
