@@ -47,9 +47,10 @@ pub struct Config {
     #[arg(long, value_name = "N", default_value_t = default_workers(), value_parser = workers)]
     pub workers: NonZeroUsize,
 
-    /// The form of the log on the standard error; RUST_LOG selects what is logged.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log: LogFormat,
+    /// The form of the log on the standard error, instead of what LOG_FORMAT says; RUST_LOG selects what
+    /// is logged.
+    #[arg(long, value_enum)]
+    pub log: Option<LogFormat>,
 
     /// Seconds a request may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]

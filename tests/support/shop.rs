@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
 use asyncsteps_executor::Closed;
-use executor_demo::{Config, LogFormat, RunError};
+use executor_demo::{Config, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ pub fn config(data: &Data) -> Config {
         host: Vec::new(),
         list: false,
         workers: NonZeroUsize::MIN.saturating_add(1),
-        log: LogFormat::Text,
+        log: None,
         timeout: 60,
         head_timeout: 60,
         keep_alive: 60,
