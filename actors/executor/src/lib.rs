@@ -68,6 +68,8 @@
 pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;
+#[cfg(feature = "schemars")]
+pub use self::service::{Cx, Gives, Service, Step, Steps};
 
 pub mod channel;
 mod executor;
@@ -75,6 +77,8 @@ pub mod observe;
 pub mod raw;
 mod recent;
 pub mod security;
+#[cfg(feature = "schemars")]
+pub mod service;
 pub mod transport;
 
 #[doc = include_str!("docs/guide.md")]

@@ -1,5 +1,7 @@
-//! Several futures that one step polls (FTN12 §1.13): each is polled when it was woken, and not when
-//! another one was.
+//! Several futures in the body of one step (FTN12 §1.13): each is polled when it was woken, and not
+//! when another one was.
+//!
+//! [`AsyncSteps::each`](crate::AsyncSteps::each), `race` and `join` are steps around these functions.
 
 use std::future::poll_fn;
 use std::mem;
@@ -11,7 +13,13 @@ use crate::error::{Error, Raised, codes};
 
 /// Runs `body` for each item, at most `at_once` at a time; gives the results in the order of the
 /// items. The first error drops the others.
-pub(crate) async fn each<I, R, F>(items: I, at_once: usize, body: &F) -> Result<Vec<R>, Raised>
+///
+/// # Errors
+/// The first error of `body`.
+///
+/// # Cancel safety
+/// Dropping the future drops all that runs.
+pub async fn each<I, R, F>(items: I, at_once: usize, body: &F) -> Result<Vec<R>, Raised>
 where
     I: IntoIterator,
     F: AsyncFn(I::Item) -> Result<R, Raised>,
@@ -33,7 +41,13 @@ where
 
 /// Runs `body` for all items at once; gives the result of the first that succeeds and drops the
 /// others, or the last error.
-pub(crate) async fn race<I, R, F>(items: I, body: &F) -> Result<R, Raised>
+///
+/// # Errors
+/// The last error of `body`, if no item succeeds; InternalError if there are no items.
+///
+/// # Cancel safety
+/// Dropping the future drops all that runs.
+pub async fn race<I, R, F>(items: I, body: &F) -> Result<R, Raised>
 where
     I: IntoIterator,
     F: AsyncFn(I::Item) -> Result<R, Raised>,
@@ -56,8 +70,14 @@ where
     }
 }
 
-/// Polls both at once; the first error drops the other.
-pub(crate) async fn join<A, B>(
+/// Polls both at once and gives both results; the first error drops the other.
+///
+/// # Errors
+/// The first error of either.
+///
+/// # Cancel safety
+/// Dropping the future drops both.
+pub async fn join<A, B>(
     one: impl Future<Output = Result<A, Raised>>,
     other: impl Future<Output = Result<B, Raised>>,
 ) -> Result<(A, B), Raised> {

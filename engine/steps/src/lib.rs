@@ -71,7 +71,7 @@ mod completion;
 mod error;
 mod extensions;
 mod flow;
-mod gather;
+pub mod gather;
 mod inbox;
 mod interface;
 mod location;
@@ -97,7 +97,9 @@ pub mod guide {}
 
 pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};
-pub use error::{Error, ErrorCode, ErrorExt, Info, Raised, StepResult, StepReturn, codes};
+pub use error::{
+    Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, StepResult, StepReturn, codes,
+};
 pub use flow::{
     Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
     WaitReason, WaitResult, run_to_end,

@@ -15,6 +15,8 @@ use super::hooks::{GuardedHooks, Hooks};
 use super::registry::Registry;
 use crate::channel::Channel;
 use crate::security::SecurityProvider;
+#[cfg(feature = "schemars")]
+use crate::service::Service;
 
 /// Default of [`Builder::request_timeout`] (FTN6 §1.2): what a person waits without doubt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +52,7 @@ const UPLOAD_RATE: u64 = 1 << 10;
 pub struct Builder {
     config: Config,
     registry: Registry,
-    error: Option<ConfigError>,
+    errors: Vec<ConfigError>,
 }
 
 impl Executor {
@@ -73,7 +75,7 @@ impl Builder {
             client_limits: None,
             checks_results: true,
         };
-        Self { config, registry: Registry::default(), error: None }
+        Self { config, registry: Registry::default(), errors: Vec::new() }
     }
 
     /// Hosts an interface; `define` gives the templates of its functions.
@@ -83,13 +85,34 @@ impl Builder {
     /// under the names of the interfaces that this one inherits from: by anonymous callers only where
     /// that interface itself has AllowAnonymous (FTN3 §2.3, §2.4).
     pub fn interface(
-        mut self,
+        self,
         definition: Arc<Definition>,
         define: impl FnOnce(&mut Functions),
     ) -> Self {
-        if let Err(error) = self.registry.register(definition, define) {
-            self.error.get_or_insert(error);
-        }
+        self.host(definition, (), define)
+    }
+
+    /// Hosts an interface whose functions share a state: `define` gives their
+    /// [handlers](Functions::on), which read parameters and give results as Rust types. Otherwise as
+    /// [`interface`](Self::interface).
+    #[cfg(feature = "schemars")]
+    pub fn service<S: Service>(
+        self,
+        definition: Arc<Definition>,
+        state: S,
+        define: impl FnOnce(&mut Functions<S>),
+    ) -> Self {
+        self.host(definition, state, define)
+    }
+
+    fn host<S>(
+        mut self,
+        definition: Arc<Definition>,
+        state: S,
+        define: impl FnOnce(&mut Functions<S>),
+    ) -> Self {
+        let registered = self.registry.register(definition, Arc::new(state), define);
+        self.errors.extend(registered.err());
         self
     }
 
@@ -143,9 +166,7 @@ impl Builder {
     pub fn client_limits(mut self, limits: ClientLimits) -> Self {
         match ClientLimiters::new(limits) {
             Ok(limits) => self.config.client_limits = Some(Arc::new(limits)),
-            Err(error) => {
-                self.error.get_or_insert(error);
-            }
+            Err(error) => self.errors.push(error),
         }
         self
     }
@@ -172,9 +193,10 @@ impl Builder {
     /// The executor.
     ///
     /// # Errors
-    /// The first [`ConfigError`] of an [`interface`](Self::interface) or of limits.
+    /// The [`ConfigError`] of an [`interface`](Self::interface) or of limits, all of them if there are
+    /// [several](ConfigError::Several).
     pub fn build(self) -> Result<Executor, ConfigError> {
-        match self.error {
+        match ConfigError::of(self.errors) {
             Some(error) => Err(error),
             None => Ok(Executor::new(self.config, self.registry)),
         }

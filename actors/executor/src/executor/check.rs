@@ -111,7 +111,7 @@ impl Shared {
         let mut params = request.take_params(&called, declared)?;
         declared.check_params(&called, &mut params)?;
         request.check_fields()?;
-        let template = function.template()?.clone();
+        let template = function.implementation()?.template.clone();
         if declared.rawresult() && !channel.carries_raw_data() {
             let text = "Raw result is not supported by this channel";
             return Err(Refused::new(codes::INTERNAL_ERROR, text));

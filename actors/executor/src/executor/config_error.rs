@@ -23,6 +23,28 @@ pub enum ConfigError {
         /// The function.
         function: String,
     },
+    /// The Rust types of a handler differ from the definition in this point; see
+    /// [`Functions::on`](super::Functions).
+    #[error("{iface}:{function}, {at}: {what}")]
+    Type {
+        /// The interface.
+        iface: IfaceVer,
+        /// The function.
+        function: String,
+        /// Where: `parameter seats`, `result order.items[]`.
+        at: String,
+        /// What is there on either side.
+        what: String,
+    },
+    /// An error of a service has a code that no function of the interface `throws`, so no caller could
+    /// ever see it (FTN3 §1.9).
+    #[error("{iface} has no function that throws {code}")]
+    Undeclared {
+        /// The interface.
+        iface: IfaceVer,
+        /// The code.
+        code: &'static str,
+    },
     /// Declared functions got neither a template nor
     /// [`not_implemented`](super::Functions::not_implemented).
     #[error("{iface} got no template for {functions}")]
@@ -61,4 +83,32 @@ pub enum ConfigError {
         /// The one that both inherit from.
         parent: IfaceVer,
     },
+    /// Several things are wrong.
+    #[error("{}", lines(.0))]
+    Several(Vec<Self>),
+}
+
+impl ConfigError {
+    /// These errors as one, if there are any.
+    pub(super) fn of(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 => None,
+            1 => errors.pop(),
+            _ => {
+                let mut all = Vec::with_capacity(errors.len());
+                for error in errors {
+                    if let Self::Several(inner) = error {
+                        all.extend(inner);
+                    } else {
+                        all.push(error);
+                    }
+                }
+                Some(Self::Several(all))
+            }
+        }
+    }
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ConfigError::to_string).collect::<Vec<_>>().join("\n")
 }

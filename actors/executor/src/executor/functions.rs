@@ -1,12 +1,14 @@
-//! The templates of an interface's functions, while they are given to the executor.
+//! The business logic of an interface's functions, while it is given to the executor.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps::Template;
 use asyncsteps_futoin::iface::Definition;
 
 use super::config_error::ConfigError;
+use super::implementation::Implementation;
 
 /// What it means that a declared function has no template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,19 +17,29 @@ enum Others {
     NotImplemented,
 }
 
-/// Takes the templates of an interface's functions.
-#[derive(Debug)]
-pub struct Functions {
-    definition: Arc<Definition>,
+/// Takes the business logic of an interface's functions, which share a state `S`.
+pub struct Functions<S = ()> {
+    pub(super) definition: Arc<Definition>,
     /// `None` for what is not implemented on purpose.
-    templates: HashMap<Box<str>, Option<Template>>,
+    #[cfg_attr(not(feature = "schemars"), expect(dead_code, reason = "handlers read it"))]
+    pub(super) state: Arc<S>,
+    implementations: HashMap<Box<str>, Option<Implementation>>,
     others: Others,
-    error: Option<ConfigError>,
+    /// The codes that errors of the service have, if it has handlers.
+    pub(super) codes: Vec<&'static str>,
+    pub(super) errors: Vec<ConfigError>,
 }
 
-impl Functions {
-    pub(super) fn new(definition: Arc<Definition>) -> Self {
-        Self { definition, templates: HashMap::new(), others: Others::Forgotten, error: None }
+impl<S> Functions<S> {
+    pub(super) fn new(definition: Arc<Definition>, state: Arc<S>) -> Self {
+        Self {
+            definition,
+            state,
+            implementations: HashMap::new(),
+            others: Others::Forgotten,
+            codes: Vec::new(),
+            errors: Vec::new(),
+        }
     }
 
     /// The function's business logic: a flow of it runs for each request.
@@ -38,7 +50,7 @@ impl Functions {
     /// InternalError, "Not expected error", for the caller; its cause and step go to the log
     /// and to [`Hooks::not_expected`](super::Hooks::not_expected).
     pub fn add(&mut self, function: &str, template: &Template) -> &mut Self {
-        self.set(function, Some(template.clone()))
+        self.set(function, Some(template.into()))
     }
 
     /// Leaves a declared function out on purpose: its callers get NotImplemented. A function that is
@@ -53,31 +65,46 @@ impl Functions {
         self
     }
 
-    fn set(&mut self, function: &str, template: Option<Template>) -> &mut Self {
+    pub(super) fn set(
+        &mut self,
+        function: &str,
+        implementation: Option<Implementation>,
+    ) -> &mut Self {
         let iface = || self.definition.id().clone();
         let function = function.to_owned();
         if self.definition.function(&function).is_none() {
-            let error = ConfigError::NoSuchFunction { iface: iface(), function };
-            self.error.get_or_insert(error);
-        } else if self.templates.contains_key(&*function) {
-            let error = ConfigError::Twice { iface: iface(), function };
-            self.error.get_or_insert(error);
+            self.errors.push(ConfigError::NoSuchFunction { iface: iface(), function });
+        } else if self.implementations.contains_key(&*function) {
+            self.errors.push(ConfigError::Twice { iface: iface(), function });
         } else {
-            self.templates.insert(function.into(), template);
+            self.implementations.insert(function.into(), implementation);
         }
         self
     }
 
-    pub(super) fn finish(self) -> Result<HashMap<Box<str>, Option<Template>>, ConfigError> {
-        let Self { definition, templates, others, error } = self;
-        if let Some(error) = error {
-            return Err(error);
+    pub(super) fn finish(self) -> Result<HashMap<Box<str>, Option<Implementation>>, ConfigError> {
+        let Self { definition, implementations, others, codes, mut errors, .. } = self;
+        let iface = || definition.id().clone();
+        let throws = |code: &str| definition.functions().any(|function| function.throws(code));
+        for code in codes.into_iter().filter(|code| !throws(code)) {
+            errors.push(ConfigError::Undeclared { iface: iface(), code });
         }
         let names = definition.functions().map(|function| function.name());
-        let missing: Vec<&str> = names.filter(|name| !templates.contains_key(*name)).collect();
-        if missing.is_empty() || others == Others::NotImplemented {
-            return Ok(templates);
+        let missing: Vec<&str> = names.filter(|it| !implementations.contains_key(*it)).collect();
+        if !missing.is_empty() && others == Others::Forgotten {
+            let functions = missing.join(", ");
+            errors.push(ConfigError::Missing { iface: iface(), functions });
         }
-        Err(ConfigError::Missing { iface: definition.id().clone(), functions: missing.join(", ") })
+        ConfigError::of(errors).map_or(Ok(implementations), Err)
+    }
+}
+
+impl<S> fmt::Debug for Functions<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Functions")
+            .field("definition", self.definition.id())
+            .field("implementations", &self.implementations)
+            .field("others", &self.others)
+            .finish_non_exhaustive()
     }
 }

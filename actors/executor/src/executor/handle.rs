@@ -105,7 +105,7 @@ impl Executor {
         definition: Arc<Definition>,
         define: impl FnOnce(&mut Functions),
     ) -> Result<(), ConfigError> {
-        self.shared.registry.register(definition, define)
+        self.shared.registry.register(definition, Arc::new(()), define)
     }
 
     /// The definition under which a function can be called, if it is hosted; for transports that

@@ -5,12 +5,12 @@
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
-//! 6. `request`, `result_draft`, `call`: what steps see of it
+//! 6. `request`, `served`, `result_draft`, `call`: what steps see of it
 //! 7. `responder`, `reply_to`, `reply`: from the end of the flow to the reply
 //! 8. `over`, `hooks`: reporting the end
 //!
 //! `arbiter`, `actor`, `messages`, `in_flight`, `close`: the executor on one arbiter, as others reach
-//! it. `builder`, `functions`, `blocking`, `builtin`, `limit`, `catalog`: what applications do with it.
+//! it. `builder`, `functions`, `handlers`, `implementation`, `blocking`, `builtin`, `limit`, `catalog`: what applications do with it.
 //!
 //! Files import from each other, in this order, and never from this one.
 
@@ -36,8 +36,11 @@ mod failed_call;
 mod functions;
 mod guarded;
 mod handle;
+#[cfg(feature = "schemars")]
+mod handlers;
 mod hashing;
 mod hooks;
+mod implementation;
 mod in_flight;
 mod incoming;
 mod limit;
@@ -51,6 +54,7 @@ mod reply_to;
 mod request;
 mod responder;
 mod result_draft;
+mod served;
 mod time_limit;
 mod unanswerable;
 
@@ -74,3 +78,4 @@ pub use outcome::{RequestOutcome, RequestOver};
 pub use refused::Refused;
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{RequestInfo, RequestSteps};
+pub use served::ServedRequest;

@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use asyncsteps::{Template, codes};
+use asyncsteps::codes;
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 use dashmap::DashMap;
 
 use super::caller::Caller;
 use super::config_error::ConfigError;
 use super::functions::Functions;
+use super::implementation::Implementation;
 use super::refused::Refused;
 use crate::channel::Channel;
 use crate::security::SecurityLevel;
@@ -42,7 +43,7 @@ struct HostedInterface {
 pub(super) struct HostedFunction {
     definition: Arc<Definition>,
     function: Arc<Function>,
-    template: Option<Template>,
+    implementation: Option<Implementation>,
     conditions: Conditions,
     level: SecurityLevel,
 }
@@ -66,14 +67,15 @@ impl Conditions {
 }
 
 impl Registry {
-    pub(super) fn register(
+    pub(super) fn register<S>(
         &self,
         definition: Arc<Definition>,
-        define: impl FnOnce(&mut Functions),
+        state: Arc<S>,
+        define: impl FnOnce(&mut Functions<S>),
     ) -> Result<(), ConfigError> {
-        let mut functions = Functions::new(Arc::clone(&definition));
+        let mut functions = Functions::new(Arc::clone(&definition), state);
         define(&mut functions);
-        let mut templates = functions.finish()?;
+        let mut implementations = functions.finish()?;
         let conditions = Conditions::of(&definition);
         let host = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
@@ -81,7 +83,7 @@ impl Registry {
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
             let hosted = HostedFunction {
                 definition: Arc::clone(&definition),
-                template: templates.remove(&name).flatten(),
+                implementation: implementations.remove(&name).flatten(),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 function: Arc::clone(function),
                 conditions,
@@ -188,7 +190,7 @@ impl Registry {
                 versions.iter().filter(|it| it.by_itself)
             {
                 let implemented = |name: &str| {
-                    functions.get(name).is_some_and(|function| function.template.is_some())
+                    functions.get(name).is_some_and(|function| function.implementation.is_some())
                 };
                 visit(called, &implemented);
             }
@@ -211,8 +213,8 @@ impl HostedFunction {
         format!("{}:{}", self.definition.id(), self.function.name())
     }
 
-    pub(super) fn template(&self) -> Result<&Template, Refused> {
-        self.template
+    pub(super) fn implementation(&self) -> Result<&Implementation, Refused> {
+        self.implementation
             .as_ref()
             .ok_or_else(|| Refused::new(codes::NOT_IMPLEMENTED, "Missing function implementation"))
     }

@@ -87,9 +87,17 @@ impl Responder {
         if function.rawresult() && !exchange.can_reply() {
             return Ok(Response::success(Value::Null));
         }
+        let args = match exchange.function.implementation() {
+            Ok(implementation) => implementation.written(args).map_err(|error| {
+                let cause = error.source().map(causes);
+                tracing::error!(cause, "the result of the function cannot be written");
+                invalid_result()
+            })?,
+            Err(_) => args,
+        };
         let mut result = draft.merge(args).map_err(|NotMerged(types)| {
             tracing::error!(returned = %types, "what the last step returned cannot be in the result");
-            Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
+            invalid_result()
         })?;
         if exchange.reply_to.shared.config.checks_results {
             function.check_result(&mut result).map_err(|violation| {
@@ -143,6 +151,10 @@ impl Responder {
         let stage = Stage::Flow(span);
         request_over(reply_to, called.as_str(), *times, &stage, outcome, response);
     }
+}
+
+fn invalid_result() -> Response {
+    Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
 }
 
 fn not_expected() -> Response {

@@ -5,11 +5,13 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::iter;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::codes;
+use super::domain::Codes;
 use crate::location::StepLocation;
 use crate::outcome::Undo;
 
@@ -238,14 +240,27 @@ impl Error {
     /// ```
     #[must_use]
     pub fn find<E: StdError + 'static>(&self) -> Option<&E> {
-        let mut next: Option<&(dyn StdError + 'static)> = Some(self);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref() {
-                return Some(found);
-            }
-            next = error.source();
+        causes(self).find_map(|error| error.downcast_ref())
+    }
+
+    /// The same error with the code of the first error in `C` that [caused](StdError::source) it, and
+    /// with what that lets callers read. An error whose code was chosen keeps it, and so does one
+    /// without such a cause.
+    #[must_use]
+    pub fn coded<C: Codes>(mut self) -> Self {
+        let Cause::Error(cause) = &self.content().cause else { return self };
+        if self.code() != codes::INTERNAL_ERROR {
+            return self;
         }
-        None
+        let Some((code, info)) = causes(&**cause).find_map(C::of) else { return self };
+        let info = info.map(Cow::Owned);
+        if let Some(Inner { origin: Origin::Own(content), .. }) = Arc::get_mut(&mut self.0) {
+            (content.code, content.info) = (code.into(), info);
+            return self;
+        }
+        let known = self.0.facts;
+        let coded = Self::build(code.into(), info, None, Cause::Error(Box::new(self)));
+        coded.with_facts(|facts| *facts = known)
     }
 
     /// Whether this is the very error `other`, and not one like it; the facts may be other ones.
@@ -284,6 +299,13 @@ impl Error {
             Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
         }
     }
+}
+
+/// An error and those that caused it.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    iter::successors(Some(error), |error| (**error).source())
 }
 
 impl fmt::Debug for Error {

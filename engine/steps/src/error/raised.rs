@@ -12,7 +12,10 @@ use super::flow_error::{Error, ErrorCode};
 /// [`AsyncSteps::success`](crate::AsyncSteps::success) and
 /// [`error`](crate::AsyncSteps::error) return it too, so that `return asi.error("Code", ())`
 /// and `?` both read naturally.
-pub type StepResult = Result<(), Raised>;
+pub type StepResult = Fallible<()>;
+
+/// What an async body gives (FTN12 §1.13): a value, or the error that `?` raised.
+pub type Fallible<T> = Result<T, Raised>;
 
 /// An error, or the end of a loop, that a callback returns (FTN12 §2.2.2).
 ///
@@ -49,8 +52,10 @@ impl Raised {
         Self(Some(Fault::Error(error)))
     }
 
-    /// The error of something that is not a callback: it can only have come from `?`.
-    pub(crate) fn into_error(self) -> Error {
+    /// The error that `?` raised in an async body; InternalError if a callback of a step has raised
+    /// it, which only its own flow can take.
+    #[must_use]
+    pub fn into_error(self) -> Error {
         match self.0 {
             Some(Fault::Error(error)) => error,
             Some(Fault::Loop(_)) | None => {

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::identity::FlowId;
 use crate::args::Arguments;
@@ -10,7 +11,7 @@ use crate::error::{Error, Raised, StepReturn};
 use crate::interface::{Added, Parallel, RunContext};
 use crate::observe::Observer;
 use crate::random::Random;
-use crate::stack::AsyncSteps;
+use crate::stack::{AsyncSteps, Queued};
 use crate::state::State;
 use crate::sync::ISync;
 use crate::template::Template;
@@ -103,6 +104,15 @@ impl Flow {
         self.asi.run_with(body)
     }
 
+    /// The step that was added last, to say more about it; `None` unless it was added with
+    /// [`run`](Self::run) or the like and takes `A` and gives `T`. For code that wraps this interface.
+    pub fn last_added<A: Arguments, T: Arguments>(&mut self) -> Option<Added<'_, A, T>> {
+        match self.asi.strand.pending.last_mut() {
+            Some(Queued::Step(step)) if step.is_body::<A, T>() => Some(Added::new(step)),
+            Some(Queued::Step(_) | Queued::Template(_)) | None => None,
+        }
+    }
+
     /// Adds a step whose normal end is final, see [`AsyncSteps::scope`].
     #[track_caller]
     pub fn scope<A, R, F>(&mut self, body: F) -> Added<'_>
@@ -112,6 +122,12 @@ impl Flow {
         F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
     {
         self.asi.scope(body)
+    }
+
+    /// Adds a step that completes after `pause`, see [`AsyncSteps::sleep`].
+    #[track_caller]
+    pub fn sleep(&mut self, pause: Duration) -> Added<'_> {
+        self.asi.sleep(pause)
     }
 
     /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].

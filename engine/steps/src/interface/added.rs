@@ -59,7 +59,7 @@ pub struct Added<'a, A = Untyped, T = Untyped> {
 pub enum Untyped {}
 
 impl<'a, A, T> Added<'a, A, T> {
-    pub(super) fn new(step: &'a mut QueuedStep) -> Self {
+    pub(crate) fn new(step: &'a mut QueuedStep) -> Self {
         Self { step, signature: PhantomData }
     }
 

@@ -1,5 +1,6 @@
 //! Steps that are async closures, as futures that their steps poll (FTN12 §1.13).
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -60,6 +61,10 @@ where
 
     fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
         Some(Rc::new(*self))
+    }
+
+    fn signature(&self) -> Option<TypeId> {
+        Some(TypeId::of::<fn(A) -> T>())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A step that has policies: how they nest when it starts.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -53,6 +53,10 @@ impl Work for Planned {
 
     fn set_label(&mut self, label: Cow<'static, str>) {
         self.work.set_label(label);
+    }
+
+    fn signature(&self) -> Option<TypeId> {
+        self.work.signature()
     }
 
     fn policies(&mut self) -> Option<&mut dyn Any> {

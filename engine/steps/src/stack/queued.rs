@@ -1,6 +1,6 @@
 //! Steps that have not started (FTN12 §1.1), and steps of templates (§1.5).
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::mem;
 use std::rc::Rc;
@@ -38,6 +38,11 @@ impl QueuedStep {
         let nothing = Box::new(Body(|_: &mut AsyncSteps, _: Args| Ok(())));
         let work = mem::replace(&mut self.work, nothing);
         self.work = Box::new(Named { name, work });
+    }
+
+    /// Whether the body is an async closure from `A` to `T`.
+    pub(crate) fn is_body<A: 'static, T: 'static>(&self) -> bool {
+        self.work.signature() == Some(TypeId::of::<fn(A) -> T>())
     }
 
     /// The step with this error handler.
@@ -81,6 +86,10 @@ impl Work for Named {
 
     fn owns_handler(&self) -> bool {
         self.work.owns_handler()
+    }
+
+    fn signature(&self) -> Option<TypeId> {
+        self.work.signature()
     }
 
     fn policies(&mut self) -> Option<&mut dyn Any> {

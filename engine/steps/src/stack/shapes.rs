@@ -1,6 +1,6 @@
 //! The types of the step stack (FTN12 §1.1, §2.2).
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::panic::Location;
 use std::pin::Pin;
@@ -216,6 +216,11 @@ pub(crate) trait Work {
     /// Whether the error handler of the step belongs to what it starts: to a critical section.
     fn owns_handler(&self) -> bool {
         false
+    }
+
+    /// What the step takes and gives, if its body is an async closure: `fn(A) -> T`.
+    fn signature(&self) -> Option<TypeId> {
+        None
     }
 
     /// The policies of a step that has some.

@@ -1,0 +1,107 @@
+//! The request that a flow serves, for code that is no step.
+
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps::Error;
+use asyncsteps_actors::clock;
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::Rid;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::caller::Caller;
+use super::exchange::Exchange;
+use super::handle::Executor;
+use super::request::RequestInfo;
+use crate::channel::Channel;
+use crate::security::{SecurityLevel, User};
+
+/// A request that is being served, as a handle that async bodies can keep (FTN6 §2.2). Cloning
+/// shares.
+#[derive(Clone)]
+pub struct ServedRequest(Rc<Exchange>);
+
+impl RequestInfo {
+    /// The request as a handle, for code that is no step.
+    #[must_use]
+    pub fn handle(&self) -> ServedRequest {
+        ServedRequest(Rc::clone(&self.exchange))
+    }
+}
+
+impl ServedRequest {
+    /// The function as the caller named it.
+    #[must_use]
+    pub fn function(&self) -> &FunctionName {
+        &self.0.called
+    }
+
+    /// The caller's number of the request.
+    #[must_use]
+    pub fn rid(&self) -> Option<&Rid> {
+        self.0.reply_to.rid.as_ref()
+    }
+
+    /// The user; `None` for an anonymous caller (FTN6 §2.3).
+    #[must_use]
+    pub fn user(&self) -> Option<&User> {
+        self.0.reply_to.caller.user()
+    }
+
+    /// The caller, to act for, see [`RequestInfo::caller`].
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        self.0.reply_to.caller.within()
+    }
+
+    /// How well the caller is known (FTN8 §2.12).
+    #[must_use]
+    pub fn level(&self) -> SecurityLevel {
+        self.0.reply_to.caller.level()
+    }
+
+    /// The channel that the request came over.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.0.reply_to.channel
+    }
+
+    /// The executor that serves the request.
+    #[must_use]
+    pub fn executor(&self) -> Executor {
+        Executor { shared: self.0.reply_to.shared.clone() }
+    }
+
+    /// How long the request may still take; `None` if it has no time limit.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        self.0.deadline().map(|deadline| deadline.saturating_since(clock::now()))
+    }
+
+    /// Calls a function of the executor that serves this request, for the caller of the request
+    /// (FTN3 §1.11), see [`Executor::call_for`].
+    ///
+    /// # Errors
+    /// As for [`Executor::call_for`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the call.
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        function: &str,
+        params: impl Serialize,
+    ) -> Result<T, Error> {
+        self.executor().call_for(self.caller(), function, params).await
+    }
+}
+
+impl fmt::Debug for ServedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedRequest")
+            .field("function", self.function())
+            .field("user", &self.user())
+            .finish_non_exhaustive()
+    }
+}

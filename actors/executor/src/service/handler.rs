@@ -1,0 +1,96 @@
+//! What can handle a function, and the template that is made of it.
+
+use std::sync::Arc;
+
+use asyncsteps::{AsyncSteps, Fallible, StepResult, Template};
+use serde::de::DeserializeOwned;
+
+use super::context::{Cx, Service, coded};
+use super::step::Gives;
+use super::steps::Steps;
+
+/// The business logic of a function of the service `S`: `fn(&mut Steps<S, P>) -> Gives<R>`, which adds
+/// steps, or `async fn(&Cx<S, P>) -> Fallible<R>`. `Form` tells which; it is never written.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle a function of the service `{S}`",
+    label = "not a handler of `{S}`",
+    note = "a handler is `fn(&mut Steps<{S}, P>) -> Gives<R>` or `async fn(&Cx<{S}, P>) -> Fallible<R>`"
+)]
+pub trait Handler<S, Form>: Send + Sync + 'static {
+    /// What it takes: the parameters as a type.
+    type Params: 'static;
+    /// What it gives: the result as a type, `()` for none.
+    type Result: 'static;
+
+    /// Begins to serve a request, as sub-steps of the running step.
+    ///
+    /// # Errors
+    /// What the step raises.
+    #[doc(hidden)]
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, Self::Params>) -> StepResult;
+}
+
+/// The form of handlers that add steps.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum AddsSteps {}
+
+/// The form of handlers that are async functions.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum Awaits {}
+
+impl<S, P, R, F> Handler<S, (AddsSteps, P, R)> for F
+where
+    S: Service,
+    P: 'static,
+    R: 'static,
+    F: Fn(&mut Steps<S, P>) -> Gives<R> + Send + Sync + 'static,
+{
+    type Params = P;
+    type Result = R;
+
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>) -> StepResult {
+        let mut steps = Steps::new(cx);
+        let Gives { .. } = self(&mut steps);
+        steps.finish(asi);
+        Ok(())
+    }
+}
+
+impl<S, P, R, F> Handler<S, (Awaits, P, R)> for F
+where
+    S: Service,
+    P: 'static,
+    R: 'static,
+    F: AsyncFn(&Cx<S, P>) -> Fallible<R> + Send + Sync + 'static,
+{
+    type Params = P;
+    type Result = R;
+
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>) -> StepResult {
+        asi.run_with(async move |run, ()| {
+            let result = self(&cx.of_attempt(run)).await;
+            result.map(|value| (value,)).map_err(coded::<S>)
+        });
+        Ok(())
+    }
+}
+
+/// The template of a function with this handler. Its last step gives `(H::Result,)`.
+#[track_caller]
+pub(crate) fn typed_template<S, Form, H>(state: Arc<S>, handler: H) -> Template
+where
+    S: Service,
+    H: Handler<S, Form>,
+    H::Params: DeserializeOwned,
+{
+    let handler = Arc::new(handler);
+    Template::build(|asi| {
+        asi.add(move |asi, ()| {
+            let cx = Cx::of_request(asi, &state)?;
+            Arc::clone(&handler).start(asi, cx)
+        })
+        .on_error(|_, error| Err(error.clone().coded::<S::Errors>().into()));
+    })
+}

@@ -1,0 +1,18 @@
+//! Functions with types: handlers that read their parameters and give their results as Rust types.
+//!
+//! - `context.rs`: the [`Service`] that functions share, and the [`Cx`] that bodies get.
+//! - `steps.rs`: [`Steps`], the steps of one function; `step.rs` is one of them and what is said
+//!   behind it; `several.rs` does several things at once.
+//! - `handler.rs`: what can handle a function, and the template that is made of it.
+
+mod context;
+mod handler;
+mod several;
+mod step;
+mod steps;
+
+pub use context::{Cx, Service};
+pub(crate) use handler::typed_template;
+pub use handler::{AddsSteps, Awaits, Handler};
+pub use step::{Gives, Step};
+pub use steps::{Steps, This};

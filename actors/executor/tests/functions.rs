@@ -1,0 +1,386 @@
+//! The promise: a function is written with its types, and what it says behind its steps holds.
+
+#![cfg(feature = "schemars")]
+#![expect(clippy::unused_async, reason = "handlers are async functions")]
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use asyncsteps::sync::mutex::Options;
+use asyncsteps::{Code, Error, Fallible, Retry, Undo, codes};
+use asyncsteps_actors::sync::Mutex;
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::{ConfigError, Cx, Executor, Gives, Service, Steps};
+use expect_test::{Expect, expect};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+const PAYMENTS: &str = r#"{
+    "iface": "acme.payments", "version": "1.0", "ftn3rev": "1.9",
+    "types": { "Amount": { "type": "integer", "min": 1 } },
+    "funcs": {
+        "charge": {
+            "params": { "customer": "string", "amount": "Amount" },
+            "result": { "charge": "string", "attempts": "integer" },
+            "throws": [ "CardDeclined", "BankUnavailable", "LedgerDown" ]
+        },
+        "status": {
+            "params": { "charge": "string" },
+            "result": "string",
+            "throws": [ "CardDeclined" ]
+        },
+        "forget": {},
+        "notify": {
+            "params": { "customers": "array" },
+            "result": "array"
+        }
+    },
+    "requires": [ "AllowAnonymous" ]
+}"#;
+
+fn definition() -> Arc<Definition> {
+    let source = Source::texts([("acme.payments-1.0-iface.json", PAYMENTS)]);
+    let id = "acme.payments:1.0".parse().expect("a name");
+    Loader::new([source]).load(&id).expect("a right definition")
+}
+
+#[derive(Debug)]
+enum BankError {
+    Unreachable,
+    Declined,
+}
+
+impl fmt::Display for BankError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a secret of the bank")
+    }
+}
+
+impl std::error::Error for BankError {}
+
+impl Code for BankError {
+    const CODES: &'static [&'static str] = &["BankUnavailable", "CardDeclined"];
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable => "BankUnavailable",
+            Self::Declined => "CardDeclined",
+        }
+    }
+
+    fn info(&self) -> Option<String> {
+        matches!(self, Self::Declined).then(|| "the card was refused".to_owned())
+    }
+}
+
+impl BankError {
+    fn is_transient(&self) -> bool {
+        matches!(self, Self::Unreachable)
+    }
+}
+
+#[derive(Debug)]
+struct LedgerError;
+
+impl fmt::Display for LedgerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a secret of the ledger")
+    }
+}
+
+impl std::error::Error for LedgerError {}
+
+impl Code for LedgerError {
+    const CODES: &'static [&'static str] = &["LedgerDown"];
+
+    fn code(&self) -> &'static str {
+        "LedgerDown"
+    }
+}
+
+/// What the bank does at each call.
+#[derive(Clone, Copy, PartialEq)]
+enum Bank {
+    Pays,
+    Unreachable,
+    Hangs,
+    Declines,
+}
+
+/// What the bank was asked.
+#[derive(Default)]
+struct Log {
+    calls: StdMutex<Vec<String>>,
+    refunds: StdMutex<Vec<String>>,
+}
+
+struct Payments {
+    bank: StdMutex<Vec<Bank>>,
+    log: Arc<Log>,
+    ledger_is_down: bool,
+    bank_calls: Mutex,
+    customers: Mutex,
+    forgotten: AtomicU32,
+}
+
+impl Default for Payments {
+    fn default() -> Self {
+        Self {
+            bank: StdMutex::default(),
+            log: Arc::default(),
+            ledger_is_down: false,
+            bank_calls: Mutex::new(Options::default()),
+            customers: Mutex::new(Options::default()),
+            forgotten: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Service for Payments {
+    type Errors = (BankError, LedgerError);
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Charge {
+    customer: String,
+    amount: i32,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Charged {
+    charge: String,
+    attempts: i32,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct StatusOf {
+    charge: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Notify {
+    customers: Vec<Value>,
+}
+
+/// No `Arg`, no `Serialize`: a type of the application.
+#[derive(Clone)]
+struct Tx(String);
+
+impl Payments {
+    async fn pay(&self, customer: &str, amount: i32, key: &str) -> Result<Tx, BankError> {
+        self.log.calls.lock().expect("nothing panics").push(key.to_owned());
+        let next = self.bank.lock().expect("nothing panics").pop();
+        match next.unwrap_or(Bank::Pays) {
+            Bank::Pays => Ok(Tx(format!("{customer}-{amount}"))),
+            Bank::Unreachable => Err(BankError::Unreachable),
+            Bank::Hangs => std::future::pending().await,
+            Bank::Declines => Err(BankError::Declined),
+        }
+    }
+
+    fn charge(asi: &mut Steps<Self, Charge>) -> Gives<Charged> {
+        let cx = asi.cx();
+        asi.this().locked(&cx.customers.key(&cx.params.customer));
+        asi.run("bank", async |cx, ()| {
+            let tx = cx.pay(&cx.params.customer, cx.params.amount, cx.key()).await?;
+            Ok((tx, cx.attempt()))
+        })
+        .timeout(Duration::from_millis(300))
+        .limited(&cx.bank_calls)
+        .retry(Retry::attempts(4).backoff(Duration::from_millis(50)).on(BankError::is_transient))
+        .undo(async |cx, outcome| {
+            let what = match outcome {
+                Undo::Done((tx, _)) => tx.0.as_str(),
+                Undo::Unknown => "unknown",
+            };
+            cx.log
+                .refunds
+                .lock()
+                .expect("nothing panics")
+                .push(format!("refund {what} {}", cx.key()));
+            Ok(())
+        })
+        .then("record", async |cx, (tx, attempts)| {
+            if cx.ledger_is_down {
+                return Err(LedgerError.into());
+            }
+            Ok(Charged { charge: tx.0, attempts: attempts.try_into()? })
+        })
+        .into()
+    }
+
+    async fn status(cx: &Cx<Self, StatusOf>) -> Fallible<String> {
+        match cx.params.charge.as_str() {
+            "number" => Ok("x".parse::<u8>().map(|number| number.to_string())?),
+            "declined" => Err(BankError::Declined)?,
+            "nested" => Err(Error::caused_by(codes::INTERNAL_ERROR, BankError::Declined).into()),
+            "text" => Err(String::from("a secret"))?,
+            charge => Ok(format!("{charge} is paid")),
+        }
+    }
+
+    async fn forget(cx: &Cx<Self, ()>) -> Fallible<()> {
+        cx.forgotten.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn notify(asi: &mut Steps<Self, Notify>) -> Gives<Vec<String>> {
+        asi.run("list", async |cx, ()| Ok(cx.params.customers.clone()))
+            .then_each("notify", 2, async |cx, customer| {
+                let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
+                Ok(format!("{customer} {}", key.unwrap_or_default()))
+            })
+            .into()
+    }
+}
+
+fn executor(payments: Payments) -> Executor {
+    Executor::builder()
+        .service(definition(), payments, |functions| {
+            functions
+                .on("charge", Payments::charge)
+                .on("status", Payments::status)
+                .on("forget", Payments::forget)
+                .on("notify", Payments::notify);
+        })
+        .build()
+        .expect("the types fit")
+}
+
+async fn call(executor: &Executor, function: &str, params: Value) -> Result<Value, Error> {
+    executor.call_as_system(&format!("acme.payments:1.0:{function}"), params).await
+}
+
+async fn charge(executor: &Executor) -> Result<Value, Error> {
+    call(executor, "charge", json!({ "customer": "ann", "amount": 7 })).await
+}
+
+#[track_caller]
+fn check(result: Result<Value, Error>, expected: Expect) {
+    expected.assert_eq(&match result {
+        Ok(value) => value.to_string(),
+        Err(error) => format!("{error}"),
+    });
+}
+
+#[actix::test]
+async fn parameters_and_results_are_types() {
+    let executor = executor(Payments::default());
+    check(charge(&executor).await, expect![[r#"{"attempts":1,"charge":"ann-7"}"#]]);
+    let status = call(&executor, "status", json!({ "charge": "c7" })).await;
+    check(status, expect![[r#""c7 is paid""#]]);
+    check(call(&executor, "forget", json!({})).await, expect!["null"]);
+    let notified = call(&executor, "notify", json!({ "customers": [1, 2, 3] })).await;
+    check(notified, expect![[r#"["1 notify-notify-0","2 notify-notify-1","3 notify-notify-2"]"#]]);
+}
+
+/// What the bank and the ledger do, the outcome, and what is undone.
+async fn run(bank: &[Bank], ledger_is_down: bool) -> (Executor, Arc<Log>, Result<Value, Error>) {
+    let log = Arc::new(Log::default());
+    let bank = StdMutex::new(bank.iter().rev().copied().collect());
+    let payments = Payments { bank, ledger_is_down, log: Arc::clone(&log), ..Payments::default() };
+    let executor = executor(payments);
+    let result = charge(&executor).await;
+    (executor, log, result)
+}
+
+#[actix::test]
+async fn a_step_is_tried_again_with_the_same_key() {
+    tokio::time::pause();
+    let (_, log, result) = run(&[Bank::Unreachable, Bank::Hangs, Bank::Pays], false).await;
+    check(result, expect![[r#"{"attempts":3,"charge":"ann-7"}"#]]);
+    let keys = log.calls.lock().expect("nothing panics").clone();
+    assert_eq!(keys.len(), 3);
+    assert!(keys.iter().all(|key| *key == keys[0] && key.ends_with("-charge-bank")), "{keys:?}");
+    assert!(log.refunds.lock().expect("nothing panics").is_empty());
+}
+
+#[actix::test]
+async fn a_step_is_undone_with_its_key_when_a_later_one_fails() {
+    let (_, log, result) = run(&[Bank::Pays], true).await;
+    check(result, expect!["LedgerDown"]);
+    let key = log.calls.lock().expect("nothing panics")[0].clone();
+    assert_eq!(*log.refunds.lock().expect("nothing panics"), [format!("refund ann-7 {key}")]);
+}
+
+#[actix::test]
+async fn callers_see_the_codes_of_listed_errors_and_no_other_text() {
+    let (executor, _, result) = run(&[Bank::Declines], false).await;
+    check(result, expect!["CardDeclined: the card was refused"]);
+    let (_, _, result) = run(&[Bank::Unreachable; 4], false).await;
+    check(result, expect!["BankUnavailable"]);
+    let status = async |charge: &str| call(&executor, "status", json!({ "charge": charge })).await;
+    check(status("declined").await, expect!["CardDeclined: the card was refused"]);
+    check(status("nested").await, expect!["CardDeclined: the card was refused"]);
+    check(status("number").await, expect!["InternalError: Not expected error"]);
+    check(status("text").await, expect!["InternalError: Not expected error"]);
+}
+
+#[derive(Serialize, JsonSchema)]
+struct WrongResult {
+    charge: u32,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct WrongParams {
+    #[expect(dead_code, reason = "only its type is looked at")]
+    customer: bool,
+}
+
+/// Fits nothing, and knows errors that the definition does not.
+struct Wrong;
+
+#[derive(Debug)]
+struct NotDeclared;
+
+impl fmt::Display for NotDeclared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not declared")
+    }
+}
+
+impl std::error::Error for NotDeclared {}
+
+impl Code for NotDeclared {
+    const CODES: &'static [&'static str] = &["NotDeclared"];
+
+    fn code(&self) -> &'static str {
+        "NotDeclared"
+    }
+}
+
+impl Service for Wrong {
+    type Errors = NotDeclared;
+}
+
+impl Wrong {
+    fn charge(asi: &mut Steps<Self, WrongParams>) -> Gives<WrongResult> {
+        asi.run("wrong", async |_, ()| Ok(WrongResult { charge: 7 })).into()
+    }
+
+    async fn forget(_: &Cx<Self, ()>) -> Fallible<String> {
+        Err(NotDeclared)?
+    }
+}
+
+#[test]
+fn all_differences_to_the_definition_are_reported_at_once() {
+    let error = Executor::builder()
+        .service(definition(), Wrong, |functions| {
+            functions.on("charge", Wrong::charge).on("forget", Wrong::forget);
+        })
+        .build()
+        .expect_err("nothing fits");
+    assert!(matches!(&error, ConfigError::Several(errors) if errors.len() == 7));
+    expect![[r#"
+        acme.payments:1.0:charge, parameter customer: the Rust type has boolean, the definition has string
+        acme.payments:1.0:charge, parameter amount: the Rust type has no such field
+        acme.payments:1.0:charge, result attempts: the Rust type has no such field
+        acme.payments:1.0:charge, result charge: the Rust type has integer from 0 to 4294967295, the definition has string
+        acme.payments:1.0:forget, result: the Rust type has string, the definition has none
+        acme.payments:1.0 has no function that throws NotDeclared
+        acme.payments:1.0 got no template for notify, status"#]].assert_eq(&error.to_string());
+}
