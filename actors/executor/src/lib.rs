@@ -65,6 +65,8 @@
 //! TLS for the server.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "schemars")]
+pub use asyncsteps_futoin::typed;
 pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;

@@ -3,7 +3,6 @@
 #![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "handlers are async functions")]
 
-use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Code, Error, Fallible, Retry, Undo, codes};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Cx, Executor, Gives, Service, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
@@ -47,33 +47,14 @@ fn definition() -> Arc<Definition> {
     Loader::new([source]).load(&id).expect("a right definition")
 }
 
-#[derive(Debug)]
+#[derive(Debug, Code, thiserror::Error)]
 enum BankError {
+    #[error("a secret of the bank")]
+    #[code("BankUnavailable")]
     Unreachable,
+    #[error("the card was refused")]
+    #[code("CardDeclined", public)]
     Declined,
-}
-
-impl fmt::Display for BankError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a secret of the bank")
-    }
-}
-
-impl std::error::Error for BankError {}
-
-impl Code for BankError {
-    const CODES: &'static [&'static str] = &["BankUnavailable", "CardDeclined"];
-
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Unreachable => "BankUnavailable",
-            Self::Declined => "CardDeclined",
-        }
-    }
-
-    fn info(&self) -> Option<String> {
-        matches!(self, Self::Declined).then(|| "the card was refused".to_owned())
-    }
 }
 
 impl BankError {
@@ -82,24 +63,10 @@ impl BankError {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Code, thiserror::Error)]
+#[error("a secret of the ledger")]
+#[code("LedgerDown")]
 struct LedgerError;
-
-impl fmt::Display for LedgerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a secret of the ledger")
-    }
-}
-
-impl std::error::Error for LedgerError {}
-
-impl Code for LedgerError {
-    const CODES: &'static [&'static str] = &["LedgerDown"];
-
-    fn code(&self) -> &'static str {
-        "LedgerDown"
-    }
-}
 
 /// What the bank does at each call.
 #[derive(Clone, Copy, PartialEq)]
@@ -333,24 +300,9 @@ struct WrongParams {
 /// Fits nothing, and knows errors that the definition does not.
 struct Wrong;
 
-#[derive(Debug)]
+#[derive(Debug, Code, thiserror::Error)]
+#[error("not declared")]
 struct NotDeclared;
-
-impl fmt::Display for NotDeclared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not declared")
-    }
-}
-
-impl std::error::Error for NotDeclared {}
-
-impl Code for NotDeclared {
-    const CODES: &'static [&'static str] = &["NotDeclared"];
-
-    fn code(&self) -> &'static str {
-        "NotDeclared"
-    }
-}
 
 impl Service for Wrong {
     type Errors = NotDeclared;
@@ -383,4 +335,147 @@ fn all_differences_to_the_definition_are_reported_at_once() {
         acme.payments:1.0:forget, result: the Rust type has string, the definition has none
         acme.payments:1.0 has no function that throws NotDeclared
         acme.payments:1.0 got no template for notify, status"#]].assert_eq(&error.to_string());
+}
+
+impl Payments {
+    /// A branch, a step that is tried again with its sub-steps, and one whose end is final.
+    fn nested(asi: &mut Steps<Self, StatusOf>) -> Gives<String> {
+        let cx = asi.cx();
+        asi.scope("final", |asi, ()| {
+            asi.run("first", async |_, ()| Ok(1))
+                .undo(async |cx, _| {
+                    cx.log.refunds.lock().expect("nothing panics").push("final".to_owned());
+                    Ok(())
+                })
+                .into()
+        })
+        .then_substeps("tried", |asi, first: i32| {
+            asi.this().timeout(Duration::from_secs(1));
+            asi.run("bank", async |cx, ()| Ok(cx.pay("ann", 7, cx.key()).await?))
+                .undo(async |cx, outcome| {
+                    let text = format!("{:?}", matches!(outcome, Undo::Done(_)));
+                    cx.log.refunds.lock().expect("nothing panics").push(text);
+                    Ok(())
+                })
+                .then("use", async move |cx, tx| match cx.ledger_is_down {
+                    true => Err(LedgerError)?,
+                    false => Ok(format!("{first} {}", tx.0)),
+                })
+                .into()
+        })
+        .retry(Retry::attempts(2).on(BankError::is_transient))
+        .locked(&cx.customers)
+        .then_substeps("branch", |asi, text: String| match text.len() {
+            0 => asi.run("empty", async |_, ()| Ok(String::new())).into(),
+            _ => asi
+                .join("both", async |_| Ok(1), async |_| Ok("one"))
+                .then("text", async move |_, (n, one)| Ok(format!("{text} {n} {one}")))
+                .into(),
+        })
+        .recover(async |_, error| Ok(format!("no {}", error.code())))
+        .into()
+    }
+}
+
+/// The result of `status` as nested steps, and what was undone.
+async fn nested(bank: &[Bank], ledger_is_down: bool) -> (Result<Value, Error>, Vec<String>) {
+    let log = Arc::new(Log::default());
+    let bank = StdMutex::new(bank.iter().rev().copied().collect());
+    let payments = Payments { bank, ledger_is_down, log: Arc::clone(&log), ..Payments::default() };
+    let executor = Executor::builder()
+        .service(definition(), payments, |functions| {
+            functions.on("status", Payments::nested).others_not_implemented();
+        })
+        .build()
+        .expect("the types fit");
+    let result = call(&executor, "status", json!({ "charge": "c7" })).await;
+    let undone = log.refunds.lock().expect("nothing panics").clone();
+    (result, undone)
+}
+
+#[actix::test]
+async fn substeps_branch_are_tried_again_and_can_be_final() {
+    let (result, undone) = nested(&[Bank::Unreachable, Bank::Pays], false).await;
+    check(result, expect![[r#""1 ann-7 1 one""#]]);
+    assert!(undone.is_empty(), "{undone:?}");
+    let (result, undone) = nested(&[Bank::Pays], true).await;
+    check(result, expect!["InternalError: Not expected error"]);
+    assert_eq!(undone, ["true"], "what is final stays");
+}
+
+#[actix::test]
+async fn a_definition_is_written_down_from_the_handlers() {
+    let mut interface = Interface::new("acme.payments:1.0".parse().expect("a name"));
+    interface.function::<StatusOf, String>("status").heavy();
+    let executor = Executor::builder()
+        .service(interface, Payments::default(), |functions| {
+            functions
+                .on("charge", Payments::charge)
+                .on("status", Payments::status)
+                .on("forget", Payments::forget);
+        })
+        .build()
+        .expect("the types can be written");
+    check(charge(&executor).await, expect![[r#"{"attempts":1,"charge":"ann-7"}"#]]);
+    let [written] = &executor.written_interfaces()[..] else { panic!("there is one") };
+    expect![[r#"
+        {
+          "ftn3rev": "1.9",
+          "funcs": {
+            "charge": {
+              "params": {
+                "amount": {
+                  "type": "integer"
+                },
+                "customer": {
+                  "type": "string"
+                }
+              },
+              "result": {
+                "attempts": "integer",
+                "charge": "string"
+              },
+              "throws": [
+                "BankUnavailable",
+                "CardDeclined",
+                "LedgerDown"
+              ]
+            },
+            "forget": {},
+            "status": {
+              "heavy": true,
+              "params": {
+                "charge": {
+                  "type": "string"
+                }
+              },
+              "result": "string"
+            }
+          },
+          "iface": "acme.payments",
+          "requires": [],
+          "types": {},
+          "version": "1.0"
+        }"#]].assert_eq(&format!("{:#}", written.to_json().expect("it is hosted")));
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Large {
+    number: u64,
+}
+
+#[test]
+fn a_type_that_cannot_be_written_is_an_error() {
+    async fn large(_: &Cx<(), ()>) -> Fallible<Large> {
+        Ok(Large { number: 1 })
+    }
+    let interface = Interface::new("acme.large:1.0".parse().expect("a name"));
+    let error = Executor::builder()
+        .service(interface, (), |functions| {
+            functions.on("large", large);
+        })
+        .build()
+        .expect_err("integers have 32 bits");
+    assert!(matches!(error, ConfigError::Written { .. }));
+    expect!["acme.large:1.0 cannot be written down: result number of large: integers of FTN3 have 32 bits: use i32, or f64 for larger ones"].assert_eq(&error.to_string());
 }

@@ -64,6 +64,8 @@
 //! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
 //!   flows as futures: [`tool`]
 //! - testing: [`sim`]
+//!
+//! Feature `macros`: `#[derive(Code)]` for the errors of a domain.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -94,6 +96,9 @@ mod undo;
 
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
+
+#[cfg(feature = "macros")]
+pub use asyncsteps_macros::Code;
 
 pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};

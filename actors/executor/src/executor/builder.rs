@@ -9,6 +9,7 @@ use asyncsteps_futoin::message::Request;
 
 use super::client_limits::{ClientLimiters, ClientLimits};
 use super::config_error::ConfigError;
+use super::declaration::Declaration;
 use super::functions::Functions;
 use super::handle::{Config, Executor};
 use super::hooks::{GuardedHooks, Hooks};
@@ -89,7 +90,7 @@ impl Builder {
         definition: Arc<Definition>,
         define: impl FnOnce(&mut Functions),
     ) -> Self {
-        self.host(definition, (), define)
+        self.host(definition.into(), (), define)
     }
 
     /// Hosts an interface whose functions share a state: `define` gives their
@@ -98,20 +99,20 @@ impl Builder {
     #[cfg(feature = "schemars")]
     pub fn service<S: Service>(
         self,
-        definition: Arc<Definition>,
+        declaration: impl Into<Declaration>,
         state: S,
         define: impl FnOnce(&mut Functions<S>),
     ) -> Self {
-        self.host(definition, state, define)
+        self.host(declaration.into(), state, define)
     }
 
     fn host<S>(
         mut self,
-        definition: Arc<Definition>,
+        declaration: Declaration,
         state: S,
         define: impl FnOnce(&mut Functions<S>),
     ) -> Self {
-        let registered = self.registry.register(definition, Arc::new(state), define);
+        let registered = self.registry.register(declaration, Arc::new(state), define);
         self.errors.extend(registered.err());
         self
     }

@@ -2,6 +2,8 @@
 
 use asyncsteps::sync::ZeroLimit;
 use asyncsteps_futoin::iface::IfaceVer;
+#[cfg(feature = "schemars")]
+use asyncsteps_futoin::typed::InterfaceError;
 
 /// Why an executor cannot be built as asked.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +37,16 @@ pub enum ConfigError {
         at: String,
         /// What is there on either side.
         what: String,
+    },
+    /// A definition cannot be written down from the types of handlers.
+    #[cfg(feature = "schemars")]
+    #[error("{iface} cannot be written down: {error}")]
+    Written {
+        /// The interface.
+        iface: IfaceVer,
+        /// The type or name that cannot be written.
+        #[source]
+        error: InterfaceError,
     },
     /// An error of a service has a code that no function of the interface `throws`, so no caller could
     /// ever see it (FTN3 §1.9).

@@ -1,13 +1,15 @@
 //! The business logic of an interface's functions, while it is given to the executor.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use asyncsteps::Template;
 use asyncsteps_futoin::iface::Definition;
 
 use super::config_error::ConfigError;
+use super::declaration::{Declaration, Implementations};
 use super::implementation::Implementation;
 
 /// What it means that a declared function has no template.
@@ -19,25 +21,24 @@ enum Others {
 
 /// Takes the business logic of an interface's functions, which share a state `S`.
 pub struct Functions<S = ()> {
-    pub(super) definition: Arc<Definition>,
-    /// `None` for what is not implemented on purpose.
+    declaration: Declaration,
     #[cfg_attr(not(feature = "schemars"), expect(dead_code, reason = "handlers read it"))]
     pub(super) state: Arc<S>,
-    implementations: HashMap<Box<str>, Option<Implementation>>,
+    implementations: Implementations,
     others: Others,
     /// The codes that errors of the service have, if it has handlers.
-    pub(super) codes: Vec<&'static str>,
-    pub(super) errors: Vec<ConfigError>,
+    pub(super) codes: BTreeSet<&'static str>,
+    errors: Vec<ConfigError>,
 }
 
 impl<S> Functions<S> {
-    pub(super) fn new(definition: Arc<Definition>, state: Arc<S>) -> Self {
+    pub(super) fn new(declaration: Declaration, state: Arc<S>) -> Self {
         Self {
-            definition,
+            declaration,
             state,
-            implementations: HashMap::new(),
+            implementations: Implementations::new(),
             others: Others::Forgotten,
-            codes: Vec::new(),
+            codes: BTreeSet::new(),
             errors: Vec::new(),
         }
     }
@@ -70,39 +71,52 @@ impl<S> Functions<S> {
         function: &str,
         implementation: Option<Implementation>,
     ) -> &mut Self {
-        let iface = || self.definition.id().clone();
-        let function = function.to_owned();
-        if self.definition.function(&function).is_none() {
-            self.errors.push(ConfigError::NoSuchFunction { iface: iface(), function });
-        } else if self.implementations.contains_key(&*function) {
-            self.errors.push(ConfigError::Twice { iface: iface(), function });
+        if self.implementations.contains_key(function) {
+            let (iface, function) = (self.declaration.id().clone(), function.to_owned());
+            self.errors.push(ConfigError::Twice { iface, function });
         } else {
             self.implementations.insert(function.into(), implementation);
         }
         self
     }
 
-    pub(super) fn finish(self) -> Result<HashMap<Box<str>, Option<Implementation>>, ConfigError> {
-        let Self { definition, implementations, others, codes, mut errors, .. } = self;
+    /// The definition and its functions, if they fit.
+    pub(super) fn finish(
+        mut self,
+    ) -> Result<(Arc<Definition>, Declaration, Implementations), ConfigError> {
+        let definition = self.declaration.complete(&self.implementations)?;
+        let mut errors = mem::take(&mut self.errors);
         let iface = || definition.id().clone();
+        for (name, implementation) in &self.implementations {
+            if definition.function(name).is_none() {
+                let function = name.to_string();
+                errors.push(ConfigError::NoSuchFunction { iface: iface(), function });
+            } else if let Some(implementation) = implementation {
+                errors.extend(implementation.differences(&definition, name));
+            }
+        }
         let throws = |code: &str| definition.functions().any(|function| function.throws(code));
-        for code in codes.into_iter().filter(|code| !throws(code)) {
+        for code in self.codes.iter().filter(|code| !throws(code)) {
             errors.push(ConfigError::Undeclared { iface: iface(), code });
         }
         let names = definition.functions().map(|function| function.name());
-        let missing: Vec<&str> = names.filter(|it| !implementations.contains_key(*it)).collect();
-        if !missing.is_empty() && others == Others::Forgotten {
+        let missing: Vec<&str> =
+            names.filter(|name| !self.implementations.contains_key(*name)).collect();
+        if !missing.is_empty() && self.others == Others::Forgotten {
             let functions = missing.join(", ");
             errors.push(ConfigError::Missing { iface: iface(), functions });
         }
-        ConfigError::of(errors).map_or(Ok(implementations), Err)
+        match ConfigError::of(errors) {
+            Some(error) => Err(error),
+            None => Ok((definition, self.declaration, self.implementations)),
+        }
     }
 }
 
 impl<S> fmt::Debug for Functions<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Functions")
-            .field("definition", self.definition.id())
+            .field("interface", self.declaration.id())
             .field("implementations", &self.implementations)
             .field("others", &self.others)
             .finish_non_exhaustive()

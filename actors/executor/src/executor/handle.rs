@@ -105,7 +105,15 @@ impl Executor {
         definition: Arc<Definition>,
         define: impl FnOnce(&mut Functions),
     ) -> Result<(), ConfigError> {
-        self.shared.registry.register(definition, Arc::new(()), define)
+        self.shared.registry.register(definition.into(), Arc::new(()), define)
+    }
+
+    /// The interfaces that were written down from types, to be printed for callers
+    /// ([`to_json`](asyncsteps_futoin::typed::Interface::to_json)).
+    #[cfg(feature = "schemars")]
+    #[must_use]
+    pub fn written_interfaces(&self) -> Vec<asyncsteps_futoin::typed::Interface> {
+        self.shared.registry.written()
     }
 
     /// The definition under which a function can be called, if it is hosted; for transports that

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use asyncsteps::Codes;
-use asyncsteps_futoin::typed::differences;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::config_error::ConfigError;
 use super::functions::Functions;
+use super::handler_types::{HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
 use crate::service::{Handler, Service, typed_template};
 
@@ -19,7 +17,8 @@ impl<S: Service> Functions<S> {
     /// the codes of [`Service::Errors`].
     ///
     /// Each point in which the types differ from the definition is an error when the executor is
-    /// built.
+    /// built. An interface that is [written down from types](crate::typed::Interface) gets the
+    /// function, unless it declares it already.
     #[track_caller]
     pub fn on<Form, H>(&mut self, function: &str, handler: H) -> &mut Self
     where
@@ -27,20 +26,9 @@ impl<S: Service> Functions<S> {
         H::Params: DeserializeOwned + JsonSchema,
         H::Result: Serialize + JsonSchema,
     {
-        if self.definition.function(function).is_some() {
-            for found in differences::<H::Params, H::Result>(&self.definition, function) {
-                self.errors.push(ConfigError::Type {
-                    iface: self.definition.id().clone(),
-                    function: function.to_owned(),
-                    at: found.at,
-                    what: found.what,
-                });
-            }
-        }
-        if self.codes.is_empty() {
-            self.codes = S::Errors::all();
-        }
+        self.codes.extend(codes_to_declare::<S::Errors>());
         let template = typed_template(Arc::clone(&self.state), handler);
-        self.set(function, Some(Implementation::typed::<H::Result>(template)))
+        let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>();
+        self.set(function, Some(Implementation { template, types: Some(types) }))
     }
 }

@@ -1,39 +1,50 @@
 //! The business logic of a function as it is hosted.
 
-use std::any::TypeId;
 use std::fmt;
 
-use asyncsteps::{Args, Arguments, Error, Template, codes};
-use serde::Serialize;
-use serde_json::Value;
+use asyncsteps::{Args, Error, Template};
+use asyncsteps_futoin::iface::Definition;
+
+use super::config_error::ConfigError;
+#[cfg(feature = "schemars")]
+use super::handler_types::HandlerTypes;
 
 /// The business logic of a function.
-#[derive(Clone)]
 pub(super) struct Implementation {
     pub(super) template: Template,
-    /// Writes what the last step gives as JSON; `None` for a template, whose last step does so.
-    write: Option<fn(Args) -> Result<Args, Error>>,
+    /// The types of a handler; `None` for a template, whose last step gives JSON.
+    #[cfg(feature = "schemars")]
+    pub(super) types: Option<HandlerTypes>,
 }
 
 impl Implementation {
-    /// A function whose last step gives `(R,)`.
-    #[cfg_attr(not(feature = "schemars"), expect(dead_code, reason = "handlers use it"))]
-    pub(super) fn typed<R: Serialize + 'static>(template: Template) -> Self {
-        Self { template, write: Some(write::<R>) }
+    /// The points in which the types of the handler differ from the definition.
+    #[cfg_attr(not(feature = "schemars"), expect(unused_variables, reason = "of handlers only"))]
+    pub(super) fn differences(&self, definition: &Definition, function: &str) -> Vec<ConfigError> {
+        #[cfg(feature = "schemars")]
+        if let Some(types) = self.types {
+            return (types.differences)(definition, function);
+        }
+        Vec::new()
     }
 
-    /// The result of the last step, for a [`ResultDraft`](super::result_draft::ResultDraft).
+    /// What the last step gave, as a result can be merged of it.
     pub(super) fn written(&self, args: Args) -> Result<Args, Error> {
-        match self.write {
-            Some(write) => write(args),
-            None => Ok(args),
+        #[cfg(feature = "schemars")]
+        if let Some(types) = self.types {
+            return (types.write)(args);
         }
+        Ok(args)
     }
 }
 
 impl From<&Template> for Implementation {
     fn from(template: &Template) -> Self {
-        Self { template: template.clone(), write: None }
+        Self {
+            template: template.clone(),
+            #[cfg(feature = "schemars")]
+            types: None,
+        }
     }
 }
 
@@ -41,17 +52,4 @@ impl fmt::Debug for Implementation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.template.fmt(f)
     }
-}
-
-fn write<R: Serialize + 'static>(args: Args) -> Result<Args, Error> {
-    let (result,) = <(R,)>::from_args(args)
-        .map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))?;
-    if TypeId::of::<R>() == TypeId::of::<()>() {
-        return Ok(Args::none());
-    }
-    Ok((to_json(result)?,).into_args())
-}
-
-fn to_json(result: impl Serialize) -> Result<Value, Error> {
-    serde_json::to_value(result).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
 }

@@ -28,6 +28,7 @@ mod check;
 mod client_limits;
 mod close;
 mod config_error;
+mod declaration;
 mod dispatch;
 mod dynamic_limits;
 mod estimate;
@@ -36,6 +37,8 @@ mod failed_call;
 mod functions;
 mod guarded;
 mod handle;
+#[cfg(feature = "schemars")]
+mod handler_types;
 #[cfg(feature = "schemars")]
 mod handlers;
 mod hashing;
@@ -55,6 +58,7 @@ mod request;
 mod responder;
 mod result_draft;
 mod served;
+mod standard;
 mod time_limit;
 mod unanswerable;
 
@@ -66,6 +70,7 @@ pub use catalog::{Catalog, FunctionInfo, InterfaceInfo, ParameterInfo};
 pub use client_limits::{ClientLimits, ClientPermit};
 pub use close::Closed;
 pub use config_error::ConfigError;
+pub use declaration::Declaration;
 pub use dynamic_limits::AssignError;
 pub use failed_call::FailedCall;
 pub use functions::Functions;

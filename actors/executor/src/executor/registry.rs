@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use asyncsteps::codes;
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
+#[cfg(feature = "schemars")]
+use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
 
 use super::caller::Caller;
 use super::config_error::ConfigError;
+use super::declaration::Declaration;
 use super::functions::Functions;
 use super::implementation::Implementation;
 use super::refused::Refused;
@@ -25,6 +28,7 @@ pub(super) struct Registry {
     /// (FTN3 §2.3). One interface is registered at a time.
     parents: Mutex<HashSet<(Box<str>, u32)>>,
     max_request_size: AtomicUsize,
+    declarations: Mutex<Vec<Declaration>>,
 }
 
 /// One name and major version under which functions can be called.
@@ -69,13 +73,13 @@ impl Conditions {
 impl Registry {
     pub(super) fn register<S>(
         &self,
-        definition: Arc<Definition>,
+        declaration: Declaration,
         state: Arc<S>,
         define: impl FnOnce(&mut Functions<S>),
     ) -> Result<(), ConfigError> {
-        let mut functions = Functions::new(Arc::clone(&definition), state);
+        let mut functions = Functions::new(declaration, state);
         define(&mut functions);
-        let mut implementations = functions.finish()?;
+        let (definition, declaration, mut implementations) = functions.finish()?;
         let conditions = Conditions::of(&definition);
         let host = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
@@ -105,6 +109,7 @@ impl Registry {
             parents.insert(key(parent));
         }
         self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
+        self.declarations.lock().unwrap_or_else(PoisonError::into_inner).push(declaration);
         Ok(())
     }
 
@@ -195,6 +200,13 @@ impl Registry {
                 visit(called, &implemented);
             }
         }
+    }
+
+    /// The interfaces that were written down from types.
+    #[cfg(feature = "schemars")]
+    pub(super) fn written(&self) -> Vec<Interface> {
+        let declarations = self.declarations.lock().unwrap_or_else(PoisonError::into_inner);
+        declarations.iter().filter_map(Declaration::written).cloned().collect()
     }
 
     pub(super) fn max_request_size(&self) -> usize {

@@ -18,6 +18,7 @@ use super::over::{Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::result_draft::{NotMerged, ResultDraft};
+use super::standard::STANDARD;
 use crate::raw::Head;
 
 /// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
@@ -184,18 +185,3 @@ fn causes(error: &(dyn StdError + 'static)) -> String {
     }
     text
 }
-
-/// Errors that a function may raise without declaring them (FTN3 §1.9.1). Those that only invokers
-/// generate are not among them: a Timeout, ConnectError, CommError or InvokerError of a call that a
-/// function makes does not describe the call that it serves.
-const STANDARD: [&str; 9] = [
-    codes::UNKNOWN_INTERFACE,
-    codes::NOT_SUPPORTED_VERSION,
-    codes::NOT_IMPLEMENTED,
-    codes::UNAUTHORIZED,
-    codes::INTERNAL_ERROR,
-    codes::INVALID_REQUEST,
-    codes::DEFENSE_REJECTED,
-    codes::PLEASE_REAUTH,
-    codes::SECURITY_ERROR,
-];

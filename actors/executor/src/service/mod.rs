@@ -10,9 +10,10 @@ mod handler;
 mod several;
 mod step;
 mod steps;
+mod substeps;
 
 pub use context::{Cx, Service};
 pub(crate) use handler::typed_template;
 pub use handler::{AddsSteps, Awaits, Handler};
-pub use step::{Gives, Step};
+pub use step::{Body, Gives, Kind, Nested, Step};
 pub use steps::{Steps, This};

@@ -3,7 +3,7 @@
 use asyncsteps::{Arguments, Fallible, gather};
 
 use super::context::{Cx, Service};
-use super::step::Step;
+use super::step::{Kind, Step};
 use super::steps::Steps;
 
 impl<S: Service, P: 'static> Steps<S, P> {
@@ -86,12 +86,13 @@ impl<S: Service, P: 'static> Steps<S, P> {
     }
 }
 
-impl<'a, S, P, A, T> Step<'a, S, P, A, T>
+impl<'a, S, P, A, T, K> Step<'a, S, P, A, T, K>
 where
     S: Service,
     P: 'static,
     A: Arguments,
     T: IntoIterator + 'static,
+    K: Kind<T>,
 {
     /// Adds a step that runs `body` for each item that this one gives, at most `at_once` at a time;
     /// see [`Steps::each`].

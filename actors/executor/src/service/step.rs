@@ -7,6 +7,7 @@ use std::time::Duration;
 use asyncsteps::sync::ISync;
 use asyncsteps::{
     Added, Arguments, AsyncSteps, Error, Fallible, Flow, Keep, Retry, StepReturn, Undo, UndoPolicy,
+    Untyped,
 };
 
 use super::context::{Cx, Service, coded};
@@ -16,11 +17,36 @@ use super::context::{Cx, Service, coded};
 ///
 /// What is said behind it nests in the order of [`Added`], whatever the order of writing. `A` is what
 /// the step takes.
-pub struct Step<'a, S, P, A, T> {
-    flow: &'a mut Flow,
-    cx: &'a Cx<S, P>,
-    name: &'static str,
-    types: PhantomData<fn(A) -> T>,
+pub struct Step<'a, S, P, A, T, K = Body> {
+    pub(super) flow: &'a mut Flow,
+    pub(super) cx: &'a Cx<S, P>,
+    pub(super) name: &'static str,
+    pub(super) types: PhantomData<fn(A, K) -> T>,
+}
+
+/// The kind of a step that is one async body.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum Body {}
+
+/// The kind of a step with sub-steps. It offers no `undo`, because its sub-steps have their own.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum Nested {}
+
+/// The kinds of steps: [`Body`] and [`Nested`].
+pub trait Kind<T> {
+    /// What the engine knows of the result.
+    #[doc(hidden)]
+    type Result: 'static;
+}
+
+impl<T: 'static> Kind<T> for Body {
+    type Result = (T,);
+}
+
+impl<T> Kind<T> for Nested {
+    type Result = Untyped;
 }
 
 /// What a function gives: the `T` of its last step, by `into()`. A named type, so that a function
@@ -28,17 +54,12 @@ pub struct Step<'a, S, P, A, T> {
 #[must_use = "return it from the function"]
 pub struct Gives<T>(PhantomData<fn() -> T>);
 
-impl<S, P, A, T> From<Step<'_, S, P, A, T>> for Gives<T> {
-    fn from(_: Step<'_, S, P, A, T>) -> Self {
+impl<S, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Gives<T> {
+    fn from(_: Step<'_, S, P, A, T, K>) -> Self {
         Self(PhantomData)
     }
 }
 
-#[expect(
-    clippy::must_use_candidate,
-    clippy::return_self_not_must_use,
-    reason = "the step is added already: what is given back only serves to say more about it"
-)]
 impl<'a, S, P, A, T> Step<'a, S, P, A, T>
 where
     S: Service,
@@ -60,7 +81,21 @@ where
         flow.run_with::<A, (T,), _>(body).named(name);
         Self { flow, cx, name, types: PhantomData }
     }
+}
 
+#[expect(
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "the step is added already: what is given back only serves to say more about it"
+)]
+impl<'a, S, P, A, T, K> Step<'a, S, P, A, T, K>
+where
+    S: Service,
+    P: 'static,
+    A: Arguments,
+    T: 'static,
+    K: Kind<T>,
+{
     /// Adds the step that takes the result of this one. Otherwise as [`run`](super::Steps::run).
     #[track_caller]
     pub fn then<U, F>(self, name: &'static str, body: F) -> Step<'a, S, P, (T,), U>
@@ -95,6 +130,54 @@ where
         self.say(|step| _ = step.limited(limiter))
     }
 
+    /// Sets the error handler of the step, see [`Added::on_error`]. It can replace the error or let it
+    /// pass; to recover with a value, see [`recover`](Self::recover).
+    pub fn on_error<R, F>(self, handler: F) -> Self
+    where
+        R: StepReturn,
+        F: FnOnce(&mut AsyncSteps, &Error) -> R + 'static,
+    {
+        self.say(|step| _ = step.on_error(handler))
+    }
+
+    /// Sets the error handler of the step to a body that gives another result for it, or fails with
+    /// this error or another one (FTN12 §1.2).
+    pub fn recover<F>(self, body: F) -> Self
+    where
+        F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + 'static,
+    {
+        let cx = self.cx.of_step(self.name);
+        self.on_error(move |asi, error| {
+            let error = error.clone();
+            asi.run(async move |()| {
+                let result = body(&cx, &error).await;
+                result.map(|value| (value,)).map_err(coded::<S>)
+            });
+        })
+    }
+
+    /// Says something about the step, as a step of the flow.
+    fn say(self, change: impl FnOnce(&mut Added<'_, A, K::Result>)) -> Self {
+        match self.flow.last_added() {
+            Some(mut added) => change(&mut added),
+            None => unreachable!("a step with these types was added last"),
+        }
+        self
+    }
+}
+
+#[expect(
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "the step is added already: what is given back only serves to say more about it"
+)]
+impl<S, P, A, T> Step<'_, S, P, A, T>
+where
+    S: Service,
+    P: 'static,
+    A: Arguments,
+    T: 'static,
+{
     /// Shields the body from what ends the step from outside, see [`Added::shielded`].
     pub fn shielded(self) -> Self {
         self.say(|step| _ = step.shielded())
@@ -127,44 +210,9 @@ where
             });
         })
     }
-
-    /// Sets the error handler of the step, see [`Added::on_error`]. It can replace the error or let it
-    /// pass; to recover with a value, see [`recover`](Self::recover).
-    pub fn on_error<R, F>(self, handler: F) -> Self
-    where
-        R: StepReturn,
-        F: FnOnce(&mut AsyncSteps, &Error) -> R + 'static,
-    {
-        self.say(|step| _ = step.on_error(handler))
-    }
-
-    /// Sets the error handler of the step to a body that gives another result for it, or fails with
-    /// this error or another one (FTN12 §1.2).
-    pub fn recover<F>(self, body: F) -> Self
-    where
-        F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + 'static,
-    {
-        let cx = self.cx.of_step(self.name);
-        self.on_error(move |asi, error| {
-            let error = error.clone();
-            asi.run(async move |()| {
-                let result = body(&cx, &error).await;
-                result.map(|value| (value,)).map_err(coded::<S>)
-            });
-        })
-    }
-
-    /// Says something about the step, as a step of the flow.
-    fn say(self, change: impl FnOnce(&mut Added<'_, A, (T,)>)) -> Self {
-        match self.flow.last_added() {
-            Some(mut added) => change(&mut added),
-            None => unreachable!("a step with these types was added last"),
-        }
-        self
-    }
 }
 
-impl<S, P, A, T> fmt::Debug for Step<'_, S, P, A, T> {
+impl<S, P, A, T, K> fmt::Debug for Step<'_, S, P, A, T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step {}", self.name)
     }

@@ -18,6 +18,8 @@ pub struct Steps<S, P> {
     pub(super) flow: Flow,
     pub(super) cx: Cx<S, P>,
     this: Vec<Policy>,
+    /// The normal end of the steps is final.
+    pub(super) is_final: bool,
 }
 
 /// Something that is said about the function as a whole.
@@ -25,7 +27,7 @@ type Policy = Box<dyn FnOnce(&mut Added<'_>)>;
 
 impl<S: Service, P: 'static> Steps<S, P> {
     pub(super) fn new(cx: Cx<S, P>) -> Self {
-        Self { flow: Flow::new(), cx, this: Vec::new() }
+        Self { flow: Flow::new(), cx, this: Vec::new(), is_final: false }
     }
 
     /// The context that bodies get, to be used while steps are added. Bodies have their own.
@@ -69,11 +71,12 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// Makes the steps sub-steps of the running one.
     #[track_caller]
     pub(super) fn finish(self, asi: &mut AsyncSteps) {
-        let Self { flow, this, .. } = self;
-        if this.is_empty() {
-            return asi.append(flow);
-        }
-        let mut whole = asi.add(move |asi, ()| asi.append(flow));
+        let Self { flow, this, is_final, .. } = self;
+        let mut whole = match is_final {
+            true => asi.scope(move |asi, ()| asi.append(flow)),
+            false if this.is_empty() => return asi.append(flow),
+            false => asi.add(move |asi, ()| asi.append(flow)),
+        };
         for policy in this {
             policy(&mut whole);
         }

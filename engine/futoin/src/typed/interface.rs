@@ -111,6 +111,18 @@ impl Interface {
         Self { id, functions: BTreeMap::new(), requires: Vec::new() }
     }
 
+    /// Its name and version.
+    #[must_use]
+    pub fn id(&self) -> &IfaceVer {
+        &self.id
+    }
+
+    /// Whether it declares this function.
+    #[must_use]
+    pub fn declares(&self, function: &str) -> bool {
+        self.functions.contains_key(function)
+    }
+
     /// Declares a function that takes the fields of `P` as its parameters and gives `R`; `()` for
     /// none. The fields of a struct are the variables of the result.
     pub fn function<P: JsonSchema, R: JsonSchema>(&mut self, name: &str) -> &mut DeclaredFunction {

@@ -8,6 +8,8 @@ use std::error::Error as StdError;
 /// error has its code when the step ends, also below other errors
 /// ([`source`](StdError::source)), and [`Error::find`](crate::Error::find) gives the value back.
 ///
+/// `#[derive(Code)]` of the feature `macros` makes each variant a code; by hand:
+///
 /// ```
 /// use std::fmt;
 /// use asyncsteps::{Code, Error};

@@ -104,9 +104,21 @@ impl Flow {
         self.asi.run_with(body)
     }
 
+    /// Adds a step that can be tried again with its sub-steps, see [`AsyncSteps::substeps`].
+    #[track_caller]
+    pub fn substeps<A, R, F>(&mut self, body: F) -> Added<'_, A>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: Fn(&mut AsyncSteps, A) -> R + 'static,
+    {
+        self.asi.substeps(body)
+    }
+
     /// The step that was added last, to say more about it; `None` unless it was added with
-    /// [`run`](Self::run) or the like and takes `A` and gives `T`. For code that wraps this interface.
-    pub fn last_added<A: Arguments, T: Arguments>(&mut self) -> Option<Added<'_, A, T>> {
+    /// [`run`](Self::run) or the like and takes `A` and gives `T`, or with
+    /// [`substeps`](Self::substeps) and takes `A`. For code that wraps this interface.
+    pub fn last_added<A: Arguments, T: 'static>(&mut self) -> Option<Added<'_, A, T>> {
         match self.asi.strand.pending.last_mut() {
             Some(Queued::Step(step)) if step.is_body::<A, T>() => Some(Added::new(step)),
             Some(Queued::Step(_) | Queued::Template(_)) | None => None,

@@ -1,6 +1,7 @@
 //! What callbacks may call (FTN12 §2.2): the methods of [`AsyncSteps`](crate::AsyncSteps).
 //!
 //! - `adding.rs`: adding steps (§2.2.1) and loops (§2.2.4); `new_steps.rs` makes the steps,
+//!   `run.rs` and `substeps.rs` those that can be tried again,
 //!   `added.rs` is what can be set on them, `parallel.rs` takes branches, `collection.rs` is what
 //!   loops go over.
 //! - `ending.rs`: completing or failing the step; `waiting.rs`: time limits, cancel handlers and
@@ -22,6 +23,7 @@ mod new_steps;
 mod parallel;
 mod rules;
 mod run;
+mod substeps;
 mod values;
 mod waiting;
 

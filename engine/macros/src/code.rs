@@ -1,0 +1,137 @@
+//! `#[derive(Code)]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Token, Variant};
+
+/// What `#[code(..)]` says.
+#[derive(Default)]
+struct Attributes {
+    code: Option<LitStr>,
+    is_public: bool,
+}
+
+/// One kind of error: a variant, or a struct.
+struct Kind {
+    pattern: TokenStream,
+    code: LitStr,
+    is_public: bool,
+}
+
+pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
+    let whole = Attributes::read(&input.attrs)?;
+    let kinds = match &input.data {
+        Data::Struct(_) => {
+            let code = whole.code_or(&input.ident)?;
+            vec![Kind { pattern: quote!(Self { .. }), code, is_public: whole.is_public }]
+        }
+        Data::Enum(data) => {
+            if let Some(code) = &whole.code {
+                return Err(Error::new(code.span(), "each variant has a code: write it there"));
+            }
+            let kinds = data.variants.iter().map(|variant| Kind::of(variant, &whole));
+            kinds.collect::<Result<Vec<_>>>()?
+        }
+        Data::Union(_) => {
+            return Err(Error::new_spanned(&input.ident, "a union is no error type"));
+        }
+    };
+    let mut all: Vec<&LitStr> = Vec::new();
+    for Kind { code, .. } in &kinds {
+        if !all.iter().any(|other| other.value() == code.value()) {
+            all.push(code);
+        }
+    }
+    let codes = kinds.iter().map(|Kind { pattern, code, .. }| quote!(#pattern => #code));
+    let infos = kinds.iter().map(|Kind { pattern, is_public, .. }| match is_public {
+        true => quote!(#pattern => ::core::option::Option::Some(::std::string::ToString::to_string(self))),
+        false => quote!(#pattern => ::core::option::Option::None),
+    });
+    let name = &input.ident;
+    let (parameters, arguments, bounds) = input.generics.split_for_impl();
+    // an enum without variants has no value to match
+    let this = if kinds.is_empty() { quote!(*self) } else { quote!(self) };
+    Ok(quote! {
+        #[automatically_derived]
+        impl #parameters ::asyncsteps::Code for #name #arguments #bounds {
+            const CODES: &'static [&'static str] = &[#(#all),*];
+
+            fn code(&self) -> &'static str {
+                match #this { #(#codes,)* }
+            }
+
+            fn info(&self) -> ::core::option::Option<::std::string::String> {
+                match #this { #(#infos,)* }
+            }
+        }
+    })
+}
+
+impl Kind {
+    fn of(variant: &Variant, whole: &Attributes) -> Result<Self> {
+        let own = Attributes::read(&variant.attrs)?;
+        let name = &variant.ident;
+        let pattern = match variant.fields {
+            Fields::Named(_) | Fields::Unnamed(_) => quote!(Self::#name { .. }),
+            Fields::Unit => quote!(Self::#name),
+        };
+        let is_public = own.is_public || whole.is_public;
+        Ok(Self { pattern, code: own.code_or(name)?, is_public })
+    }
+}
+
+impl Attributes {
+    fn read(attributes: &[Attribute]) -> Result<Self> {
+        let mut all = Self::default();
+        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("code")) {
+            let Self { code, is_public } = attribute.parse_args()?;
+            if all.code.is_some() && code.is_some() {
+                return Err(Error::new_spanned(attribute, "there is a code already"));
+            }
+            all.code = all.code.or(code);
+            all.is_public |= is_public;
+        }
+        Ok(all)
+    }
+
+    /// The code, or else the name.
+    fn code_or(&self, name: &Ident) -> Result<LitStr> {
+        let code = match &self.code {
+            Some(code) => code.clone(),
+            None => LitStr::new(&name.to_string(), name.span()),
+        };
+        if is_code(&code.value()) {
+            return Ok(code);
+        }
+        let message = "a code of FTN3 is named like SomeError or SOME_ERROR";
+        Err(Error::new(code.span(), message))
+    }
+}
+
+impl Parse for Attributes {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let mut all = Self::default();
+        while !input.is_empty() {
+            if input.peek(LitStr) {
+                all.code = Some(input.parse()?);
+            } else {
+                let word: Ident = input.parse()?;
+                if word != "public" {
+                    return Err(Error::new(word.span(), "expected a code as text, or `public`"));
+                }
+                all.is_public = true;
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether a definition may have this code in `throws`.
+fn is_code(text: &str) -> bool {
+    let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    text.starts_with(|first: char| first.is_ascii_uppercase()) && is_word(text)
+}
