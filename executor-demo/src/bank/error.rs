@@ -18,6 +18,9 @@ pub enum BankError {
     /// There is no payment with this key.
     #[error("there is no payment with this key")]
     UnknownPayment,
+    /// The amount is no whole number of cents.
+    #[error("the amount is no whole number of cents")]
+    NoAmount,
     /// The call or its answer was lost: it may have been carried out.
     #[error("the bank does not answer")]
     Unavailable,

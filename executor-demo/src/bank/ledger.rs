@@ -20,7 +20,7 @@ pub(super) struct NewPayment {
 }
 
 /// The sums of the books, in cents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
 pub struct Audit {
     /// Of all accounts, that of the shop included.
     pub accounts: i64,
@@ -37,8 +37,6 @@ impl Audit {
         self.accounts + self.held == 0
     }
 }
-
-impl asyncsteps::Arg for Audit {}
 
 /// The answer of the bank, of a transaction that is kept in either case.
 pub(super) type Answer = Result<i64, BankError>;
@@ -85,7 +83,7 @@ pub(super) fn authorize(
     let is_covered = credit.is_none_or(|credit| new.amount - balance <= credit);
     let stage = if is_covered { Stage::Held } else { Stage::Declined };
     let mut insert = db.prepare_cached(
-        "INSERT INTO payment (key, customer, amount, stage) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO bank_payment (key, customer, amount, stage) VALUES (?1, ?2, ?3, ?4)",
     )?;
     insert.execute(params![new.key, new.customer, new.amount, stage.name()])?;
     if !is_covered {
@@ -125,7 +123,7 @@ pub(super) fn capture(db: &Connection, key: &str) -> Result<Answer, StoreError> 
 pub(super) fn refund(db: &Connection, key: &str) -> Result<Answer, StoreError> {
     let Some(payment) = find(db, key)? else {
         let mut insert = db.prepare_cached(
-            "INSERT INTO payment (key, customer, amount, stage) VALUES (?1, NULL, 0, ?2)",
+            "INSERT INTO bank_payment (key, customer, amount, stage) VALUES (?1, NULL, 0, ?2)",
         )?;
         insert.execute([key, Stage::Refunded.name()])?;
         return Ok(Ok(0));
@@ -146,8 +144,8 @@ pub(super) fn refund(db: &Connection, key: &str) -> Result<Answer, StoreError> {
 /// Adds the books up.
 pub(super) fn audit(db: &Connection) -> Result<Audit, StoreError> {
     let mut sums = db.prepare_cached(
-        "SELECT (SELECT ifnull(sum(balance), 0) FROM account),
-                (SELECT ifnull(sum(amount), 0) FROM payment WHERE stage = 'held')",
+        "SELECT (SELECT ifnull(sum(balance), 0) FROM bank_account),
+                (SELECT ifnull(sum(amount), 0) FROM bank_payment WHERE stage = 'held')",
     )?;
     let (accounts, held) = sums.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(Audit { accounts, held, shop: balance(db, SHOP)? })
@@ -155,7 +153,7 @@ pub(super) fn audit(db: &Connection) -> Result<Audit, StoreError> {
 
 fn find(db: &Connection, key: &str) -> Result<Option<Payment>, StoreError> {
     let mut query =
-        db.prepare_cached("SELECT customer, amount, stage FROM payment WHERE key = ?1")?;
+        db.prepare_cached("SELECT customer, amount, stage FROM bank_payment WHERE key = ?1")?;
     Ok(query.query_row([key], payment).optional()?)
 }
 
@@ -167,14 +165,14 @@ fn payment(row: &Row<'_>) -> rusqlite::Result<Payment> {
 }
 
 fn balance(db: &Connection, owner: &str) -> Result<i64, StoreError> {
-    let mut query = db.prepare_cached("SELECT balance FROM account WHERE owner = ?1")?;
+    let mut query = db.prepare_cached("SELECT balance FROM bank_account WHERE owner = ?1")?;
     Ok(query.query_row([owner], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
 /// Moves an amount into an account, which is opened with the first one.
 fn add(db: &Connection, owner: &str, amount: i64) -> Result<(), StoreError> {
     let mut upsert = db.prepare_cached(
-        "INSERT INTO account (owner, balance) VALUES (?1, ?2)
+        "INSERT INTO bank_account (owner, balance) VALUES (?1, ?2)
          ON CONFLICT (owner) DO UPDATE SET balance = balance + ?2",
     )?;
     upsert.execute(params![owner, amount])?;
@@ -182,7 +180,7 @@ fn add(db: &Connection, owner: &str, amount: i64) -> Result<(), StoreError> {
 }
 
 fn set_stage(db: &Connection, key: &str, stage: Stage) -> Result<(), StoreError> {
-    let mut update = db.prepare_cached("UPDATE payment SET stage = ?2 WHERE key = ?1")?;
+    let mut update = db.prepare_cached("UPDATE bank_payment SET stage = ?2 WHERE key = ?1")?;
     update.execute([key, stage.name()])?;
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! always undo, whatever has become of its call.
 
 mod error;
+mod functions;
 mod ledger;
 mod line;
 
@@ -20,6 +21,7 @@ use ledger::{Answer, NewPayment};
 use line::{Line, Way};
 
 pub use error::BankError;
+pub use functions::definitions;
 pub use ledger::Audit;
 pub use line::LineOptions;
 
