@@ -456,7 +456,8 @@ async fn a_definition_is_written_down_from_the_handlers() {
           "requires": [],
           "types": {},
           "version": "1.0"
-        }"#]].assert_eq(&format!("{:#}", written.to_json().expect("it is hosted")));
+        }"#]]
+    .assert_eq(&format!("{:#}", written.to_json().expect("it is hosted")));
 }
 
 #[derive(Serialize, JsonSchema)]
