@@ -53,6 +53,11 @@
 //!   `schemars`)
 //! - [`guide`]: serving, calls, errors, limits, shutdown, observing
 //! - [`Executor`], [`Builder`], [`Functions`]: building and using one
+#![cfg_attr(
+    feature = "schemars",
+    doc = "- [`functions`]: functions with types; [`ftn3`]: which type of FTN3 is which of Rust",
+    doc = "- [`Service`], [`Steps`], [`Cx`]: what such functions are made of"
+)]
 //! - [`RequestSteps`], [`CallSteps`]: what steps do with a request
 //! - [`channel`] and [`raw`]: the other end of a request, raw data
 //! - [`security`]: users and their passwords (FTN8)
@@ -60,10 +65,11 @@
 //! - [`observe`]: spans of requests, and a log of them and of steps
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
-//! [`iface`], [`message`], [`net`] and [`url`] are those of `asyncsteps-futoin`, so that a service
+//! [`iface`], [`message`], [`net`], `typed` and [`url`] are those of `asyncsteps-futoin`, so that a service
 //! needs one dependency.
 //!
-//! Features: `http` (on by default) brings the transports, `log` the log of [`observe`], and `rustls`
+//! Features: `http` (on by default) brings the transports, `schemars` (on by default) functions with
+//! types, `log` the log of [`observe`], and `rustls`
 //! TLS for the server.
 #![forbid(unsafe_code)]
 
@@ -92,6 +98,14 @@ pub mod first_service {}
 
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
+
+#[cfg(feature = "schemars")]
+#[doc = include_str!("docs/functions.md")]
+pub mod functions {}
+
+#[cfg(feature = "schemars")]
+#[doc = include_str!("docs/ftn3.md")]
+pub mod ftn3 {}
 
 #[doc = include_str!("docs/deploy.md")]
 pub mod deploy {}

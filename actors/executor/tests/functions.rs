@@ -11,6 +11,7 @@ use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Code, Error, Fallible, Retry, Undo, codes};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Cx, Executor, Gives, Service, Steps};
 use expect_test::{Expect, expect};
@@ -479,4 +480,39 @@ fn a_type_that_cannot_be_written_is_an_error() {
         .expect_err("integers have 32 bits");
     assert!(matches!(error, ConfigError::Written { .. }));
     expect!["acme.large:1.0 cannot be written down: result number of large: integers of FTN3 have 32 bits: use i32, or f64 for larger ones"].assert_eq(&error.to_string());
+}
+
+/// What a function sees of its request, and a call that it makes.
+struct Requests;
+
+impl Service for Requests {
+    type Errors = ();
+}
+
+impl Requests {
+    async fn status(cx: &Cx<Self, StatusOf>) -> Fallible<String> {
+        let request = cx.request();
+        if cx.params.charge == "inner" {
+            return Ok(format!("{:?}", request.user().map(|user| user.local_id().to_owned())));
+        }
+        let inner: String =
+            request.call("acme.payments:1.0:status", json!({ "charge": "inner" })).await?;
+        let left = request.time_left().expect("requests have a limit");
+        Ok(format!("{} {inner} {left:?} {:?}", request.function().func(), request.level()))
+    }
+}
+
+#[actix::test]
+async fn a_function_sees_its_request_and_calls_for_its_caller() {
+    tokio::time::pause();
+    let executor = Executor::builder()
+        .service(definition(), Requests, |functions| {
+            functions.on("status", Requests::status).others_not_implemented();
+        })
+        .build()
+        .expect("the types fit");
+    let params = json!({ "charge": "outer" });
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    let called = executor.call_for(&ann, "acme.payments:1.0:status", params);
+    check(called.await, expect![[r#""status Some(\"ann\") 5s SafeOps""#]]);
 }

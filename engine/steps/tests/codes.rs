@@ -5,7 +5,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use asyncsteps::{Code, Codes, Error, Fallible, Flow, Retry, codes, run_to_end};
+use asyncsteps::{Code, Codes, Error, Fallible, Flow, Raised, Retry, codes, run_to_end};
 
 #[derive(Debug, Code)]
 enum BankError {
@@ -100,6 +100,11 @@ fn an_error_is_found_below_others_and_keeps_a_code_that_was_chosen() {
     assert_eq!(seen(Context(BankError::Broken)), is("Broken", None));
     assert_eq!(seen(Error::caused_by("X", LedgerError)), is("LedgerDown", None));
     assert_eq!(seen(std::io::Error::other("a secret")), is("InternalError", None));
+    let context = anyhow::Error::new(Context(BankError::Broken)).context("while paying");
+    let raised: Raised = context.into();
+    assert_eq!(raised.into_error().coded::<Errors>().code(), "Broken");
+    let text: Raised = String::from("a secret").into();
+    assert_eq!(text.into_error().coded::<Errors>().code(), "InternalError");
     let chosen = Error::caused_by("Chosen", LedgerError).coded::<Errors>();
     assert_eq!(chosen.code(), "Chosen");
     let shared = Error::caused_by(codes::INTERNAL_ERROR, LedgerError);

@@ -46,7 +46,7 @@ pub enum ConfigError {
         iface: IfaceVer,
         /// The type or name that cannot be written.
         #[source]
-        error: InterfaceError,
+        error: Box<InterfaceError>,
     },
     /// An error of a service has a code that no function of the interface `throws`, so no caller could
     /// ever see it (FTN3 §1.9).

@@ -74,7 +74,9 @@ impl Declaration {
                     }
                 }
                 let iface = interface.id().clone();
-                interface.definition().map_err(|error| ConfigError::Written { iface, error })
+                interface
+                    .definition()
+                    .map_err(|error| ConfigError::Written { iface, error: Box::new(error) })
             }
         }
     }

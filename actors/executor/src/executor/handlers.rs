@@ -11,7 +11,7 @@ use super::handler_types::{HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
 use crate::service::{Handler, Service, typed_template};
 
-impl<S: Service> Functions<S> {
+impl<S> Functions<S> {
     /// The function's business logic as a handler with types: a function that adds steps, or an
     /// `async fn`; see [`service`](crate::service). Its errors are those of [`add`](Self::add), with
     /// the codes of [`Service::Errors`].
@@ -19,15 +19,15 @@ impl<S: Service> Functions<S> {
     /// Each point in which the types differ from the definition is an error when the executor is
     /// built. An interface that is [written down from types](crate::typed::Interface) gets the
     /// function, unless it declares it already.
-    #[track_caller]
-    pub fn on<Form, H>(&mut self, function: &str, handler: H) -> &mut Self
+    pub fn on<Form, H>(&mut self, function: &'static str, handler: H) -> &mut Self
     where
+        S: Service,
         H: Handler<S, Form>,
         H::Params: DeserializeOwned + JsonSchema,
         H::Result: Serialize + JsonSchema,
     {
         self.codes.extend(codes_to_declare::<S::Errors>());
-        let template = typed_template(Arc::clone(&self.state), handler);
+        let template = typed_template(function, Arc::clone(&self.state), handler);
         let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>();
         self.set(function, Some(Implementation { template, types: Some(types) }))
     }

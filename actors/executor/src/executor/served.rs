@@ -81,7 +81,8 @@ impl ServedRequest {
     }
 
     /// Calls a function of the executor that serves this request, for the caller of the request
-    /// (FTN3 §1.11), see [`Executor::call_for`].
+    /// (FTN3 §1.11), see [`Executor::call_for`]. The detection of deadlocks knows the calls of
+    /// [`CallSteps`](super::CallSteps) only, so where functions lock and call each other, call there.
     ///
     /// # Errors
     /// As for [`Executor::call_for`].

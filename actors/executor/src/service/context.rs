@@ -45,7 +45,7 @@ impl Service for () {
 /// and what is known of the request and of the step.
 ///
 /// Cloning shares state and parameters.
-pub struct Cx<S, P> {
+pub struct Cx<S: Service, P> {
     /// The parameters, checked by the definition.
     pub params: Rc<P>,
     state: Arc<S>,
@@ -71,19 +71,23 @@ struct StepOf {
 
 impl<S: Service, P: DeserializeOwned> Cx<S, P> {
     /// The context of the request that the flow serves.
-    pub(super) fn of_request(asi: &AsyncSteps, state: &Arc<S>) -> Result<Self, Error> {
+    pub(super) fn of_request(
+        asi: &AsyncSteps,
+        state: &Arc<S>,
+        function: &'static str,
+    ) -> Result<Self, Error> {
         let info = asi.request()?;
         Ok(Self {
             params: Rc::new(read(info.params())?),
             state: Arc::clone(state),
             request: Rc::new(Request { served: info.handle(), id: OnceCell::new() }),
-            step: StepOf { name: "", item: None, attempt: 1 },
+            step: StepOf { name: function, item: None, attempt: 1 },
             key: OnceCell::new(),
         })
     }
 }
 
-impl<S, P> Cx<S, P> {
+impl<S: Service, P> Cx<S, P> {
     /// The request that the function serves.
     #[must_use]
     pub fn request(&self) -> &ServedRequest {
@@ -100,8 +104,8 @@ impl<S, P> Cx<S, P> {
     /// the other side carries it out once. All attempts of the step and its undo have the same key,
     /// other steps, other items of [`each`](super::Steps::each) and other requests have other ones.
     ///
-    /// It is the random id of the request, then the names of the function and of the step. Steps of
-    /// one function need different names for that.
+    /// It is the random id of the request, then the names of the function and of the step. So steps
+    /// of one function need different names.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.get_or_init(|| {
@@ -112,6 +116,10 @@ impl<S, P> Cx<S, P> {
                 None => format!("{id}-{function}-{step}").into(),
             }
         })
+    }
+
+    pub(super) fn step_name(&self) -> &'static str {
+        self.step.name
     }
 
     /// The context of another step of the function.
@@ -140,13 +148,13 @@ impl<S, P> Cx<S, P> {
     }
 }
 
-impl<S, P> Clone for Cx<S, P> {
+impl<S: Service, P> Clone for Cx<S, P> {
     fn clone(&self) -> Self {
         self.with(self.step)
     }
 }
 
-impl<S, P> Deref for Cx<S, P> {
+impl<S: Service, P> Deref for Cx<S, P> {
     type Target = S;
 
     fn deref(&self) -> &S {
@@ -154,7 +162,7 @@ impl<S, P> Deref for Cx<S, P> {
     }
 }
 
-impl<S, P> fmt::Debug for Cx<S, P> {
+impl<S: Service, P> fmt::Debug for Cx<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cx")
             .field("service", &type_name::<S>())

@@ -16,7 +16,7 @@ use super::steps::Steps;
     label = "not a handler of `{S}`",
     note = "a handler is `fn(&mut Steps<{S}, P>) -> Gives<R>` or `async fn(&Cx<{S}, P>) -> Fallible<R>`"
 )]
-pub trait Handler<S, Form>: Send + Sync + 'static {
+pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it takes: the parameters as a type.
     type Params: 'static;
     /// What it gives: the result as a type, `()` for none.
@@ -69,17 +69,22 @@ where
     type Result = R;
 
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>) -> StepResult {
+        let name = cx.step_name();
         asi.run_with(async move |run, ()| {
             let result = self(&cx.of_attempt(run)).await;
             result.map(|value| (value,)).map_err(coded::<S>)
-        });
+        })
+        .named(name);
         Ok(())
     }
 }
 
 /// The template of a function with this handler. Its last step gives `(H::Result,)`.
-#[track_caller]
-pub(crate) fn typed_template<S, Form, H>(state: Arc<S>, handler: H) -> Template
+pub(crate) fn typed_template<S, Form, H>(
+    function: &'static str,
+    state: Arc<S>,
+    handler: H,
+) -> Template
 where
     S: Service,
     H: Handler<S, Form>,
@@ -88,9 +93,10 @@ where
     let handler = Arc::new(handler);
     Template::build(|asi| {
         asi.add(move |asi, ()| {
-            let cx = Cx::of_request(asi, &state)?;
+            let cx = Cx::of_request(asi, &state, function)?;
             Arc::clone(&handler).start(asi, cx)
         })
+        .named(function)
         .on_error(|_, error| Err(error.clone().coded::<S::Errors>().into()));
     })
 }

@@ -1,5 +1,7 @@
 //! Functions with types: handlers that read their parameters and give their results as Rust types.
 //!
+//! [`functions`](crate::functions) is the guide.
+//!
 //! - `context.rs`: the [`Service`] that functions share, and the [`Cx`] that bodies get.
 //! - `steps.rs`: [`Steps`], the steps of one function; `step.rs` is one of them and what is said
 //!   behind it; `several.rs` does several things at once.

@@ -111,7 +111,12 @@ where
     }
 }
 
-async fn each<S, P, I, R, F>(cx: &Cx<S, P>, items: I, at_once: usize, body: &F) -> Fallible<Vec<R>>
+async fn each<S: Service, P, I, R, F>(
+    cx: &Cx<S, P>,
+    items: I,
+    at_once: usize,
+    body: &F,
+) -> Fallible<Vec<R>>
 where
     I: IntoIterator,
     F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R>,

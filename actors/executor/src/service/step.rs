@@ -17,7 +17,7 @@ use super::context::{Cx, Service, coded};
 ///
 /// What is said behind it nests in the order of [`Added`], whatever the order of writing. `A` is what
 /// the step takes.
-pub struct Step<'a, S, P, A, T, K = Body> {
+pub struct Step<'a, S: Service, P, A, T, K = Body> {
     pub(super) flow: &'a mut Flow,
     pub(super) cx: &'a Cx<S, P>,
     pub(super) name: &'static str,
@@ -54,7 +54,7 @@ impl<T> Kind<T> for Nested {
 #[must_use = "return it from the function"]
 pub struct Gives<T>(PhantomData<fn() -> T>);
 
-impl<S, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Gives<T> {
+impl<S: Service, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Gives<T> {
     fn from(_: Step<'_, S, P, A, T, K>) -> Self {
         Self(PhantomData)
     }
@@ -212,7 +212,7 @@ where
     }
 }
 
-impl<S, P, A, T, K> fmt::Debug for Step<'_, S, P, A, T, K> {
+impl<S: Service, P, A, T, K> fmt::Debug for Step<'_, S, P, A, T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step {}", self.name)
     }

@@ -14,7 +14,7 @@ use super::step::Step;
 /// Steps run in the order added, after the function returned. Each is an async closure, so that what
 /// is written behind it can try it again; [`Step::then`] hands a result to the next step, as a type
 /// that the compiler checks.
-pub struct Steps<S, P> {
+pub struct Steps<S: Service, P> {
     pub(super) flow: Flow,
     pub(super) cx: Cx<S, P>,
     this: Vec<Policy>,
@@ -124,7 +124,7 @@ impl This<'_> {
     }
 }
 
-impl<S, P> fmt::Debug for Steps<S, P> {
+impl<S: Service, P> fmt::Debug for Steps<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Steps").field("cx", &self.cx).finish_non_exhaustive()
     }
