@@ -85,10 +85,11 @@ impl Till {
     /// Pays back, unless the order was placed. A payment that was not opened owes nothing.
     pub(crate) async fn undo(&self, payment: Undo<&Payment>) -> Result<(), RefundError> {
         match payment {
-            Undo::Done(Payment { terms: Terms { payment: Some(key), .. }, .. }) => {
-                self.pay_back(key).await
-            }
-            _ => Ok(()),
+            Undo::Done(Payment { terms, .. }) => match &terms.payment {
+                Some(key) => self.pay_back(key).await,
+                None => Ok(()),
+            },
+            Undo::Unknown => Ok(()),
         }
     }
 

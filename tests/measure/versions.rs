@@ -1,6 +1,5 @@
 //! Both versions behind one interface, so that they can be tested by the same scenarios.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use actix_web::{ResponseError, body, web};
@@ -114,7 +113,7 @@ impl Payments {
 }
 
 /// The code that a client of the plain version sees.
-async fn code(error: &(impl ResponseError + Debug)) -> String {
+async fn code(error: &impl ResponseError) -> String {
     let body = body::to_bytes(error.error_response().into_body()).await;
     let body = body.unwrap_or_else(|_| panic!("{error:?} has no body"));
     let answer: Value = serde_json::from_slice(&body).expect("JSON");

@@ -73,7 +73,7 @@ struct Call<'a>(&'a Books, String);
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let mut customers = self.0.customers.lock().unwrap();
+        let mut customers = self.0.customers.lock().expect("no panic");
         let place = customers.iter().position(|customer| *customer == self.1);
         customers.swap_remove(place.expect("it was added"));
     }
@@ -93,27 +93,30 @@ impl Bank {
         key: &str,
     ) -> Result<Tx, BankError> {
         let _call = self.begin(customer);
-        self.0.keys.lock().unwrap().push(key.to_owned());
-        let act = self.0.script.lock().unwrap().pop_front().unwrap_or(Act::Pays);
+        self.0.keys.lock().expect("no panic").push(key.to_owned());
+        let act = self.0.script.lock().expect("no panic").pop_front().unwrap_or(Act::Pays);
         match act {
-            Act::Hangs => return std::future::pending().await,
-            Act::Fails => return Err(BankError::BankUnavailable),
-            Act::Pays | Act::Declines => sleep(CALL).await,
-        }
-        match act {
-            Act::Declines => Err(BankError::CardDeclined),
-            _ => Ok(Tx(format!("{customer}-{amount}"))),
+            Act::Hangs => std::future::pending().await,
+            Act::Fails => Err(BankError::BankUnavailable),
+            Act::Declines => {
+                sleep(CALL).await;
+                Err(BankError::CardDeclined)
+            }
+            Act::Pays => {
+                sleep(CALL).await;
+                Ok(Tx(format!("{customer}-{amount}")))
+            }
         }
     }
 
     pub(crate) async fn refund(&self, key: &str) -> Result<(), BankError> {
         sleep(CALL).await;
-        self.0.refunds.lock().unwrap().push(key.to_owned());
+        self.0.refunds.lock().expect("no panic").push(key.to_owned());
         Ok(())
     }
 
     fn begin(&self, customer: &str) -> Call<'_> {
-        let mut customers = self.0.customers.lock().unwrap();
+        let mut customers = self.0.customers.lock().expect("no panic");
         assert!(!customers.iter().any(|other| other == customer), "two charges of {customer}");
         customers.push(customer.to_owned());
         let now = u32::try_from(customers.len()).expect("few calls");
@@ -123,7 +126,7 @@ impl Bank {
 
     /// How many calls there were, all with keys of their charges.
     pub(crate) fn calls(&self) -> usize {
-        self.0.keys.lock().unwrap().len()
+        self.0.keys.lock().expect("no panic").len()
     }
 
     /// How many calls were under way at once at the most.
@@ -133,7 +136,8 @@ impl Bank {
 
     /// How many refunds there were. Each has the key of the charge.
     pub(crate) fn refunds(&self) -> usize {
-        let (keys, refunds) = (self.0.keys.lock().unwrap(), self.0.refunds.lock().unwrap());
+        let (keys, refunds) =
+            (self.0.keys.lock().expect("no panic"), self.0.refunds.lock().expect("no panic"));
         assert!(refunds.iter().all(|key| keys.contains(key)), "{refunds:?} of {keys:?}");
         refunds.len()
     }
@@ -155,7 +159,7 @@ impl Ledger {
         amount: i32,
         tx: Tx,
     ) -> Result<String, LedgerDown> {
-        let act = *self.0.lock().unwrap();
+        let act = *self.0.lock().expect("no panic");
         match act {
             Some(Act::Hangs) => std::future::pending().await,
             Some(_) => Err(LedgerDown),
