@@ -69,3 +69,62 @@ pub(super) fn owed(db: &Connection) -> Result<Vec<String>, StoreError> {
     let mut query = db.prepare_cached("SELECT key FROM shop_payment WHERE state = 'owed'")?;
     Ok(query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashMap};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::super::{NewOrder, Store, StoreError, Terms};
+
+    /// A store with ten apples, and an order of one of them.
+    async fn shop(key: Option<&str>) -> (Store, Arc<NewOrder>) {
+        let store = Store::open(Path::new(":memory:")).expect("a database");
+        store.restock("apple", 10, None).await.expect("restocked");
+        let items = BTreeMap::from([("apple".into(), 1)]);
+        let key = key.map(str::to_owned);
+        (store, Arc::new(NewOrder { customer: "ann".to_owned(), items, key }))
+    }
+
+    fn terms(payment: &str) -> Terms {
+        let prices = HashMap::from([("apple".into(), 5)]);
+        Terms { prices, payment: Some(payment.to_owned()) }
+    }
+
+    #[actix_rt::test]
+    async fn a_payment_is_taken_or_given_up_and_never_both() {
+        let (store, order) = shop(None).await;
+        let key = store.open_payment(&order, 5).await.expect("opened");
+        let placed = store.place_order(&order, terms(&key), || {}).await.expect("placed");
+        assert_eq!(placed.total, 5);
+        assert!(!store.give_up_payment(&key).await.expect("asked"), "the order stands");
+
+        let key = store.open_payment(&order, 5).await.expect("opened");
+        for _ in 0..2 {
+            assert!(store.give_up_payment(&key).await.expect("given up"), "until it is repaid");
+        }
+        let late = store.place_order(&order, terms(&key), || {}).await;
+        assert!(matches!(late, Err(StoreError::GivenUp)), "{late:?}");
+        assert_eq!(store.stock("apple").await.expect("known"), Some(9), "nothing is taken");
+        assert_eq!(store.owed_payments().await.expect("a list"), [&*key]);
+        store.payment_repaid(&key).await.expect("noted");
+        assert!(!store.give_up_payment(&key).await.expect("asked"), "it is repaid");
+        assert!(store.owed_payments().await.expect("a list").is_empty());
+    }
+
+    #[actix_rt::test]
+    async fn a_repeated_order_takes_the_payment_that_it_left_open() {
+        let (store, order) = shop(Some("k1")).await;
+        let open = async |amount| store.open_payment(&order, amount).await.expect("opened");
+        let key = open(5).await;
+        assert_eq!(open(5).await, key);
+        assert_ne!(open(6).await, key, "the price has changed");
+        store.place_order(&order, terms(&key), || {}).await.expect("placed");
+        assert_ne!(open(5).await, key, "it is taken");
+        let again = store.place_order(&order, terms(&key), || {}).await.expect("the first answer");
+        assert_eq!(again.order, 1);
+        let other = store.place_order(&order, terms(&open(6).await), || {}).await;
+        assert!(matches!(other, Err(StoreError::GivenUp)), "its payment goes back: {other:?}");
+    }
+}
