@@ -15,6 +15,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps, observe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 /// What callers are told: the names are the codes.
 #[derive(Debug, thiserror::Error, Code)]
@@ -58,6 +59,7 @@ struct Bank {
 
 impl Bank {
     async fn pay(&self, key: &str) -> Result<String, SeatError> {
+        sleep(Duration::from_millis(20)).await;
         let failures = self.failures.load(Ordering::Relaxed);
         self.failures.store(failures.saturating_sub(1), Ordering::Relaxed);
         if failures > 0 { Err(SeatError::BankUnavailable) } else { Ok(format!("paid {key}")) }
@@ -101,6 +103,7 @@ impl Seats {
 
     /// A function without structure is an `async fn`.
     async fn left(cx: &Cx<Self, Event>) -> Fallible<i32> {
+        let _turn = cx.events.key(&cx.params.event).lock().await; // after reservations under way
         Ok(cx.take(&cx.params.event, 0)?)
     }
 
