@@ -10,6 +10,8 @@
 //!   fails.
 //! - `-- --record` writes a new baseline.
 
+#[path = "workloads/async_steps.rs"]
+mod async_steps;
 #[path = "workloads/steps.rs"]
 mod steps;
 #[path = "workloads/waits.rs"]
@@ -57,6 +59,8 @@ fn workloads() -> Vec<Counted> {
         all.push(Counted { id: workload.id, run: Box::new(runs), sizes });
     }
     let mut add = |id, sizes, run: fn(u32)| all.push(Counted { id, run: Box::new(run), sizes });
+    add("async step, one of ten", (20_000, 120_000), async_steps::in_flows);
+    add("boxed async fn, one of ten", (20_000, 120_000), async_steps::by_hand);
     add("waiting, per root", (1_000, 5_000), waits::roots_by_hand);
     add("wait loop, per iteration", (2_000, 20_000), waits::loops_by_hand);
     add("simple on Manual", (1_000, 5_000), waits::simple_on_manual);

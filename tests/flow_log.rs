@@ -181,6 +181,34 @@ async fn an_undo_that_fails_is_logged_with_all_that_it_takes_to_do_it_by_hand() 
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
 }
 
+#[actix::test]
+async fn an_undo_that_succeeds_is_logged_with_its_step_and_what_caused_it() {
+    tokio::time::pause();
+    for cancels in [false, true] {
+        let log = Log::default();
+        let _open = log.open();
+        let mut flow = Flow::new();
+        flow.run(async |()| Ok(7)).named("charge").undo(async |_| {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok(())
+        });
+        flow.add(move |asi, _: i32| match cancels {
+            true => asi.wait_only(),
+            false => drop(asi.error("LedgerDown", ())),
+        });
+        let handle: FlowHandle = start_flow(flow);
+        if cancels {
+            handle.cancel();
+        }
+        assert!(handle.await.is_err());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let text = log.take();
+        let why = if cancels { "cancelled" } else { "LedgerDown" };
+        let parts = ["INFO", "a step was undone", "`charge`", "done", why, "time="];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
 #[test]
 fn an_undo_that_is_lost_with_its_system_is_logged() {
     let log = Log::default();

@@ -61,6 +61,7 @@
 //! - [`RequestSteps`], [`CallSteps`]: what steps do with a request
 //! - [`channel`] and [`raw`]: the other end of a request, raw data
 //! - [`security`]: users and their passwords (FTN8)
+#![cfg_attr(feature = "test", doc = "- [`test`](mod@test): requests of tests")]
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5), and how to write another one
 //! - [`observe`]: spans of requests, and a log of them and of steps
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
@@ -69,8 +70,8 @@
 //! needs one dependency.
 //!
 //! Features: `http` (on by default) brings the transports, `schemars` (on by default) functions with
-//! types, `log` the log of [`observe`], and `rustls`
-//! TLS for the server.
+//! types, `log` the log of [`observe`], `rustls` TLS for the server, and `test` requests of tests, for
+//! the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "schemars")]

@@ -3,6 +3,7 @@
 #![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "handlers are async functions")]
 
+use std::error::Error as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{ConfigError, Cx, Executor, Gives, Service, Steps};
+use asyncsteps_executor::{ConfigError, Cx, Executor, Gives, Hooks, Service, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -272,6 +273,11 @@ async fn a_step_is_undone_with_its_key_when_a_later_one_fails() {
     check(result, expect!["LedgerDown"]);
     let key = log.calls.lock().expect("nothing panics")[0].clone();
     assert_eq!(*log.refunds.lock().expect("nothing panics"), [format!("refund ann-7 {key}")]);
+    tokio::time::pause();
+    let (_, log, result) = run(&[Bank::Hangs; 4], false).await;
+    check(result, expect!["InternalError: Not expected error"]);
+    let key = log.calls.lock().expect("nothing panics")[0].clone();
+    assert_eq!(*log.refunds.lock().expect("nothing panics"), [format!("refund unknown {key}")]);
 }
 
 #[actix::test]
@@ -285,6 +291,36 @@ async fn callers_see_the_codes_of_listed_errors_and_no_other_text() {
     check(status("nested").await, expect!["CardDeclined: the card was refused"]);
     check(status("number").await, expect!["InternalError: Not expected error"]);
     check(status("text").await, expect!["InternalError: Not expected error"]);
+}
+
+/// The steps of errors that no caller sees.
+#[derive(Clone, Default)]
+struct NotExpected(Arc<StdMutex<Vec<String>>>);
+
+impl Hooks for NotExpected {
+    fn not_expected(&self, function: &str, error: &Error) {
+        let step = error.location().and_then(|location| location.name()).unwrap_or("no name");
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        let text = format!("{function}, {step}: {cause}");
+        self.0.lock().expect("nothing panics").push(text);
+    }
+}
+
+#[actix::test]
+async fn an_error_that_no_caller_sees_is_reported_with_its_step() {
+    let hooks = NotExpected::default();
+    let payments = Payments { ledger_is_down: true, ..Payments::default() };
+    let executor = Executor::builder()
+        .hooks(hooks.clone())
+        .service(definition(), payments, |functions| {
+            functions.on("status", Payments::nested).others_not_implemented();
+        })
+        .build()
+        .expect("the types fit");
+    let status = call(&executor, "status", json!({ "charge": "number" })).await;
+    check(status, expect!["InternalError: Not expected error"]);
+    let seen = hooks.0.lock().expect("nothing panics").clone();
+    assert_eq!(seen, ["acme.payments:1.0:status, use: a secret of the ledger"]);
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -25,6 +25,7 @@
 //! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is under way
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks and their messages
+//! - [`waiters`]: steps that wait for an answer under a key, such as a webhook
 //! - [`clock`] and [`timer`]: the time of an arbiter
 //! - [`span`]: spans of steps through `tracing`
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
@@ -45,3 +46,4 @@ pub mod span;
 pub mod sync;
 pub mod timer;
 pub mod tool;
+pub mod waiters;

@@ -11,10 +11,11 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
-use asyncsteps::Time;
 use asyncsteps::tool::AsyncTool;
+use asyncsteps::{Error, Time};
 use tokio::task::AbortHandle;
 
+use crate::flow::log_unseen;
 use crate::{clock, timer};
 
 /// The event loop of the current arbiter, or of the current tokio `LocalSet`.
@@ -112,6 +113,11 @@ impl AsyncTool for ArbiterTool {
 
     fn is_valid(&self, handle: &Handle) -> bool {
         handle.valid.get() && !handle.task.is_finished()
+    }
+
+    /// Writes it to the log.
+    fn report(&self, error: Error) {
+        log_unseen(&error);
     }
 
     fn now(&self) -> Time {

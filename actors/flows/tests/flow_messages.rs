@@ -1,14 +1,14 @@
 //! The actor of a flow takes messages from other arbiters and threads: whatever it is told, and whenever
 //! it ends.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use actix::{
     Actor, Addr, Arbiter, AsyncContext, Context, Handler, MailboxError, Message, WrapFuture,
 };
-use asyncsteps::{Completion, Error, Execution, Flow, Outcome, WaitReason};
+use asyncsteps::{Arg, Completion, Error, Execution, Flow, Outcome, WaitReason};
 use asyncsteps_actors::flow::{
     Cancel, CompleteError, Completer, FlowActor, FlowContext, FlowEnd, FlowHandle, FlowOwner,
     FlowRef, Inspect, Stack, WaitSteps, host_flow, running_flows, spawn_flow, start_flow,
@@ -398,4 +398,36 @@ async fn the_context_of_a_flow_runs_futures_of_handlers() {
     assert_eq!(all, ["handled", "waited", "spawned"]);
     assert_eq!(said.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));
     drop(handle);
+}
+
+/// Logs that it was dropped.
+struct Big(Rc<Cell<bool>>);
+
+impl Arg for Big {}
+
+impl Drop for Big {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+#[actix::test]
+async fn a_result_that_no_handle_takes_is_dropped_although_an_address_lives() {
+    tokio::time::pause();
+    for detached_late in [false, true] {
+        let dropped = Rc::new(Cell::new(false));
+        let result = Big(Rc::clone(&dropped));
+        let mut flow = Flow::new();
+        flow.steps().sleep(Duration::from_millis(5));
+        flow.add(move |asi, ()| asi.success(result));
+        let handle: FlowHandle = start_flow(flow);
+        let address = handle.address();
+        if detached_late {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert!(!dropped.get(), "the handle may take it");
+        }
+        handle.detach();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(dropped.get() && address.connected());
+    }
 }

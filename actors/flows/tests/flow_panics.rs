@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::{Arg, Awaitable, Execution, Flow, Identity, Outcome, Undo, codes};
+use asyncsteps::{Arg, Awaitable, Execution, Flow, Identity, Outcome, Time, Undo, codes};
 use asyncsteps_actors::flow::{
     CompleteError, Completer, FlowEnd, FlowOwner, Inspect, IntoFlow, WaitSteps, host_flow,
     start_flow,
 };
 use asyncsteps_actors::pool::ArbiterPool;
+use tracing::Span;
 
 /// Panics when it is dropped.
 struct Bomb;
@@ -54,6 +55,40 @@ async fn an_owner_that_panics_is_told_once() {
         tokio::time::sleep(ms(10)).await;
         assert_eq!(told.get(), 1);
         assert!(flow.is_none_or(|flow| !flow.is_valid()));
+    }
+}
+
+/// An owner that panics when it is asked for the deadline or the span of its flow.
+struct Unsure {
+    has_deadline: bool,
+    told: Rc<Cell<usize>>,
+}
+
+impl FlowOwner for Unsure {
+    fn deadline(&self) -> Option<Time> {
+        if self.has_deadline { None } else { panic!("the deadline") }
+    }
+
+    fn span(&self) -> Option<&Span> {
+        panic!("the span")
+    }
+
+    fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
+        assert!(matches!(end, FlowEnd::Done(Outcome::Error(_))), "{end:?}");
+        self.told.set(self.told.get() + 1);
+        None
+    }
+}
+
+#[actix::test]
+async fn an_owner_that_panics_when_it_is_asked_ends_its_flow() {
+    for has_deadline in [false, true] {
+        let told = Rc::new(Cell::new(0));
+        let mut flow = Flow::new();
+        flow.steps().sleep(ms(5));
+        let owner = Unsure { has_deadline, told: Rc::clone(&told) };
+        assert!(host_flow(flow, owner).is_none());
+        assert_eq!(told.get(), 1);
     }
 }
 
@@ -136,7 +171,7 @@ impl Awaitable for Shy {
 }
 
 #[actix::test]
-async fn what_cannot_be_described_leaves_the_mailbox_alive() {
+async fn what_cannot_be_described_is_listed_and_leaves_the_mailbox_alive() {
     tokio::time::pause();
     let mut flow = Flow::new();
     flow.add(|asi, ()| {
@@ -148,9 +183,10 @@ async fn what_cannot_be_described_leaves_the_mailbox_alive() {
     let handle = start_flow::<()>(flow.within(ms(10)));
     let address = handle.address();
     for _ in 0..2 {
-        assert!(address.send(Inspect).await.expect("it answers").waits.is_empty());
+        let text = address.send(Inspect).await.expect("it answers").to_string();
+        assert!(text.contains("something that panics"), "{text}");
     }
-    assert!(handle.stack().waits.is_empty());
+    assert_eq!(handle.stack().waits.len(), 1);
     let error = handle.await.expect_err("its deadline passed");
     assert_eq!(error.code(), codes::TIMEOUT);
 }

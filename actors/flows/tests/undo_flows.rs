@@ -3,17 +3,18 @@
 
 use std::future::pending;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{Error, Flow, Template, Undo};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, running_flows, spawn_flow, start_flow};
 use asyncsteps_actors::pool::ArbiterPool;
+use asyncsteps_actors::sync::Mutex;
 use tokio::sync::Notify;
 
 /// What happened, as other threads see it.
 #[derive(Clone, Default)]
-struct Journal(Arc<Mutex<Vec<String>>>);
+struct Journal(Arc<std::sync::Mutex<Vec<String>>>);
 
 impl Journal {
     fn write(&self, line: impl Into<String>) {
@@ -185,6 +186,48 @@ fn a_system_that_ends_loses_no_undo_in_silence() {
     drop(system);
     // it could not be undone any more; the log tells
     assert_eq!(journal.take(), "charge record");
+}
+
+/// What `undo_by` adds to a journal while the step around the charge holds the lock, and what the
+/// next holder does.
+/// What happens when a flow that holds a lock is undone, takes the lock in its undo, and another one
+/// waits for it.
+async fn undone_under_a_lock(cancels: bool) -> String {
+    let (lock, journal) = (Mutex::new(Default::default()), Journal::default());
+    let (same, refunds, holds) = (lock.clone(), journal.clone(), lock.clone());
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        asi.run(async |()| Ok(())).undo(async move |_| {
+            let _guard = same.lock().await?;
+            tokio::time::sleep(ms(50)).await;
+            refunds.write("refund");
+            Ok(())
+        });
+        asi.run(async move |()| match cancels {
+            true => pending().await,
+            false => Err::<(), _>(Error::new("LedgerDown").into()),
+        });
+    })
+    .locked(&holds);
+    let handle = start_flow::<()>(flow);
+    if cancels {
+        handle.cancel();
+    }
+    let (mut next, entered) = (Flow::new(), journal.clone());
+    next.sync(&lock, move |_, ()| entered.write("next"));
+    let next = start_flow::<()>(next);
+    let _ = handle.await;
+    next.await.expect("the lock comes free");
+    assert_eq!(lock.load().holders, 0);
+    journal.take()
+}
+
+#[actix::test]
+async fn an_undo_is_inside_of_the_lock_that_is_held_for_it() {
+    tokio::time::pause();
+    for cancels in [false, true] {
+        assert_eq!(undone_under_a_lock(cancels).await, "refund next", "cancelled: {cancels}");
+    }
 }
 
 #[actix::test]

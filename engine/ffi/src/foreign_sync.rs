@@ -60,7 +60,7 @@ impl ISync for BinarySync {
         let unlock = Unlock::new(*self, unlock, &context, asi);
         asi.hold(unlock);
         // SAFETY: FTN12 §2.7.3 wants it called in a step
-        asi.add(move |asi, ()| steps::call(&context, asi, |bsi| unsafe { lock(bsi, sync) }));
+        asi.add_inner(move |asi, ()| steps::call(&context, asi, |bsi| unsafe { lock(bsi, sync) }));
         section.add(asi);
         Ok(())
     }

@@ -86,6 +86,7 @@ mod table;
 mod value;
 mod variables;
 mod wrap;
+mod wrapped;
 
 pub use binary::{Binary, BinaryStep, into_root};
 pub use foreign_sync::{BinarySync, SyncPointer};

@@ -14,16 +14,15 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use std::{fmt, ptr};
 
-use asyncsteps::{
-    Arguments, AsyncSteps, Execution, Flow, Foreign, Outcome, Progress, StepReturn, Time, codes,
-};
+use asyncsteps::{Arguments, AsyncSteps, Flow, Foreign, Outcome, StepReturn, Time, codes};
 
 use crate::abi::{FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInHandle};
-use crate::guard::{Misuse, c_text, contained, report};
+use crate::guard::{Misuse, c_text, contained};
 use crate::handle::Handle;
 use crate::steps::Addition;
 use crate::table::API;
 use crate::value::Values;
+use crate::wrapped::{Turn, WrappedFlows};
 
 /// Steps that could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +41,13 @@ impl std::error::Error for Refused {}
 /// `body` gets our interface, as in any step: a library written against this crate runs in it
 /// unchanged. On our steps it is an ordinary step. On those of another implementation everything that
 /// it adds runs inside of one foreign step, on the thread of its event loop. Arguments, results, errors,
-/// time limits and cancelling pass in both directions; state variables do not, and launched flows are
-/// refused.
+/// time limits and cancelling pass in both directions; state variables do not. Flows that it launches
+/// run inside of the foreign step as well, and end with it.
+///
+/// What has to be [undone](asyncsteps::Added::undo) is undone before the foreign step fails. If the step
+/// is cancelled, its engine runs nothing for it any more: undos that need not wait run at once, and the
+/// others are reported with their steps, as are steps that are [shielded](asyncsteps::Added::shielded)
+/// from a cancel elsewhere.
 ///
 /// ```
 /// use asyncsteps::{AsyncSteps, Flow, run_to_end};
@@ -196,7 +200,7 @@ struct Driver {
     id: u64,
     step: Steps,
     /// `None` while it runs.
-    execution: RefCell<Option<Execution>>,
+    flows: RefCell<Option<WrappedFlows>>,
     wake: Arc<TurnWaker>,
     started: Instant,
     /// The time of the last timer. The flow's time is at least this, because the foreign engine may
@@ -208,24 +212,24 @@ struct Driver {
 impl Driver {
     /// One turn; `true` if the flow goes on. The step must be in progress.
     fn turn(&self) -> bool {
-        let Some(mut execution) = self.execution.take() else { return true };
-        let now = Time::from_epoch(self.started.elapsed()).max(self.reached.get());
-        let progress = execution.run(now, &Waker::from(Arc::clone(&self.wake)));
-        if !execution.take_launched().is_empty() {
-            report("wrap: a foreign engine does not execute launched flows");
-        }
-        match progress {
-            Progress::Done(outcome) => {
+        let Some(mut flows) = self.flows.take() else { return true };
+        let now = self.now();
+        match flows.run(now, &Waker::from(Arc::clone(&self.wake))) {
+            Turn::Over(outcome) => {
                 self.disarm();
                 self.wake.arm(None);
                 self.step.end(outcome);
                 return false;
             }
-            Progress::Ready => self.wake.wake_by_ref(),
-            Progress::Waiting => self.arm(execution.deadline(), now),
+            Turn::Ready => self.wake.wake_by_ref(),
+            Turn::Waiting(deadline) => self.arm(deadline, now),
         }
-        self.execution.replace(Some(execution));
+        self.flows.replace(Some(flows));
         true
+    }
+
+    fn now(&self) -> Time {
+        Time::from_epoch(self.started.elapsed()).max(self.reached.get())
     }
 
     fn arm(&self, at: Option<Time>, now: Time) {
@@ -253,8 +257,9 @@ impl Driver {
     /// Cancels the flow. The foreign step has ended or is about to, so its handle is not used.
     fn cancel(&self) {
         self.wake.arm(None);
-        let execution = self.execution.take();
-        drop(execution);
+        if let Some(flows) = self.flows.take() {
+            flows.cancel(self.now());
+        }
     }
 }
 
@@ -322,7 +327,7 @@ fn start_driver(step: Steps, id: u64, flow: Flow) {
     let driver = Rc::new(Driver {
         id,
         step,
-        execution: RefCell::new(Some(flow.execute())),
+        flows: RefCell::new(Some(WrappedFlows::new(flow))),
         wake,
         started: Instant::now(),
         reached: Cell::new(Time::ZERO),

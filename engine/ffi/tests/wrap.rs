@@ -8,14 +8,15 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps::sync::Mutex;
-use asyncsteps::{AsyncSteps, Completion};
+use asyncsteps::{AsyncSteps, Completion, StepResult};
 use asyncsteps_ffi::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use asyncsteps_ffi::exports::{
-    AsyncStepsLoop, asyncsteps_loop_free, asyncsteps_loop_iterate, asyncsteps_loop_new,
-    asyncsteps_loop_run, asyncsteps_root_new,
+    AsyncStepsLoop, asyncsteps_last_error, asyncsteps_loop_free, asyncsteps_loop_iterate,
+    asyncsteps_loop_new, asyncsteps_loop_run, asyncsteps_root_new,
 };
 use asyncsteps_ffi::wrap;
 
@@ -184,6 +185,73 @@ fn cancelling_runs_cancel_handlers_and_frees_locks() {
     // SAFETY: the root was not freed yet
     unsafe { (foreign.api().free)(foreign.root) };
     assert_eq!(asyncsteps_loop_free(foreign.event_loop), 0);
+}
+
+/// Ready after its second poll.
+async fn yield_now() {
+    let mut is_first = true;
+    std::future::poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+}
+
+/// Charges, then goes on with `then`; the undo runs `undo`.
+fn charge<U: Future<Output = ()> + 'static>(
+    asi: &mut AsyncSteps,
+    notes: &Notes,
+    undo: fn() -> U,
+    then: impl FnOnce(&mut AsyncSteps) -> StepResult + 'static,
+) {
+    let notes = Rc::clone(notes);
+    asi.run(async |()| Ok(())).named("charge").undo(async move |_| {
+        undo().await;
+        notes.borrow_mut().push("refund".to_owned());
+        Ok(())
+    });
+    asi.add(move |asi, ()| then(asi));
+}
+
+#[test]
+fn a_step_is_undone_before_the_foreign_step_fails() {
+    let foreign = Foreign::new();
+    let notes = Rc::clone(&foreign.notes);
+    foreign.add(move |asi, ()| charge(asi, &notes, yield_now, |asi| asi.error("LedgerDown", ())));
+    assert_eq!(foreign.run(), ["refund", "unhandled LedgerDown"]);
+}
+
+#[test]
+fn a_foreign_step_that_is_cancelled_is_undone_as_far_as_that_need_not_wait() {
+    for waits in [false, true] {
+        let foreign = Foreign::new();
+        let notes = Rc::clone(&foreign.notes);
+        let hangs = |asi: &mut AsyncSteps| {
+            asi.wait_only();
+            Ok(())
+        };
+        foreign.add(move |asi, ()| match waits {
+            false => charge(asi, &notes, yield_now, hangs),
+            true => charge(asi, &notes, std::future::pending::<()>, hangs),
+        });
+        foreign.execute();
+        for _ in 0..3 {
+            asyncsteps_loop_iterate(foreign.event_loop);
+        }
+        // SAFETY: the root was not freed yet
+        unsafe { (foreign.api().cancel)(foreign.root) };
+        assert_eq!(asyncsteps_loop_run(foreign.event_loop), 0);
+        let refunds: &[&str] = if waits { &[] } else { &["refund"] };
+        assert_eq!(foreign.notes.take(), refunds);
+        if waits {
+            // SAFETY: the text lives until the next call
+            let text = unsafe { CStr::from_ptr(asyncsteps_last_error()) }.to_string_lossy();
+            assert!(text.contains("the undo of the step `charge`"), "{text}");
+        }
+        // SAFETY: the root was not freed yet
+        unsafe { (foreign.api().free)(foreign.root) };
+        assert_eq!(asyncsteps_loop_free(foreign.event_loop), 0);
+    }
 }
 
 #[test]

@@ -86,7 +86,7 @@ impl ISync for Share {
         if self.size > ALL {
             return asi.error(codes::DEFENSE_REJECTED, "more than the whole budget");
         }
-        let guard = asi.stack(Guard { share: self.clone(), held: false });
+        let guard = asi.hold_named(Guard { share: self.clone(), held: false });
         if asi[guard].try_hold() {
             return section.enter(asi);
         }

@@ -81,10 +81,12 @@ mod machine;
 mod observe;
 mod outcome;
 mod plan;
+mod probe;
 mod random;
 mod retry;
 mod shared_state;
 pub mod sim;
+mod sleep;
 mod slot;
 mod stack;
 mod state;
@@ -103,7 +105,8 @@ pub use asyncsteps_macros::Code;
 pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
 pub use completion::{Canceller, Completion, Stale};
 pub use error::{
-    Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, StepResult, StepReturn, codes,
+    AwaitedResult, Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, StepResult,
+    StepReturn, codes,
 };
 pub use flow::{
     Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
@@ -111,11 +114,12 @@ pub use flow::{
 };
 pub use interface::{Added, AddedLoop, Collection, Parallel, RunContext, Untyped};
 pub use location::StepLocation;
-pub use observe::{Observer, StepEnd, StepRef};
+pub use observe::{Observer, StepEnd, StepRef, UndoneStep};
 pub use outcome::Undo;
 pub use plan::Keep;
 pub use retry::Retry;
 pub use shared_state::SharedState;
+pub use sleep::{Sleep, sleep, turn_time};
 pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateLoop, TemplateParallel, TemplateSteps};

@@ -1,7 +1,10 @@
 //! How a host sees the steps of a flow, for traces and consoles.
 
+use std::time::Duration;
+
 use crate::error::Error;
 use crate::location::StepLocation;
+use crate::outcome::Undo;
 
 /// Is called for the steps of one flow.
 ///
@@ -50,4 +53,19 @@ pub enum StepEnd<'a> {
     Error(&'a Error),
     /// It was cancelled, or `break_loop` or `continue_loop` left it.
     Cancelled,
+}
+
+/// A step that was undone, for the log of the host; see
+/// [`Execution::take_undone`](crate::Execution::take_undone) (FTN12 §1.2).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UndoneStep {
+    /// Name and source location of the step.
+    pub step: StepLocation,
+    /// What had become of it.
+    pub outcome: Undo<()>,
+    /// The error that caused the undo; `None` if the flow was cancelled.
+    pub why: Option<Error>,
+    /// How long the undo took, with all its attempts.
+    pub time: Duration,
 }

@@ -16,9 +16,9 @@ pub(super) struct Admission {
     /// Counts it in, for the shutdown.
     pub(super) entered: Entered,
     /// Its share of the budget.
-    pub(super) permit: Permit,
+    pub(super) _permit: Permit,
     /// Its share of the limits of its client.
-    pub(super) client: ClientPermit,
+    pub(super) _client: ClientPermit,
 }
 
 /// The end of the grace of a shutdown: what still waits to be admitted is refused.

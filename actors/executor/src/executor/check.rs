@@ -84,7 +84,7 @@ impl Shared {
             }
         };
         let client = mem::take(&mut incoming.client_permit);
-        let admission = Admission { entered, permit, client };
+        let admission = Admission { entered, _permit: permit, _client: client };
         Ok(Admitted { checked, admission, deadline, patience })
     }
 

@@ -15,7 +15,7 @@ pub struct Closed {
     pub cancelled: usize,
 }
 
-/// How long cancelled flows may take to end; they only run their cancel handlers.
+/// How long cancelled flows may take to end: they run their cancel handlers and undos.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 impl Executor {
@@ -39,6 +39,10 @@ impl Executor {
     /// over, then cancels the rest: their cancel handlers run, and their callers get InternalError.
     /// Each request that is cancelled is logged with the stack of its flow.
     ///
+    /// A request is over when what it has done is undone, if that is necessary. Nothing cancels an
+    /// undo but the end of its arbiter; after the grace this waits one second for those that the
+    /// cancelling caused.
+    ///
     /// # Cancel safety
     /// Dropping the future leaves the executor closed for new requests.
     ///
@@ -58,6 +62,7 @@ impl Executor {
                     f = request.function.as_str(),
                     user = request.user.as_deref(),
                     age = ?request.age,
+                    state = ?request.state,
                     stack = request.stack.one_line(),
                     "request cancelled at the end of the grace",
                 );

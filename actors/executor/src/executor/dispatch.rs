@@ -87,9 +87,7 @@ impl Executor {
             if self.shared.grace_end.is_reached() {
                 flow.cancel();
             }
-            let caller = exchange.reply_to.caller.clone();
-            let requests = self.local_requests();
-            exchange.waits(requests.add(exchange.called.clone(), caller, times.arrived, flow));
+            exchange.waits(flow);
         }
         PendingReply(exchange)
     }
@@ -121,7 +119,7 @@ impl Drop for Arrival<'_> {
 }
 
 /// The reply to a request that does not reach its function.
-fn refuse(reply_to: &ReplyTo, function: &str, times: Times, refused: &Refused) -> Reply {
+pub(super) fn refuse(reply_to: &ReplyTo, function: &str, times: Times, refused: &Refused) -> Reply {
     let response = reply_to.complete(refused.to_response(), None);
     let outcome = RequestOutcome::of(&response);
     request_over(reply_to, function, times, &Stage::Refused(refused), outcome, Some(&response));

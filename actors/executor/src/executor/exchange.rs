@@ -1,7 +1,8 @@
 //! A request whose flow was started: what its flow, its reply and its raw data share, all on one
 //! arbiter.
 
-use std::cell::{Cell, RefCell};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,10 +12,12 @@ use std::time::Duration;
 
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::FlowRef;
 use asyncsteps_futoin::iface::FunctionName;
 use tracing::Span;
 
 use super::admission::Admission;
+use super::handle::Executor;
 use super::in_flight::Listed;
 use super::over::Times;
 use super::registry::HostedFunction;
@@ -33,15 +36,15 @@ pub(super) struct Exchange {
     pub(super) span: Span,
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
-    held: RefCell<Option<Held>>,
+    held: RefCell<Option<Rc<Held>>>,
 }
 
-/// What a request holds until its flow is over.
+/// What a request holds until its flow is over, and those that undo what that has done.
 struct Held {
-    admission: Admission,
-    /// Its entry among the requests of its arbiter, if its flow goes on after the first turn. It has
-    /// the flow, which owns this exchange in turn.
-    listed: Option<Listed>,
+    /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
+    /// flow, which owns this exchange in turn.
+    listed: OnceCell<Listed>,
+    admission: RefCell<Admission>,
 }
 
 /// How far a request is. It only changes in [`Exchange::transition`].
@@ -83,15 +86,38 @@ impl Exchange {
             span,
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
-            held: RefCell::new(Some(Held { admission, listed: None })),
+            held: RefCell::new(Some(Rc::new(Held {
+                listed: OnceCell::new(),
+                admission: RefCell::new(admission),
+            }))),
         })
     }
 
-    /// The flow goes on after its first turn; `listed` is its entry among the requests in flight.
-    pub(super) fn waits(&self, listed: Listed) {
-        if let Some(held) = &mut *self.held.borrow_mut() {
-            held.listed = Some(listed);
+    /// The flow goes on after its first turn.
+    pub(super) fn waits(&self, flow: FlowRef) {
+        if let Some(held) = self.held() {
+            self.listed(&held).set_flow(Some(flow));
         }
+    }
+
+    /// A flow undoes what the one of the request has done; it keeps what this gives.
+    pub(super) fn undoing(&self, undo: FlowRef) -> Option<Box<dyn Any>> {
+        let held = self.held()?;
+        self.listed(&held).set_undo(undo);
+        Some(Box::new(held))
+    }
+
+    fn held(&self) -> Option<Rc<Held>> {
+        self.held.borrow().clone()
+    }
+
+    /// The entry of the request among those in flight, which is made if there is none.
+    fn listed<'a>(&self, held: &'a Held) -> &'a Listed {
+        held.listed.get_or_init(|| {
+            let executor = Executor { shared: Arc::clone(&self.reply_to.shared) };
+            let caller = self.reply_to.caller.clone();
+            executor.local_requests().add(self.called.clone(), caller, self.times.arrived)
+        })
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -113,16 +139,17 @@ impl Exchange {
         matches!(*self.state.borrow(), State::Running(_))
     }
 
-    /// Gives up what the request holds; `finished` tells whether its flow ended by itself.
+    /// The flow is over: gives up what the request holds, or leaves it to the flow that undoes.
+    /// `finished` tells whether the flow ended by itself.
     pub(super) fn release(&self, finished: bool) {
-        let Some(Held { admission, listed }) = self.held.take() else { return };
-        drop(listed);
-        let Admission { mut entered, permit, client } = admission;
+        let Some(held) = self.held.take() else { return };
         if finished {
-            entered.finish();
+            held.admission.borrow_mut().entered.finish();
         }
-        drop(entered);
-        drop((permit, client));
+        if let Some(listed) = held.listed.get() {
+            listed.set_flow(None);
+        }
+        drop(held);
     }
 
     /// Replies with raw data, while the flow goes on.
@@ -157,9 +184,8 @@ impl Exchange {
             | State::Streaming(_)
             | State::Abandoned => (State::Abandoned, None),
         });
-        if self.is_abandoned()
-            && let Some(Held { listed: Some(listed), .. }) = &*self.held.borrow()
-        {
+        let held = self.held().filter(|_| self.is_abandoned());
+        if let Some(listed) = held.as_ref().and_then(|held| held.listed.get()) {
             listed.cancel();
         }
     }

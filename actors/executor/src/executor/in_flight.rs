@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,7 +16,18 @@ use slab::Slab;
 use super::caller::Caller;
 use crate::security::User;
 
-/// A request whose flow waits; given by [`Executor::in_flight`](super::Executor::in_flight).
+/// How far a request in flight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestState {
+    /// Its flow runs.
+    Running,
+    /// What its flow has done is being undone, see [`Added::undo`](asyncsteps::Added::undo). The
+    /// reply may have left.
+    Undoing,
+}
+
+/// A request whose flow waits, or is undone; given by [`Executor::in_flight`](super::Executor::in_flight).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InFlightRequest {
@@ -25,21 +37,25 @@ pub struct InFlightRequest {
     pub user: Option<String>,
     /// The time since the request arrived.
     pub age: Duration,
-    /// Where its flow is, and what it waits for.
+    /// How far it is.
+    pub state: RequestState,
+    /// Where its flow is, and what it waits for; of the undo, if it is undone.
     pub stack: Stack,
-    /// The address of its flow, which takes messages from any thread, such as
-    /// [`Cancel`](asyncsteps_actors::flow::Cancel).
+    /// The address of that flow, which takes messages from any thread, such as
+    /// [`Cancel`](asyncsteps_actors::flow::Cancel). An undo that is cancelled gives up.
     pub flow: Addr<FlowActor>,
 }
 
 impl fmt::Display for InFlightRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_deref().unwrap_or("anonymous");
-        write!(f, "{} for {user}, {:?} old: {}", self.function, self.age, self.stack.one_line())
+        let undoing = if self.state == RequestState::Undoing { "undoing: " } else { "" };
+        let (age, stack) = (self.age, self.stack.one_line());
+        write!(f, "{} for {user}, {age:?} old: {undoing}{stack}", self.function)
     }
 }
 
-/// The requests of one executor whose flows wait on one arbiter.
+/// The requests of one executor whose flows wait on one arbiter, or are undone there.
 #[derive(Default)]
 pub(super) struct LocalRequests(RefCell<Slab<Request>>);
 
@@ -53,55 +69,80 @@ struct Request {
     function: FunctionName,
     caller: Caller,
     arrived: Time,
-    flow: FlowRef,
+    /// `None` once the flow is over.
+    flow: Option<FlowRef>,
+    /// The flow that undoes what that has done, the last one if there were several.
+    undo: Option<FlowRef>,
 }
 
 impl LocalRequests {
-    /// Adds a request whose flow waits.
+    /// Adds a request, which has a flow or is undone.
     pub(super) fn add(
         self: &Rc<Self>,
         function: FunctionName,
         caller: Caller,
         arrived: Time,
-        flow: FlowRef,
     ) -> Listed {
-        let index = self.0.borrow_mut().insert(Request { function, caller, arrived, flow });
+        let request = Request { function, caller, arrived, flow: None, undo: None };
+        let index = self.0.borrow_mut().insert(request);
         Listed { requests: Rc::clone(self), index }
     }
 
-    /// Cancels all of them, after this returned.
+    /// Cancels all of them, after this returned. Undos go on.
     pub(super) fn cancel_all(&self) {
         let flows: Vec<FlowRef> =
-            self.0.borrow().iter().map(|(_, request)| request.flow.clone()).collect();
+            self.0.borrow().iter().filter_map(|(_, request)| request.flow.clone()).collect();
         flows.iter().for_each(FlowRef::cancel);
     }
 
     pub(super) fn list(&self) -> Vec<InFlightRequest> {
         let now = clock::now();
         let requests = self.0.borrow();
-        requests.iter().map(|(_, request)| request.look(now)).collect()
+        requests.iter().filter_map(|(_, request)| request.look(now)).collect()
     }
 }
 
 impl Request {
-    fn look(&self, now: Time) -> InFlightRequest {
-        InFlightRequest {
+    fn look(&self, now: Time) -> Option<InFlightRequest> {
+        let undo = self.undo.as_ref().filter(|undo| undo.is_valid());
+        let flow = undo.or(self.flow.as_ref())?;
+        let state = if undo.is_some() { RequestState::Undoing } else { RequestState::Running };
+        Some(InFlightRequest {
             function: self.function.clone(),
             user: self.caller.user().map(User::local_id).map(str::to_owned),
             age: now.saturating_since(self.arrived),
-            stack: self.flow.stack(),
-            flow: self.flow.address(),
-        }
+            state,
+            stack: flow.stack(),
+            flow: flow.address(),
+        })
     }
 }
 
 impl Listed {
-    /// Cancels the flow of the request, after this returned.
+    /// The request has a flow, or has it no longer.
+    pub(super) fn set_flow(&self, flow: Option<FlowRef>) {
+        self.change(|request| mem::replace(&mut request.flow, flow));
+    }
+
+    /// This flow undoes what the one of the request has done.
+    pub(super) fn set_undo(&self, undo: FlowRef) {
+        self.change(|request| request.undo.replace(undo));
+    }
+
+    /// Cancels the flow of the request, after this returned. An undo goes on.
     pub(super) fn cancel(&self) {
-        let flow = self.requests.0.borrow().get(self.index).map(|request| request.flow.clone());
+        let requests = self.requests.0.borrow();
+        let flow = requests.get(self.index).and_then(|request| request.flow.clone());
+        drop(requests);
         if let Some(flow) = flow {
             flow.cancel();
         }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Request) -> Option<FlowRef>) {
+        let before = self.requests.0.borrow_mut().get_mut(self.index).and_then(change);
+        // dropped when nothing is borrowed: it may be the last reference to its flow
+        drop(before);
     }
 }
 

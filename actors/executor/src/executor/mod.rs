@@ -59,6 +59,8 @@ mod responder;
 mod result_draft;
 mod served;
 mod standard;
+#[cfg(feature = "test")]
+pub mod test;
 mod time_limit;
 mod unanswerable;
 
@@ -76,11 +78,11 @@ pub use failed_call::FailedCall;
 pub use functions::Functions;
 pub use handle::{Executor, ExecutorActor};
 pub use hooks::{Hooks, Way};
-pub use in_flight::InFlightRequest;
+pub use in_flight::{InFlightRequest, RequestState};
 pub use incoming::Incoming;
 pub use messages::{CancelRequests, Dispatch, InFlight};
 pub use outcome::{RequestOutcome, RequestOver};
 pub use refused::Refused;
 pub use reply::{Message, Reply, ReplyBody};
-pub use request::{RequestInfo, RequestSteps};
+pub use request::{ParamType, RequestInfo, RequestSteps};
 pub use served::ServedRequest;

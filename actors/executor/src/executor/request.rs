@@ -194,6 +194,18 @@ impl fmt::Debug for RequestInfo {
     }
 }
 
+/// A type that parameters are read as: what serde can read and own.
+#[diagnostic::on_unimplemented(
+    message = "parameters cannot be read as `{Self}`",
+    label = "neither a type that serde can read, nor one that was named",
+    note = "name the type where the value is bound: `let n: i64 = asi.param(\"n\")?;`",
+    note = "derive `serde::Deserialize` for a type of your own"
+)]
+pub trait ParamType: DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned> ParamType for T {}
+
 /// The request API of the steps of a template that serves requests (FTN12 §1, "derived classes").
 ///
 /// In a flow that does not serve a request each function fails with InternalError.
@@ -214,13 +226,13 @@ pub trait RequestSteps {
     ///
     /// # Errors
     /// InternalError if the type does not fit what the interface declares.
-    fn params<T: DeserializeOwned>(&self) -> Result<T, Error>;
+    fn params<T: ParamType>(&self) -> Result<T, Error>;
 
     /// One parameter.
     ///
     /// # Errors
     /// InternalError if it is not declared, or the type does not fit what the interface declares.
-    fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error>;
+    fn param<T: ParamType>(&self, name: &str) -> Result<T, Error>;
 
     /// Sets the result of the request; a later one replaces it. The step goes on. A map is merged with
     /// the [result variables](RequestInfo::result_mut) and with a map that the last step returns, and
@@ -271,12 +283,12 @@ impl RequestSteps for AsyncSteps {
         self.extension_mut().ok_or_else(no_request)
     }
 
-    fn params<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    fn params<T: ParamType>(&self) -> Result<T, Error> {
         let params = &self.request()?.params;
         T::deserialize(params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
     }
 
-    fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
+    fn param<T: ParamType>(&self, name: &str) -> Result<T, Error> {
         let value = self.request()?.params.get(name).ok_or_else(|| {
             // a cause goes to the log and not to the caller
             let text = format!("no parameter {name} is declared");

@@ -1,11 +1,12 @@
 //! From the end of a flow to the reply of its request (FTN6 §1.2, FTN3 §1.7).
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
-use asyncsteps_actors::flow::{FlowEnd, FlowOwner};
+use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
@@ -31,6 +32,10 @@ impl FlowOwner for Responder {
 
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
+    }
+
+    fn undo_started(&mut self, undo: &FlowRef) -> Option<Box<dyn Any>> {
+        self.0.undoing(undo.clone())
     }
 
     fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
@@ -66,7 +71,7 @@ impl FlowOwner for Responder {
 }
 
 impl Responder {
-    fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
+    pub(super) fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
         match end {
             FlowEnd::Done(Outcome::Success(args)) => self.success(draft, args),
             FlowEnd::Done(Outcome::Error(error)) => Err(self.failure(&error)),
@@ -115,17 +120,17 @@ impl Responder {
         let exchange = &self.0;
         let code = error.code();
         let place = error.location().map(tracing::field::display);
-        let cause = error.source().map(causes);
+        let (cause, attempts) = (error.source().map(causes), error.attempts());
         let declared = exchange.function.declared().throws(code);
         let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);
         if is_known && error.is_deliberate() {
             if cause.is_some() {
-                tracing::info!(error = %code, cause, place, "the function failed");
+                tracing::info!(error = %code, cause, attempts, place, "the function failed");
             }
             return Response::error(code, error.info());
         }
         let limit = error.limit().map(tracing::field::debug);
-        tracing::error!(error = %code, info = error.info(), limit, cause, place, "not expected error");
+        tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, "not expected error");
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);
         }
@@ -133,7 +138,7 @@ impl Responder {
     }
 
     /// The reply with this response, which ends the request.
-    fn reply(&self, response: Response, head: Option<Box<Head>>) -> Reply {
+    pub(super) fn reply(&self, response: Response, head: Option<Box<Head>>) -> Reply {
         let Exchange { reply_to, function, .. } = &*self.0;
         let succeeded = response.code().is_none();
         if succeeded && !reply_to.wants_success(function) {

@@ -4,9 +4,8 @@ use std::fmt;
 
 use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
 
-use super::drive;
 use super::guarded::{DROPPED, guarded};
-use super::{Canceller, FlowEnd, FlowOwner, Stack};
+use super::{Canceller, Stack};
 
 /// A flow that waits on its arbiter: it owns the step stack and the state, and takes messages from
 /// everywhere.
@@ -96,11 +95,11 @@ impl FlowActor {
         }
     }
 
-    /// The flow ended: tells its owner and drops what the flow owned.
+    /// The flow ended: `tell` gives what its handle gets, and what the flow owned is dropped.
     #[inline]
-    pub(super) fn end(&mut self, owner: &mut impl FlowOwner, end: FlowEnd) {
+    pub(super) fn end(&mut self, tell: impl FnOnce(&mut Execution) -> Option<Outcome>) {
         if let Some(execution) = self.execution() {
-            let outcome = drive::tell(execution, owner, end);
+            let outcome = tell(execution);
             guarded(DROPPED, || self.0 = Stage::Ended(outcome));
         }
     }

@@ -4,12 +4,16 @@ use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Undo, codes};
+use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Time, Undo, UndoneStep, codes};
 use tracing::Span;
+use tracing::span::Entered;
 
 use super::guarded::{guarded, log_panic};
 use super::{FlowEnd, FlowOwner, Stack, deadline};
 use crate::clock;
+
+/// The log's text for a panic of an owner that is asked about its flow.
+const OWNER: &str = "the owner of a flow panicked when it was asked for deadline and span";
 
 /// Flows that steps or cancel handlers launched, and the span that they did it in.
 pub(super) struct Launched {
@@ -35,11 +39,12 @@ pub(super) fn turn(
     launched: &mut Vec<Launched>,
 ) -> Result<Next, FlowEnd> {
     let now = clock::now();
-    let limit = owner.deadline();
+    let Some((limit, _entered)) = guarded(OWNER, || (owner.deadline(), enter_span(owner))) else {
+        return Err(broken(execution, launched, "the owner of the flow panicked"));
+    };
     if limit.is_some_and(|limit| limit <= now) {
         return Err(FlowEnd::Expired(Stack::of(execution)));
     }
-    let _entered = owner.span().map(Span::enter);
     let _scope = deadline::enter(limit);
     let progress = catch_unwind(AssertUnwindSafe(|| execution.run(now, waker)));
     report(execution);
@@ -51,13 +56,27 @@ pub(super) fn turn(
         Ok(Progress::Done(outcome)) => Err(FlowEnd::Done(outcome)),
         Err(payload) => {
             log_panic("a flow panicked outside of its callbacks", payload);
-            // what it has done is undone
-            cancel(execution, launched);
-            let info = "panic outside of the callbacks of the flow";
-            let error = Error::with_info(codes::INTERNAL_ERROR, info);
-            Err(FlowEnd::Done(Outcome::Error(error)))
+            Err(broken(execution, launched, "panic outside of the callbacks of the flow"))
         }
     }
+}
+
+/// Ends a flow that cannot go on; what it has done is undone.
+#[cold]
+fn broken(execution: &mut Execution, launched: &mut Vec<Launched>, why: &'static str) -> FlowEnd {
+    cancel(execution, launched);
+    FlowEnd::Done(Outcome::Error(Error::with_info(codes::INTERNAL_ERROR, why)))
+}
+
+/// The deadline of an owner; none if it panics.
+#[inline]
+pub(super) fn deadline_of(owner: &impl FlowOwner) -> Option<Time> {
+    guarded(OWNER, || owner.deadline()).flatten()
+}
+
+#[inline]
+fn enter_span(owner: &impl FlowOwner) -> Option<Entered<'_>> {
+    owner.span().map(Span::enter)
 }
 
 /// Cancels the flow, unless it ended by itself. Flows that cancel handlers launched are added to
@@ -72,8 +91,8 @@ pub(super) fn settle(
     if end.is_done() {
         return;
     }
-    let _entered = owner.span().map(Span::enter);
-    let _scope = deadline::enter(owner.deadline());
+    let _entered = guarded(OWNER, || enter_span(owner));
+    let _scope = deadline::enter(deadline_of(owner));
     cancel(execution, launched);
 }
 
@@ -90,12 +109,11 @@ pub(super) fn tell(
     owner: &mut impl FlowOwner,
     end: FlowEnd,
 ) -> Option<Outcome> {
-    let told = guarded("the owner of a flow panicked when the flow ended", || {
-        let span = owner.span().cloned();
-        let _entered = span.as_ref().map(Span::enter);
-        let _scope = deadline::enter(owner.deadline());
-        owner.ended(execution, end)
-    });
+    let span = guarded(OWNER, || owner.span().cloned()).flatten();
+    let _entered = span.as_ref().map(Span::enter);
+    let _scope = deadline::enter(deadline_of(owner));
+    let ended = "the owner of a flow panicked when the flow ended";
+    let told = guarded(ended, || owner.ended(execution, end));
     told.flatten()
 }
 
@@ -107,20 +125,28 @@ fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
     }
 }
 
-/// Logs what the callbacks of a flow did that is seen nowhere else.
+/// Logs what a flow did that is seen nowhere else: steps that were undone, and what callbacks did.
 fn report(execution: &mut Execution) {
+    for UndoneStep { step, outcome, why, time, .. } in execution.take_undone() {
+        let why = why.as_ref().map_or("cancelled", Error::code);
+        tracing::info!(%step, outcome = outcome_text(outcome), why, ?time, "a step was undone");
+    }
     for error in execution.take_unseen() {
-        let place = error.location().map(tracing::field::display);
-        if let Some(undone) = error.failed_undo() {
-            log_failed_undo(&error, undone);
-            continue;
-        }
-        match error.panic_message() {
-            Some(panic) => tracing::error!(panic, place, "a step panicked"),
-            None => {
-                let cause = error.source().map(tracing::field::display);
-                tracing::error!(%error, cause, place, "a cancel handler failed");
-            }
+        log_unseen(&error);
+    }
+}
+
+/// Logs an error that nothing else shows.
+pub(crate) fn log_unseen(error: &Error) {
+    if let Some(undone) = error.failed_undo() {
+        return log_failed_undo(error, undone);
+    }
+    let place = error.location().map(tracing::field::display);
+    match error.panic_message() {
+        Some(panic) => tracing::error!(panic, place, "a step panicked"),
+        None => {
+            let cause = error.source().map(tracing::field::display);
+            tracing::error!(%error, cause, place, "a cancel handler failed");
         }
     }
 }
@@ -131,9 +157,14 @@ fn log_failed_undo(error: &Error, undone: Undo<()>) {
     let (step, attempts) = (error.location().map(tracing::field::display), error.attempts());
     let cause = error.source().map(tracing::field::display);
     let panic = error.panic_message();
-    let outcome = match undone {
+    let outcome = outcome_text(undone);
+    tracing::error!(%error, cause, panic, step, outcome, attempts, "an undo failed");
+}
+
+/// What had become of a step that is undone.
+fn outcome_text(outcome: Undo<()>) -> &'static str {
+    match outcome {
         Undo::Done(()) => "done",
         Undo::Unknown => "unknown",
-    };
-    tracing::error!(%error, cause, panic, step, outcome, attempts, "an undo failed");
+    }
 }

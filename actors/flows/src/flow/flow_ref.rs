@@ -8,8 +8,6 @@ use asyncsteps::WaitId;
 
 use super::actor::FlowActor;
 use super::mailbox::FlowCell;
-#[cfg(feature = "ffi")]
-use super::owner::KeepsOutcome;
 use super::{Canceller, Completer, Stack, running};
 
 /// A flow that waits on this arbiter, seen from the same arbiter.
@@ -95,21 +93,6 @@ impl FlowRef {
     #[must_use]
     pub fn completer(&self, wait: WaitId) -> Completer {
         Completer::new(self.address(), wait)
-    }
-
-    /// Cancels the flow here and now, or after the current turn if it runs; its owner is told only in
-    /// the second case.
-    #[cfg(feature = "ffi")]
-    pub(crate) fn abort(&self) {
-        let Ok(mut actor) = self.cell.actor.try_borrow_mut() else { return self.cancel() };
-        let flow = actor.abandon();
-        // its cancel handlers may ask about it
-        drop(actor);
-        if let Some(flow) = flow {
-            super::task::give_up(flow, &KeepsOutcome::inherit(None));
-        }
-        // wakes its task, which ends
-        self.cancel();
     }
 }
 

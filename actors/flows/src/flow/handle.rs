@@ -146,6 +146,7 @@ impl Drop for Handle {
         if !self.detached && self.flow.is_valid() {
             self.flow.cancel();
         }
+        self.flow.cell().forget_outcome();
     }
 }
 

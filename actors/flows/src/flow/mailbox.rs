@@ -17,6 +17,7 @@ use actix::{
     Actor, ActorContext, ActorState, Addr, AsyncContext, Handler, Message, SpawnHandle, WeakAddr,
 };
 
+use super::guarded::discard;
 use super::{Canceller, FlowActor};
 
 /// Messages that wait before `try_send` is refused: actix's own default.
@@ -29,12 +30,29 @@ pub(crate) struct FlowCell {
     pub(super) actor: RefCell<FlowActor>,
     /// Set while there is a mailbox.
     address: Cell<Option<WeakAddr<FlowActor>>>,
+    /// There is no handle that takes the outcome.
+    is_unwanted: Cell<bool>,
 }
 
 impl FlowCell {
     #[inline]
     pub(super) fn new(actor: FlowActor) -> Self {
-        Self { actor: RefCell::new(actor), address: Cell::default() }
+        Self { actor: RefCell::new(actor), address: Cell::default(), is_unwanted: Cell::default() }
+    }
+
+    /// The outcome is not wanted: an address may keep the actor for long.
+    pub(super) fn forget_outcome(&self) {
+        self.is_unwanted.set(true);
+        self.discard_unwanted();
+    }
+
+    /// Drops the outcome if the flow is over and no handle takes it.
+    pub(super) fn discard_unwanted(&self) {
+        if self.is_unwanted.get() {
+            // borrowed by the flow itself while it runs
+            let outcome = self.actor.try_borrow_mut().map(|mut actor| actor.take_outcome());
+            discard(outcome);
+        }
     }
 
     /// The address of the actor, with a mailbox that is made if there is none.

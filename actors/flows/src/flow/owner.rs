@@ -1,11 +1,12 @@
 //! What starts a flow and is told of its end.
 
+use std::any::Any;
 use std::time::Duration;
 
 use asyncsteps::{Error, Execution, Outcome, Time, codes};
 use tracing::Span;
 
-use super::{Stack, deadline};
+use super::{FlowRef, Stack, deadline};
 use crate::clock;
 
 /// What a flow runs for: it limits the flow in time and is told how it ended.
@@ -23,6 +24,14 @@ pub trait FlowOwner: Unpin + 'static {
 
     /// The span that the flow runs in.
     fn span(&self) -> Option<&Span> {
+        None
+    }
+
+    /// A flow starts that undoes what this one has done, see
+    /// [`Added::undo`](asyncsteps::Added::undo). It may outlive this one, has no deadline, and runs in
+    /// the same span. What this returns is kept until the undo is over: a permit, for example.
+    fn undo_started(&mut self, undo: &FlowRef) -> Option<Box<dyn Any>> {
+        let _ = undo;
         None
     }
 
@@ -97,5 +106,35 @@ impl FlowOwner for KeepsOutcome {
 
     fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         Some(end.into_outcome())
+    }
+}
+
+/// The owner of a flow without a handle: its outcome goes nowhere.
+pub(super) struct Unattended(Option<Box<Attached>>);
+
+struct Attached {
+    span: Span,
+    /// What the flow keeps until it is over.
+    kept: Option<Box<dyn Any>>,
+}
+
+impl Unattended {
+    /// The owner of a flow that runs in this span, and keeps a value until it is over.
+    pub(super) fn new(span: Span, kept: Option<Box<dyn Any>>) -> Self {
+        let needed = !span.is_none() || kept.is_some();
+        Self(needed.then(|| Box::new(Attached { span, kept })))
+    }
+}
+
+impl FlowOwner for Unattended {
+    fn span(&self) -> Option<&Span> {
+        self.0.as_ref().map(|attached| &attached.span).filter(|span| !span.is_none())
+    }
+
+    fn ended(&mut self, _: &mut Execution, _: FlowEnd) -> Option<Outcome> {
+        if let Some(attached) = &mut self.0 {
+            drop(attached.kept.take());
+        }
+        None
     }
 }

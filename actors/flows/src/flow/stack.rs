@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use actix::dev::MessageResponse;
-use asyncsteps::{Execution, Wait};
+use asyncsteps::{Execution, Wait, WaitReason};
 
-use super::guarded::guarded;
 use crate::clock;
 
 /// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
@@ -23,11 +22,9 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Empty if what a step waits for panics when it describes itself.
     pub(super) fn of(execution: &mut Execution) -> Self {
         let idle = clock::now().saturating_since(execution.last_turn());
-        let waits = guarded("what a step waits for panicked", || execution.waits());
-        Self { waits: waits.unwrap_or_default(), idle }
+        Self { waits: execution.waits(), idle }
     }
 
     /// The same text on one line, for logs.
@@ -47,7 +44,8 @@ impl fmt::Display for Stack {
             if *attempt > 1 {
                 write!(f, "in attempt {attempt} ")?;
             }
-            writeln!(f, "waits for {reason} since {:?}", self.idle)?;
+            let waits = if matches!(reason, WaitReason::Until(_)) { "waits" } else { "waits for" };
+            writeln!(f, "{waits} {reason} since {:?}", self.idle)?;
         }
         Ok(())
     }

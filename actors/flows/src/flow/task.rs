@@ -7,13 +7,14 @@ use std::task::{Context, Poll, Waker};
 use actix::dev::channel::AddressReceiver;
 use asyncsteps::{Execution, Flow, Outcome};
 use tokio::task::JoinHandle;
+use tracing::Span;
 
 use super::actor::FlowActor;
 use super::drive::{self, Launched, Next};
 use super::guarded::guarded;
 use super::mailbox::FlowCell;
-use super::owner::KeepsOutcome;
-use super::{Canceller, FlowEnd, FlowOwner, deadline, running};
+use super::owner::Unattended;
+use super::{Canceller, FlowEnd, FlowOwner, FlowRef, deadline, running};
 use crate::arbiter_load::{self, FlowKind};
 use crate::span::{launched_span, trace_steps};
 use crate::timer::Timer;
@@ -37,13 +38,13 @@ pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
     let Some(execution) = actor.execution() else { return Started::Ended(None) };
     match drive::turn(execution, &owner, Waker::noop(), &mut launched) {
         Ok(Next::Turn | Next::Wait) => {
-            start(launched);
+            start(launched, &mut owner);
             Started::Waits(spawn(actor, owner, None))
         }
         Err(end) => {
             drive::settle(execution, &owner, &end, &mut launched);
-            start(launched);
-            actor.end(&mut owner, end);
+            start(launched, &mut owner);
+            actor.end(|execution| drive::tell(execution, &mut owner, end));
             Started::Ended(actor.take_outcome())
         }
     }
@@ -54,9 +55,19 @@ pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
 /// Messages of a mailbox that was made before are handled before that turn.
 #[inline]
 pub(crate) fn spawn<O: FlowOwner>(
-    mut actor: FlowActor,
+    actor: FlowActor,
     owner: O,
     messages: Option<AddressReceiver<FlowActor>>,
+) -> Spawned {
+    spawn_for(actor, messages, |_, _| owner)
+}
+
+/// [`spawn`] for an owner that has to know its flow.
+#[inline]
+fn spawn_for<O: FlowOwner>(
+    mut actor: FlowActor,
+    messages: Option<AddressReceiver<FlowActor>>,
+    owner: impl FnOnce(&Rc<FlowCell>, &Canceller) -> O,
 ) -> Spawned {
     arbiter_load::enter_here(kind(actor.execution()));
     let canceller = actor.canceller();
@@ -65,45 +76,70 @@ pub(crate) fn spawn<O: FlowOwner>(
         cell.receive(messages, canceller.clone());
     }
     let listed = running::add(&cell);
+    let owner = owner(&cell, &canceller);
     let task = FlowTask { cell: Rc::clone(&cell), owner, timer: Timer::default(), listed };
     Spawned { cell, canceller, task: actix_rt::spawn(task) }
 }
 
-/// Starts what steps launched.
+/// Starts what the steps of a flow launched.
 #[inline]
-fn start(launched: Vec<Launched>) {
+fn start(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
     if !launched.is_empty() {
-        start_all(launched);
+        start_all(launched, owner);
     }
 }
 
 /// Starts flows of their own, without the deadline of their launcher: those that undo what it has
-/// done in its span, others in a span that lets the launcher's end.
+/// done in its span, others in a span that lets the launcher's end. They begin when the arbiter gets
+/// to them, because a flow may launch its successor for ever.
 #[cold]
-fn start_all(launched: Vec<Launched>) {
+fn start_all(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
     for Launched { launcher, flows } in launched {
         let _scope = deadline::enter(None);
-        for mut flow in flows {
-            let span = if flow.is_undo() {
-                trace_steps(&mut flow, &launcher);
-                launcher.clone()
+        for flow in flows {
+            if flow.is_undo() {
+                start_undo(flow, &launcher, owner);
             } else {
-                launched_span(&launcher)
-            };
-            let _entered = span.enter();
-            // not here and now: a flow may launch its successor for ever
-            spawn(FlowActor::new(flow.execute()), KeepsOutcome::inherit(None), None);
+                let span = launched_span(&launcher);
+                let _entered = span.enter();
+                let unattended = Unattended::new(Span::current(), None);
+                spawn(FlowActor::new(flow.execute()), unattended, None);
+            }
         }
     }
 }
 
-/// Cancels a flow that has no task any more, and starts what that launches.
+/// Starts a flow that undoes what the flow of this owner has done.
+fn start_undo(mut flow: Flow, launcher: &Span, owner: &mut impl FlowOwner) {
+    let _entered = launcher.enter();
+    trace_steps(&mut flow, launcher);
+    spawn_for(FlowActor::new(flow.execute()), None, |cell, canceller| {
+        let undo = FlowRef::new(Rc::clone(cell), canceller.clone());
+        let kept = guarded("the owner of a flow panicked when an undo began", || {
+            owner.undo_started(&undo)
+        });
+        Unattended::new(launcher.clone(), kept.flatten())
+    });
+}
+
 #[cfg(feature = "ffi")]
-pub(super) fn give_up(mut execution: Execution, owner: &impl FlowOwner) {
-    let mut launched = Vec::new();
-    drive::settle(&mut execution, owner, &FlowEnd::Cancelled, &mut launched);
-    start(launched);
-    super::guarded::discard(execution);
+impl FlowRef {
+    /// Cancels the flow here and now, or after the current turn if it runs; its owner is told only in
+    /// the second case.
+    pub(crate) fn abort(&self) {
+        let Ok(mut actor) = self.cell().actor.try_borrow_mut() else { return self.cancel() };
+        let flow = actor.abandon();
+        // its cancel handlers may ask about it
+        drop(actor);
+        if let Some(mut flow) = flow {
+            let (mut owner, mut launched) = (Unattended::new(Span::none(), None), Vec::new());
+            drive::settle(&mut flow, &owner, &FlowEnd::Cancelled, &mut launched);
+            start(launched, &mut owner);
+            super::guarded::discard(flow);
+        }
+        // wakes its task, which ends
+        self.cancel();
+    }
 }
 
 fn kind(execution: Option<&mut Execution>) -> FlowKind {
@@ -141,7 +177,7 @@ impl<O: FlowOwner> Future for FlowTask<O> {
             // others on this arbiter get their turn first
             Ok(Next::Turn) => cx.waker().wake_by_ref(),
             Ok(Next::Wait) => {
-                let deadlines = [execution.deadline(), owner.deadline()];
+                let deadlines = [execution.deadline(), drive::deadline_of(owner)];
                 timer.set(deadlines.into_iter().flatten().min(), cx.waker());
             }
             Err(end) => {
@@ -151,7 +187,7 @@ impl<O: FlowOwner> Future for FlowTask<O> {
             }
         }
         drop(actor);
-        start(launched);
+        start(launched, owner);
         Poll::Pending
     }
 }
@@ -167,9 +203,13 @@ impl<O: FlowOwner> FlowTask<O> {
             drive::settle(execution, &self.owner, &end, &mut launched);
             ended = kind(Some(execution));
         }
-        guarded("what a flow launched is lost with its arbiter", || start(launched));
+        guarded("what a flow launched is lost with its arbiter", || {
+            start(launched, &mut self.owner);
+        });
         self.leave(ended, end.is_done());
-        actor.end(&mut self.owner, end);
+        actor.end(|execution| drive::tell(execution, &mut self.owner, end));
+        drop(actor);
+        cell.discard_unwanted();
     }
 
     /// The flow is no longer one of those that run on the arbiter.

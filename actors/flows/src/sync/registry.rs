@@ -54,8 +54,8 @@ pub struct Registry(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Where the actors of throttles run.
-    arbiter: ArbiterHandle,
+    /// Where the actors of throttles run; `None` for where they are first used.
+    arbiter: Option<ArbiterHandle>,
     objects: DashMap<&'static str, Object>,
 }
 
@@ -112,18 +112,20 @@ pub enum RegistryError {
 }
 
 impl Registry {
-    /// A registry whose throttles have their actors on this arbiter.
-    ///
-    /// # Panics
-    /// Outside of an actix arbiter.
+    /// A registry whose throttles have their actors on this arbiter; elsewhere, as in a simulation,
+    /// see [`Throttle::new`].
     #[must_use]
     pub fn new() -> Self {
-        Self::on(Arbiter::current())
+        Self::of(Arbiter::try_current())
     }
 
     /// A registry whose throttles have their actors on this arbiter.
     #[must_use]
     pub fn on(arbiter: ArbiterHandle) -> Self {
+        Self::of(Some(arbiter))
+    }
+
+    fn of(arbiter: Option<ArbiterHandle>) -> Self {
         Self(Arc::new(Inner { arbiter, objects: DashMap::new() }))
     }
 
@@ -207,15 +209,15 @@ impl Registry {
     }
 
     fn make(&self, name: &'static str, limits: Limits) -> Object {
-        let arbiter = &self.0.arbiter;
+        let throttle = |options| match &self.0.arbiter {
+            Some(arbiter) => Throttle::named_on(name, arbiter, options),
+            None => Throttle::named(name, options),
+        };
         match limits {
             Limits::Mutex(options) => Object::Mutex(Mutex::named(name, options)),
-            Limits::Throttle(options) => {
-                Object::Throttle(Throttle::named_on(name, arbiter, options))
-            }
+            Limits::Throttle(options) => Object::Throttle(throttle(options)),
             Limits::Limiter(options) => {
-                let throttle = Throttle::named_on(name, arbiter, options.throttle());
-                Object::Limiter(Limiter::of(name, options, throttle))
+                Object::Limiter(Limiter::of(name, options, throttle(options.throttle())))
             }
         }
     }

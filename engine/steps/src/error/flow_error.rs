@@ -61,6 +61,8 @@ enum Cause {
     /// This time limit expired.
     Limit(Duration),
     Error(Box<dyn StdError + Send + Sync>),
+    /// An error handler raised this error again, with other information.
+    Again(Error),
     /// A panic payload is not `Sync`; the mutex makes it so, and is never contended.
     Panic(Mutex<Option<Box<dyn Any + Send>>>, Cow<'static, str>),
 }
@@ -120,6 +122,24 @@ impl Error {
 
     pub(crate) fn raised(code: ErrorCode, info: Info, location: StepLocation) -> Self {
         Self::build(code, info.0, Some(location), Cause::None)
+    }
+
+    /// The error that an error handler raises for `handled`. With the same code it is raised again: it
+    /// keeps its cause, and after how many attempts a step gave up with it.
+    pub(crate) fn raised_for(
+        handled: &Self,
+        code: ErrorCode,
+        info: Info,
+        location: StepLocation,
+    ) -> Self {
+        if handled.code() != code {
+            return Self::raised(code, info, location);
+        }
+        let error = Self::build(code, info.0, Some(location), Cause::Again(handled.clone()));
+        match handled.attempts() {
+            Some(attempts) => error.after_attempts(attempts),
+            None => error,
+        }
     }
 
     /// The error of a step that broke a rule of the API.
@@ -199,6 +219,7 @@ impl Error {
     pub fn limit(&self) -> Option<Duration> {
         match &self.content().cause {
             Cause::Limit(limit) => Some(*limit),
+            Cause::Again(handled) => handled.limit(),
             Cause::None | Cause::Rule | Cause::Error(_) | Cause::Panic(..) => None,
         }
     }
@@ -273,7 +294,7 @@ impl Error {
     #[must_use]
     pub fn is_deliberate(&self) -> bool {
         match &self.content().cause {
-            Cause::None | Cause::Limit(_) => true,
+            Cause::None | Cause::Limit(_) | Cause::Again(_) => true,
             Cause::Error(_) => self.code() != codes::INTERNAL_ERROR,
             Cause::Rule | Cause::Panic(..) => false,
         }
@@ -284,7 +305,7 @@ impl Error {
     pub fn panic_message(&self) -> Option<&str> {
         match &self.content().cause {
             Cause::Panic(_, text) => Some(text),
-            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) | Cause::Again(_) => None,
         }
     }
 
@@ -296,7 +317,7 @@ impl Error {
             Cause::Panic(payload, _) => {
                 payload.lock().unwrap_or_else(PoisonError::into_inner).take()
             }
-            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) => None,
+            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) | Cause::Again(_) => None,
         }
     }
 }
@@ -334,6 +355,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.content().cause {
             Cause::Error(cause) => Some(&**cause),
+            Cause::Again(handled) => Some(handled),
             Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Panic(..) => None,
         }
     }

@@ -7,5 +7,5 @@ mod raised;
 
 pub use domain::{Code, Codes};
 pub use flow_error::{Error, ErrorCode, Info};
-pub use raised::{ErrorExt, Fallible, Raised, StepResult, StepReturn};
+pub use raised::{AwaitedResult, ErrorExt, Fallible, Raised, StepResult, StepReturn};
 pub(crate) use raised::{Fault, LoopEnd};

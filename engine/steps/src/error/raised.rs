@@ -73,9 +73,10 @@ impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for Raised {
             (&mut slot as &mut dyn Any).downcast_mut::<Option<Error>>().and_then(Option::take);
         Self(match (own, slot) {
             (Some(error), _) => Some(Fault::Error(error)),
-            (None, Some(cause)) => {
-                Some(Fault::Error(Error::caused_by(codes::INTERNAL_ERROR, cause)))
-            }
+            (None, Some(cause)) => Some(Fault::Error(match cause.into().downcast::<Error>() {
+                Ok(error) => *error,
+                Err(cause) => Error::caused_by(codes::INTERNAL_ERROR, cause),
+            })),
             (None, None) => None,
         })
     }
@@ -109,12 +110,41 @@ impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ErrorExt<T> for Result<T, E> {
 }
 
 /// What a callback may return (FTN12 §2.2.2): nothing, or a [`StepResult`].
+#[diagnostic::on_unimplemented(
+    message = "a callback returns nothing or a `StepResult`, not `{Self}`",
+    label = "this callback returns something else",
+    note = "give a result with `asi.success(value)`, which returns a `StepResult`",
+    note = "raise an error with `?`, or with `asi.error(code, info)`; its type is `asyncsteps::Raised`",
+    note = "add an async closure with `run` instead of `add`",
+    note = "behind a step that was just added, such as `asi.add(..).named(..)`, write a `;`"
+)]
 pub trait StepReturn: sealed::Sealed {
     /// The value as a [`StepResult`].
     ///
     /// # Errors
     /// The callback raised an error or ended a loop.
     fn into_result(self) -> StepResult;
+}
+
+/// What a future gives that a step awaits (FTN12 §1.13): a `Result`.
+#[diagnostic::on_unimplemented(
+    message = "a step awaits a future that gives a `Result`, not `{Self}`",
+    label = "this future gives something else",
+    note = "end it with `Ok::<_, asyncsteps::Error>(value)`",
+    note = "or write an async closure, `run(async |()| Ok(value))`: its error type is known"
+)]
+pub trait AwaitedResult<T, E>: sealed::Sealed {
+    /// The value as a `Result`.
+    ///
+    /// # Errors
+    /// The future failed.
+    fn into_result(self) -> Result<T, E>;
+}
+
+impl<T, E> AwaitedResult<T, E> for Result<T, E> {
+    fn into_result(self) -> Self {
+        self
+    }
 }
 
 impl StepReturn for () {
@@ -129,6 +159,7 @@ impl StepReturn for StepResult {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl StepReturn for sealed::Never {
     fn into_result(self) -> StepResult {
         self
@@ -153,7 +184,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for () {}
     impl Sealed for Never {}
-    impl Sealed for super::StepResult {}
+    impl<T, E> Sealed for Result<T, E> {}
 }
 
 #[cfg(test)]

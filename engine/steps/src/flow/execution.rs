@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::identity::FlowId;
-use super::progress::{BURST, Progress};
+use super::progress::{BURST, Outcome, Progress};
 use super::root::Flow;
 use super::wait::Wait;
 use super::wait_id::{WaitId, WaitResult};
@@ -13,6 +13,7 @@ use crate::completion::{Canceller, Stale};
 use crate::error::{Error, codes};
 use crate::location::StepLocation;
 use crate::machine::Machine;
+use crate::observe::UndoneStep;
 use crate::state::State;
 use crate::time::Time;
 
@@ -79,6 +80,21 @@ impl Execution {
         self.machine.run(burst, now, waker)
     }
 
+    /// The strands whose innermost step waits, for simulations.
+    pub(crate) fn waiting_strands(&self) -> Vec<u32> {
+        self.machine.waiting_strands()
+    }
+
+    /// Fails the step that waits in this strand, see [`waiting_strands`](Self::waiting_strands).
+    pub(crate) fn fail_wait(&mut self, strand: u32, error: Error, now: Time) -> Option<Outcome> {
+        self.machine.fail_wait(strand, error, now)
+    }
+
+    /// Ends the flow as a time limit around it would.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<Outcome> {
+        self.machine.expire(now)
+    }
+
     /// Flows that steps and cancel handlers launched since the last call: the host executes them on
     /// the same event loop, also after it cancelled this flow (FTN12 §2.2.1 `newInstance`).
     #[inline]
@@ -95,6 +111,13 @@ impl Execution {
     /// ([`failed_undo`](Error::failed_undo)).
     pub fn take_unseen(&mut self) -> Vec<Error> {
         self.machine.take_unseen()
+    }
+
+    /// The steps that this flow has undone since the last call, if it is one that
+    /// [undoes](Self::is_undo): for the log. Undos that failed are among the
+    /// [errors](Self::take_unseen) instead.
+    pub fn take_undone(&mut self) -> Vec<UndoneStep> {
+        self.machine.take_undone()
     }
 
     /// The earliest time at which the flow has to run without being woken; `None` if it has no

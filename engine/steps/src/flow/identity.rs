@@ -1,5 +1,6 @@
 //! Names of flows and of the owners of locks (FTN12 §1.11.4).
 
+use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +61,38 @@ impl Identity {
         let flow = FlowId(NonZeroU64::new(bits.get() >> BRANCH_BITS)?);
         let branch = u32::try_from(bits.get() & ((1 << BRANCH_BITS) - 1)).ok()?;
         (bits.get() >> BITS == 0).then_some(Self { flow, branch })
+    }
+}
+
+thread_local! {
+    /// The branch whose step is undone by the future that is being polled.
+    static UNDONE: Cell<Option<Identity>> = const { Cell::new(None) };
+}
+
+impl Identity {
+    /// The branch whose step is being undone: while the future of an
+    /// [undo](crate::Added::undo) is polled on this thread.
+    ///
+    /// A lock that is taken without a step asks for it, because this branch may hold the lock around
+    /// the undo; then the undo is inside already (FTN12 §1.11.4).
+    #[must_use]
+    pub fn undone() -> Option<Self> {
+        UNDONE.get()
+    }
+
+    /// Polls an undo of a step of this branch.
+    pub(crate) fn undone_by<R>(self, poll: impl FnOnce() -> R) -> R {
+        let _scope = Scope(UNDONE.replace(Some(self)));
+        poll()
+    }
+}
+
+/// Restores what was undone before.
+struct Scope(Option<Identity>);
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        UNDONE.set(self.0);
     }
 }
 

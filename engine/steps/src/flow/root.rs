@@ -1,14 +1,13 @@
 //! A root object while it is being configured (FTN12 §2.2.1, §2.2.3).
 
-use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::identity::FlowId;
 use crate::args::Arguments;
 use crate::completion::Canceller;
-use crate::error::{Error, Raised, StepReturn};
-use crate::interface::{Added, Parallel, RunContext};
+use crate::error::{AwaitedResult, Error, Raised, StepReturn};
+use crate::interface::{Added, AddedLoop, Collection, Parallel, RunContext};
 use crate::observe::Observer;
 use crate::random::Random;
 use crate::stack::{AsyncSteps, Queued};
@@ -76,8 +75,8 @@ impl Flow {
     pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<T, E>> + 'static,
+        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.asi.await_(future)
     }
@@ -125,6 +124,44 @@ impl Flow {
         }
     }
 
+    /// Adds a step that waits, see [`AsyncSteps::sleep`].
+    #[track_caller]
+    pub fn sleep(&mut self, pause: Duration) -> Added<'_> {
+        self.asi.sleep(pause)
+    }
+
+    /// Adds a loop that ends with [`break_loop`](AsyncSteps::break_loop), see
+    /// [`AsyncSteps::make_loop`].
+    #[track_caller]
+    pub fn make_loop<R, F>(&mut self, body: F) -> AddedLoop<'_>
+    where
+        R: StepReturn,
+        F: FnMut(&mut AsyncSteps) -> R + 'static,
+    {
+        self.asi.make_loop(body)
+    }
+
+    /// Adds a loop that runs `count` times, see [`AsyncSteps::repeat`].
+    #[track_caller]
+    pub fn repeat<R, F>(&mut self, count: usize, body: F) -> AddedLoop<'_>
+    where
+        R: StepReturn,
+        F: FnMut(&mut AsyncSteps, usize) -> R + 'static,
+    {
+        self.asi.repeat(count, body)
+    }
+
+    /// Adds a loop over a list or map, see [`AsyncSteps::for_each`].
+    #[track_caller]
+    pub fn for_each<C, R, F>(&mut self, collection: C, body: F) -> AddedLoop<'_>
+    where
+        C: Collection,
+        R: StepReturn,
+        F: FnMut(&mut AsyncSteps, C::Key, C::Value) -> R + 'static,
+    {
+        self.asi.for_each(collection, body)
+    }
+
     /// Adds a step whose normal end is final, see [`AsyncSteps::scope`].
     #[track_caller]
     pub fn scope<A, R, F>(&mut self, body: F) -> Added<'_>
@@ -134,12 +171,6 @@ impl Flow {
         F: FnOnce(&mut AsyncSteps, A) -> R + 'static,
     {
         self.asi.scope(body)
-    }
-
-    /// Adds a step that completes after `pause`, see [`AsyncSteps::sleep`].
-    #[track_caller]
-    pub fn sleep(&mut self, pause: Duration) -> Added<'_> {
-        self.asi.sleep(pause)
     }
 
     /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
@@ -172,7 +203,7 @@ impl Flow {
     }
 
     /// The interface itself, for code that adds steps to flows and inside of callbacks alike: the
-    /// common API of FTN12 §2.2.1, and loops.
+    /// common API of FTN12 §2.2.1.
     ///
     /// The calls that end a step or make it wait break a rule here: the flow then fails with
     /// `InternalError` instead of running its steps.

@@ -39,7 +39,7 @@ pub enum WaitReason {
     Object(String),
     /// A future (FTN12 §1.13).
     Future,
-    /// A point in time.
+    /// A point in time, on the clock of the host.
     Until(Time),
     /// The undo of what is inside of a step that failed; its error goes on afterwards.
     Undo,
@@ -54,7 +54,10 @@ impl fmt::Display for WaitReason {
             Self::External => f.write_str("a completion from outside"),
             Self::Object(what) => f.write_str(what),
             Self::Future => f.write_str("a future"),
-            Self::Until(at) => write!(f, "the time {:?}", at.since_epoch()),
+            Self::Until(at) => {
+                let seconds = at.since_epoch().as_secs_f64();
+                write!(f, "until {} s", (seconds * 1000.0).round() / 1000.0)
+            }
             Self::Undo => f.write_str("the undo of what failed"),
             Self::End => f.write_str("a time limit or a cancel"),
         }

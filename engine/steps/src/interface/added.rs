@@ -85,16 +85,16 @@ impl<'a, A, T> Added<'a, A, T> {
     /// Runs the step while it holds `object` (FTN12 §1.11.3): all attempts of it, and its error
     /// handler, which also gets a rejection by the object.
     ///
-    /// An [`undo`](Self::undo) of the step runs under the lock if the step fails, so it must not take
-    /// the same one. If the flow is cancelled, the lock comes free before the undo runs. A later call
-    /// replaces an earlier one.
+    /// If the step fails or is cancelled, the lock is held until it and all that is inside are
+    /// [undone](Self::undo): who gets the lock next never sees the half of it. If the step ends
+    /// normally, the lock is free then. A later call replaces an earlier one.
     pub fn locked<O: ISync + Clone + 'static>(&mut self, object: &O) -> &mut Self {
         Planned::policies_of(self.step).lock = Some(Rc::new(object.clone()));
         self
     }
 
     /// Runs the step while it holds a place in `limiter` (FTN12 §1.11.3): each attempt enters by
-    /// itself, and holds no place during the pauses between attempts.
+    /// itself, and holds no place during the pauses between attempts, nor while something is undone.
     ///
     /// For "at most ten at once" this is a mutex with a `max` of 10; a `Limiter` has a rate as well. A
     /// later call replaces an earlier one.

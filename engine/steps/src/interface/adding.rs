@@ -1,6 +1,5 @@
 //! Adding steps (FTN12 §2.2.1) and loops (§2.2.4).
 
-use std::error::Error as StdError;
 use std::mem;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::collection::Collection;
 use super::parallel::Parallel;
 use super::run::{Run, RunContext};
 use crate::args::Arguments;
-use crate::error::{Error, Raised, StepResult, StepReturn};
+use crate::error::{AwaitedResult, Error, Raised, StepResult, StepReturn};
 use crate::flow::Flow;
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, Queued, QueuedStep, TemplateRange};
@@ -32,6 +31,20 @@ impl AsyncSteps {
         F: FnOnce(&mut Self, A) -> R + 'static,
     {
         self.add_step(QueuedStep::body(StepLocation::here(), move |asi, args| {
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        }))
+    }
+
+    /// Adds a step that is shown at the location of the running step: for libraries, whose own lines
+    /// say nothing to their users. Otherwise it is like [`add`](Self::add).
+    pub fn add_inner<A, R, F>(&mut self, body: F) -> Added<'_>
+    where
+        A: Arguments,
+        R: StepReturn,
+        F: FnOnce(&mut Self, A) -> R + 'static,
+    {
+        self.add_step(QueuedStep::body(self.location(), move |asi, args| {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         }))
@@ -155,8 +168,8 @@ impl AsyncSteps {
     pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<T, E>> + 'static,
+        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.add_step(QueuedStep::polling(StepLocation::here(), future))
     }
@@ -167,8 +180,8 @@ impl AsyncSteps {
     pub fn await_in_place<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<T, E>> + 'static,
+        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.add_step(QueuedStep::polling(self.location(), future))
     }

@@ -7,6 +7,11 @@ use std::sync::Arc;
 use crate::stack::AsyncSteps;
 
 /// What [`AsyncSteps::for_each`] goes over: lists give index and value, maps key and value.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no collection that a loop can own",
+    label = "neither a list, nor a map, nor an array",
+    note = "collect an iterator into a `Vec` first, and give a borrowed collection away or clone it"
+)]
 pub trait Collection {
     /// `usize`, or the key of a map.
     type Key;

@@ -38,6 +38,10 @@ impl AsyncSteps {
 
     /// Fails the step with a code and information for people; pass `()` for none.
     ///
+    /// In an error handler it replaces the error (FTN12 §1.2). With the same code the error is raised
+    /// again: the new one is [caused](std::error::Error::source) by it and knows its
+    /// [attempts](Error::attempts).
+    ///
     /// # Errors
     /// Always: return it, or not; the step fails either way, with the first error of several.
     pub fn error(&mut self, code: impl Into<ErrorCode>, info: impl Into<Info>) -> StepResult {
@@ -48,7 +52,12 @@ impl AsyncSteps {
         if self.strand.has_substeps() {
             return self.violation("error after adding sub-steps");
         }
-        let error = Error::raised(code.into(), info.into(), self.location());
+        let (code, info, location) = (code.into(), info.into(), self.location());
+        let handled = self.last_error.as_ref().filter(|_| self.callback == Callback::ErrorHandler);
+        let error = match handled {
+            Some(handled) => Error::raised_for(handled, code, info, location),
+            None => Error::raised(code, info, location),
+        };
         self.raised = Some(Fault::Error(error));
         Err(Raised::RECORDED)
     }

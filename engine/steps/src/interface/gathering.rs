@@ -6,6 +6,7 @@
 use super::added::Added;
 use crate::args::Arguments;
 use crate::error::{Error, Raised};
+use crate::flow::Flow;
 use crate::gather;
 use crate::stack::AsyncSteps;
 use crate::template::{TemplateAdded, TemplateSteps};
@@ -107,4 +108,5 @@ macro_rules! gathering {
 }
 
 gathering!(AsyncSteps, Added, 'static);
+gathering!(Flow, Added, 'static);
 gathering!(TemplateSteps, TemplateAdded, Send + Sync + 'static);

@@ -1,11 +1,10 @@
 //! How steps are made before they are queued (FTN12 §2.2.1): alike for levels and for branches.
 
 use std::borrow::Cow;
-use std::error::Error as StdError;
 
 use super::parallel::Parallel;
 use crate::args::{Args, Arguments};
-use crate::error::{Error, StepResult, codes};
+use crate::error::{AwaitedResult, Raised, StepResult};
 use crate::location::StepLocation;
 use crate::stack::{Activity, AsyncSteps, Branches, Iterate, QueuedStep, Unstarted, Work};
 
@@ -21,24 +20,20 @@ impl QueuedStep {
     pub(super) fn polling<T, E, Fut>(location: StepLocation, future: Fut) -> Self
     where
         T: Arguments,
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<T, E>> + 'static,
+        E: Into<Raised> + 'static,
+        Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         Self::body(location, move |asi, _| {
             asi.poll(async move {
-                future.await.map(Arguments::into_args).map_err(|error| {
-                    match error.into().downcast::<Error>() {
-                        Ok(error) => *error,
-                        Err(error) => Error::caused_by(codes::INTERNAL_ERROR, error),
-                    }
-                })
+                let result = future.await.into_result();
+                result.map(Arguments::into_args).map_err(|error| error.into().into_error())
             });
             Ok(())
         })
     }
 
     /// A loop over these items.
-    pub(super) fn looping_over<I, F>(location: StepLocation, items: I, body: F) -> Self
+    pub(crate) fn looping_over<I, F>(location: StepLocation, items: I, body: F) -> Self
     where
         I: Iterator + 'static,
         F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,

@@ -1,12 +1,11 @@
 //! Parallel branches while they are being defined (FTN12 §2.2.1).
 
-use std::error::Error as StdError;
 use std::fmt;
 
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
 use super::run::{Run, RunContext};
-use crate::error::{Raised, StepResult, StepReturn};
+use crate::error::{AwaitedResult, Raised, StepResult, StepReturn};
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::sync::{ISync, Synced};
@@ -90,8 +89,8 @@ impl Parallel {
     #[track_caller]
     pub fn await_<E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
-        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
-        Fut: Future<Output = Result<(), E>> + 'static,
+        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(())`
+        Fut: Future<Output: AwaitedResult<(), E>> + 'static,
     {
         Added::new(self.push(QueuedStep::polling(StepLocation::here(), future)))
     }

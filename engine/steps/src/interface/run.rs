@@ -119,8 +119,8 @@ impl AsyncSteps {
     /// Adds what is to be undone inside of the running step.
     pub(crate) fn add_inside(&mut self, inside: ToUndo) {
         let (strand, level) = (self.active(), self.strand.depth() + 1);
-        let location = self.location();
-        self.policy_state().undos.push((strand, level), location, inside);
+        let step = (self.location(), self.strand.branch);
+        self.policy_state().undos.push((strand, level), step, inside);
     }
 
     /// Has the future of the running step tell its undo what becomes of it.

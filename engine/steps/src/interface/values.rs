@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ops::{Index, IndexMut};
 
-use crate::stack::{Activity, AsyncSteps, Stack};
+use crate::stack::{Activity, AsyncSteps, Lifetime, Locks, Stack};
 
 impl AsyncSteps {
     /// Keeps a value as long as this step and its sub-steps live (FTN12 §1.14).
@@ -22,14 +22,14 @@ impl AsyncSteps {
     /// assert_eq!(asyncsteps::run_to_end::<usize>(flow).unwrap(), 6);
     /// ```
     pub fn stack<T: 'static>(&mut self, value: T) -> Stack<T> {
-        let older = self.strand.top.values();
-        let (id, name) = self.cold().values.insert(value, older);
-        self.strand.top.extras().values = Some(id);
-        name
+        self.keep_named(value, Lifetime::Step)
     }
 
-    /// Keeps a value as long as this step and its sub-steps live, without a name: the cheapest way
-    /// to own a lock. It is dropped after the values made with [`stack`](Self::stack).
+    /// Keeps a lock as long as this step and its sub-steps live, without a name; this is cheaper than
+    /// [`stack`](Self::stack). It is dropped after the values that have a name.
+    ///
+    /// If the step is cancelled, the lock lives until what is [inside](crate::Added::undo) is undone,
+    /// which may be after the end of the flow.
     pub fn hold<T: 'static>(&mut self, value: T) {
         match self.strand.top.activity() {
             Activity::Plain => self.set_activity(Activity::Holding(Box::new(value))),
@@ -39,16 +39,42 @@ impl AsyncSteps {
             | Activity::Parallel(_)
             | Activity::Polling(_)
             | Activity::Undoing(_) => {
-                self.stack(value);
+                self.hold_named(value);
             }
         }
     }
 
-    /// [`stack`](Self::stack) for a value that is boxed already and needs no name.
-    pub(crate) fn keep(&mut self, value: Box<dyn Any>) {
+    /// [`hold`](Self::hold) with a name, for a lock that is waited for.
+    pub fn hold_named<T: 'static>(&mut self, value: T) -> Stack<T> {
+        self.keep_named(value, Lifetime::Undone)
+    }
+
+    fn keep_named<T: 'static>(&mut self, value: T, lifetime: Lifetime) -> Stack<T> {
         let older = self.strand.top.values();
-        let (id, _) = self.cold().values.insert_boxed(value, older);
+        let (id, name) = self.cold().values.insert(value, older, lifetime);
         self.strand.top.extras().values = Some(id);
+        name
+    }
+
+    /// [`hold`](Self::hold) for a lock that is boxed already.
+    pub(crate) fn keep(&mut self, lock: Box<dyn Any>) {
+        let older = self.strand.top.values();
+        let (id, _) = self.cold().values.insert_boxed(lock, older, Lifetime::Undone);
+        self.strand.top.extras().values = Some(id);
+    }
+
+    /// Takes the locks of the running step from it, in the order in which they are dropped.
+    pub(crate) fn take_locks(&mut self) -> Locks {
+        let mut locks = Locks::new();
+        if let (Some(cold), newest) = (&mut self.cold, self.strand.top.values()) {
+            cold.values.take_locks(newest, &mut locks);
+        }
+        if matches!(self.strand.top.activity(), Activity::Holding(_))
+            && let Activity::Holding(lock) = self.strand.top.replace_activity(Activity::Plain)
+        {
+            locks.push(lock);
+        }
+        locks
     }
 
     /// Reads a value made with [`stack`](Self::stack); `None` after its step ended.

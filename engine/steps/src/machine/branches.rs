@@ -169,7 +169,7 @@ impl Machine {
                     self.leave(StepEnd::Success);
                 } else {
                     self.abort_leaf();
-                    self.leave(StepEnd::Cancelled);
+                    self.leave_cancelled();
                 }
             }
             if !self.asi.strand.ascend() {

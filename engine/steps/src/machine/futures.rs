@@ -11,6 +11,7 @@ use super::report::Event;
 use super::types::{Machine, Next};
 use crate::error::Fault;
 use crate::flow::Outcome;
+use crate::sleep::in_turn;
 use crate::stack::Activity;
 
 impl Machine {
@@ -40,9 +41,12 @@ impl Machine {
             return Next::Wait;
         };
         self.report(Event::Enter);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            future.as_mut().poll(&mut Context::from_waker(waker))
-        }));
+        let (result, alarms) = in_turn(self.asi.now, || {
+            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(waker))))
+        });
+        if let Some(alarms) = alarms {
+            self.asi.cold().alarms.add(alarms);
+        }
         self.report(Event::Leave);
         match result {
             Ok(Poll::Pending) => {

@@ -1,16 +1,24 @@
 //! Why the branches of a flow do not go on (FTN12 §1.7 `async_stack`).
 
+use std::mem;
 use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::types::Machine;
-use crate::flow::{FlowId, Identity, Wait, WaitId, WaitReason};
+use crate::flow::{Awaitable, FlowId, Identity, Wait, WaitId, WaitReason};
 use crate::stack::{Activity, Frame, Strand, locations, outermost_first};
 use crate::time::Time;
 
 impl Machine {
     /// When the next timer expires.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.asi.cold.as_ref()?.timers.earliest()
+        let cold = self.asi.cold.as_ref()?;
+        let timers = cold.timers.earliest();
+        if cold.alarms.is_empty() {
+            timers
+        } else {
+            timers.into_iter().chain(cold.alarms.earliest()).min()
+        }
     }
 
     /// The branches that are not over and have no branches themselves, by their numbers.
@@ -54,7 +62,7 @@ impl Machine {
             _ if strand.runnable || !strand.top_waits() => WaitReason::Turn,
             Activity::Waiting(object) => {
                 let waiter = self.asi.id.map(|flow| Identity { flow, branch: strand.branch });
-                WaitReason::Object(waiter.map_or_else(String::new, |id| object.describe(id)))
+                WaitReason::Object(waiter.map_or_else(String::new, |id| describe(&**object, id)))
             }
             Activity::Polling(_) => WaitReason::Future,
             Activity::Undoing(_) => WaitReason::Undo,
@@ -68,4 +76,14 @@ impl Machine {
             },
         }
     }
+}
+
+/// The text of what a branch waits for. If it panics, the other branches are still shown.
+fn describe(object: &dyn Awaitable, waiter: Identity) -> String {
+    let text = catch_unwind(AssertUnwindSafe(|| object.describe(waiter)));
+    text.unwrap_or_else(|payload| {
+        // a payload may panic when it is dropped
+        mem::forget(payload);
+        "something that panics when it is described".to_owned()
+    })
 }

@@ -10,11 +10,13 @@
 //!   steps of templates, `loops.rs` for iterations, `futures.rs` for futures.
 //! - `unwind.rs`: errors and cancel; `undo.rs`: undoing what they leave. `branches.rs`: parallel branches.
 //! - `report.rs`: what the observer and the host get to know. `inspect.rs`: why a flow waits.
+//!   `interrupt.rs`: where simulations end steps.
 
 mod arrivals;
 mod branches;
 mod futures;
 mod inspect;
+mod interrupt;
 mod loops;
 mod report;
 mod step;

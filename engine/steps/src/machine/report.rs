@@ -5,7 +5,7 @@ use std::mem;
 
 use super::types::Machine;
 use crate::error::Error;
-use crate::observe::{StepEnd, StepRef};
+use crate::observe::{StepEnd, StepRef, UndoneStep};
 use crate::stack::AsyncSteps;
 
 /// What happens to a step, as [`Observer`](crate::Observer) has it.
@@ -34,6 +34,11 @@ impl Machine {
         self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.unseen)).unwrap_or_default()
     }
 
+    /// The steps that this flow has undone since the last call.
+    pub(crate) fn take_undone(&mut self) -> Vec<UndoneStep> {
+        self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.undone)).unwrap_or_default()
+    }
+
     /// Makes the error of a panic in the step on top, for the flow and for the host.
     #[cold]
     pub(super) fn panicked(&mut self, payload: Box<dyn Any + Send>) -> Error {
@@ -42,10 +47,16 @@ impl Machine {
         error
     }
 
+    /// Whether the flow has an observer.
+    #[inline]
+    pub(super) fn is_observed(&self) -> bool {
+        self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some())
+    }
+
     /// Tells the observer about the step on top.
     #[inline]
     pub(super) fn report(&mut self, event: Event<'_>) {
-        if self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some()) {
+        if self.is_observed() {
             self.tell_observer(event);
         }
     }
@@ -53,7 +64,7 @@ impl Machine {
     /// An iteration is shown as its loop, so it neither begins nor ends. An observer that panics is
     /// not called again.
     #[cold]
-    fn tell_observer(&mut self, event: Event<'_>) {
+    pub(super) fn tell_observer(&mut self, event: Event<'_>) {
         let is_iteration = self.asi.strand.top.flags.iteration;
         let step = self.step_ref();
         let Some(mut observer) = self.asi.cold().observer.take() else { return };

@@ -27,10 +27,13 @@ impl Machine {
 
     fn start(&mut self, step: QueuedStep) -> Next {
         let location = step.location();
-        let QueuedStep { handler, work, .. } = step;
+        let QueuedStep { handler, mut work, .. } = step;
         self.asi.burst -= 1;
         self.enter(location, handler, Flags::default());
-        let result = self.call_body(|asi, args| work.start(asi, args));
+        let result = self.call_body(|asi, args| {
+            asi.ask_probe(|| work.policies().is_some())?;
+            work.start(asi, args)
+        });
         self.settle(result)
     }
 
@@ -114,9 +117,14 @@ impl Machine {
     ) -> CallbackResult {
         self.asi.completed = false;
         self.asi.callback = callback;
-        self.report(Event::Enter);
+        let is_observed = self.is_observed();
+        if is_observed {
+            self.tell_observer(Event::Enter);
+        }
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut self.asi)));
-        self.report(Event::Leave);
+        if is_observed {
+            self.tell_observer(Event::Leave);
+        }
         self.asi.callback = Callback::None;
         result
     }

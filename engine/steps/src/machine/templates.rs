@@ -21,7 +21,10 @@ impl Machine {
             let own_handler = if step.is_sync { step.own_handler() } else { None };
             let template_handler = step.handler.is_some() && !step.is_sync;
             self.enter(step.location, own_handler, Flags { template_handler, ..Flags::default() });
-            let result = self.call_body(|asi, args| (step.body)(asi, args));
+            let result = self.call_body(|asi, args| {
+                asi.ask_probe(|| step.is_planned)?;
+                (step.body)(asi, args)
+            });
             if !self.is_complete(&result) {
                 self.asi.strand.template = Some(template);
                 return self.settle_incomplete(result);

@@ -7,7 +7,6 @@ use crate::args::Args;
 use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::location::StepLocation;
-use crate::observe::StepEnd;
 use crate::stack::{Expired, Purpose, Timer};
 
 impl Machine {
@@ -46,6 +45,16 @@ impl Machine {
         None
     }
 
+    /// Wakes the futures whose sleep is over.
+    #[inline]
+    pub(super) fn wake_sleepers(&mut self) {
+        if let Some(cold) = &mut self.asi.cold
+            && !cold.alarms.is_empty()
+        {
+            cold.alarms.wake(self.asi.now);
+        }
+    }
+
     /// Notes whose limit an error is, for steps that are tried again.
     fn note_expired(&mut self, error: &Error, Timer { strand, depth, .. }: Timer) {
         let policies = self.asi.cold.as_mut().and_then(|cold| cold.policies.as_mut());
@@ -60,7 +69,7 @@ impl Machine {
         while self.asi.strand.depth() > timer.depth {
             if self.asi.strand.top.flags.open {
                 self.abort_top();
-                self.leave(StepEnd::Cancelled);
+                self.leave_cancelled();
             }
             self.asi.strand.ascend();
         }

@@ -34,6 +34,7 @@ impl Machine {
     fn turn(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
         self.asi.now = now;
         self.asi.burst = burst;
+        self.wake_sleepers();
         let end = self.receive_arrivals(waker);
         let end = end.or_else(|| self.poll_root(waker));
         let end = end.or_else(|| self.expire_timers());

@@ -4,8 +4,12 @@ use std::rc::{Rc, Weak};
 
 use super::types::{Machine, Next};
 use crate::error::{Error, codes};
+use crate::flow::Identity;
+use crate::location::StepLocation;
 use crate::observe::StepEnd;
-use crate::stack::{Activity, Flags, Strand, ToUndo, UndoEntry, UndoQueue, UndoWork, Undone};
+use crate::stack::{
+    Activity, Flags, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue, UndoWork, Undone,
+};
 use crate::undo::undo_flow;
 
 impl Machine {
@@ -63,14 +67,7 @@ impl Machine {
     fn undo_from(&mut self, level: u32, error: &Error) -> bool {
         let active = self.asi.active();
         let entries = self.asi.policy_state().undos.take_inside((active, level));
-        let in_progress = entries.iter().any(|entry| matches!(entry.undo, ToUndo::InProgress));
-        let work = work_of(entries);
-        let queue = if work.is_empty() {
-            self.running_undo().filter(|_| in_progress)
-        } else {
-            Some(self.launch_undo(work))
-        };
-        let Some(queue) = queue else { return false };
+        let Some(queue) = self.launch_undos(entries, Some(error)) else { return false };
         queue.tell(self.asi.completion());
         self.asi.start_activity(Activity::Undoing(error.clone()));
         self.asi.strand.runnable = false;
@@ -89,6 +86,8 @@ impl Machine {
             self.asi.set_activity(activity);
             return Next::Wait;
         };
+        // other branches may have failed meanwhile
+        self.asi.last_error = Some(error.clone());
         self.unwind_undone(error)
     }
 
@@ -98,10 +97,8 @@ impl Machine {
             return;
         }
         let active = self.asi.active();
-        let work = work_of(self.asi.policy_state().undos.take_after(active, kept));
-        if !work.is_empty() {
-            self.launch_undo(work);
-        }
+        let entries = self.asi.policy_state().undos.take_after(active, kept);
+        self.launch_undos(entries, None);
     }
 
     /// How many entries the active strand has.
@@ -124,23 +121,84 @@ impl Machine {
         if let Some(own) = &policies.undoes {
             cold.unseen.extend(own.abandon().into_iter().map(lost_undo));
         }
-        let work = work_of(policies.undos.take_all());
-        if !work.is_empty() {
-            self.launch_undo(work);
+        let entries = policies.undos.take_all();
+        self.launch_undos(entries, None);
+    }
+
+    /// The step on top is cancelled: its locks are held until what is inside is undone.
+    #[inline]
+    pub(super) fn leave_cancelled(&mut self) {
+        if self.asi.has_undos() {
+            self.keep_locks();
+        }
+        self.leave(StepEnd::Cancelled);
+    }
+
+    #[cold]
+    fn keep_locks(&mut self) {
+        let inside = (self.asi.active(), self.asi.strand.depth() + 1);
+        if !self.asi.policy_state().undos.any_inside(inside, ToUndo::is_needed) {
+            return;
+        }
+        let locks = self.asi.take_locks();
+        if !locks.is_empty() {
+            let step = (self.asi.location(), self.asi.strand.branch);
+            let release = ToUndo::Release(locks);
+            self.asi.policy_state().undos.push_around(inside, step, release);
         }
     }
 
-    /// Has undos run after those that still run, or else by a flow of their own.
-    fn launch_undo(&mut self, work: Vec<(Undone, UndoWork)>) -> Rc<UndoQueue<UndoWork>> {
-        if let Some(running) = self.running_undo() {
-            running.append(work);
-            return running;
+    /// Has undos run by a flow of their own, or after those that still run, and gives their queue;
+    /// `None` if nothing is to be waited for. `why` is the error that caused them.
+    fn launch_undos(
+        &mut self,
+        entries: Vec<UndoEntry<ToUndo>>,
+        why: Option<&Error>,
+    ) -> Option<Rc<UndoQueue<UndoWork>>> {
+        let in_progress = entries.iter().any(|entry| matches!(entry.undo, ToUndo::InProgress));
+        let running = self.running_undo();
+        let mut items = self.items_of(entries, why);
+        if running.is_none() || !in_progress {
+            // nothing is undone before them
+            let is_undo = |item: &UndoItem<_>| matches!(item, UndoItem::Undo(..));
+            items.drain(..items.iter().position(is_undo).unwrap_or(items.len()));
         }
+        let newest = items.iter().find_map(UndoItem::location);
+        let queue = running.or_else(|| newest.map(|newest| self.launch_undo_flow(newest)))?;
+        if items.is_empty() && !in_progress {
+            return None;
+        }
+        queue.append(items);
+        Some(queue)
+    }
+
+    /// Launches a flow that undoes the step at this location, and what is appended to its queue.
+    fn launch_undo_flow(&mut self, location: StepLocation) -> Rc<UndoQueue<UndoWork>> {
         let queue = Rc::new(UndoQueue::new());
-        queue.append(work);
         self.asi.policy_state().undo = Rc::downgrade(&queue);
-        self.asi.cold().launched.push(undo_flow(Rc::clone(&queue)));
+        self.asi.cold().launched.push(undo_flow(Rc::clone(&queue), location));
         queue
+    }
+
+    /// What the flow that undoes has to do for these entries: of the steps, for those that have
+    /// something to undo.
+    fn items_of(
+        &mut self,
+        entries: Vec<UndoEntry<ToUndo>>,
+        why: Option<&Error>,
+    ) -> Vec<UndoItem<UndoWork>> {
+        let flow = self.asi.flow_id();
+        let items =
+            entries.into_iter().filter_map(|UndoEntry { location, undo, branch, .. }| match undo {
+                ToUndo::Step(undo) => {
+                    let (is_done, work) = undo.take(Identity { flow, branch })?;
+                    let undone = Undone { location, is_done, why: why.cloned() };
+                    Some(UndoItem::Undo(undone, work))
+                }
+                ToUndo::Release(locks) => Some(UndoItem::Release(locks)),
+                ToUndo::InProgress => None,
+            });
+        items.collect()
     }
 
     /// The undos that the flow launched and that are not over.
@@ -148,16 +206,6 @@ impl Machine {
         let queue = self.asi.own_policy_state().map(|policies| &policies.undo);
         queue.and_then(Weak::upgrade).filter(|queue| !queue.is_over())
     }
-}
-
-/// The undos of those entries that have something to undo.
-fn work_of(entries: Vec<UndoEntry<ToUndo>>) -> Vec<(Undone, UndoWork)> {
-    let work = entries.into_iter().filter_map(|UndoEntry { location, undo, .. }| {
-        let ToUndo::Step(undo) = undo else { return None };
-        let (is_done, work) = undo.take()?;
-        Some((Undone { location, is_done }, work))
-    });
-    work.collect()
 }
 
 /// The error of an undo that does not run to its end.

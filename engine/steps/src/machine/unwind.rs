@@ -162,7 +162,7 @@ impl Machine {
     }
 
     /// The abnormal end of the step on top, up to its error handler: branches, timers or future,
-    /// cancel handler, pending sub-steps.
+    /// cancel handler, pending sub-steps, the place of an attempt.
     pub(super) fn abort_top(&mut self) {
         self.cancel_branches();
         self.abort_leaf();
@@ -184,6 +184,9 @@ impl Machine {
             }
         }
         self.asi.strand.drop_pending();
+        if self.asi.strand.top.flags.place {
+            drop(self.asi.take_locks());
+        }
     }
 
     #[cold]
@@ -225,7 +228,7 @@ impl Machine {
         loop {
             if self.asi.strand.top.flags.open {
                 self.abort_top();
-                self.leave(StepEnd::Cancelled);
+                self.leave_cancelled();
             }
             if !self.asi.strand.ascend() {
                 break;

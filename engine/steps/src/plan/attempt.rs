@@ -7,7 +7,7 @@ use super::policies::Policies;
 use super::shield;
 use crate::args::Args;
 use crate::error::StepResult;
-use crate::stack::{AsyncSteps, Undoable};
+use crate::stack::{AsyncSteps, QueuedStep, Undoable};
 
 /// What is said about one attempt, and the entry of its step if that can be undone.
 pub(super) struct Attempt {
@@ -16,11 +16,24 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Starts one attempt as part of the running step.
+    /// Starts the only attempt as part of the running step. A limiter has it run in a step of its own,
+    /// whose end gives the place back before anything is undone.
+    pub(super) fn start_only(self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        if self.policies.limiter.is_none() {
+            return self.start(body, asi, args);
+        }
+        let step = QueuedStep::body(asi.location(), move |asi, _| self.start(body, asi, args));
+        asi.queue(step);
+        Ok(())
+    }
+
+    /// Starts one attempt as part of the running step, which is the attempt if there is a limiter.
     pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let (timeout, undo) = (self.policies.timeout, self.undo.clone());
-        let is_shielded = self.policies.is_shielded;
-        within(self.policies.limiter.as_deref(), asi, args, move |asi, args| {
+        let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
+        asi.strand.top.flags.place = limiter.is_some();
+        within(limiter, asi, args, move |asi, args| {
+            asi.ask_probe_of_body()?;
             if is_shielded {
                 return shield::start(body, timeout.unwrap_or(shield::LIMIT), undo, asi, args);
             }

@@ -77,7 +77,7 @@ impl Policies {
                 let one = Attempt { policies: self, undo };
                 Attempts::start(tries, one, body, asi, args)
             }
-            (_, body) => Attempt { policies: self, undo }.start(body, asi, args),
+            (_, body) => Attempt { policies: self, undo }.start_only(body, asi, args),
         })
     }
 }

@@ -55,11 +55,15 @@ impl UndoPlan for SharedUndo {
 
 /// What is kept for another attempt, or for an undo: values that can be cloned (FTN12 §2.2.2).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be kept for another attempt or for an undo: derive `Clone`, or pass it \
-               as `Rc<{Self}>`; a step that was added with `add` is written as `run`"
+    message = "`{Self}` cannot be kept for another attempt or for an undo",
+    label = "no argument that can be cloned",
+    note = "derive `Clone` for a type of your own, or pass it as an `Rc`",
+    note = "`asyncsteps::Untyped` stands for the result of a callback: write the step with `run` instead \
+            of `add`"
 )]
 pub trait Keep: Arguments + Clone {}
 
+#[diagnostic::do_not_recommend]
 impl<T: Arguments + Clone> Keep for T {}
 
 impl Tries {

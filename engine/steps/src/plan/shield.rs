@@ -36,7 +36,8 @@ pub(super) fn start(
     let sender = Rc::new(Sender(Rc::clone(&answer)));
     let failed = Rc::clone(&sender);
     let mut flow = AsyncSteps::root();
-    flow.policy_state().has_attempts = true;
+    let policies = flow.policy_state();
+    (policies.has_attempts, policies.is_shield) = (true, true);
     let step = QueuedStep::body(asi.location(), move |asi, _| {
         asi.strand.top.extras().attempt = attempt;
         asi.limit_hard(limit);

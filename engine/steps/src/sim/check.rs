@@ -1,10 +1,13 @@
 //! Running a scenario for many seeds, and the report of the one that fails.
 
 use std::any::Any;
+use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Options, Sim};
+use crate::error::Error;
 
 /// Runs a scenario once for each seed, in a simulation of its own.
 ///
@@ -14,7 +17,8 @@ use super::{Options, Sim};
 ///
 /// # Panics
 /// With the report of the first failure: a panic of the scenario or of a callback, a flow that
-/// waits for something that never comes, or more turns than allowed. It names the seed.
+/// waits for something that never comes, flows that all failed although the scenario looked at none
+/// of them, or more turns than allowed. It names the seed. And if a fault by name struck in no run.
 #[track_caller]
 pub fn check(seeds: impl IntoIterator<Item = u64>, scenario: impl Fn(&Sim)) {
     check_with(&Options::default(), seeds, scenario);
@@ -30,21 +34,26 @@ pub fn check_with(
     seeds: impl IntoIterator<Item = u64>,
     scenario: impl Fn(&Sim),
 ) {
+    let mut faults = BTreeMap::new();
     for seed in seeds {
         let sim = Sim::new(seed, options.clone());
         let result = catch_unwind(AssertUnwindSafe(|| {
             scenario(&sim);
-            sim.run();
+            sim.finish();
         }));
         let report = result.err().map(|payload| report(&sim, &*payload));
+        sim.0.faults.note(&mut faults);
         sim.clear();
         if let Some(report) = report {
             panic!("{report}");
         }
     }
+    for (step, has_struck) in faults {
+        assert!(has_struck, "the fault of step `{step}` struck in no run: is it its name?");
+    }
 }
 
-fn report(sim: &Sim, payload: &(dyn Any + Send)) -> String {
+pub(super) fn report(sim: &Sim, payload: &(dyn Any + Send)) -> String {
     let mut report = format!(
         "the simulation with seed {seed} failed in turn {turn} at {now}; replay it with \
          `check([{seed}], ..)`\n{text}\n",
@@ -65,4 +74,19 @@ pub(super) fn text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&'static str>().copied())
         .unwrap_or("a panic without a message")
+}
+
+/// An error with its step and its causes.
+pub(super) fn in_full(error: &Error) -> String {
+    let mut text = error.to_string();
+    let location = error.location().filter(|_| error.limit().is_none());
+    if let Some(location) = location {
+        text.push_str(&format!(", in the step {location}"));
+    }
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(&format!(": {next}"));
+        cause = next.source();
+    }
+    text
 }

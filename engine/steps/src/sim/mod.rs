@@ -1,8 +1,11 @@
 #![doc = include_str!("../docs/sim.md")]
 
 mod check;
+mod cut;
+mod faults;
+mod moment;
 mod options;
-
+mod started;
 mod world;
 
 use std::cell::RefMut;
@@ -11,15 +14,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::flow::{Flow, Outcome};
+use crate::flow::Flow;
 use crate::stack::AsyncSteps;
 use crate::time::Time;
 use crate::tool::AsyncTool;
+use cut::CutPlan;
+use faults::Effect;
 use world::{Due, Moment, World};
 
 pub use crate::random::Random;
 pub use check::{check, check_with};
+pub use cut::{Cut, cancel_everywhere, cut_everywhere};
 pub use options::Options;
+pub use started::Started;
 
 /// One simulation: a host in virtual time whose every choice comes from a seed.
 ///
@@ -27,13 +34,6 @@ pub use options::Options;
 /// event loops runs in it.
 #[derive(Clone)]
 pub struct Sim(Rc<World>);
-
-/// A flow in a simulation.
-#[derive(Clone, Debug)]
-pub struct Started {
-    sim: Sim,
-    flow: usize,
-}
 
 /// A callback or a future in a simulation (FTN12 §2.6 `Handle`).
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +74,7 @@ impl Sim {
     pub fn start_within(&self, most: Duration, mut flow: Flow) -> Started {
         flow.extend(self.clone());
         let number = self.0.add_flow(flow);
+        self.0.expect_success(number);
         let at = self.now() + self.random().within(most);
         self.0.add_due(at, Due::Run(number));
         let options = &self.0.options;
@@ -82,6 +83,34 @@ impl Sim {
             self.0.add_due(at, Due::Cancel(number));
         }
         Started { sim: self.clone(), flow: number }
+    }
+
+    /// Starts the flow that a plan cuts.
+    fn start_cut(&self, mut flow: Flow, plan: impl FnOnce(usize) -> CutPlan) -> Started {
+        flow.extend(self.clone());
+        let number = self.0.add_flow(flow);
+        *self.0.cut.borrow_mut() = Some(plan(number));
+        self.0.wake(number);
+        Started { sim: self.clone(), flow: number }
+    }
+
+    /// Has every body of the steps of this name fail with `error` instead of running: each attempt
+    /// of a step that is tried again, within its locks and time limits. It goes for all flows, from
+    /// now on.
+    pub fn fail(&self, step: &str, error: Error) {
+        self.0.faults.add(step, None, Effect::Fail(error));
+    }
+
+    /// [`fail`](Self::fail) for one body: the `nth` that starts from now on, over all flows and
+    /// attempts, from 1.
+    pub fn fail_nth(&self, step: &str, nth: u32, error: Error) {
+        self.0.faults.add(step, Some(nth), Effect::Fail(error));
+    }
+
+    /// Cancels each flow in which a body of the steps of this name starts (FTN12 §2.2.3 `cancel`):
+    /// the body was begun, and is cut where it first waits. What it asked for may have happened.
+    pub fn cancel_at(&self, step: &str) {
+        self.0.faults.add(step, None, Effect::Cancel);
     }
 
     /// Calls `task` after a random delay, see [`Random::delay`]: the answer of a network, a database,
@@ -103,6 +132,12 @@ impl Sim {
     pub fn run(&self) {
         self.0.run(None);
         self.0.check_all_over();
+    }
+
+    /// Runs what the scenario left, and checks that it was no failed run.
+    fn finish(&self) {
+        self.run();
+        self.0.check_some_succeed();
     }
 
     /// Runs for this long in virtual time; flows may go on waiting.
@@ -145,25 +180,6 @@ impl Sim {
 
     fn clear(&self) {
         self.0.clear();
-    }
-}
-
-impl Started {
-    /// Cancels the flow (FTN12 §2.2.3 `cancel`): on its next turn.
-    pub fn cancel(&self) {
-        self.sim.0.cancel(self.flow);
-    }
-
-    /// Whether the flow is not over.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.sim.0.flows.borrow().get(self.flow).is_some_and(|slot| !slot.over)
-    }
-
-    /// Takes how the flow ended; `None` if it is not over, or it was taken before.
-    #[must_use]
-    pub fn take_outcome(&self) -> Option<Outcome> {
-        self.sim.0.flows.borrow_mut().get_mut(self.flow)?.outcome.take()
     }
 }
 

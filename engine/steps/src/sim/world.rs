@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
+use super::check::in_full;
+use super::cut::CutPlan;
+use super::faults::{Faults, FlowProbe, NextFault};
 use super::{Options, Random};
 use crate::completion::Canceller;
-use crate::flow::{BURST, Execution, Flow, Outcome, Progress};
+use crate::flow::{BURST, Execution, Flow, Outcome, Progress, Wait, WaitReason};
 use crate::time::Time;
 
 /// How many lines of the trace a failure shows.
@@ -29,6 +32,9 @@ pub(super) struct World {
     pub(super) checks: RefCell<Vec<Rc<dyn Fn()>>>,
     pub(super) flows: RefCell<Vec<SimFlow>>,
     pub(super) trace: RefCell<VecDeque<String>>,
+    pub(super) faults: Rc<Faults>,
+    /// Where a flow is to be cut.
+    pub(super) cut: RefCell<Option<CutPlan>>,
     /// The events to come; the number orders those at the same time.
     agenda: RefCell<BTreeMap<Moment, Due>>,
     numbers: Cell<u64>,
@@ -50,12 +56,19 @@ pub(super) enum Due {
 /// A flow of the simulation.
 pub(super) struct SimFlow {
     /// Taken while it runs.
-    execution: Option<Execution>,
+    pub(super) execution: Option<Execution>,
     pub(super) canceller: Canceller,
     waker: Arc<WakeFlow>,
     deadline: Option<Moment>,
     pub(super) outcome: Option<Outcome>,
     pub(super) over: bool,
+    /// A test started it, and has to know if it fails.
+    is_started: bool,
+    /// A check knows how it ended.
+    pub(super) is_expected: bool,
+    pub(super) next_fault: Rc<NextFault>,
+    /// It waits, or has not started.
+    pub(super) waits: bool,
 }
 
 /// The flows that can go on, each at most once.
@@ -97,6 +110,8 @@ impl World {
             checks: RefCell::default(),
             flows: RefCell::default(),
             trace: RefCell::default(),
+            faults: Rc::default(),
+            cut: RefCell::new(None),
             agenda: RefCell::default(),
             numbers: Cell::new(0),
             ready: Arc::default(),
@@ -137,15 +152,31 @@ impl World {
             queued: AtomicBool::new(false),
         };
         flow.seed(self.seed ^ Random::new(number as u64).number());
+        let (canceller, next_fault) = (flow.canceller(), Rc::default());
+        if !flow.asi.is_part() {
+            let probe = FlowProbe::new(&self.faults, canceller.clone(), &next_fault);
+            flow.asi.cold().probe = Some(Rc::new(probe));
+        }
         flows.push(SimFlow {
-            canceller: flow.canceller(),
+            canceller,
             execution: Some(flow.execute()),
             waker: Arc::new(waker),
             deadline: None,
             outcome: None,
             over: false,
+            is_started: false,
+            is_expected: false,
+            next_fault,
+            waits: true,
         });
         number
+    }
+
+    /// Notes that the test started this flow.
+    pub(super) fn expect_success(&self, flow: usize) {
+        if let Some(slot) = self.flows.borrow_mut().get_mut(flow) {
+            slot.is_started = true;
+        }
     }
 
     /// Runs until nothing is left to do, or nothing before `end`.
@@ -225,6 +256,17 @@ impl World {
     }
 
     fn run_flow(&self, number: usize) {
+        let is_cut = self.cut.borrow().as_ref().is_some_and(|plan| plan.flow == number);
+        if is_cut && self.flows.borrow()[number].waits {
+            self.pass_moment(number);
+        }
+        self.run_turn(number, is_cut);
+        if is_cut {
+            self.pass_moment(number);
+        }
+    }
+
+    fn run_turn(&self, number: usize, is_cut: bool) {
         let taken = {
             let mut flows = self.flows.borrow_mut();
             let slot = &mut flows[number];
@@ -234,8 +276,26 @@ impl World {
         };
         let (Some(mut execution), waker, deadline) = taken else { return };
         drop(deadline.and_then(|moment| self.remove_due(moment)));
-        let progress = execution.run_burst(self.burst(), self.now.get(), &waker);
+        // the moments of a cut are between steps
+        let burst = if is_cut { 1 } else { self.burst() };
+        let progress = execution.run_burst(burst, self.now.get(), &waker);
         self.start_launched(number, &mut execution);
+        self.look_at_unseen(number, &mut execution);
+        match progress {
+            Progress::Done(outcome) => self.end_flow(number, outcome),
+            Progress::Ready => {
+                waker.wake();
+                self.keep(number, execution, false);
+            }
+            Progress::Waiting => self.keep(number, execution, true),
+        }
+    }
+
+    /// Logs undos that failed.
+    ///
+    /// # Panics
+    /// With the panic of a callback, if it fails the simulation.
+    fn look_at_unseen(&self, number: usize, execution: &mut Execution) {
         let unseen = execution.take_unseen();
         for error in unseen.iter().filter(|error| error.failed_undo().is_some()) {
             self.log(format_args!("flow {number} cannot undo: {error}"));
@@ -244,13 +304,24 @@ impl World {
         if let Some(panic) = panic.filter(|_| !self.options.allow_panics) {
             panic!("{}", panic.info().unwrap_or_default());
         }
-        match progress {
-            Progress::Done(outcome) => self.end_flow(number, outcome),
-            Progress::Ready => {
-                waker.wake();
-                self.keep(number, execution);
+    }
+
+    /// Has `change` end steps of a flow that is not running.
+    pub(super) fn interrupt(
+        &self,
+        number: usize,
+        change: impl FnOnce(&mut Execution) -> Option<Outcome>,
+    ) {
+        let Some(mut execution) = self.flows.borrow_mut()[number].execution.take() else { return };
+        let outcome = change(&mut execution);
+        self.start_launched(number, &mut execution);
+        self.look_at_unseen(number, &mut execution);
+        match outcome {
+            Some(outcome) => self.end_flow(number, outcome),
+            None => {
+                self.flows.borrow_mut()[number].execution = Some(execution);
+                self.wake(number);
             }
-            Progress::Waiting => self.keep(number, execution),
         }
     }
 
@@ -272,7 +343,7 @@ impl World {
         }
     }
 
-    fn keep(&self, number: usize, execution: Execution) {
+    fn keep(&self, number: usize, execution: Execution, waits: bool) {
         let deadline = execution.deadline().map(|at| {
             let late = self.random.borrow_mut().within(self.options.lateness);
             self.add_due(at.max(self.now.get()) + late, Due::Run(number))
@@ -280,6 +351,7 @@ impl World {
         let slot = &mut self.flows.borrow_mut()[number];
         slot.execution = Some(execution);
         slot.deadline = deadline;
+        slot.waits = waits;
     }
 
     fn end_flow(&self, number: usize, outcome: Outcome) {
@@ -296,13 +368,33 @@ impl World {
     /// Fails if a flow is not over: nothing is left that could end it.
     pub(super) fn check_all_over(&self) {
         let mut hanging = Vec::new();
-        for (number, slot) in self.flows.borrow().iter().enumerate() {
-            if let Some(execution) = slot.execution.as_ref().filter(|_| !slot.over) {
+        for (number, slot) in self.flows.borrow_mut().iter_mut().enumerate() {
+            if let Some(execution) = slot.execution.as_mut().filter(|_| !slot.over) {
                 hanging.push(format!("flow {number} waits in {:?}", execution.stack()));
+                hanging.extend(execution.waits().iter().filter_map(why));
             }
         }
         let text = hanging.join("\n");
         assert!(text.is_empty(), "nothing is left that could end these flows:\n{text}");
+    }
+
+    /// Fails if all flows that the test started failed, and it looked at none of them.
+    pub(super) fn check_some_succeed(&self) {
+        let flows = self.flows.borrow();
+        let mut failures = Vec::new();
+        for (number, slot) in flows.iter().enumerate().filter(|(_, slot)| slot.is_started) {
+            match &slot.outcome {
+                Some(Outcome::Error(error)) if !slot.is_expected => {
+                    failures.push(format!("flow {number}: {}", in_full(error)));
+                }
+                Some(_) | None => return,
+            }
+        }
+        let text = failures.join("\n");
+        assert!(
+            text.is_empty(),
+            "every flow failed; a test that expects it says so with `assert_error`:\n{text}"
+        );
     }
 
     /// Drops everything that may hold this world.
@@ -314,4 +406,20 @@ impl World {
         let checks = mem::take(&mut *self.checks.borrow_mut());
         drop(checks);
     }
+}
+
+/// Why a branch does not go on, with the step that waits.
+fn why(wait: &Wait) -> Option<String> {
+    let step = wait.stack.last()?;
+    Some(match &wait.reason {
+        WaitReason::Future => format!("step {step} waits for a future that nothing here wakes"),
+        WaitReason::External => {
+            format!("step {step} waits for a completion that nothing here sends")
+        }
+        reason @ (WaitReason::Turn
+        | WaitReason::Object(_)
+        | WaitReason::Until(_)
+        | WaitReason::Undo
+        | WaitReason::End) => format!("step {step} waits for {reason}"),
+    })
 }

@@ -9,7 +9,8 @@
 //!   the interface owns the callbacks that are still to run.
 //! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
 //! - `walk.rs`: the strands and steps around a step.
-//! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs them.
+//! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs
+//!   them. `undo_queue.rs`: the undos that a flow runs.
 
 mod branches;
 mod queued;
@@ -19,6 +20,7 @@ mod strands;
 mod timers;
 mod turns;
 mod undo;
+mod undo_queue;
 mod values;
 mod walk;
 
@@ -31,6 +33,8 @@ pub(crate) use shapes::{
 };
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::Turn;
-pub(crate) use undo::{UndoEntry, UndoItem, UndoQueue, Undone};
+pub(crate) use undo::UndoEntry;
+pub(crate) use undo_queue::{Locks, UndoItem, UndoQueue, Undone};
+pub(crate) use values::Lifetime;
 pub use values::Stack;
 pub(crate) use walk::{locations, outermost_first};

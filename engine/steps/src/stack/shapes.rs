@@ -13,17 +13,20 @@ use smallvec::SmallVec;
 
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
-use super::undo::{UndoQueue, Undos};
+use super::undo::Undos;
+use super::undo_queue::{Locks, UndoQueue};
 use super::values::Values;
 use crate::args::Args;
 use crate::error::{Error, Fault, StepResult};
 use crate::extensions::Extensions;
-use crate::flow::{Awaitable, FlowId};
+use crate::flow::{Awaitable, FlowId, Identity};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
-use crate::observe::Observer;
+use crate::observe::{Observer, UndoneStep};
+use crate::probe::Probe;
 use crate::random::Random;
 use crate::retry::Retry;
+use crate::sleep::Alarms;
 use crate::slot::SlotId;
 use crate::state::State;
 use crate::time::Time;
@@ -57,14 +60,20 @@ pub struct AsyncSteps {
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) observer: Option<Box<dyn Observer>>,
+    /// Puts faults into steps; set by simulations.
+    pub(crate) probe: Option<Rc<dyn Probe>>,
     pub(crate) strands: Strands<Strand>,
     pub(crate) timers: Timers,
+    /// The sleeps of the futures that steps poll.
+    pub(crate) alarms: Alarms,
     pub(crate) values: Values,
     pub(crate) extensions: Extensions,
     /// Flows for the host to start.
     pub(crate) launched: Vec<AsyncSteps>,
     /// Errors for the host to report.
     pub(crate) unseen: Vec<Error>,
+    /// Steps that this flow has undone, for the host to report.
+    pub(crate) undone: Vec<UndoneStep>,
     pub(crate) policies: Option<Box<PolicyState>>,
 }
 
@@ -83,6 +92,8 @@ pub(crate) struct PolicyState {
     pub(crate) undo: Weak<UndoQueue<UndoWork>>,
     /// The undos that this flow runs, if it exists for that.
     pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
+    /// The flow runs the body of a shielded step of another one.
+    pub(crate) is_shield: bool,
 }
 
 /// A time limit that expired (FTN12 §2.2.2 `setTimeout`).
@@ -145,6 +156,8 @@ pub(crate) struct Flags {
     pub(crate) waits: bool,
     /// One iteration of the loop whose frame is the next one out.
     pub(crate) iteration: bool,
+    /// What the step holds is a place for one attempt: it is free before anything is undone.
+    pub(crate) place: bool,
 }
 
 /// What few steps have, so that the others do not make room for it.
@@ -242,8 +255,20 @@ pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
 pub(crate) enum ToUndo {
     /// What a step has done.
     Step(Rc<dyn Undoable>),
+    /// Nothing itself: what a cancelled step held, until what was inside is undone.
+    Release(Locks),
     /// Undos that run already: the step that waited for them was ended from outside.
     InProgress,
+}
+
+impl ToUndo {
+    /// Whether this takes time, so that locks around it are to be held.
+    pub(crate) fn is_needed(&self) -> bool {
+        match self {
+            Self::Step(undo) => undo.is_needed(),
+            Self::Release(_) | Self::InProgress => true,
+        }
+    }
 }
 
 /// What became of a body, for its undo.
@@ -256,8 +281,11 @@ pub(crate) trait Undoable {
     fn fail(&self);
     /// The body was dropped before its end.
     fn cut(&self);
-    /// Takes the undo, and whether the step was done; `None` if there is nothing to undo.
-    fn take(&self) -> Option<(bool, UndoWork)>;
+    /// Whether there is something to undo.
+    fn is_needed(&self) -> bool;
+    /// Takes the undo of a step in this branch, and whether the step was done; `None` if there is
+    /// nothing to undo.
+    fn take(&self, branch: Identity) -> Option<(bool, UndoWork)>;
 }
 
 /// An undo that is to be run.
@@ -323,6 +351,8 @@ pub(crate) struct TemplateStep {
     pub(crate) handler: Option<SharedHandler>,
     /// The body takes the handler over, because it guards a critical section only.
     pub(crate) is_sync: bool,
+    /// The body applies policies.
+    pub(crate) is_planned: bool,
 }
 
 pub(crate) type SharedBody = Box<dyn Fn(&mut AsyncSteps, Args) -> StepResult + Send + Sync>;

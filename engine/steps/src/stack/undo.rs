@@ -3,20 +3,20 @@
 //! An entry belongs to the step at its level: 0 is the strand itself, 1 its outermost step. A step
 //! that ends normally passes its entries on to the step around it.
 
-use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use std::mem;
 
-use crate::completion::Completion;
 use crate::location::StepLocation;
 
 /// A step that can be undone. `U` is its undo: the table does not look into it.
 pub(crate) struct UndoEntry<U> {
     pub(crate) location: StepLocation,
     pub(crate) undo: U,
+    /// The number of the branch that the step ran in.
+    pub(crate) branch: u32,
     level: u32,
-    /// How many entries the flow had before this one.
+    /// How many entries the flow had before this one; that of a lock is the number of the first entry
+    /// inside.
     number: u64,
 }
 
@@ -42,11 +42,32 @@ impl<U> Undos<U> {
     }
 
     /// Adds an entry of the step at this level of the strand in this slot.
-    pub(crate) fn push(&mut self, (strand, level): (u32, u32), location: StepLocation, undo: U) {
-        let number = self.numbers;
+    pub(crate) fn push(&mut self, (strand, level): (u32, u32), step: (StepLocation, u32), undo: U) {
+        let (number, (location, branch)) = (self.numbers, step);
         self.numbers += 1;
         self.count += 1;
-        self.list(strand).push(UndoEntry { location, undo, level, number });
+        self.list(strand).push(UndoEntry { location, undo, branch, level, number });
+    }
+
+    /// Whether the step at this level has such an entry, or a step inside.
+    pub(crate) fn any_inside(&self, (strand, level): (u32, u32), is: impl Fn(&U) -> bool) -> bool {
+        let inside = self.lists.get(strand as usize).into_iter().flatten().rev();
+        inside.take_while(|entry| entry.level >= level).any(|entry| is(&entry.undo))
+    }
+
+    /// Adds an entry that is taken after all those inside of the step at this level: for what the
+    /// step holds around them.
+    pub(crate) fn push_around(
+        &mut self,
+        (strand, level): (u32, u32),
+        (location, branch): (StepLocation, u32),
+        undo: U,
+    ) {
+        let list = self.list(strand);
+        let outside = list.partition_point(|entry| entry.level < level);
+        let Some(number) = list[outside..].iter().map(|entry| entry.number).min() else { return };
+        list.insert(outside, UndoEntry { location, undo, branch, level, number });
+        self.count += 1;
     }
 
     /// Passes the entries inside of a step that ended on to the step at this level around it.
@@ -74,10 +95,9 @@ impl<U> Undos<U> {
     /// Takes the entries of a strand after the first `len`, the newest first.
     pub(crate) fn take_after(&mut self, strand: u32, len: usize) -> Vec<UndoEntry<U>> {
         let list = self.list(strand);
-        let mut taken = list.split_off(len.min(list.len()));
+        let taken = list.split_off(len.min(list.len()));
         self.count -= taken.len();
-        taken.sort_by_key(|entry| Reverse(entry.number));
-        taken
+        newest_first(taken)
     }
 
     /// Takes the entries of the step at this level and of those inside, the newest first.
@@ -88,10 +108,8 @@ impl<U> Undos<U> {
 
     /// Takes the entries of all strands, the newest first.
     pub(crate) fn take_all(&mut self) -> Vec<UndoEntry<U>> {
-        let mut taken: Vec<UndoEntry<U>> = self.lists.drain(..).flatten().collect();
         self.count = 0;
-        taken.sort_by_key(|entry| Reverse(entry.number));
-        taken
+        newest_first(self.lists.drain(..).flatten().collect())
     }
 
     fn list(&mut self, strand: u32) -> &mut Vec<UndoEntry<U>> {
@@ -103,71 +121,9 @@ impl<U> Undos<U> {
     }
 }
 
-/// The undos of one flow that are to be run, the newest first. `W` is what runs one of them.
-pub(crate) struct UndoQueue<W> {
-    waiting: RefCell<VecDeque<UndoItem<W>>>,
-    running: Cell<Option<Undone>>,
-    is_over: Cell<bool>,
-}
-
-/// What a flow that undoes does next.
-pub(crate) enum UndoItem<W> {
-    Undo(Undone, W),
-    /// It tells the step that waits for the undos before this.
-    Tell(Completion),
-}
-
-/// The step that is undone.
-#[derive(Clone, Copy)]
-pub(crate) struct Undone {
-    pub(crate) location: StepLocation,
-    /// Whether it was done; otherwise that is unknown.
-    pub(crate) is_done: bool,
-}
-
-impl<W> UndoQueue<W> {
-    pub(crate) fn new() -> Self {
-        Self { waiting: RefCell::default(), running: Cell::default(), is_over: Cell::default() }
-    }
-
-    /// Appends undos, the newest first.
-    pub(crate) fn append(&self, undos: Vec<(Undone, W)>) {
-        let items = undos.into_iter().map(|(undone, work)| UndoItem::Undo(undone, work));
-        self.waiting.borrow_mut().extend(items);
-    }
-
-    /// Has a step told when the undos that were appended before are over.
-    pub(crate) fn tell(&self, waiting: Completion) {
-        self.waiting.borrow_mut().push_back(UndoItem::Tell(waiting));
-    }
-
-    /// Whether the flow takes no more of them.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.get()
-    }
-
-    /// What comes next; after `None` the queue takes no more.
-    pub(crate) fn start_next(&self) -> Option<UndoItem<W>> {
-        let next = self.waiting.borrow_mut().pop_front();
-        self.is_over.set(next.is_none());
-        self.running.set(next.as_ref().and_then(UndoItem::undone));
-        next
-    }
-
-    /// Gives up: the steps whose undo did not run to its end.
-    pub(crate) fn abandon(&self) -> Vec<Undone> {
-        self.is_over.set(true);
-        let waiting = self.waiting.take();
-        let left = waiting.iter().filter_map(UndoItem::undone);
-        self.running.take().into_iter().chain(left).collect()
-    }
-}
-
-impl<W> UndoItem<W> {
-    fn undone(&self) -> Option<Undone> {
-        match self {
-            Self::Undo(undone, _) => Some(*undone),
-            Self::Tell(_) => None,
-        }
-    }
+/// Sorts entries; of those with the same number, the inner one comes first.
+fn newest_first<U>(mut entries: Vec<UndoEntry<U>>) -> Vec<UndoEntry<U>> {
+    entries.reverse();
+    entries.sort_by_key(|entry| Reverse(entry.number));
+    entries
 }

@@ -44,6 +44,16 @@ struct ValueSlot {
     generation: u32,
     /// The value of the same step that was made before this one.
     older: Option<SlotId>,
+    lifetime: Lifetime,
+}
+
+/// How long a value lives if its step is cancelled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// As long as the step.
+    Step,
+    /// Until what is inside of the step is undone: a lock.
+    Undone,
 }
 
 impl Values {
@@ -52,8 +62,9 @@ impl Values {
         &mut self,
         value: T,
         older: Option<SlotId>,
+        lifetime: Lifetime,
     ) -> (SlotId, Stack<T>) {
-        let (id, generation) = self.insert_boxed(Box::new(value), older);
+        let (id, generation) = self.insert_boxed(Box::new(value), older, lifetime);
         (id, Stack { id, generation, of: PhantomData })
     }
 
@@ -62,6 +73,7 @@ impl Values {
         &mut self,
         value: Box<dyn Any>,
         older: Option<SlotId>,
+        lifetime: Lifetime,
     ) -> (SlotId, u32) {
         let value = Some(value);
         match self.free.pop() {
@@ -69,10 +81,11 @@ impl Values {
                 let slot = &mut self.slots[id.slot()];
                 slot.value = value;
                 slot.older = older;
+                slot.lifetime = lifetime;
                 (id, slot.generation)
             }
             None => {
-                self.slots.push(ValueSlot { value, generation: 0, older });
+                self.slots.push(ValueSlot { value, generation: 0, older, lifetime });
                 (SlotId::new(self.slots.len() - 1), 0)
             }
         }
@@ -84,6 +97,17 @@ impl Values {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id);
         (slot.value.take(), slot.older.take())
+    }
+
+    /// Takes the locks among the values of one step, the newest first.
+    pub(crate) fn take_locks(&mut self, newest: Option<SlotId>, locks: &mut Vec<Box<dyn Any>>) {
+        let mut next = newest;
+        while let Some(slot) = next.and_then(|id| self.slots.get_mut(id.slot())) {
+            if slot.lifetime == Lifetime::Undone {
+                locks.extend(slot.value.take());
+            }
+            next = slot.older;
+        }
     }
 
     pub(crate) fn get<T: 'static>(&self, name: Stack<T>) -> Option<&T> {

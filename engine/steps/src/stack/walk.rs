@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::shapes::{AsyncSteps, Callback, ColdState, Frame, PolicyState, Strand};
+use crate::error::StepResult;
 use crate::inbox::Inbox;
 use crate::location::StepLocation;
+use crate::probe::{Probe, ProbedWork};
 use crate::state::State;
 use crate::time::Time;
 
@@ -39,6 +41,45 @@ impl AsyncSteps {
     /// [`policy_state`](Self::policy_state), if there is one.
     pub(crate) fn own_policy_state(&self) -> Option<&PolicyState> {
         self.cold.as_ref()?.policies.as_deref()
+    }
+
+    /// Whether the flow runs a part of another one: undos, or the body of a shielded step.
+    pub(crate) fn is_part(&self) -> bool {
+        let policies = self.own_policy_state();
+        policies.is_some_and(|policies| policies.undoes.is_some() || policies.is_shield)
+    }
+
+    /// Asks the probe of a simulation, if there is one, before the running step does its work.
+    ///
+    /// # Errors
+    /// The fault that the simulation puts in its place.
+    #[inline]
+    pub(crate) fn ask_probe(&self, is_planned: impl FnOnce() -> bool) -> StepResult {
+        match self.cold.as_ref().and_then(|cold| cold.probe.as_ref()) {
+            Some(probe) => {
+                self.ask(&**probe, if is_planned() { ProbedWork::Plan } else { ProbedWork::Body })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// [`ask_probe`](Self::ask_probe) for the body of a step that has policies.
+    pub(crate) fn ask_probe_of_body(&self) -> StepResult {
+        match self.cold.as_ref().and_then(|cold| cold.probe.as_ref()) {
+            Some(probe) => Ok(probe.ask(self.location(), ProbedWork::Body)?),
+            None => Ok(()),
+        }
+    }
+
+    /// A part of a step, such as one attempt, has the location of its step, and asks for itself.
+    #[cold]
+    fn ask(&self, probe: &dyn Probe, work: ProbedWork) -> StepResult {
+        let mut locations = self.locations();
+        let step = locations.next();
+        match step.filter(|step| locations.next() != Some(*step)) {
+            Some(step) => Ok(probe.ask(step, work)?),
+            None => Ok(()),
+        }
     }
 
     /// Whether a step of the flow can be undone.

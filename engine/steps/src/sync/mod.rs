@@ -15,5 +15,5 @@ mod zero;
 
 pub use local::{Limiter, Mutex, Throttle};
 pub(crate) use section::Synced;
-pub use section::{ISync, Section};
+pub use section::{ISync, Section, SharedSync};
 pub use zero::ZeroLimit;

@@ -12,7 +12,14 @@ use crate::stack::{AsyncSteps, Handler, QueuedStep, Work};
 /// `sync` is called in a step of its own. The object may add steps before the section. It runs the
 /// section with [`Section::enter`] or [`Section::add`], once the caller holds the object, and
 /// releases the object however the section ends. A guard kept with [`AsyncSteps::hold`] does so: it
-/// is dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow.
+/// is dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow; if
+/// something inside is to be undone then, when that is over.
+#[diagnostic::on_unimplemented(
+    message = "steps cannot synchronise against `{Self}`",
+    label = "no object with a critical section",
+    note = "`asyncsteps::sync` has a `Mutex`, a `Throttle` and a `Limiter` for the flows of one event \
+            loop, `asyncsteps_actors::sync` those for templates and for flows on any thread"
+)]
 pub trait ISync {
     /// Runs `section` while the caller holds this object.
     ///
@@ -20,6 +27,19 @@ pub trait ISync {
     /// The step fails, for instance with `DefenseRejected` when a queue limit is reached.
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult;
 }
+
+/// An object that templates can synchronise against (FTN12 §1.5, §1.11.3): threads share a template,
+/// so they share its objects.
+#[diagnostic::on_unimplemented(
+    message = "a template cannot synchronise against `{Self}`, because threads share the template",
+    label = "no object with a critical section that threads can share",
+    note = "`asyncsteps_actors::sync` has the `Mutex`, `Throttle` and `Limiter` for templates; those of \
+            `asyncsteps::sync` are for steps that are added in a flow"
+)]
+pub trait SharedSync: ISync + Clone + Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<O: ISync + Clone + Send + Sync + 'static> SharedSync for O {}
 
 /// The body of a critical section.
 trait SectionBody {

@@ -14,7 +14,7 @@ use crate::outcome::Undo;
 use crate::plan::{Keep, SharedPolicies, Tries};
 use crate::retry::Retry;
 use crate::stack::AsyncSteps;
-use crate::sync::ISync;
+use crate::sync::SharedSync;
 use crate::undo::{UndoOf, UndoPolicy};
 
 /// The step just added to a template: it can get a name, an error handler and policies
@@ -59,7 +59,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// (FTN12 §1.11.3).
     pub fn locked<O>(&mut self, object: &O) -> &mut Self
     where
-        O: ISync + Clone + Send + Sync + 'static,
+        O: SharedSync,
     {
         self.policies().lock = Some(Arc::new(object.clone()));
         self
@@ -69,7 +69,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// [`Added::limited`](crate::Added::limited) (FTN12 §1.11.3).
     pub fn limited<O>(&mut self, limiter: &O) -> &mut Self
     where
-        O: ISync + Clone + Send + Sync + 'static,
+        O: SharedSync,
     {
         self.policies().limiter = Some(Arc::new(limiter.clone()));
         self

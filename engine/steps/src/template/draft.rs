@@ -45,7 +45,7 @@ impl NewStep {
     fn finish(self) -> TemplateStep {
         let Self { location, handler, policies, is_sync, body } = self;
         let Some(policies) = policies else {
-            return TemplateStep { location, body, handler, is_sync };
+            return TemplateStep { location, body, handler, is_sync, is_planned: false };
         };
         let (handler, section) =
             if is_sync { (None, Some(Section { handler })) } else { (handler, None) };
@@ -54,7 +54,7 @@ impl NewStep {
             let body = Body::Again(Rc::new(OfTemplate(Arc::clone(&shared))));
             policies.for_flow().start(body, asi, args)
         });
-        TemplateStep { location, body, handler, is_sync: false }
+        TemplateStep { location, body, handler, is_sync: false, is_planned: true }
     }
 }
 

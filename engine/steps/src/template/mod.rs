@@ -17,7 +17,7 @@ use crate::stack::{
     Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, Unstarted,
 };
 use crate::state::{State, TemplateState};
-use crate::sync::{ISync, Section};
+use crate::sync::{Section, SharedSync};
 
 pub use added::{TemplateAdded, TemplateLoop};
 use draft::{Draft, NewStep};
@@ -152,7 +152,7 @@ impl TemplateSteps {
     #[track_caller]
     pub fn sync<O, A, R, F>(&mut self, object: &O, body: F) -> TemplateAdded<'_, A>
     where
-        O: ISync + Clone + Send + Sync + 'static,
+        O: SharedSync,
         A: Arguments,
         R: StepReturn,
         F: Fn(&mut AsyncSteps, A) -> R + Send + Sync + 'static,

@@ -6,7 +6,7 @@ use super::draft::Draft;
 use crate::error::{Raised, StepReturn};
 use crate::interface::Collection;
 use crate::stack::{AsyncSteps, SharedSteps};
-use crate::sync::ISync;
+use crate::sync::SharedSync;
 
 /// The branches of a parallel step of a template, each a step with its sub-steps (FTN12 §2.2.1
 /// `parallel`); see [`Parallel`](crate::Parallel).
@@ -50,7 +50,7 @@ impl TemplateParallel {
     #[track_caller]
     pub fn sync<O, R, F>(&mut self, object: &O, body: F) -> TemplateAdded<'_, ()>
     where
-        O: ISync + Clone + Send + Sync + 'static,
+        O: SharedSync,
         R: StepReturn,
         F: Fn(&mut AsyncSteps, ()) -> R + Send + Sync + 'static,
     {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::time::Time;
 
 /// An event loop, as the code that runs on it sees it (FTN12 §2.6 AsyncTool).
@@ -40,6 +41,15 @@ pub trait AsyncTool: Clone + 'static {
     /// By default the answer is yes: the handle is not `Send`.
     fn is_same_thread(&self) -> bool {
         true
+    }
+
+    /// Takes an error of a [promise](crate::Flow::promise) that nothing else shows: the panic of a
+    /// callback, the error of a cancel handler, or of an undo, which is left to be done by hand
+    /// ([`take_unseen`](crate::Execution::take_unseen)).
+    ///
+    /// By default nothing happens: a loop with a log writes it there.
+    fn report(&self, error: Error) {
+        drop(error);
     }
 
     /// The current time of the loop.

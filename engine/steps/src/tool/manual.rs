@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::arrivals::{Arrivals, WakeFuture};
 use super::async_tool::AsyncTool;
 use super::queue::{Key, Queue, Spawned, Task};
+use crate::error::Error;
 use crate::time::Time;
 
 /// An event loop driven by hand: for foreign loops and for virtual time (FTN12 §2.6 AsyncTool).
@@ -30,7 +31,12 @@ struct Core {
     now: Cell<Time>,
     queue: RefCell<Queue<WakeFuture<Post>>>,
     arrivals: Arc<Arrivals<Post>>,
+    unseen: RefCell<Vec<Error>>,
 }
+
+/// How many errors a loop keeps for its owner: more than a test looks at, and a bound for a loop whose
+/// owner takes none.
+const MOST_UNSEEN: usize = 1_000;
 
 /// A callback or a future of a [`Manual`] loop (FTN12 §2.6 `Handle`).
 #[derive(Clone)]
@@ -44,7 +50,15 @@ impl Manual {
     #[must_use]
     pub fn new(now: Time) -> Self {
         let queue = RefCell::new(Queue::default());
-        Self(Rc::new(Core { now: Cell::new(now), queue, arrivals: Arc::new(Arrivals::here()) }))
+        let (arrivals, unseen) = (Arc::new(Arrivals::here()), RefCell::default());
+        Self(Rc::new(Core { now: Cell::new(now), queue, arrivals, unseen }))
+    }
+
+    /// The errors of promises since the last call that nothing else shows, see
+    /// [`AsyncTool::report`]; of more than a thousand the first ones.
+    #[must_use]
+    pub fn take_unseen(&self) -> Vec<Error> {
+        self.0.unseen.take()
     }
 
     /// One round of the loop: calls the callbacks that other threads sent and those that are due at
@@ -185,6 +199,13 @@ impl AsyncTool for Manual {
 
     fn is_valid(&self, handle: &Handle) -> bool {
         handle.is_of(self) && self.0.queue.borrow().contains(handle.key)
+    }
+
+    fn report(&self, error: Error) {
+        let mut unseen = self.0.unseen.borrow_mut();
+        if unseen.len() < MOST_UNSEEN {
+            unseen.push(error);
+        }
     }
 
     fn now(&self) -> Time {

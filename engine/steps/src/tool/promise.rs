@@ -67,7 +67,9 @@ impl<A, T: AsyncTool> Promise<A, T> {
         Poll::Pending
     }
 
+    /// Starts what the flow launched, and reports what only the host sees.
     fn start_launched(&mut self) {
+        self.execution.take_unseen().into_iter().for_each(|error| self.tool.report(error));
         for flow in self.execution.take_launched() {
             let promise = flow.promise::<(), T>(&self.tool);
             self.tool.spawn(async move {

@@ -1,18 +1,28 @@
 //! The flow that runs undos, one after the other, the newest first.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use crate::args::Arg;
 use crate::error::Error;
+use crate::location::StepLocation;
+use crate::observe::UndoneStep;
+use crate::outcome::Undo;
 use crate::plan::{Body, Policies, Tries};
-use crate::stack::{AsyncSteps, QueuedStep, UndoItem, UndoQueue, UndoWork, Undone};
+use crate::stack::{AsyncSteps, Locks, QueuedStep, UndoItem, UndoQueue, UndoWork, Undone};
 
-/// A flow that runs the undos of this queue.
-pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>) -> AsyncSteps {
+/// A flow that runs the undos of this queue, for the step at this location that failed or was
+/// cancelled.
+pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>, location: StepLocation) -> AsyncSteps {
     let mut asi = AsyncSteps::root();
     asi.policy_state().undoes = Some(Rc::clone(&queue));
-    asi.make_loop(move |asi| match queue.start_next() {
+    let next = move |asi: &mut AsyncSteps, ()| match queue.start_next() {
         Some(UndoItem::Undo(undone, work)) => {
             add(asi, undone, work);
+            Ok(())
+        }
+        Some(UndoItem::Release(locks)) => {
+            release(asi, locks);
             Ok(())
         }
         Some(UndoItem::Tell(waiting)) => {
@@ -21,16 +31,17 @@ pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>) -> AsyncSteps {
             Ok(())
         }
         None => asi.break_loop(None),
-    })
-    .named("undo");
+    };
+    let undo = QueuedStep::looping_over(location.named("undo"), std::iter::repeat(()), next);
+    asi.queue(undo);
     asi
 }
 
-/// Adds the step that undoes another one. If it fails for good, the host is told, and the others go
-/// on.
+/// Adds the step that undoes another one. The host is told how that ended; if the undo fails for
+/// good, the others go on.
 fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
     let UndoWork { body, timeout, retry } = work;
-    let Undone { location, is_done } = undone;
+    let Undone { location, is_done, why } = undone;
     let tries = retry.map(Tries::new::<()>);
     let policies = Policies { tries, timeout: Some(timeout), ..Policies::default() };
     let step =
@@ -42,7 +53,32 @@ fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
             unseen.retain(|other| !other.is_same(error));
         }
         unseen.push(error.clone().of_undo(is_done));
-        asi.success(())
+        asi.success(Failed)
     };
     asi.queue(step.with_handler(Some(Box::new(handler))));
+    let began = asi.now();
+    asi.queue(QueuedStep::body(location, move |asi, end| {
+        if !end.is_empty() {
+            return Ok(());
+        }
+        let time = asi.now().saturating_since(began);
+        let outcome = if is_done { Undo::Done(()) } else { Undo::Unknown };
+        asi.cold().undone.push(UndoneStep { step: location, outcome, why, time });
+        Ok(())
+    }));
+}
+
+/// The result of an undo that failed.
+struct Failed;
+
+impl Arg for Failed {}
+
+/// Drops the locks of a cancelled step. A destructor that panics stops nothing.
+fn release(asi: &mut AsyncSteps, locks: Locks) {
+    for lock in locks {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(lock))) {
+            let error = Error::panicked(payload, asi.location());
+            asi.cold().unseen.push(error);
+        }
+    }
 }

@@ -6,8 +6,9 @@
 //!
 //! - `policy.rs`: what is said about an undo.
 //! - `slot.rs`: what became of a body, and the value that it gave.
-//! - `flow.rs`: the flow that runs undos.
+//! - `flow.rs`: the flow that runs undos. `contained.rs`: what they own, whose destructors may panic.
 
+mod contained;
 mod flow;
 mod policy;
 mod slot;

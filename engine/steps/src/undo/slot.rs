@@ -1,6 +1,7 @@
 //! What became of a body that can be undone, and the value that it gave.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::mem;
 use std::ops::Deref;
@@ -8,9 +9,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use super::contained::Contained;
 use super::policy::UndoPolicy;
 use crate::args::{Args, Arguments};
 use crate::error::{Error, Raised, StepResult};
+use crate::flow::Identity;
 use crate::outcome::Undo;
 use crate::plan::UndoPlan;
 use crate::stack::{AsyncSteps, Repeat, StepFuture, UndoWork, Undoable};
@@ -90,14 +93,19 @@ where
         self.was_cut.set(true);
     }
 
-    fn take(&self) -> Option<(bool, UndoWork)> {
+    fn is_needed(&self) -> bool {
+        !matches!(*self.outcome.borrow(), Outcome::Nothing)
+    }
+
+    fn take(&self, branch: Identity) -> Option<(bool, UndoWork)> {
         let value = match mem::replace(&mut *self.outcome.borrow_mut(), Outcome::Nothing) {
             Outcome::Nothing => return None,
             Outcome::Unknown => None,
             Outcome::Done(value) => Some(value),
         };
         let is_done = value.is_some();
-        let body: Rc<dyn Repeat> = Rc::new(UndoRun { body: self.body.clone(), value });
+        let (body, value) = (Contained::new(self.body.clone()), Contained::new(value));
+        let body: Rc<dyn Repeat> = Rc::new(UndoRun { body, value, branch });
         let UndoPolicy { timeout, retry } = self.policy.clone();
         Some((is_done, UndoWork { body, timeout, retry }))
     }
@@ -105,8 +113,10 @@ where
 
 /// An undo that runs, as often as it is tried.
 struct UndoRun<P, T> {
-    body: P,
-    value: Option<T>,
+    body: Contained<P>,
+    value: Contained<Option<T>>,
+    /// The branch whose step it undoes.
+    branch: Identity,
 }
 
 impl<P, F, T> Repeat for UndoRun<P, T>
@@ -116,11 +126,14 @@ where
     T: Arguments,
 {
     fn start(self: Rc<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
-        asi.poll(async move {
+        let branch = self.branch;
+        let undo = async move {
             let outcome = self.value.as_ref().map_or(Undo::Unknown, Undo::Done);
-            let undone = (*self.body)(outcome).await;
+            let undone = (**self.body)(outcome).await;
             undone.map(|()| Args::none()).map_err(Raised::into_error)
-        });
+        };
+        let mut undo = Contained::new(Box::pin(undo));
+        asi.poll(poll_fn(move |cx| branch.undone_by(|| undo.as_mut().poll(cx))));
         Ok(())
     }
 }

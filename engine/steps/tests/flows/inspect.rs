@@ -60,7 +60,7 @@ fn every_branch_shows_what_it_waits_for() {
         told,
         [
             (1, Some("limit"), "a time limit or a cancel"),
-            (2, Some("until"), "the time 50ms"),
+            (2, Some("until"), "until 0.05 s"),
             (3, Some("future"), "a future"),
             (4, Some("external"), "a completion from outside"),
             (5, Some("object"), "a door, for branch 5"),

@@ -119,3 +119,19 @@ fn a_thousand_at_once_are_polled_when_they_are_woken() {
     assert!(results.into_iter().eq(0..1000));
     assert!(polls.get() < 3000, "{} polls", polls.get());
 }
+
+#[test]
+fn a_flow_has_the_same_methods_as_its_steps() {
+    let mut flow = Flow::new();
+    flow.sleep(ms(5));
+    flow.repeat(2, |asi, _| {
+        asi.sleep(ms(5));
+    });
+    flow.join(async || Ok(1), async || Ok(2));
+    flow.run(async |(one, other): (i32, i32)| {
+        assert_eq!(one + other, 3);
+        Ok(())
+    });
+    flow.each([1, 2], 2, async |n| Ok(n));
+    assert_eq!(run::<Vec<i32>>(flow).0.expect("it ends"), [1, 2]);
+}

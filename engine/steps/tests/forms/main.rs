@@ -12,10 +12,13 @@ mod run;
 mod shared_error;
 /// Nothing outside cancels a shielded step.
 mod shielded;
+/// Async bodies sleep by timers of their flow.
+mod sleep;
 /// A hard time limit cancels what is inside, and is raised at its own step.
 mod timeout;
 /// What was done is undone on every way out.
 mod undo;
+mod undo_locks;
 /// Undos run in order, whatever ends the steps that wait for them.
 mod undo_order;
 

@@ -59,7 +59,7 @@ fn a_simulation_repeats_jitter() {
     let run = |seed| {
         let log = Log::default();
         asyncsteps::sim::check([seed], |sim| {
-            for _ in 0..2 {
+            let started = [0, 1].map(|_| {
                 let (sim_now, log) = (sim.clone(), log.clone());
                 let mut flow = Flow::new();
                 flow.run(async move |()| {
@@ -68,8 +68,10 @@ fn a_simulation_repeats_jitter() {
                     Ok(())
                 })
                 .retry(Retry::attempts(3).backoff(ms(1000)).jitter());
-                sim.start(flow);
-            }
+                sim.start(flow)
+            });
+            sim.run();
+            started.iter().for_each(|flow| flow.assert_error(codes::TIMEOUT));
         });
         log.take()
     };

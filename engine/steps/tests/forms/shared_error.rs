@@ -51,3 +51,22 @@ fn each_step_that_gives_up_counts_its_own_attempts() {
     assert_eq!(errors.map(|error| error.attempts()), [Some(2), Some(5)]);
     assert_eq!(down.attempts(), None);
 }
+
+#[test]
+fn an_error_that_is_raised_again_keeps_its_cause_and_attempts() {
+    let fails = |code: &'static str| {
+        let mut flow = Flow::new();
+        flow.run(async |()| {
+            let cause = "x".parse::<u32>().expect_err("no digits");
+            Err::<(), _>(Error::caused_by("Busy", cause).into())
+        })
+        .retry(Retry::attempts(2).on_code("Busy"))
+        .on_error(move |asi, _| asi.error(code, "the bank is busy"));
+        crate::support::run::<()>(flow).0.expect_err("it fails")
+    };
+    let again = fails("Busy");
+    assert_eq!((again.info(), again.attempts()), (Some("the bank is busy"), Some(2)));
+    assert!(again.find::<std::num::ParseIntError>().is_some() && again.is_deliberate());
+    let other = fails("Sorry");
+    assert_eq!((other.attempts(), std::error::Error::source(&other).is_some()), (None, false));
+}

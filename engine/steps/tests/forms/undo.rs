@@ -5,7 +5,9 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{AsyncSteps, Error, Flow, Raised, Retry, Template, Undo, UndoPolicy};
+use asyncsteps::{
+    Arg, AsyncSteps, Error, Flow, Progress, Raised, Retry, Template, Time, Undo, UndoPolicy,
+};
 
 use crate::support::{Log, ms, now, pause, tool};
 
@@ -376,7 +378,7 @@ fn an_undo_is_limited_and_tried_again_and_its_failure_is_reported() {
     let undo = execution.take_launched().pop().expect("its undo");
     assert!(undo.is_undo());
     let mut undo = undo.execute();
-    let mut time = asyncsteps::Time::ZERO;
+    let mut time = Time::ZERO;
     let mut failures = Vec::new();
     loop {
         let progress = undo.run(time, waker);
@@ -385,8 +387,8 @@ fn an_undo_is_limited_and_tried_again_and_its_failure_is_reported() {
             failures.push((error.code().to_owned(), name, error.failed_undo(), error.attempts()));
         }
         match progress {
-            asyncsteps::Progress::Done(_) => break,
-            asyncsteps::Progress::Waiting | asyncsteps::Progress::Ready => {
+            Progress::Done(_) => break,
+            Progress::Waiting | Progress::Ready => {
                 time = undo.deadline().unwrap_or(time);
             }
         }
@@ -401,7 +403,7 @@ fn an_undo_is_limited_and_tried_again_and_its_failure_is_reported() {
             ("Timeout".to_owned(), Some("bad"), done, None)
         ]
     );
-    let asyncsteps::Progress::Done(outcome) = execution.run(time, waker) else {
+    let Progress::Done(outcome) = execution.run(time, waker) else {
         unreachable!("its undo has ended")
     };
     assert_eq!(outcome.into_result::<()>().expect_err("it fails").code(), "Fails");
@@ -417,11 +419,11 @@ fn an_undo_that_is_cancelled_reports_what_is_left() {
             .named("two")
             .undo(async |_| pending().await);
         let mut execution = flow.execute();
-        let _ = execution.run(asyncsteps::Time::ZERO, waker);
+        let _ = execution.run(Time::ZERO, waker);
         execution.cancel();
         let mut undo = execution.take_launched().pop().expect("its undo").execute();
         for _ in 0..turns {
-            let _ = undo.run(asyncsteps::Time::ZERO, waker);
+            let _ = undo.run(Time::ZERO, waker);
         }
         undo.cancel();
         let left: Vec<_> = undo.take_unseen().iter().map(describe).collect();
@@ -449,7 +451,7 @@ fn a_flow_that_waits_for_its_undo_says_so() {
     failing.run(async |()| Ok(1)).undo(async |_| pending().await);
     failing.add(|asi, _: i32| asi.error("Fails", ())).named("last");
     let mut failing = failing.execute();
-    let _ = failing.run(asyncsteps::Time::ZERO, std::task::Waker::noop());
+    let _ = failing.run(Time::ZERO, std::task::Waker::noop());
     let waits = failing.waits();
     assert_eq!(waits[0].reason, asyncsteps::WaitReason::Undo);
 }
@@ -487,4 +489,67 @@ fn a_simulation_undoes_flows_wherever_they_are_cancelled() {
         let succeeded = ends.filter(|end| matches!(end, asyncsteps::Outcome::Success(_))).count();
         assert_eq!(booked.get(), i32::try_from(succeeded * 3).expect("few"));
     });
+}
+
+/// Panics when it is dropped after it was armed.
+#[derive(Clone)]
+struct Bomb(Rc<Cell<bool>>);
+
+impl Arg for Bomb {}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.0.take(), "a destructor panics");
+    }
+}
+
+#[test]
+fn a_destructor_that_panics_inside_of_an_undo_loses_no_other_undo() {
+    let (tool, log) = (tool(), Log::default());
+    let mut flow = Flow::new();
+    book(flow.steps(), (&tool, &log), 1, None);
+    let armed = Rc::new(Cell::new(false));
+    flow.run(async move |()| Ok(Bomb(Rc::clone(&armed)))).undo(async |bomb: Undo<&Bomb>| {
+        if let Undo::Done(Bomb(armed)) = bomb {
+            armed.set(true);
+        }
+        Ok(())
+    });
+    flow.add(|asi, _: Bomb| asi.error("Fails", ()));
+    let error =
+        tool.complete(flow.promise::<(), _>(&tool)).expect("it ends").expect_err("it fails");
+    assert_eq!((error.code(), &*log.take()), ("Fails", "+1 -1"));
+}
+
+#[test]
+fn the_host_is_told_of_steps_that_were_undone() {
+    let mut flow = Flow::new();
+    flow.run(async |()| Ok(())).named("bank").undo(async |_| Ok(()));
+    flow.error_step(Error::new("LedgerDown"));
+    let mut execution = flow.execute();
+    let waker = std::task::Waker::noop();
+    assert!(matches!(execution.run(Time::ZERO, waker), Progress::Waiting));
+    let undo = execution.take_launched().pop().expect("it is undone");
+    let mut undo = undo.execute();
+    assert!(matches!(undo.run(Time::ZERO, waker), Progress::Done(_)));
+    let undone = undo.take_undone();
+    let [bank] = &undone[..] else { panic!("one step was undone: {undone:?}") };
+    let why = bank.why.as_ref().map(Error::code);
+    assert_eq!(
+        (bank.step.name(), bank.outcome, why),
+        (Some("bank"), Undo::Done(()), Some("LedgerDown"))
+    );
+}
+
+#[test]
+fn the_loop_of_a_promise_is_told_of_an_undo_that_fails() {
+    let tool = tool();
+    let mut flow = Flow::new();
+    flow.run(async |()| Ok(())).named("bank").undo(async |_| Err(Error::new("BankDown").into()));
+    flow.error_step(Error::new("LedgerDown"));
+    tool.complete(flow.promise::<(), _>(&tool)).expect("it ends").expect_err("it fails");
+    let unseen = tool.take_unseen();
+    let [failed] = &unseen[..] else { panic!("one undo failed: {unseen:?}") };
+    assert_eq!((failed.code(), failed.failed_undo()), ("BankDown", Some(Undo::Done(()))));
+    assert!(tool.take_unseen().is_empty());
 }

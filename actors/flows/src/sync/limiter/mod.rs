@@ -40,6 +40,20 @@ struct Parts {
 pub struct LimiterActor(Limiter);
 
 impl Limiter {
+    /// A limiter without a name. The actor of its throttle starts on the arbiter where it is first
+    /// used; on other event loops, as in a simulation, it has none, see [`Throttle::new`].
+    ///
+    /// The defaults of FTN12 §2.5 let one owner in per second, and refuse all others: set `rate` and
+    /// the queues as well as `concurrent`.
+    ///
+    /// # Panics
+    /// If a limit is 0 that must not be, see [`Options::check`].
+    #[must_use]
+    #[track_caller]
+    pub fn new(options: Options) -> Self {
+        Self::of("", options, Throttle::new(options.throttle()))
+    }
+
     /// Starts a limiter with the actor of its throttle on this arbiter.
     ///
     /// The defaults of FTN12 §2.5 let one owner in per second, and refuse all others: set `rate` and

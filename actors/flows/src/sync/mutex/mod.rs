@@ -31,6 +31,7 @@ pub use ticket::{LockTicket, UnlockError};
 ///
 /// Use it with `asi.sync(&mutex, ...)`. The order is first come, first served. The lock is released
 /// on every way out of the section: success, error, timeout, cancel, panic, end of the arbiter.
+/// If something inside is to be [undone](asyncsteps::Added::undo) then, it is held until that is over.
 /// Flows that wait for each other's locks are a deadlock, which is found, see [`deadlock`].
 ///
 /// | to | directly, from any thread | by message |
@@ -86,7 +87,8 @@ impl Mutex {
     /// Locks outside of flows, by the same queue; ready when the turn has come.
     ///
     /// Every call is a holder of its own: a second call waits for the guard of the first one. In a flow
-    /// use `asi.sync`.
+    /// use `asi.sync`. An [undo](asyncsteps::Added::undo) is inside of what the branch holds whose step
+    /// it undoes.
     ///
     /// # Errors
     /// `DefenseRejected` if the queue is full.
@@ -94,13 +96,13 @@ impl Mutex {
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub fn lock(&self) -> Locking {
-        Locking::new(Guard::new(&self.0, Holder::call()))
+        Locking::new(Guard::new(&self.0, self.0.caller()))
     }
 
     /// Locks if that needs no waiting.
     #[must_use]
     pub fn try_lock(&self) -> Option<LockGuard> {
-        let mut guard = Guard::new(&self.0, Holder::call());
+        let mut guard = Guard::new(&self.0, self.0.caller());
         guard.enter().then(|| LockGuard::new(guard))
     }
 
@@ -182,8 +184,8 @@ impl Mutex {
             asi.hold(guard);
             return true;
         }
-        let guard = asi.stack(guard);
-        asi.add(move |asi, ()| wait(asi, guard));
+        let guard = asi.hold_named(guard);
+        asi.add_inner(move |asi, ()| wait(asi, guard));
         false
     }
 }

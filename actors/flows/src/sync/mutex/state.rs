@@ -117,6 +117,15 @@ impl KeyState {
         self.enter_alone(owner) || self.accounting().queue.enter(owner)
     }
 
+    /// What a call outside of steps is as a holder: of its own, unless it is part of the undo of a step
+    /// whose branch is inside.
+    pub(super) fn caller(&self) -> Holder {
+        let undone = Identity::undone().map(Holder::Branch);
+        let inside =
+            undone.filter(|branch| self.accounting().queue.inside().any(|in_| in_ == *branch));
+        inside.unwrap_or_else(Holder::call)
+    }
+
     fn enter_alone(&self, owner: Holder) -> bool {
         self.single_owner.load(Ordering::Relaxed) == FREE
             && owner.to_bits().is_some_and(|bits| self.change_owner(FREE, bits))

@@ -9,21 +9,14 @@ use super::schedule::PeriodOpened;
 use super::state::{Family, ThrottleActor, gone};
 use crate::sync::LockReport;
 use crate::sync::messages::{Deferred, Enter, Inspect};
-use crate::sync::waiter::{Waiter, guarded};
+use crate::sync::waiter::guarded;
 
 impl ThrottleActor {
     /// Ends the periods that are over and sets the timer to the next end.
     fn end_periods(&mut self, ctx: &mut Context<Self>) {
         let Some(family) = self.family.upgrade() else { return };
         let now = family.clock.now();
-        let over = guarded(&family.schedule).take_over(now);
-        for state in over {
-            let (admitted, end) = state.end_period(now);
-            if let Some(end) = end {
-                guarded(&family.schedule).add(end, state);
-            }
-            admitted.into_iter().for_each(Waiter::admit);
-        }
+        family.end_periods(now);
         let end = guarded(&family.schedule).next_end();
         if let Some(end) = end {
             ctx.run_later(end.saturating_since(now), Self::end_periods);

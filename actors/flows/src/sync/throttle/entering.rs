@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use asyncsteps::sync::mutex::{Lock, Ticket};
-use asyncsteps::{AsyncSteps, Error, Stack, StepResult};
+use asyncsteps::{AsyncSteps, Error, Sleep, Stack, StepResult};
 
-use super::state::{KeyState, gone};
+use super::state::{KeyState, Pace};
 use crate::sync::waiter::{Waiter, guarded, rejected};
 
 const QUEUE_LIMIT: &str = "Throttle queue limit";
@@ -41,9 +41,9 @@ impl Drop for Queued {
 pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
     let state = Arc::clone(&asi[queued].state);
     let step = asi.wait_external_for(state);
-    let (now, state) = (asi.now(), &asi[queued].state);
-    let now = state.family.clock.at(now);
-    match state.act(now, |queue, now| queue.lock(now, || Waiter::Step(step)))? {
+    let state = Arc::clone(&asi[queued].state);
+    let pace = state.family.time_of(asi);
+    match state.act(pace, |queue, now| queue.lock(now, || Waiter::Step(step)))? {
         Lock::Entered => asi.success(()),
         Lock::Queued(ticket) => {
             asi[queued].ticket = Some(ticket);
@@ -53,13 +53,70 @@ pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
     }
 }
 
+/// One iteration of a flow that has to wait where no actor ends the periods: it leaves the loop once it
+/// was admitted, and looks again at the end of the period.
+pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
+    let state = Arc::clone(&asi[queued].state);
+    let pace = state.family.time_of(asi);
+    let ticket = asi[queued].ticket;
+    let step = asi.wait_external_for(Arc::<KeyState>::clone(&state));
+    let lock = state.act(pace, |queue, now| match ticket {
+        None => queue.lock(now, || Waiter::Step(step)),
+        Some(ticket) => match queue.waiter_mut(ticket) {
+            None => Lock::Entered,
+            Some(waiter) => {
+                *waiter = Waiter::Step(step);
+                Lock::Queued(ticket)
+            }
+        },
+    })?;
+    match lock {
+        Lock::Entered => {
+            asi[queued].ticket = None;
+            asi.break_loop(None)
+        }
+        Lock::Queued(ticket) => {
+            asi[queued].ticket = Some(ticket);
+            if let Some(end) = state.period_end() {
+                asi.wait_until(end);
+            }
+            Ok(())
+        }
+        Lock::Rejected => Err(rejected(QUEUE_LIMIT).into()),
+    }
+}
+
 /// The future of [`Throttle::enter`](super::Throttle::enter).
 #[must_use = "a future does nothing before it is polled"]
-pub struct Entering(Queued);
+pub struct Entering {
+    queued: Queued,
+    /// Until the end of the period, where no actor ends it.
+    pause: Option<Sleep>,
+}
 
 impl Entering {
     pub(super) fn new(state: &Arc<KeyState>) -> Self {
-        Self(Queued::new(state))
+        Self { queued: Queued::new(state), pause: None }
+    }
+
+    /// Enters, or joins the queue, or stays in it.
+    fn ask(&mut self, pace: Pace, cx: &Context<'_>) -> Result<Lock, Error> {
+        let queued = &mut self.queued;
+        let waiter = Waiter::Future(cx.waker().clone());
+        let mut before = None;
+        let lock = queued.state.act(pace, |queue, now| match queued.ticket {
+            None => queue.lock(now, || waiter),
+            Some(ticket) => match queue.waiter_mut(ticket) {
+                None => Lock::Entered,
+                Some(waiting) => {
+                    before = Some(mem::replace(waiting, waiter));
+                    Lock::Queued(ticket)
+                }
+            },
+        });
+        // dropped when the accounting is free again
+        drop(before);
+        lock
     }
 }
 
@@ -67,34 +124,31 @@ impl Future for Entering {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let queued = &mut self.0;
-        let waiter = Waiter::Future(cx.waker().clone());
-        let Some(ticket) = queued.ticket else {
-            let now = queued.state.family.clock.now();
-            return match queued.state.act(now, |queue, now| queue.lock(now, || waiter))? {
-                Lock::Entered => Poll::Ready(Ok(())),
-                Lock::Queued(ticket) => {
-                    queued.ticket = Some(ticket);
-                    Poll::Pending
+        loop {
+            let pace = self.queued.state.family.time()?;
+            match self.ask(pace, cx)? {
+                Lock::Entered => {
+                    self.queued.ticket = None;
+                    return Poll::Ready(Ok(()));
                 }
-                Lock::Rejected => Poll::Ready(Err(rejected(QUEUE_LIMIT))),
+                Lock::Queued(ticket) => self.queued.ticket = Some(ticket),
+                Lock::Rejected => return Poll::Ready(Err(rejected(QUEUE_LIMIT))),
+            }
+            let (Pace::Waiters(now), Some(end)) = (pace, self.queued.state.period_end()) else {
+                return Poll::Pending;
             };
-        };
-        let mut entries = guarded(&queued.state.entries);
-        if let Some(before) = entries.queue.waiter_mut(ticket) {
-            let before = mem::replace(before, waiter);
-            drop(entries);
-            drop(before);
-            return Poll::Pending;
+            let mut pause = asyncsteps::sleep(end.saturating_since(now));
+            let is_over = Pin::new(&mut pause).poll(cx).is_ready();
+            self.pause = Some(pause);
+            if !is_over {
+                return Poll::Pending;
+            }
         }
-        drop(entries);
-        queued.ticket = None;
-        Poll::Ready(if queued.state.family.is_closed() { Err(gone()) } else { Ok(()) })
     }
 }
 
 impl fmt::Debug for Entering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entering").field("waits", &self.0.ticket.is_some()).finish()
+        f.debug_struct("Entering").field("waits", &self.queued.ticket.is_some()).finish()
     }
 }

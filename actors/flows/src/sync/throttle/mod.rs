@@ -20,7 +20,7 @@ use super::waiter::guarded;
 use super::{Load, LockReport};
 
 use entering::Queued;
-use state::{Family, KeyState};
+use state::{Family, KeyState, Pace};
 
 pub use entering::Entering;
 pub use state::ThrottleActor;
@@ -28,8 +28,8 @@ pub use state::ThrottleActor;
 /// A throttle for flows on all arbiters, and for other code. Cheap to clone.
 ///
 /// Use it with `asi.sync(&throttle, ...)`. It takes up to `max` entries per period, first come, first
-/// served. Its actor ends the periods: when that is gone with its arbiter, every entry fails with
-/// `InternalError`.
+/// served. On arbiters its actor ends the periods: when that is gone with its arbiter, every entry fails
+/// with `InternalError`.
 ///
 /// | to | directly, from any thread | by message |
 /// |---|---|---|
@@ -51,6 +51,26 @@ pub use state::ThrottleActor;
 pub struct Throttle(Arc<KeyState>);
 
 impl Throttle {
+    /// A throttle without a name. Its actor starts on the arbiter where it is first used.
+    ///
+    /// On other event loops it has no actor: the flows that wait end the periods, in the time of
+    /// their host. So it works in a [`Sim`](asyncsteps::sim::Sim) and on a
+    /// [`Manual`](asyncsteps::tool::Manual) loop too; all its flows are on one of them then.
+    ///
+    /// # Panics
+    /// If `max` is 0 or `period` is zero, see [`Options::check`].
+    #[must_use]
+    #[track_caller]
+    pub fn new(options: Options) -> Self {
+        Self::named("", options)
+    }
+
+    /// The same with a name, for reports and logs.
+    #[track_caller]
+    pub(super) fn named(name: &'static str, options: Options) -> Self {
+        Self(Family::start(name, options))
+    }
+
     /// Starts a throttle with its actor on this arbiter.
     ///
     /// # Panics
@@ -86,10 +106,9 @@ impl Throttle {
         options: Options,
         start: impl FnOnce(ThrottleActor) -> Addr<ThrottleActor>,
     ) -> Self {
-        let state = Family::start(name, options);
-        let family = Arc::downgrade(&state.family);
-        state.family.actor.get_or_init(|| start(ThrottleActor { family }));
-        Self(state)
+        let throttle = Self::named(name, options);
+        throttle.0.family.actor(start);
+        throttle
     }
 
     /// The throttle of a key: each key has periods of its own, under the same limits. The empty
@@ -102,7 +121,8 @@ impl Throttle {
     /// Enters outside of flows, by the same queue; ready when the entry is counted.
     ///
     /// # Errors
-    /// `DefenseRejected` if the queue is full, `InternalError` if the actor is gone.
+    /// `DefenseRejected` if the queue is full, `InternalError` if the actor is gone, or there is none and
+    /// no step polls the future.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
@@ -113,18 +133,20 @@ impl Throttle {
     /// Enters if that needs no waiting; says whether it did.
     ///
     /// # Errors
-    /// `InternalError` if the actor is gone.
+    /// `InternalError` if the actor is gone, or there is none and no flow whose time counts.
     pub fn try_enter(&self) -> Result<bool, Error> {
-        self.0.act(self.0.family.clock.now(), Queue::enter)
+        self.0.act(self.0.family.time()?, Queue::enter)
     }
 
     /// The address of the actor of this throttle and all of its keys, for code that sends messages. It
     /// does not keep the throttle alive: without a handle to it [`Enter`](super::Enter) fails with
     /// `InternalError`.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter, if the throttle was not used on one before.
     #[must_use]
     pub fn address(&self) -> Addr<ThrottleActor> {
-        let address = self.0.family.actor.get().cloned();
-        address.unwrap_or_else(|| unreachable!("it is set when the throttle starts"))
+        self.0.family.actor(Actor::start).clone()
     }
 
     /// How many keys have entries in the current period, and how many wait, over all keys.
@@ -142,12 +164,15 @@ impl Throttle {
 
 impl ISync for Throttle {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
-        let now = self.0.family.clock.at(asi.now());
-        if self.0.act(now, Queue::enter)? {
+        let pace = self.0.family.time_of(asi);
+        if self.0.act(pace, Queue::enter)? {
             return section.enter(asi);
         }
         let queued = asi.stack(Queued::new(&self.0));
-        asi.add(move |asi, ()| entering::wait(asi, queued));
+        match pace {
+            Pace::Actor(_) => drop(asi.add_inner(move |asi, ()| entering::wait(asi, queued))),
+            Pace::Waiters(_) => drop(asi.make_loop(move |asi| entering::look(asi, queued))),
+        }
         section.add(asi);
         Ok(())
     }

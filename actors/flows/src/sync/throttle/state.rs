@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use actix::Addr;
+use actix::{Actor, Addr, Arbiter};
+use asyncsteps::sim::Sim;
 use asyncsteps::sync::throttle::{Options, Queue};
-use asyncsteps::{Awaitable, Error, Identity, Time, codes};
+use asyncsteps::{AsyncSteps, Awaitable, Error, Identity, Time, codes, turn_time};
 
 use super::schedule::{PeriodOpened, Schedule};
 use crate::clock::Clock;
@@ -26,6 +27,23 @@ pub(super) struct Entries {
     scheduled: bool,
 }
 
+/// Who ends the periods, and the time by which they end.
+#[derive(Clone, Copy)]
+pub(super) enum Pace {
+    /// The actor, by the clock that arbiters share.
+    Actor(Time),
+    /// The flows that wait, by the time of their host: in a simulation, or on another event loop.
+    Waiters(Time),
+}
+
+impl Pace {
+    pub(super) fn now(self) -> Time {
+        match self {
+            Self::Actor(now) | Self::Waiters(now) => now,
+        }
+    }
+}
+
 /// What all keys of a throttle have in common.
 pub(super) struct Family {
     name: &'static str,
@@ -33,8 +51,8 @@ pub(super) struct Family {
     pub(super) clock: Clock,
     keys: Keys<KeyState>,
     pub(super) schedule: Mutex<Schedule<KeyState>>,
-    /// Set when the throttle starts.
-    pub(super) actor: OnceLock<Addr<ThrottleActor>>,
+    /// Set when the throttle is first used on an arbiter, or before.
+    actor: OnceLock<Addr<ThrottleActor>>,
     /// The actor is gone.
     closed: AtomicBool,
 }
@@ -48,7 +66,7 @@ pub struct ThrottleActor {
 }
 
 impl Family {
-    /// The state of the empty key of a new family, whose actor is to be set.
+    /// The state of the empty key of a new family, which has no actor yet.
     ///
     /// # Panics
     /// If `max` is 0 or `period` is zero, see [`Options::check`].
@@ -66,6 +84,58 @@ impl Family {
             closed: AtomicBool::new(false),
         });
         family.keys.get("", |key| KeyState::new(key, &family, queue))
+    }
+
+    /// The address of the actor; `start` starts it if there is none.
+    pub(super) fn actor(
+        self: &Arc<Self>,
+        start: impl FnOnce(ThrottleActor) -> Addr<ThrottleActor>,
+    ) -> &Addr<ThrottleActor> {
+        self.actor.get_or_init(|| start(ThrottleActor { family: Arc::downgrade(self) }))
+    }
+
+    /// How the running step sees time.
+    pub(super) fn time_of(self: &Arc<Self>, asi: &AsyncSteps) -> Pace {
+        let now = asi.now();
+        if asi.extension::<Sim>().is_none() && self.has_actor() {
+            Pace::Actor(self.clock.at(now))
+        } else {
+            Pace::Waiters(now)
+        }
+    }
+
+    /// How a call outside of callbacks sees time.
+    ///
+    /// # Errors
+    /// There is neither an actor nor a flow whose time it is.
+    pub(super) fn time(self: &Arc<Self>) -> Result<Pace, Error> {
+        if self.has_actor() {
+            return Ok(Pace::Actor(self.clock.now()));
+        }
+        turn_time().map(Pace::Waiters).ok_or_else(|| {
+            let info = "the throttle has no actor, and is used neither in a flow nor on an arbiter";
+            Error::with_info(codes::INTERNAL_ERROR, info)
+        })
+    }
+
+    /// Whether there is an actor that ends the periods; on an arbiter it is started if need be.
+    fn has_actor(self: &Arc<Self>) -> bool {
+        if self.actor.get().is_none() && Arbiter::try_current().is_some() {
+            self.actor(Actor::start);
+        }
+        self.actor.get().is_some()
+    }
+
+    /// Ends the periods that are over.
+    pub(super) fn end_periods(&self, now: Time) {
+        let over = guarded(&self.schedule).take_over(now);
+        for state in over {
+            let (admitted, end) = state.end_period(now);
+            if let Some(end) = end {
+                guarded(&self.schedule).add(end, state);
+            }
+            admitted.into_iter().for_each(Waiter::admit);
+        }
     }
 
     /// The state of a key.
@@ -142,9 +212,13 @@ impl KeyState {
     /// Admits the waiters whose turn has come, then acts.
     pub(super) fn act<R>(
         self: &Arc<Self>,
-        now: Time,
+        pace: Pace,
         act: impl FnOnce(&mut Queue<Waiter>, Time) -> R,
     ) -> Result<R, Error> {
+        if let Pace::Waiters(now) = pace {
+            self.family.end_periods(now);
+        }
+        let now = pace.now();
         let mut entries = guarded(&self.entries);
         // checked within the lock: `close` dismisses a waiter that joined before
         if self.family.is_closed() {
@@ -160,6 +234,11 @@ impl KeyState {
         }
         admitted.into_iter().for_each(Waiter::admit);
         Ok(result)
+    }
+
+    /// When the current period ends.
+    pub(super) fn period_end(&self) -> Option<Time> {
+        guarded(&self.entries).queue.window_end()
     }
 
     /// A period is over: takes the waiters that enter in the next one, and gives its end.

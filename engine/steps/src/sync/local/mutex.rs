@@ -62,9 +62,9 @@ impl ISync for Mutex {
             asi.hold(Guard { mutex: self.clone(), identity, claim: Claim::Inside });
             return section.enter(asi);
         }
-        let guard = asi.stack(Guard { mutex: self.clone(), identity, claim: Claim::None });
+        let guard = asi.hold_named(Guard { mutex: self.clone(), identity, claim: Claim::None });
         let mutex = self.clone();
-        asi.add(move |asi, ()| {
+        asi.add_inner(move |asi, ()| {
             let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());
             asi[guard].claim = match lock {
                 Lock::Entered => Claim::Inside,

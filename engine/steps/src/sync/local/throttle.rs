@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::completion::Completion;
 use crate::error::{StepResult, codes};
-use crate::stack::{AsyncSteps, Stack};
+use crate::stack::{AsyncSteps, QueuedStep, Stack};
 use crate::sync::mutex::{Lock, Ticket};
 use crate::sync::section::{ISync, Section};
 use crate::sync::throttle::{Options, Queue};
@@ -110,7 +110,8 @@ impl ISync for Throttle {
         }
         let waiting = asi.stack(Waiting { throttle: self.clone(), ticket: None });
         let throttle = self.clone();
-        asi.make_loop(move |asi| throttle.look(asi, waiting));
+        let look = move |asi: &mut AsyncSteps, ()| throttle.look(asi, waiting);
+        asi.queue(QueuedStep::looping_over(asi.location(), std::iter::repeat(()), look));
         section.add(asi);
         Ok(())
     }

@@ -1,0 +1,287 @@
+//! Requests of tests: the functions of an [`Executor`](crate::Executor) as their callers see them,
+//! without a transport (FTN6 §1.2).
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps::{Arg, Args, AsyncSteps, Error, Flow, Outcome, StepLocation, Template, codes};
+use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::FlowEnd;
+use asyncsteps_futoin::message::{Request, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::caller::Caller;
+use super::check::{Admitted, Checked};
+use super::dispatch::refuse;
+use super::exchange::Exchange;
+use super::handle::Executor;
+use super::incoming::Incoming;
+use super::over::{Queued, Times};
+use super::reply::{Reply, ReplyBody};
+use super::reply_to::ReplyTo;
+use super::request::RequestInfo;
+use super::responder::Responder;
+use super::result_draft::ResultDraft;
+use super::time_limit::TimeLimit;
+use crate::channel::Channel;
+use crate::observe;
+use crate::security::{SecurityLevel, User};
+
+/// A request for a function that an [`Executor`] has, made by a test.
+///
+/// It goes the way of every other request (FTN6 §1.2): parameters, access and result are checked
+/// against the definition, the template of the function runs with its own locks, and the answer is what
+/// a caller gets, limits of size and hidden errors included. By default the caller is anonymous and in
+/// the same process.
+///
+/// - [`call`](Self::call) carries it out on an actix arbiter. With tokio's clock paused, time limits and
+///   pauses take no time.
+/// - [`flow`](Self::flow) makes a flow of it, for [`asyncsteps::sim`]: with random orders of
+///   events, faults by the names of steps, and cuts everywhere.
+///
+/// ```
+/// use asyncsteps::{Template, sim};
+/// use asyncsteps_executor::{Executor, RequestSteps};
+/// use asyncsteps_executor::iface::{Loader, Source};
+/// use asyncsteps_executor::test::TestRequest;
+/// use serde_json::json;
+///
+/// let definition = r#"{
+///     "iface": "demo.greeter", "version": "1.0", "ftn3rev": "1.9",
+///     "funcs": { "greet": { "params": { "name": { "type": "string" } },
+///                           "result": "string" } },
+///     "requires": ["AllowAnonymous"]
+/// }"#;
+/// let source = Source::texts([("demo.greeter-1.0-iface.json", definition)]);
+/// let greeter = Loader::new([source]).load(&"demo.greeter:1.0".parse()?)?;
+/// let greet = Template::build(|asi| {
+///     asi.add(|asi, ()| {
+///         let name: String = asi.param("name")?;
+///         asi.reply(format!("Hello, {name}!"))
+///     });
+/// });
+/// let executor = Executor::builder()
+///     .interface(greeter, |functions| { functions.add("greet", &greet); })
+///     .build()?;
+///
+/// let request = TestRequest::new("demo.greeter:1.0:greet");
+/// sim::check(0..10, |sim| {
+///     let greeted = sim.start(request.clone().params(json!({ "name": "Ann" })).flow(&executor));
+///     let refused = sim.start(request.clone().params(json!({ "name": 7 })).flow(&executor));
+///     sim.run();
+///     greeted.assert_success();
+///     refused.assert_error("InvalidRequest");
+/// });
+///
+/// actix::System::new().block_on(async {
+///     let text: String = request.params(json!({ "name": "Ann" })).call(&executor).await?;
+///     assert_eq!(text, "Hello, Ann!");
+///     Ok::<(), asyncsteps::Error>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing before it is called or made a flow"]
+pub struct TestRequest {
+    function: String,
+    params: Map<String, Value>,
+    caller: Caller,
+    channel: Channel,
+}
+
+/// The name of the step that stands for the request.
+const REQUEST: &str = "request";
+
+impl TestRequest {
+    /// A request for a function, such as `acme.payments:1.0:charge`, without parameters.
+    pub fn new(function: impl Into<String>) -> Self {
+        Self {
+            function: function.into(),
+            params: Map::new(),
+            caller: Caller::default(),
+            channel: Channel::local(),
+        }
+    }
+
+    /// The parameters, as they would be written as JSON.
+    ///
+    /// # Panics
+    /// If they are no map.
+    #[track_caller]
+    pub fn params(self, params: impl Serialize) -> Self {
+        match serde_json::to_value(params) {
+            Ok(Value::Object(params)) => Self { params, ..self },
+            Ok(other) => panic!("the parameters of a request are a map, not {other}"),
+            Err(error) => panic!("the parameters cannot be written as JSON: {error}"),
+        }
+    }
+
+    /// The user who calls, with the level that their credentials would give (FTN8 §2.12).
+    pub fn user(self, local_id: &str, level: SecurityLevel) -> Self {
+        self.caller(&User::new(local_id, level))
+    }
+
+    /// The caller, see [`user`](Self::user).
+    pub fn caller(self, caller: impl Into<Caller>) -> Self {
+        Self { caller: caller.into(), ..self }
+    }
+
+    /// The channel that the request comes over: by default that of a call in the process, which is
+    /// secure.
+    pub fn channel(self, channel: Channel) -> Self {
+        Self { channel, ..self }
+    }
+
+    /// Carries the request out on this arbiter; gives its result, which for a function without one is
+    /// read from null.
+    ///
+    /// # Errors
+    /// The code and the text that a caller gets. InvokerError if the result is not of the type asked
+    /// for, or is raw data.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request, as a client that leaves.
+    pub async fn call<T: DeserializeOwned>(self, executor: &Executor) -> Result<T, Error> {
+        let result = result_of(executor.dispatch(self.into_incoming()).await)?;
+        T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
+    }
+
+    /// The request as a flow, whose result is that of the function as `(Value,)`, and whose error is
+    /// what a caller gets.
+    ///
+    /// The flow needs no arbiter. Steps that [call](super::CallSteps::call) other functions, queues of
+    /// the executor's budget, and raw data do need one: for them there is [`call`](Self::call).
+    pub fn flow(self, executor: &Executor) -> Flow {
+        let executor = executor.clone();
+        let mut flow = Flow::new();
+        flow.add(move |asi, ()| serve(asi, executor, self.into_incoming()));
+        flow
+    }
+
+    fn into_incoming(self) -> Incoming {
+        let Self { function, params, caller, channel } = self;
+        Incoming::new(Request::new(&function, params), channel).with_caller(caller)
+    }
+}
+
+/// Adds the steps of a request: it is admitted, then it runs.
+fn serve(asi: &mut AsyncSteps, executor: Executor, mut incoming: Incoming) {
+    asi.await_(async move {
+        let shared = &executor.shared;
+        let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
+        let mut reply_to = ReplyTo::new(shared, &incoming);
+        match shared.admit(&mut incoming, &mut reply_to, &mut times).await {
+            Ok(admitted) => Ok(Running::new(reply_to, times, admitted)),
+            Err(refused) => {
+                let reply = refuse(&reply_to, incoming.request.f(), times, &refused);
+                Err(result_of(reply).err().unwrap_or_else(no_message))
+            }
+        }
+    })
+    .named("admission");
+    asi.add(|asi, running: Running| running.run(asi));
+}
+
+/// A request that was admitted.
+struct Running {
+    exchange: Rc<Exchange>,
+    template: Template,
+    params: Map<String, Value>,
+    patience: Duration,
+}
+
+impl Arg for Running {}
+
+impl Running {
+    fn new(reply_to: ReplyTo, times: Times, admitted: Admitted) -> Self {
+        let Admitted { checked, admission, deadline, patience } = admitted;
+        let Checked { function, template, called, params } = checked;
+        let span = observe::request_span(&called, reply_to.rid.as_ref());
+        let limit = TimeLimit::new(deadline, patience);
+        let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
+        Self { exchange, template, params, patience }
+    }
+
+    /// Adds the steps of the function, and the answer to what they end with.
+    fn run(self, asi: &mut AsyncSteps) {
+        let Self { exchange, template, params, patience } = self;
+        asi.extend(RequestInfo {
+            exchange: Rc::clone(&exchange),
+            params,
+            headers: None,
+            input: None,
+            head: None,
+            result: ResultDraft::default(),
+        });
+        let (failure, failed) = (Rc::new(Cell::new(None)), Rc::clone(&exchange));
+        let fails = Rc::clone(&failure);
+        asi.scope(move |asi, ()| asi.copy_from(&template))
+            .named(REQUEST)
+            .timeout(patience)
+            .on_error(move |asi, error| {
+                let answer = if is_deadline(error) {
+                    let response = Response::error(codes::INTERNAL_ERROR, None);
+                    result_of(Responder(failed).reply(response, None))
+                } else {
+                    answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
+                };
+                fails.set(answer.err());
+                asi.success(())
+            });
+        asi.add(move |asi, result: Args| {
+            if let Some(error) = failure.take() {
+                return Err(error.into());
+            }
+            let result = answer(asi, exchange, FlowEnd::Done(Outcome::Success(result)))?;
+            asi.success((result,))
+        });
+    }
+}
+
+/// Whether the time of the request is over.
+fn is_deadline(error: &Error) -> bool {
+    let name = error.location().and_then(StepLocation::name);
+    error.limit().is_some() && name == Some(REQUEST)
+}
+
+/// What the caller gets of a request whose steps ended like this.
+fn answer(asi: &mut AsyncSteps, exchange: Rc<Exchange>, end: FlowEnd) -> Result<Value, Error> {
+    let (draft, head) = match asi.extension_mut::<RequestInfo>() {
+        Some(info) => (info.take_result(), info.take_head()),
+        None => (ResultDraft::default(), None),
+    };
+    let responder = Responder(exchange);
+    let response = responder.response(draft, end).unwrap_or_else(|failure| failure);
+    responder.0.release(true);
+    result_of(responder.reply(response, head))
+}
+
+/// The result in a reply, read from the bytes that a caller gets.
+fn result_of(reply: Reply) -> Result<Value, Error> {
+    let message = match reply.into_body() {
+        ReplyBody::Message(message) => message,
+        ReplyBody::Nothing => return Ok(Value::Null),
+        ReplyBody::Raw(_) => {
+            let info = "raw data is not read by a `TestRequest`";
+            return Err(Error::with_info(codes::INVOKER_ERROR, info));
+        }
+    };
+    let message: Map<String, Value> = serde_json::from_slice(&message.into_bytes())
+        .map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))?;
+    let text = |field| message.get(field).and_then(Value::as_str).map(str::to_owned);
+    match text("e") {
+        Some(code) => Err(Error::with_info(code, text("edesc"))),
+        None => Ok(message.get("r").cloned().unwrap_or_default()),
+    }
+}
+
+/// A refusal is always a message with an error.
+fn no_message() -> Error {
+    Error::with_info(codes::INVOKER_ERROR, "the request was refused without an error")
+}

@@ -1,0 +1,113 @@
+//! Steps that wait for a value under a key: each value is taken once or given back, and no entry
+//! outlives its step.
+
+use std::thread;
+use std::time::Duration;
+
+use asyncsteps::tool::{AsyncTool, Manual};
+use asyncsteps::{Flow, Time, codes};
+use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
+use asyncsteps_actors::waiters::{Waiters, WaitersSteps};
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+type Orders = Waiters<String, u32>;
+
+fn orders() -> Orders {
+    Waiters::named("orders", 2)
+}
+
+/// A flow that waits for this order.
+fn waits(orders: &Orders, key: &'static str) -> Flow {
+    let mut flow = Flow::new();
+    let orders = orders.clone();
+    flow.add(move |asi, ()| {
+        asi.wait_for(&orders, key);
+    });
+    flow
+}
+
+#[actix::test]
+async fn any_thread_completes_the_step_that_waits() {
+    let orders = orders();
+    let flow = start_flow::<u32>(waits(&orders, "7"));
+    let webhook = orders.clone();
+    let answered = thread::spawn(move || (webhook.complete("8", 1), webhook.complete("7", 2)));
+    assert_eq!(answered.join().expect("no panic"), (Err(1), Ok(())));
+    assert_eq!(flow.await.expect("it is completed"), 2);
+    assert_eq!(orders.complete("7", 3), Err(3), "a value is taken once");
+    assert!(orders.is_empty());
+}
+
+#[actix::test]
+async fn a_value_that_comes_before_the_wait_is_given_back() {
+    let orders = orders();
+    assert_eq!(orders.complete("7", 1), Err(1));
+    let flow = start_flow::<u32>(waits(&orders, "7"));
+    assert_eq!(orders.complete("7", 2), Ok(()));
+    assert_eq!(flow.await.expect("it is completed"), 2);
+}
+
+#[actix::test]
+async fn a_key_is_waited_for_once_and_entries_are_limited() {
+    let orders = orders();
+    let first = start_flow::<u32>(waits(&orders, "7"));
+    let error = start_flow::<u32>(waits(&orders, "7")).await.expect_err("it is waited for");
+    assert_eq!(error.code(), codes::INTERNAL_ERROR);
+    let text = error.info().expect("it says why");
+    assert_eq!(text, "another step waits for `orders` key \"7\"");
+    // its end left the entry of the first one
+    let second = start_flow::<u32>(waits(&orders, "8"));
+    let error = start_flow::<u32>(waits(&orders, "9")).await.expect_err("there is no room");
+    assert_eq!((error.code(), error.info()), (codes::DEFENSE_REJECTED, Some("Waiters limit")));
+    assert_eq!((orders.complete("7", 1), orders.complete("8", 2)), (Ok(()), Ok(())));
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (1, 2));
+}
+
+#[actix::test]
+async fn an_entry_is_gone_with_its_step_on_every_way_out() {
+    tokio::time::pause();
+    let orders = orders();
+    let limited = orders.clone();
+    let mut timed = Flow::new();
+    timed.add(move |asi, ()| {
+        asi.wait_for(&limited, "7").timeout(ms(5)).on_error(|asi, _| asi.success(0u32));
+    });
+    assert_eq!(start_flow::<u32>(timed).await.expect("it recovers"), 0);
+    assert!(orders.is_empty());
+    let late = start_flow::<u32>(waits(&orders, "7").within(ms(5)));
+    assert!(late.await.is_err() && orders.is_empty());
+    let cancelled: FlowHandle<u32> = start_flow(waits(&orders, "7"));
+    assert_eq!(orders.len(), 1);
+    drop(cancelled);
+    tokio::time::sleep(ms(1)).await;
+    assert_eq!(orders.complete("7", 1), Err(1));
+    assert!(orders.is_empty());
+}
+
+#[actix::test]
+async fn a_flow_shows_what_it_waits_for() {
+    let orders = orders();
+    let flow = start_flow::<u32>(waits(&orders, "7"));
+    let text = flow.stack().one_line();
+    assert!(text.contains("waits for `orders` key \"7\""), "{text}");
+}
+
+#[actix::test]
+async fn a_step_that_nothing_can_complete_fails() {
+    let orders = orders();
+    let flow = start_flow::<u32>(waits(&orders, "7"));
+    drop(orders);
+    let error = flow.await.expect_err("nothing can complete it");
+    assert_eq!(error.code(), codes::INTERNAL_ERROR);
+}
+
+#[test]
+fn it_works_on_other_hosts() {
+    let (tool, orders) = (Manual::new(Time::ZERO), orders());
+    let promise = waits(&orders, "7").promise::<u32, _>(&tool);
+    tool.deferred(ms(5), move || assert_eq!(orders.complete("7", 1), Ok(())));
+    assert_eq!(tool.complete(promise).expect("it ends").expect("it is completed"), 1);
+}

@@ -1,0 +1,64 @@
+//! Ends of steps that a simulation chooses: where the flow waits, and as if a time limit expired.
+
+use std::time::Duration;
+
+use super::types::{Machine, Next};
+use crate::error::{Error, Fault};
+use crate::flow::Outcome;
+use crate::observe::StepEnd;
+use crate::stack::Activity;
+use crate::time::Time;
+
+impl Machine {
+    /// The strands whose innermost step waits for something that can fail.
+    pub(crate) fn waiting_strands(&self) -> Vec<u32> {
+        let waiting = self.asi.strands().filter(|(_, strand)| {
+            let is_waiting = match strand.top.activity() {
+                Activity::Parallel(_) | Activity::Undoing(_) => false,
+                Activity::Plain
+                | Activity::Holding(_)
+                | Activity::Waiting(_)
+                | Activity::Looping(_)
+                | Activity::Polling(_) => strand.top_waits(),
+            };
+            is_waiting && !strand.runnable
+        });
+        waiting.map(|(id, _)| id).collect()
+    }
+
+    /// Fails the step that waits in this strand; gives the end of the flow if that ended it.
+    pub(crate) fn fail_wait(&mut self, strand: u32, error: Error, now: Time) -> Option<Outcome> {
+        self.asi.now = now;
+        if !self.activate(strand) {
+            return None;
+        }
+        let error = error.at(self.asi.location());
+        let next = self.unwind(Fault::Error(error));
+        self.end_of(next)
+    }
+
+    /// Ends the flow as a hard time limit around it would: what is inside of the outermost step is
+    /// cancelled, then that step fails with `Timeout`.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<Outcome> {
+        self.asi.now = now;
+        if !self.activate(0) {
+            return None;
+        }
+        while self.asi.strand.depth() > 0 {
+            if self.asi.strand.top.flags.open {
+                self.abort_top();
+                self.leave(StepEnd::Cancelled);
+            }
+            self.asi.strand.ascend();
+        }
+        let error = Error::timeout(Duration::ZERO, self.asi.location());
+        let next = self.unwind(Fault::Error(error));
+        self.end_of(next)
+    }
+
+    fn end_of(&mut self, next: Next) -> Option<Outcome> {
+        let Next::Failed(error) = next else { return None };
+        self.asi.done = true;
+        Some(Outcome::Error(error))
+    }
+}

@@ -1,0 +1,162 @@
+//! Cutting a flow everywhere: one run for each moment at which it could be ended from outside.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::check::report;
+use super::{Options, Sim};
+use crate::error::Error;
+use crate::flow::{Flow, Outcome};
+
+/// What ends a flow at a moment of its run, see [`cut_everywhere`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Cut {
+    /// It is cancelled (FTN12 §2.2.3 `cancel`), as when a client leaves or a server closes.
+    Cancel,
+    /// Its host drops it: cancel handlers and undos run, and it has no outcome of its own.
+    Drop,
+    /// A time limit around the flow expires: what is inside of its outermost step is cancelled, and
+    /// the flow fails with `Timeout`, unless that step recovers.
+    Timeout,
+    /// The step that waits fails with this error, or the next step that starts.
+    Error(Error),
+}
+
+/// Where a flow is to be cut, and whether it was.
+pub(super) struct CutPlan {
+    pub(super) flow: usize,
+    cut: Cut,
+    at: u64,
+    /// How many moments have passed.
+    passed: u64,
+    /// The steps in progress when it was cut.
+    place: Option<String>,
+}
+
+impl CutPlan {
+    /// One more moment: gives the cut if this is the one.
+    pub(super) fn pass(&mut self, place: impl FnOnce() -> String) -> Option<Cut> {
+        self.passed += 1;
+        if self.passed != self.at + 1 {
+            return None;
+        }
+        self.place = Some(place());
+        Some(self.cut.clone())
+    }
+
+    pub(super) fn cut(&self) -> &Cut {
+        &self.cut
+    }
+}
+
+/// Cancels a flow at every moment of its run, one run for each; [`cut_everywhere`] with
+/// [`Cut::Cancel`] and the default options.
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use asyncsteps::{Flow, Undo, sim};
+///
+/// sim::cancel_everywhere([1], |_| {
+///     let charges = Rc::new(Cell::new(0));
+///     let (charge, refund) = (Rc::clone(&charges), Rc::clone(&charges));
+///     let mut flow = Flow::new();
+///     flow.run(async move |()| {
+///         charge.set(charge.get() + 1);
+///         Ok(charge.get())
+///     })
+///     .undo(async move |_: Undo<&i32>| {
+///         refund.set(0);
+///         Ok(())
+///     });
+///     flow.add(|asi, _: i32| {
+///         asi.sleep(std::time::Duration::from_millis(5));
+///     });
+///     (flow, move |outcome| match outcome {
+///         asyncsteps::Outcome::Success(_) => assert_eq!(charges.get(), 1),
+///         _ => assert_eq!(charges.get(), 0, "what was charged is refunded"),
+///     })
+/// });
+/// ```
+///
+/// # Panics
+/// As [`cut_everywhere`].
+#[track_caller]
+pub fn cancel_everywhere<C: FnOnce(Outcome)>(
+    seeds: impl IntoIterator<Item = u64>,
+    scenario: impl Fn(&Sim) -> (Flow, C),
+) {
+    cut_everywhere(&Cut::Cancel, &Options::default(), seeds, scenario);
+}
+
+/// Cuts a flow at every moment of its run: runs it again and again, each time in a simulation of its
+/// own, until a run comes to its end uncut. So a test proves in one line that a flow is undone
+/// wherever it ends.
+///
+/// The scenario makes the flow and its check, with fresh state for each run. The moments are: before
+/// each step, after it, when it begins to wait, and when what it waits for has come. Each run goes on
+/// until undos and launched flows are over as well, then the check gets the outcome of the flow, that
+/// of the uncut run included. [`Cut::Drop`] has the outcome of a cancelled flow.
+///
+/// # Panics
+/// With the report of the first failure, see [`check`](super::check()); it names the seed, and the
+/// steps that were in progress when the flow was cut.
+#[track_caller]
+pub fn cut_everywhere<C: FnOnce(Outcome)>(
+    cut: &Cut,
+    options: &Options,
+    seeds: impl IntoIterator<Item = u64>,
+    scenario: impl Fn(&Sim) -> (Flow, C),
+) {
+    for seed in seeds {
+        let mut at = 0;
+        while cut_once(cut, at, &Sim::new(seed, options.clone()), &scenario) {
+            at += 1;
+        }
+    }
+}
+
+/// Runs the flow and cuts it at this moment; `false` if it had come to its end before.
+#[track_caller]
+fn cut_once<C: FnOnce(Outcome)>(
+    cut: &Cut,
+    at: u64,
+    sim: &Sim,
+    scenario: impl Fn(&Sim) -> (Flow, C),
+) -> bool {
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let (flow, check) = scenario(sim);
+        let plan = |flow| CutPlan { flow, cut: cut.clone(), at, passed: 0, place: None };
+        let started = sim.start_cut(flow, plan);
+        sim.run();
+        match started.take_outcome() {
+            Some(outcome) => check(outcome),
+            None => unreachable!("every flow is over"),
+        }
+    }));
+    let place = sim.0.cut.borrow_mut().take().and_then(|plan| plan.place);
+    let failure = result.err().map(|payload| {
+        let place = place.as_deref().map_or_else(
+            || "was not cut".to_owned(),
+            |place| format!("was cut by {cut} at moment {at}, {place}"),
+        );
+        format!("the flow {place}\n{}", report(sim, &*payload))
+    });
+    sim.clear();
+    if let Some(failure) = failure {
+        panic!("{failure}");
+    }
+    place.is_some()
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancel => f.write_str("a cancel"),
+            Self::Drop => f.write_str("a drop"),
+            Self::Timeout => f.write_str("a time limit"),
+            Self::Error(error) => write!(f, "the error {error}"),
+        }
+    }
+}

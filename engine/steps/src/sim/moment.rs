@@ -1,0 +1,65 @@
+//! The moments of a flow at which a simulation may cut it.
+
+use super::cut::Cut;
+use super::world::World;
+use crate::error::Error;
+use crate::flow::{Execution, Outcome};
+
+impl World {
+    /// A moment of the flow that is to be cut: cuts it if this is the one.
+    pub(super) fn pass_moment(&self, flow: usize) {
+        let cut = {
+            let flows = self.flows.borrow();
+            let Some(execution) = &flows[flow].execution else { return };
+            let mut plan = self.cut.borrow_mut();
+            let Some(plan) = &mut *plan else { return };
+            if let Cut::Error(error) = plan.cut().clone() {
+                let strands = execution.waiting_strands();
+                let is_next = !flows[flow].waits || strands.is_empty();
+                let victims = is_next.then_some(None).into_iter();
+                let mut victims = victims.chain(strands.into_iter().map(Some));
+                let victim = victims.find(|_| plan.pass(|| place(execution)).is_some());
+                victim.map(|victim| Chosen::Fail(victim, error))
+            } else {
+                plan.pass(|| place(execution)).map(Chosen::Whole)
+            }
+        };
+        match cut {
+            None => {}
+            Some(Chosen::Fail(None, error)) => self.flows.borrow()[flow].next_fault.set(error),
+            Some(Chosen::Fail(Some(strand), error)) => {
+                let now = self.now.get();
+                self.interrupt(flow, |execution| execution.fail_wait(strand, error, now));
+            }
+            Some(Chosen::Whole(cut)) => self.cut_flow(flow, &cut),
+        }
+    }
+
+    fn cut_flow(&self, flow: usize, cut: &Cut) {
+        match cut {
+            Cut::Timeout => {
+                let now = self.now.get();
+                self.interrupt(flow, |execution| execution.expire(now));
+            }
+            Cut::Drop => {
+                self.abandon(flow);
+                self.flows.borrow_mut()[flow].outcome = Some(Outcome::Cancelled);
+            }
+            Cut::Cancel | Cut::Error(_) => self.cancel(flow),
+        }
+    }
+}
+
+/// What a cut ends.
+enum Chosen {
+    /// The flow.
+    Whole(Cut),
+    /// The step that waits in a strand, or else the next step that starts.
+    Fail(Option<u32>, Error),
+}
+
+/// The steps in progress, for the report of a failure.
+fn place(execution: &Execution) -> String {
+    let stack = execution.stack();
+    if stack.is_empty() { "between steps".to_owned() } else { format!("in {stack:?}") }
+}

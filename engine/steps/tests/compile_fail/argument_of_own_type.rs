@@ -1,0 +1,11 @@
+//! A body that takes a type that is no argument.
+
+use asyncsteps::Template;
+
+struct Order;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.run(async |_: Order| Ok(()));
+    });
+}

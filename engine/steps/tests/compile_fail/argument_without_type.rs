@@ -1,0 +1,9 @@
+//! An argument without a type.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, n| asi.success(n));
+    });
+}

@@ -1,0 +1,12 @@
+//! A `match` whose arms differ.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, n: i32| match n {
+            0 => asi.error("Zero", ()),
+            _ => {}
+        });
+    });
+}

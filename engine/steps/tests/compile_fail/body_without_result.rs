@@ -1,0 +1,9 @@
+//! An async body that gives no result.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.run(async |()| 5);
+    });
+}

@@ -1,0 +1,11 @@
+//! A branch that takes an argument; nothing is passed to branches.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.parallel(|p| {
+            p.add(|_, _: i32| {});
+        });
+    });
+}

@@ -1,0 +1,9 @@
+//! A callback where an async closure is meant.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.run(|asi, ()| asi.success(1));
+    });
+}

@@ -1,0 +1,9 @@
+//! A step whose closure does not take the result of the step before.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi| asi.success(1));
+    });
+}

@@ -1,0 +1,11 @@
+//! The mutex for one thread in a template, with `sync`.
+
+use asyncsteps::Template;
+use asyncsteps::sync::Mutex;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        let stock = Mutex::default();
+        asi.sync(&stock, |_, ()| {});
+    });
+}

@@ -1,0 +1,20 @@
+//! An async body returns an error of its own without `?`.
+
+use asyncsteps::Template;
+
+#[derive(Debug)]
+struct BankError;
+
+impl std::fmt::Display for BankError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the bank is down")
+    }
+}
+
+impl std::error::Error for BankError {}
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.run(async |()| Err::<(), _>(BankError));
+    });
+}

@@ -1,0 +1,10 @@
+//! A step borrows a local value.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        let name = String::from("ann");
+        asi.add(|_, ()| println!("{name}"));
+    });
+}

@@ -1,0 +1,18 @@
+//! A future borrows an argument of its step.
+
+use asyncsteps::Template;
+
+async fn read() -> Result<String, std::io::Error> {
+    Ok(String::new())
+}
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, name: String| {
+            asi.await_(async {
+                println!("{name}");
+                read().await
+            });
+        });
+    });
+}

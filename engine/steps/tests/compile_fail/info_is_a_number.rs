@@ -1,0 +1,9 @@
+//! Information of an error that is no text.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, ()| asi.error("Lost", 5));
+    });
+}

@@ -1,0 +1,13 @@
+//! An iteration gives a capture away.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, who: String| {
+            asi.make_loop(move |asi| {
+                asi.add(move |_, ()| println!("{who}"));
+            });
+        });
+    });
+}

@@ -1,0 +1,10 @@
+//! A mutex of the standard library.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        let stock = std::sync::Mutex::new(1);
+        asi.sync(&stock, |_, ()| {});
+    });
+}

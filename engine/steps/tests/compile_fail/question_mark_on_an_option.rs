@@ -1,0 +1,12 @@
+//! `?` on an option.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let found: Option<i32> = None;
+            asi.success(found?)
+        });
+    });
+}

@@ -1,0 +1,12 @@
+//! `?` on an option in an async body.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.run(async |()| {
+            let found: Option<i32> = None;
+            Ok(found?)
+        });
+    });
+}

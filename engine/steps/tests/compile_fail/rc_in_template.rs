@@ -1,0 +1,12 @@
+//! A template with a value of one thread.
+
+use std::rc::Rc;
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        let name = Rc::new(1);
+        asi.run(async move |()| Ok(*name));
+    });
+}

@@ -1,0 +1,9 @@
+//! A `;` is missing behind an async step.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, ()| asi.run(async |()| Ok(())).named("inner"));
+    });
+}

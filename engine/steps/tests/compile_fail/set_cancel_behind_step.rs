@@ -1,0 +1,9 @@
+//! `set_cancel` behind a step.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|_, ()| {}).set_cancel(|_| {});
+    });
+}

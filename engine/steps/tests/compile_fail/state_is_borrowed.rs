@@ -1,0 +1,12 @@
+//! A step keeps a borrow of the state.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let names = asi.state().get::<Vec<String>>("names");
+            asi.add(move |_, ()| println!("{names:?}"));
+        });
+    });
+}

@@ -1,0 +1,9 @@
+//! A `;` is missing behind a step.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, ()| asi.add(|_, ()| {}).named("inner"));
+    });
+}

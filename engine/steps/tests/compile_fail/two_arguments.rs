@@ -1,0 +1,9 @@
+//! Two arguments that are not a tuple.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|asi, a: i32, b: i32| asi.success(a + b));
+    });
+}

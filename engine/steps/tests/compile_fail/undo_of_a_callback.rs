@@ -1,0 +1,9 @@
+//! `undo` behind a callback, which has no typed result.
+
+use asyncsteps::{Template, Undo};
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|_, ()| {}).undo(async |_: Undo<&()>| Ok(()));
+    });
+}

@@ -1,0 +1,9 @@
+//! `undo` takes another type than the body gives.
+
+use asyncsteps::{Template, Undo};
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.run(async |()| Ok(7)).undo(async |_: Undo<&String>| Ok(()));
+    });
+}

@@ -1,0 +1,9 @@
+//! A callback returns a value.
+
+use asyncsteps::Template;
+
+fn main() {
+    let _ = Template::build(|asi| {
+        asi.add(|_, ()| 5);
+    });
+}
