@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 use asyncsteps_support::client::{self, Connection, message, post};
-use asyncsteps_support::shop::{self, Data, Shop};
+use asyncsteps_support::shop::{self, Bank, Data, Shop};
 use serde_json::{Value, json};
 
 const RESTOCK: &str = "demo.shop:1.0:restock";
@@ -205,4 +205,33 @@ fn two_processes_on_one_file_sell_each_unit_once() {
     }
     assert_eq!(data.books()["apple"].stock, 0);
     assert_eq!(data.books()["pear"].stock, 1);
+}
+
+#[test]
+fn without_the_bank_orders_are_not_paid() {
+    let data = Data::new();
+    let mut config = shop::config(&data);
+    config.without_bank = true;
+    let shop = Shop::serve(config);
+    restock(shop.address, "apple", 1);
+    let order = keyed("ann", "k1", &[("apple", 1)]);
+    assert_eq!(buy(shop.address, &order), json!({ "r": { "order": 1, "total": 100 } }));
+    let audit = client::call(shop.address, "demo.bank:1.0:audit", &json!({}));
+    assert_eq!(audit["e"], "UnknownInterface");
+    let _ = shop.stop();
+    assert_eq!(data.bank(), Bank { shop: 0, held: 0 });
+}
+
+#[test]
+fn an_order_beyond_the_credit_is_declined_and_stored_nowhere() {
+    let data = Data::new();
+    let mut config = shop::config(&data);
+    config.bank_credit = Some(250);
+    let shop = Shop::serve(config);
+    restock(shop.address, "apple", 9);
+    let two = shop::order(&[("apple", 2)]);
+    assert_eq!(buy(shop.address, &two)["r"]["total"], 200);
+    assert_eq!(buy(shop.address, &two), json!({ "e": "Declined" }));
+    let _ = shop.stop();
+    assert_eq!((data.orders(), data.bank()), (1, Bank { shop: 200, held: 0 }));
 }

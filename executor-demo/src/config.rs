@@ -9,6 +9,8 @@ use std::time::Duration;
 use asyncsteps_executor::transport::http::Cors;
 use clap::{Parser, ValueEnum};
 
+use crate::bank::LineOptions;
+
 /// A FutoIn shop: restock, order, and never sell what is not there.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
@@ -47,9 +49,31 @@ pub struct Config {
     #[arg(long, value_name = "N", default_value_t = default_workers(), value_parser = workers)]
     pub workers: NonZeroUsize,
 
-    /// The form of the log on the standard error; RUST_LOG selects what is logged.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log: LogFormat,
+    /// Sell without the bank: orders are not paid.
+    #[arg(long)]
+    pub without_bank: bool,
+
+    /// What a customer may owe, in cents; without a limit unless given.
+    #[arg(long, value_name = "CENTS", value_parser = clap::value_parser!(i64).range(0..))]
+    pub bank_credit: Option<i64>,
+
+    /// Milliseconds that a call of the bank may take on its way there, and back; each way of each call
+    /// takes a random part of it.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub bank_latency: u64,
+
+    /// How many of a hundred calls of the bank are lost, half of them after they were carried out.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub bank_failures: u32,
+
+    /// The seed of latency and failures, to repeat them.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub bank_seed: u64,
+
+    /// The form of the log on the standard error, instead of what LOG_FORMAT says; RUST_LOG selects what
+    /// is logged.
+    #[arg(long, value_enum)]
+    pub log: Option<LogFormat>,
 
     /// Seconds a request may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
@@ -109,6 +133,11 @@ impl Config {
         }
         let own = ["localhost", "127.0.0.1", "[::1]"];
         listener.ip().is_loopback().then(|| own.map(str::to_owned).into())
+    }
+
+    pub(crate) fn bank_line(&self) -> LineOptions {
+        let latency = Duration::from_millis(self.bank_latency);
+        LineOptions { latency, failures: self.bank_failures, seed: self.bank_seed }
     }
 
     pub(crate) fn grace(&self) -> Duration {

@@ -1,18 +1,24 @@
 //! A shop on AsyncSteps: what a service of this framework looks like.
 //!
 //! In reading order:
-//! - [`shop`]: the business logic, as templates of steps
+//! - [`shop`]: the business logic; what callers send and get is in `interface.rs`
+//! - [`till`]: how orders are paid, and how that is undone
+//! - [`bank`]: a bank with an interface of its own, `demo.bank:1.0`
 //! - [`shelf`]: what orders in flight have reserved
 //! - [`store`]: what is kept, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`config`]: the command line of the program
 #![forbid(unsafe_code)]
 
+pub mod bank;
 pub mod config;
+pub mod interface;
+mod number;
 pub mod server;
 pub mod shelf;
 pub mod shop;
 pub mod store;
+pub mod till;
 
 pub use config::{Config, LogFormat};
 pub use server::{RunError, executor, run};

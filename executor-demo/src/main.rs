@@ -6,17 +6,18 @@ use std::process::ExitCode;
 
 use actix_rt::signal::unix::{SignalKind, signal};
 use anyhow::Context;
-use asyncsteps_executor::observe;
+use asyncsteps_executor::observe::{self, Format};
 use clap::Parser;
 use executor_demo::{Config, LogFormat, run};
 
 fn main() -> ExitCode {
     let config = Config::parse();
-    let format = match config.log {
-        LogFormat::Text => observe::Format::Text,
-        LogFormat::Json => observe::Format::Json,
+    let log = match config.log {
+        None => observe::init(),
+        Some(LogFormat::Text) => observe::log().format(Format::Text).init(),
+        Some(LogFormat::Json) => observe::log().format(Format::Json).init(),
     };
-    let log = match observe::log().format(format).init().context("cannot log") {
+    let log = match log.context("cannot log") {
         Ok(log) => log,
         Err(error) => return fail(&error),
     };

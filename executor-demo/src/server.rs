@@ -10,9 +10,12 @@ use asyncsteps_executor::transport::http::{
 };
 use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 
+use crate::bank::{self, Bank};
 use crate::config::Config;
-use crate::shop::{self, Shop};
+use crate::interface::{self, is_read};
+use crate::shop::Shop;
 use crate::store::{Store, StoreError};
+use crate::till::Till;
 
 /// Why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +56,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     let executor = executor(&config)?;
-    let service = http::service("/ftn/", executor.clone()).get_calls(shop::is_read);
+    let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
     let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
@@ -89,12 +92,16 @@ pub async fn run(
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> Result<Executor, RunError> {
     let store = Store::open(&config.data)?;
-    let shop = Shop::new(store);
+    let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
+    let till = Till::new(store.clone(), (!config.without_bank).then(|| bank.clone()));
+    actix_rt::spawn(pay_back_owed(till.clone()));
+    let shop = Shop::new(store, till);
     let ping = builtin::ping();
-    let mut loader = Loader::new([Source::builtin(), shop::definitions()]);
+    let mut loader =
+        Loader::new([Source::builtin(), interface::definitions(), bank::definitions()]);
     let mut load =
         |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
-    let executor = Executor::builder()
+    let builder = Executor::builder()
         .request_timeout(config.request_timeout())
         .interface(load("futoin.ping:1.0")?, |functions| {
             functions.add("ping", &ping);
@@ -102,7 +109,18 @@ pub fn executor(config: &Config) -> Result<Executor, RunError> {
         .interface(load("futoin.anonping:1.0")?, |functions| {
             functions.add("ping", &ping);
         })
-        .interface(load("demo.shop:1.0")?, |functions| shop.define(functions))
-        .build()?;
-    Ok(executor)
+        .service(load("demo.shop:1.0")?, shop, Shop::define);
+    if config.without_bank {
+        return Ok(builder.build()?);
+    }
+    Ok(builder.service(load("demo.bank:1.0")?, bank, Bank::define).build()?)
+}
+
+/// Pays back what a process that died has left owed.
+async fn pay_back_owed(till: Till) {
+    match till.pay_back_owed().await {
+        Ok(0) => {}
+        Ok(payments) => tracing::info!(payments, "paid back what was owed"),
+        Err(error) => tracing::error!(%error, "what is owed was not paid back"),
+    }
 }

@@ -42,6 +42,17 @@ impl Basket {
         true
     }
 
+    /// Gives all units back when it is called, unless the basket is gone by then: so it can wait for its
+    /// turn without keeping them.
+    pub fn given_back(self: &Arc<Self>) -> impl FnOnce() + Send + 'static {
+        let basket = Arc::downgrade(self);
+        move || {
+            if let Some(basket) = basket.upgrade() {
+                basket.give_back();
+            }
+        }
+    }
+
     /// Gives all units back: they are sold, or not wanted.
     pub fn give_back(&self) {
         let mut shelf = lock(&self.shelf.0);

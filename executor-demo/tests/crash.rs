@@ -8,7 +8,7 @@ use std::thread;
 
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{self, Connection, message, post};
-use asyncsteps_support::shop::{self, Data, Program};
+use asyncsteps_support::shop::{self, Bank, Data, Program};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
@@ -168,4 +168,7 @@ fn orders_that_are_repeated_after_a_kill_are_sold_once() {
     assert_eq!(data.orders(), expected, "one order for each key");
     let sold: i64 = data.books().values().map(|account| account.sold).sum();
     assert_eq!(sold, expected);
+    // each was paid once, although calls of the bank were cut with their process
+    assert!(program.terminate().success());
+    assert_eq!(data.bank(), Bank { shop: sold * 100, held: 0 });
 }

@@ -35,7 +35,7 @@ fn the_command_lines_are_those_of_the_program() {
     let entry: Vec<String> = serde_json::from_str(line("ENTRYPOINT ")).expect("the form of a list");
     let container = Config::try_parse_from(entry).expect("options of the program");
     assert!(container.listen.ip().is_unspecified());
-    assert!(matches!(container.log, LogFormat::Json));
+    assert!(matches!(container.log, Some(LogFormat::Json)));
     assert!(container.data.starts_with("/data"));
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
 use asyncsteps_executor::Closed;
-use executor_demo::{Config, LogFormat, RunError};
+use executor_demo::{Config, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -72,7 +72,12 @@ pub fn config(data: &Data) -> Config {
         host: Vec::new(),
         list: false,
         workers: NonZeroUsize::MIN.saturating_add(1),
-        log: LogFormat::Text,
+        without_bank: false,
+        bank_credit: None,
+        bank_latency: 0,
+        bank_failures: 0,
+        bank_seed: 0,
+        log: None,
         timeout: 60,
         head_timeout: 60,
         keep_alive: 60,
@@ -228,6 +233,25 @@ impl Data {
         books
     }
 
+    /// The books of the bank. Fails if they do not add up, or if the shop has got anything else than
+    /// what its paid orders cost.
+    #[must_use]
+    pub fn bank(&self) -> Bank {
+        const SUMS: &str = "SELECT
+            (SELECT ifnull(sum(balance), 0) FROM bank_account),
+            (SELECT ifnull(sum(balance), 0) FROM bank_account WHERE owner = ''),
+            (SELECT ifnull(sum(amount), 0) FROM bank_payment WHERE stage = 'held'),
+            (SELECT ifnull(sum(amount), 0) FROM shop_payment WHERE state = 'sold')";
+        let sums = |row: &rusqlite::Row<'_>| {
+            let bank = Bank { shop: row.get(1)?, held: row.get(2)? };
+            Ok((row.get::<_, i64>(0)?, bank, row.get::<_, i64>(3)?))
+        };
+        let (accounts, bank, sold) = self.open().query_row(SUMS, [], sums).expect("the schema");
+        assert_eq!(accounts + bank.held, 0, "{bank:?}");
+        assert_eq!(bank.shop, sold, "{bank:?}");
+        bank
+    }
+
     /// How many orders there are.
     #[must_use]
     pub fn orders(&self) -> i64 {
@@ -271,6 +295,15 @@ pub struct Account {
     pub restocked: i64,
     /// Units in orders.
     pub sold: i64,
+}
+
+/// The sums of the bank's books, in cents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bank {
+    /// What the shop has.
+    pub shop: i64,
+    /// What is neither captured nor refunded.
+    pub held: i64,
 }
 
 /// The parameters of an order.

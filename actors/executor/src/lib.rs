@@ -49,6 +49,8 @@
 //! ```
 //!
 //! In reading order:
+//! - `first_service`: a page from `cargo new` to a tested function (with the features `http`, `log` and
+//!   `schemars`)
 //! - [`guide`]: serving, calls, errors, limits, shutdown, observing
 //! - [`Executor`], [`Builder`], [`Functions`]: building and using one
 #![cfg_attr(
@@ -89,6 +91,11 @@ pub mod security;
 #[cfg(feature = "schemars")]
 pub mod service;
 pub mod transport;
+
+// the page has the example `first_service`, which a test compares
+#[cfg(all(feature = "http", feature = "log", feature = "schemars"))]
+#[doc = include_str!("docs/first_service.md")]
+pub mod first_service {}
 
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}

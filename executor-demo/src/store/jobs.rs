@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 
@@ -38,9 +38,14 @@ impl<T> Future for Pending<T> {
     }
 }
 
-/// The queue of one thread, which ends with the last copy.
+/// Where jobs are done.
 #[derive(Clone)]
-pub(super) struct Jobs(SyncSender<Box<dyn Job>>);
+pub(super) enum Jobs {
+    /// By a thread, which ends with the last copy of its queue.
+    Queued(SyncSender<Box<dyn Job>>),
+    /// By the caller.
+    AtOnce(Arc<Mutex<Connection>>),
+}
 
 impl fmt::Debug for Jobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,6 +64,11 @@ impl Jobs {
         Self::start("store-read", move |todo| read(&db, &todo))
     }
 
+    /// Has each job done when it is added, in a transaction of its own: for a database without a disk.
+    pub(super) fn at_once(db: Connection) -> Self {
+        Self::AtOnce(Arc::new(Mutex::new(db)))
+    }
+
     fn start(
         name: &str,
         work: impl FnOnce(Receiver<Box<dyn Job>>) + Send + 'static,
@@ -66,7 +76,7 @@ impl Jobs {
         let (jobs, todo) = sync_channel(QUEUE);
         let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(move || work(todo)).map_err(|error| StoreError::Thread(Arc::new(error)))?;
-        Ok(Self(jobs))
+        Ok(Self::Queued(jobs))
     }
 
     /// Adds a job.
@@ -75,18 +85,24 @@ impl Jobs {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let (asker, answer) = oneshot::channel();
-        let job = Asked { stage: Stage::Todo(work), asker };
-        match self.0.try_send(Box::new(job)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
-            Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
+        let mut job = Box::new(Asked { stage: Stage::Todo(work), asker });
+        match self {
+            Self::AtOnce(db) => {
+                job.run(&db.lock().unwrap_or_else(PoisonError::into_inner));
+                job.answer(Ok(()));
+            }
+            Self::Queued(jobs) => match jobs.try_send(job) {
+                Ok(()) => {}
+                Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
+                Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
+            },
         }
         Pending(answer)
     }
 }
 
 /// A job in a queue, whatever its result.
-trait Job: Send {
+pub(super) trait Job: Send {
     /// Whether its answer is waited for.
     fn is_wanted(&self) -> bool;
 

@@ -4,13 +4,15 @@
 //! each in a savepoint of its own, and are answered after the commit: what was answered survives a
 //! crash, and the disk is waited for once per group. A job whose asker left before it began is not
 //! done. Another thread reads, and never waits for the first one: the database has a write-ahead log,
-//! unless it is in memory.
+//! unless it is in memory. A database in memory has nothing to wait for, so its jobs are done at once.
 //!
 //! Several processes may work on one file.
 
 mod jobs;
 mod orders;
+mod payments;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use jobs::Jobs;
 
 pub use jobs::Pending;
-pub use orders::{NewOrder, Order, SoldItem, Summary};
+pub use orders::{NewOrder, Order, SoldItem, Summary, Terms};
 
 /// The price of a new product, in cents.
 const NEW_PRICE: i64 = 100;
@@ -50,6 +52,9 @@ pub enum StoreError {
     /// There are not enough units of this product.
     #[error("not enough units of {0}")]
     OutOfStock(Arc<str>),
+    /// The payment of the order was given up meanwhile.
+    #[error("the payment of the order was given up")]
+    GivenUp,
     /// The key of the order belongs to one of other items.
     #[error("the key belongs to an order of other items")]
     KeyReused,
@@ -73,9 +78,13 @@ impl Store {
         writing.pragma_update(None, "synchronous", "FULL")?;
         writing.pragma_update(None, "foreign_keys", true)?;
         writing.execute_batch(SCHEMA)?;
+        if mode == "memory" {
+            let jobs = Jobs::at_once(writing);
+            return Ok(Self { writes: jobs.clone(), reads: jobs });
+        }
         let writes = Jobs::writing(writing)?;
         if mode != "wal" {
-            // in memory, for example: there is one connection
+            // the file system cannot share memory: there is one connection
             return Ok(Self { reads: writes.clone(), writes });
         }
         let reading = Connection::open(file)?;
@@ -84,15 +93,23 @@ impl Store {
     }
 
     /// Units in stock; `None` for an unknown product.
-    pub fn stock(&self, sku: Arc<str>) -> Pending<Option<i64>> {
-        self.reads.add(move |db| {
+    pub fn stock(&self, sku: &str) -> Pending<Option<i64>> {
+        let sku = sku.to_owned();
+        self.read(move |db| {
             let mut query = db.prepare_cached("SELECT stock FROM product WHERE sku = ?1")?;
-            Ok(query.query_row([&*sku], |row| row.get(0)).optional()?)
+            Ok(query.query_row([sku], |row| row.get(0)).optional()?)
         })
     }
 
+    /// What a unit of each product of an order costs now, in cents.
+    pub fn prices(&self, order: &Arc<NewOrder>) -> Pending<HashMap<Arc<str>, i64>> {
+        let order = Arc::clone(order);
+        self.read(move |db| orders::prices(db, &order))
+    }
+
     /// Adds units of a product, and makes it known; gives the new stock.
-    pub fn restock(&self, sku: Arc<str>, count: i64, price: Option<i64>) -> Pending<i64> {
+    pub fn restock(&self, sku: &str, count: i64, price: Option<i64>) -> Pending<i64> {
+        let sku = sku.to_owned();
         self.write(move |db| {
             let mut upsert = db.prepare_cached(
                 "INSERT INTO product (sku, stock, restocked, price) VALUES (?1, ?2, ?2, ifnull(?3, ?4))
@@ -100,7 +117,7 @@ impl Store {
                      price = ifnull(?3, price)
                  RETURNING stock",
             )?;
-            let bound = params![&*sku, count, price, NEW_PRICE];
+            let bound = params![sku, count, price, NEW_PRICE];
             Ok(upsert.query_row(bound, |row| row.get(0))?)
         })
     }
@@ -111,39 +128,92 @@ impl Store {
     /// `written` is called when the order is in the transaction, before others can see it.
     pub fn place_order(
         &self,
-        order: Arc<NewOrder>,
+        order: &Arc<NewOrder>,
+        terms: Terms,
         written: impl FnOnce() + Send + 'static,
     ) -> Pending<Summary> {
+        let order = Arc::clone(order);
         self.write(move |db| {
-            let placed = orders::place(db, &order)?;
+            let placed = place(db, &order, &terms)?;
             written();
             Ok(placed)
         })
+    }
+
+    /// Opens the payment of an order, in cents; gives its key for the bank. An order that is repeated
+    /// with its key gets the payment that it has left open.
+    pub fn open_payment(&self, order: &Arc<NewOrder>, amount: i64) -> Pending<String> {
+        let order = Arc::clone(order);
+        self.write(move |db| payments::open(db, &order, amount))
+    }
+
+    /// Gives a payment up, unless its order was placed; tells whether it is owed back. No order can be
+    /// placed for it afterwards.
+    pub fn give_up_payment(&self, key: &str) -> Pending<bool> {
+        let key = key.to_owned();
+        self.write(move |db| payments::give_up(db, &key))
+    }
+
+    /// Notes that a payment was paid back.
+    pub fn payment_repaid(&self, key: &str) -> Pending<()> {
+        let key = key.to_owned();
+        self.write(move |db| payments::repaid(db, &key))
+    }
+
+    /// The payments that are owed back since a process died.
+    pub fn owed_payments(&self) -> Pending<Vec<String>> {
+        self.write(payments::owed)
     }
 
     /// The first answer to an order with the same key, if there was one.
     ///
     /// It is asked of the thread that writes, because the first order may still be in its queue
     /// although its asker left.
-    pub fn placed(&self, order: Arc<NewOrder>) -> Pending<Option<Summary>> {
+    pub fn placed(&self, order: &Arc<NewOrder>) -> Pending<Option<Summary>> {
+        let order = Arc::clone(order);
         self.write(move |db| orders::placed(db, &order))
     }
 
     /// An order by its number.
     pub fn order(&self, order: i64) -> Pending<Option<Order>> {
-        self.reads.add(move |db| orders::find(db, order))
+        self.read(move |db| orders::find(db, order))
     }
 
     /// The newest orders of a customer.
-    pub fn orders_of(&self, customer: String, limit: u32) -> Pending<Vec<Summary>> {
-        self.reads.add(move |db| orders::newest(db, &customer, limit))
+    pub fn orders_of(&self, customer: &str, limit: u32) -> Pending<Vec<Summary>> {
+        let customer = customer.to_owned();
+        self.read(move |db| orders::newest(db, &customer, limit))
     }
 
-    fn write<T: Send + 'static>(
+    /// Does a part of a transaction that leaves nothing behind if it fails.
+    pub(crate) fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         self.writes.add(|db| jobs::in_savepoint(db, work))
+    }
+
+    /// Reads what is committed.
+    pub(crate) fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        self.reads.add(work)
+    }
+}
+
+/// Writes an order and takes its payment, or gives the first answer to its key.
+fn place(db: &Connection, order: &NewOrder, terms: &Terms) -> Result<Summary, StoreError> {
+    let first = orders::placed(db, order)?;
+    match (first, &terms.payment) {
+        // paid at other prices, by another process: this payment goes back
+        (Some(_), Some(payment)) if payments::is_open(db, payment)? => Err(StoreError::GivenUp),
+        (Some(first), _) => Ok(first),
+        (None, None) => orders::place(db, order, terms),
+        (None, Some(payment)) => {
+            payments::sell(db, payment)?;
+            orders::place(db, order, terms)
+        }
     }
 }
 
@@ -201,6 +271,27 @@ const SCHEMA: &str = "
         key TEXT NOT NULL,
         order_id INTEGER NOT NULL REFERENCES orders (id),
         PRIMARY KEY (customer, key)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS shop_payment (
+        key TEXT PRIMARY KEY,
+        customer TEXT NOT NULL,
+        order_key TEXT,
+        amount INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        opened TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS payments_by_order ON shop_payment (customer, order_key);
+    CREATE INDEX IF NOT EXISTS payments_by_state ON shop_payment (state)
+        WHERE state IN ('open', 'owed');
+    CREATE TABLE IF NOT EXISTS bank_account (
+        owner TEXT PRIMARY KEY,
+        balance INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS bank_payment (
+        key TEXT PRIMARY KEY,
+        customer TEXT,
+        amount INTEGER NOT NULL CHECK (amount >= 0),
+        stage TEXT NOT NULL
     ) WITHOUT ROWID;
 ";
 

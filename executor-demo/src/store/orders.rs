@@ -1,6 +1,6 @@
 //! Orders in the database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -18,63 +18,85 @@ pub struct NewOrder {
     pub key: Option<String>,
 }
 
+/// On what terms an order is placed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// What a unit of each SKU costs, in cents.
+    pub prices: HashMap<Arc<str>, i64>,
+    /// The key of its payment, if it is paid for.
+    pub payment: Option<String>,
+}
+
+impl Terms {
+    /// What the units of an order cost together, in cents.
+    #[must_use]
+    pub fn total(&self, order: &NewOrder) -> i64 {
+        order.items.iter().map(|(sku, qty)| self.price(sku) * qty).sum()
+    }
+
+    fn price(&self, sku: &str) -> i64 {
+        self.prices.get(sku).copied().unwrap_or(0)
+    }
+}
+
 /// An order as it was placed.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Order {
     /// Its number.
+    #[schemars(range(min = 1))]
     pub order: i64,
     /// Who placed it.
+    #[schemars(length(min = 1, max = 128))]
     pub customer: String,
     /// What was bought, by SKU.
     pub items: Vec<SoldItem>,
     /// In cents.
+    #[schemars(range(min = 0))]
     pub total: i64,
 }
 
 /// A line of an order.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct SoldItem {
     /// The product.
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub sku: String,
     /// Units.
+    #[schemars(range(min = 0))]
     pub qty: i64,
     /// The price of one unit at that time, in cents.
+    #[schemars(range(min = 0, max = 100_000_000))]
     pub price: i64,
 }
 
 /// Number and total of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Its number.
+    #[schemars(range(min = 1))]
     pub order: i64,
     /// In cents.
+    #[schemars(range(min = 0))]
     pub total: i64,
 }
 
-impl asyncsteps::Arg for Summary {}
-
-/// Writes an order, or gives the first answer to its key.
-pub(super) fn place(db: &Connection, new: &NewOrder) -> Result<Summary, StoreError> {
-    if let Some(placed) = placed(db, new)? {
-        return Ok(placed);
-    }
-    let mut take = db.prepare_cached(
-        "UPDATE product SET stock = stock - ?2 WHERE sku = ?1 AND stock >= ?2 RETURNING price",
-    )?;
-    let mut sold = Vec::with_capacity(new.items.len());
+/// Writes an order.
+pub(super) fn place(db: &Connection, new: &NewOrder, terms: &Terms) -> Result<Summary, StoreError> {
+    let mut take =
+        db.prepare_cached("UPDATE product SET stock = stock - ?2 WHERE sku = ?1 AND stock >= ?2")?;
     for (sku, qty) in &new.items {
-        let price = take.query_row(params![&**sku, qty], |row| row.get(0)).optional()?;
-        let price: i64 = price.ok_or_else(|| StoreError::OutOfStock(Arc::clone(sku)))?;
-        sold.push((sku, qty, price));
+        if take.execute(params![&**sku, qty])? == 0 {
+            return Err(StoreError::OutOfStock(Arc::clone(sku)));
+        }
     }
-    let total = sold.iter().map(|(_, qty, price)| *qty * price).sum();
+    let total = terms.total(new);
     let mut insert = db.prepare_cached("INSERT INTO orders (customer, total) VALUES (?1, ?2)")?;
     let order = insert.insert(params![new.customer, total])?;
     let mut line = db.prepare_cached(
         "INSERT INTO order_item (order_id, sku, qty, price) VALUES (?1, ?2, ?3, ?4)",
     )?;
-    for (sku, qty, price) in sold {
-        line.execute(params![order, &**sku, qty, price])?;
+    for (sku, qty) in &new.items {
+        line.execute(params![order, &**sku, qty, terms.price(sku)])?;
     }
     if let Some(key) = &new.key {
         let mut keep = db.prepare_cached(
@@ -100,6 +122,21 @@ pub(super) fn placed(db: &Connection, new: &NewOrder) -> Result<Option<Summary>,
         true => Ok(Some(first)),
         false => Err(StoreError::KeyReused),
     }
+}
+
+/// The prices of what an order has, as far as its products are known.
+pub(super) fn prices(
+    db: &Connection,
+    order: &NewOrder,
+) -> Result<HashMap<Arc<str>, i64>, StoreError> {
+    let mut query = db.prepare_cached("SELECT price FROM product WHERE sku = ?1")?;
+    let mut prices = HashMap::new();
+    for sku in order.items.keys() {
+        if let Some(price) = query.query_row([&**sku], |row| row.get(0)).optional()? {
+            prices.insert(Arc::clone(sku), price);
+        }
+    }
+    Ok(prices)
 }
 
 /// An order by its number.

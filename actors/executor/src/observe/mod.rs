@@ -3,13 +3,13 @@
 //! The library reports through `tracing`: a span per request (target `asyncsteps::request`, level
 //! INFO), a span per step below it (`asyncsteps::step`, DEBUG), and events. A program chooses what
 //! becomes of them: a subscriber of its own, or
-#![cfg_attr(feature = "log", doc = "[`log()`], which is one line.")]
-#![cfg_attr(not(feature = "log"), doc = "`log()` of the feature `log`, which is one line.")]
+#![cfg_attr(feature = "log", doc = "[`init()`], which is one line.")]
+#![cfg_attr(not(feature = "log"), doc = "`init()` of the feature `log`, which is one line.")]
 
 #[cfg(feature = "log")]
 mod log;
 mod span;
 
 #[cfg(feature = "log")]
-pub use log::{Format, Log, LogError, LogGuard, log};
+pub use log::{Format, Log, LogError, LogGuard, init, log};
 pub(crate) use span::{refused, request_span};

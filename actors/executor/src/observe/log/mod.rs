@@ -31,12 +31,35 @@ use self::value::LONGEST_VALUE;
 /// further is stuck or gone.
 const BUFFER: usize = 1 << 20;
 
-/// A log of the program on its standard error, set up in one line.
+/// The variable that says the form of a log.
+const FORMAT: &str = "LOG_FORMAT";
+
+/// Sets up the log of a program in one line: [`log()`] with its defaults, which two variables of the
+/// environment change. `RUST_LOG` says what is logged, one line per request unless it is set;
+/// `RUST_LOG=asyncsteps=debug` adds the steps. `LOG_FORMAT=json` gives JSON instead of text.
 ///
 /// ```
-/// let _log = asyncsteps_executor::observe::log().init()?;
+/// let _log = asyncsteps_executor::observe::init()?;
 /// tracing::info!("ready");
 /// # Ok::<_, asyncsteps_executor::observe::LogError>(())
+/// ```
+///
+/// Keep the result until `main` ends.
+///
+/// # Errors
+/// [`LogError`] if a variable is wrong, the process has a subscriber already, or the thread of the log
+/// cannot be started.
+pub fn init() -> Result<LogGuard, LogError> {
+    log().init()
+}
+
+/// A log of the program on its standard error, with options; [`init`] is the one without.
+///
+/// ```
+/// use asyncsteps_executor::observe::{self, Format};
+///
+/// let _log = observe::log().format(Format::Json).filter("warn").init()?;
+/// # Ok::<_, observe::LogError>(())
 /// ```
 ///
 /// What it does beyond `tracing_subscriber::fmt`:
@@ -56,19 +79,13 @@ const BUFFER: usize = 1 << 20;
 /// not compile it.
 #[must_use = "nothing is logged before `init`"]
 pub fn log() -> Log {
-    Log {
-        format: Format::Text,
-        filter: None,
-        buffer: BUFFER,
-        longest_value: LONGEST_VALUE,
-        output: None,
-    }
+    Log { format: None, filter: None, buffer: BUFFER, longest_value: LONGEST_VALUE, output: None }
 }
 
 /// The options of a log; made by [`log()`].
 #[must_use = "nothing is logged before `init`"]
 pub struct Log {
-    format: Format,
+    format: Option<Format>,
     filter: Option<String>,
     buffer: usize,
     longest_value: usize,
@@ -76,9 +93,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// The form of the lines; [`Format::Text`] unless set.
+    /// The form of the lines. Unless set, the variable `LOG_FORMAT` says it, `text` or `json`, and
+    /// without that it is [`Format::Text`].
     pub fn format(mut self, format: Format) -> Self {
-        self.format = format;
+        self.format = Some(format);
         self
     }
 
@@ -120,8 +138,8 @@ impl Log {
     /// cannot be started.
     pub fn init(self) -> Result<LogGuard, LogError> {
         let filter = self.env_filter()?;
-        let format = self.format;
-        let (layer, guard) = self.layer()?;
+        let format = self.chosen_format()?;
+        let (layer, guard) = self.format(format).layer()?;
         Registry::default().with(filter).with(layer).try_init()?;
         panic::log_panics(format, Writer(Arc::clone(&guard.0)));
         Ok(guard)
@@ -131,12 +149,13 @@ impl Log {
     /// without what [`init`](Log::init) does to the process.
     ///
     /// # Errors
-    /// [`LogError::Thread`] if the thread cannot be started.
+    /// [`LogError`] if the thread cannot be started, or the variable `LOG_FORMAT` is wrong.
     pub fn layer<S>(self) -> Result<(impl Layer<S> + Send + Sync, LogGuard), LogError>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        let Self { format, buffer, longest_value, output, .. } = self;
+        let format = self.chosen_format()?;
+        let Self { buffer, longest_value, output, .. } = self;
         let colours = output.is_none() && io::stderr().is_terminal() && !has("NO_COLOR");
         let output = output.unwrap_or_else(|| Box::new(io::stderr()));
         let queue = Queue::start(buffer, format, output).map_err(LogError::Thread)?;
@@ -157,14 +176,19 @@ impl Log {
     }
 
     fn env_filter(&self) -> Result<EnvFilter, LogError> {
-        const VARIABLE: &str = EnvFilter::DEFAULT_ENV;
-        let directives = match (&self.filter, env::var(VARIABLE)) {
-            (Some(directives), _) => directives.clone(),
-            (None, Ok(directives)) => directives,
-            (None, Err(VarError::NotPresent)) => "info".to_owned(),
-            (None, Err(VarError::NotUnicode(_))) => return Err(LogError::Text(VARIABLE)),
+        let directives = match &self.filter {
+            Some(directives) => directives.clone(),
+            None => variable(EnvFilter::DEFAULT_ENV)?.unwrap_or_else(|| "info".to_owned()),
         };
         Ok(EnvFilter::builder().parse(directives)?)
+    }
+
+    fn chosen_format(&self) -> Result<Format, LogError> {
+        match (self.format, variable(FORMAT)?) {
+            (Some(format), _) => Ok(format),
+            (None, None) => Ok(Format::default()),
+            (None, Some(name)) => Format::from_name(&name).ok_or(LogError::Format(name)),
+        }
     }
 }
 
@@ -206,15 +230,27 @@ pub enum LogError {
     /// What is to be logged is not in the syntax of [`EnvFilter`].
     #[error("the filter of the log, from RUST_LOG unless it was set, is wrong")]
     Filter(#[from] ParseError),
-    /// The variable that says what is to be logged is not text.
+    /// A variable of the environment is not text.
     #[error("{0} is not text")]
     Text(&'static str),
+    /// The variable that says the form of the log names none.
+    #[error("LOG_FORMAT is {0:?}, and not text or json")]
+    Format(String),
     /// The process has a subscriber or a logger already.
     #[error("the process has a log already")]
     Taken(#[from] TryInitError),
     /// The thread that writes the lines cannot be started.
     #[error("cannot start the thread of the log")]
     Thread(#[source] io::Error),
+}
+
+/// A variable of the environment, if it is set.
+fn variable(name: &'static str) -> Result<Option<String>, LogError> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(LogError::Text(name)),
+    }
 }
 
 fn has(variable: &str) -> bool {

@@ -1,0 +1,87 @@
+//! The functions of `demo.bank:1.0`.
+
+use asyncsteps::{Code, Fallible, codes};
+use asyncsteps_executor::iface::Source;
+use asyncsteps_executor::{Cx, Functions, Service};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Bank;
+use super::error::BankError;
+use super::ledger::Audit;
+use crate::number::whole;
+
+/// The definition of the bank's interface.
+#[must_use]
+pub fn definitions() -> Source {
+    let text = include_str!("../../ifaces/demo.bank-1.0-iface.json");
+    Source::texts([("demo.bank-1.0-iface.json", text)])
+}
+
+impl Service for Bank {
+    type Errors = BankError;
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Authorize {
+    key: String,
+    customer: String,
+    amount: f64,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct PaymentOf {
+    key: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Moved {
+    #[schemars(range(min = 0, max = 9_007_199_254_740_992_i64))]
+    amount: i64,
+}
+
+impl Bank {
+    /// Says what handles each function.
+    pub fn define(functions: &mut Functions<Self>) {
+        functions
+            .on("authorize", authorize)
+            .on("capture", capture)
+            .on("refund", refund)
+            .on("audit", audit);
+    }
+}
+
+async fn authorize(cx: &Cx<Bank, Authorize>) -> Fallible<Moved> {
+    let Authorize { key, customer, amount } = &*cx.params;
+    let amount = whole(*amount).ok_or(BankError::NoAmount)?;
+    Ok(Moved { amount: cx.authorize(key, customer, amount).await? })
+}
+
+async fn capture(cx: &Cx<Bank, PaymentOf>) -> Fallible<Moved> {
+    Ok(Moved { amount: cx.capture(&cx.params.key).await? })
+}
+
+async fn refund(cx: &Cx<Bank, PaymentOf>) -> Fallible<Moved> {
+    Ok(Moved { amount: cx.refund(&cx.params.key).await? })
+}
+
+async fn audit(cx: &Cx<Bank, ()>) -> Fallible<Audit> {
+    Ok(Bank::audit(cx).await?)
+}
+
+impl Code for BankError {
+    const CODES: &'static [&'static str] =
+        &["Declined", "Refunded", "KeyReused", "UnknownPayment", "Unavailable"];
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Declined => "Declined",
+            Self::Refunded => "Refunded",
+            Self::KeyReused => "KeyReused",
+            Self::UnknownPayment => "UnknownPayment",
+            Self::Unavailable => "Unavailable",
+            Self::NoAmount => codes::INVALID_REQUEST,
+            Self::Store(_) => codes::INTERNAL_ERROR,
+        }
+    }
+}

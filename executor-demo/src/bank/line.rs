@@ -1,0 +1,59 @@
+//! The line to the bank: how long calls take, and which of them are lost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use asyncsteps::sim::Random;
+
+/// How the line behaves; a perfect one by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "options of a program, not of a library")]
+pub struct LineOptions {
+    /// The longest time of a way to the bank or back; each takes a random part of it. Zero by
+    /// default.
+    pub latency: Duration,
+    /// How many of a hundred calls are lost, half of them on the way to the bank and half on the way
+    /// back. Zero by default.
+    pub failures: u32,
+    /// The seed of the random choices, so that they can be repeated.
+    pub seed: u64,
+}
+
+/// The line; clones share its random choices.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    options: LineOptions,
+    random: Arc<Mutex<Random>>,
+}
+
+/// What becomes of one call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    pub(super) there: Duration,
+    pub(super) back: Duration,
+    pub(super) lost: Option<Way>,
+}
+
+/// Where a call is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    There,
+    Back,
+}
+
+impl Line {
+    pub(super) fn new(options: LineOptions) -> Self {
+        Self { options, random: Arc::new(Mutex::new(Random::new(options.seed))) }
+    }
+
+    /// Decides about the next call.
+    pub(super) fn next(&self) -> Fate {
+        let LineOptions { latency, failures, .. } = self.options;
+        // nothing in it can panic
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let (there, back) = (random.within(latency), random.within(latency));
+        let is_lost = random.below(100) < failures as usize;
+        let way = if random.one_in(2) { Way::There } else { Way::Back };
+        Fate { there, back, lost: is_lost.then_some(way) }
+    }
+}

@@ -1,0 +1,166 @@
+//! What callers of `demo.shop:1.0` send and get, as types, and the errors that they see.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use asyncsteps::{Code, codes};
+use asyncsteps_executor::iface::{FunctionName, Source};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::store::{NewOrder, StoreError, Summary};
+
+/// The definition of the shop's interface.
+#[must_use]
+pub fn definitions() -> Source {
+    let text = include_str!("../ifaces/demo.shop-1.0-iface.json");
+    Source::texts([("demo.shop-1.0-iface.json", text)])
+}
+
+/// Whether a function changes nothing, so that links and images may call it.
+#[must_use]
+pub fn is_read(function: &FunctionName) -> bool {
+    matches!(function.func(), "ping" | "stock" | "get" | "list" | "audit")
+}
+
+/// Why the shop does not do what it is asked for. What callers read of it names the product or order.
+#[derive(Debug, thiserror::Error, Code)]
+#[non_exhaustive]
+pub enum ShopError {
+    /// There is no such product.
+    #[error("{0}")]
+    #[code(public)]
+    UnknownSku(String),
+    /// There are not enough units of this product beyond those that are reserved.
+    #[error("{0}")]
+    #[code(public)]
+    OutOfStock(String),
+    /// There is no such order.
+    #[error("{0}")]
+    #[code(public)]
+    UnknownOrder(f64),
+    /// The bank declined the payment.
+    #[error("the bank declined the payment")]
+    Declined,
+    /// The bank does not answer.
+    #[error("the bank does not answer")]
+    BankUnavailable,
+}
+
+impl ShopError {
+    /// Whether another attempt may succeed.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::BankUnavailable)
+    }
+}
+
+impl Code for StoreError {
+    const CODES: &'static [&'static str] = &["OutOfStock", "KeyReused"];
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::OutOfStock(_) => "OutOfStock",
+            Self::KeyReused => "KeyReused",
+            Self::Full => codes::DEFENSE_REJECTED,
+            Self::GivenUp | Self::Sqlite(_) | Self::Thread(_) | Self::Closed => {
+                codes::INTERNAL_ERROR
+            }
+        }
+    }
+
+    fn info(&self) -> Option<String> {
+        match self {
+            Self::OutOfStock(sku) => Some(sku.to_string()),
+            Self::Full => Some("Database queue limit".to_owned()),
+            Self::KeyReused | Self::GivenUp | Self::Sqlite(_) | Self::Thread(_) | Self::Closed => {
+                None
+            }
+        }
+    }
+}
+
+/// The parameters of `restock`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct Restock {
+    pub(crate) sku: String,
+    pub(crate) count: i64,
+    pub(crate) price: Option<i64>,
+}
+
+/// The parameters of `stock`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct StockOf {
+    pub(crate) sku: String,
+}
+
+/// The result of `restock` and `stock`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Stock {
+    #[schemars(range(min = 0))]
+    pub(crate) stock: i64,
+}
+
+/// The parameters of `order`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(from = "Wanted")]
+pub(crate) struct Ordered(#[schemars(with = "Wanted")] Arc<NewOrder>);
+
+impl Ordered {
+    /// SKUs and their units.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (Arc<str>, i64)> {
+        self.0.items.iter().map(|(sku, qty)| (Arc::clone(sku), *qty))
+    }
+}
+
+impl Deref for Ordered {
+    type Target = Arc<NewOrder>;
+
+    fn deref(&self) -> &Arc<NewOrder> {
+        &self.0
+    }
+}
+
+/// The same as callers send it.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Wanted {
+    customer: String,
+    items: Vec<Item>,
+    key: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Item {
+    sku: String,
+    qty: i64,
+}
+
+impl From<Wanted> for Ordered {
+    /// Each SKU once, however often the customer named it.
+    fn from(Wanted { customer, items: wanted, key }: Wanted) -> Self {
+        let mut items = BTreeMap::new();
+        for Item { sku, qty } in wanted {
+            *items.entry(sku.into()).or_insert(0) += qty;
+        }
+        Self(Arc::new(NewOrder { customer, items, key }))
+    }
+}
+
+/// The parameters of `get`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct OrderOf {
+    pub(crate) order: f64,
+}
+
+/// The parameters of `list`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct OrdersOf {
+    pub(crate) customer: String,
+    pub(crate) limit: u32,
+}
+
+/// The result of `list`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Orders {
+    pub(crate) orders: Vec<Summary>,
+}

@@ -1,0 +1,130 @@
+//! What the shop knows of its payments: which of them an order was placed for, and which it owes back.
+//!
+//! A payment is open until its order is placed or it is given up, and each of the two forbids the
+//! other. So nothing is sold unpaid and nothing sold is paid back, whenever a request is cut.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::StoreError;
+use super::orders::NewOrder;
+
+/// Opens a payment and gives its key. A repeated order gets the one that it has left open, so that it
+/// is not paid twice after a crash.
+pub(super) fn open(db: &Connection, order: &NewOrder, amount: i64) -> Result<String, StoreError> {
+    let mut left_open = db.prepare_cached(
+        "SELECT key FROM shop_payment
+         WHERE customer = ?1 AND order_key = ?2 AND amount = ?3 AND state = 'open'",
+    )?;
+    let bound = params![order.customer, order.key, amount];
+    if let Some(key) = left_open.query_row(bound, |row| row.get(0)).optional()? {
+        return Ok(key);
+    }
+    let mut insert = db.prepare_cached(
+        "INSERT INTO shop_payment (key, customer, order_key, amount, state)
+         VALUES (lower(hex(randomblob(16))), ?1, ?2, ?3, 'open') RETURNING key",
+    )?;
+    Ok(insert.query_row(bound, |row| row.get(0))?)
+}
+
+/// Whether a payment is neither taken for an order nor given up.
+pub(super) fn is_open(db: &Connection, key: &str) -> Result<bool, StoreError> {
+    let mut query =
+        db.prepare_cached("SELECT 1 FROM shop_payment WHERE key = ?1 AND state = 'open'")?;
+    Ok(query.exists([key])?)
+}
+
+/// Takes an open payment for an order.
+pub(super) fn sell(db: &Connection, key: &str) -> Result<(), StoreError> {
+    let mut update = db.prepare_cached(
+        "UPDATE shop_payment SET state = 'sold' WHERE key = ?1 AND state = 'open'",
+    )?;
+    if update.execute([key])? == 0 { Err(StoreError::GivenUp) } else { Ok(()) }
+}
+
+/// Gives a payment up, unless its order was placed; tells whether it is owed back.
+pub(super) fn give_up(db: &Connection, key: &str) -> Result<bool, StoreError> {
+    let mut update = db.prepare_cached(
+        "UPDATE shop_payment SET state = 'owed' WHERE key = ?1 AND state IN ('open', 'owed')",
+    )?;
+    Ok(update.execute([key])? > 0)
+}
+
+/// Notes that a payment was paid back.
+pub(super) fn repaid(db: &Connection, key: &str) -> Result<(), StoreError> {
+    let mut update = db.prepare_cached(
+        "UPDATE shop_payment SET state = 'repaid' WHERE key = ?1 AND state = 'owed'",
+    )?;
+    update.execute([key])?;
+    Ok(())
+}
+
+/// The payments that are owed back. One that is open for a day was left by a process that died, because
+/// no request takes as long: it is given up.
+pub(super) fn owed(db: &Connection) -> Result<Vec<String>, StoreError> {
+    db.execute(
+        "UPDATE shop_payment SET state = 'owed'
+         WHERE state = 'open' AND opened < datetime('now', '-1 day')",
+        [],
+    )?;
+    let mut query = db.prepare_cached("SELECT key FROM shop_payment WHERE state = 'owed'")?;
+    Ok(query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashMap};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::super::{NewOrder, Store, StoreError, Terms};
+
+    /// A store with ten apples, and an order of one of them.
+    async fn shop(key: Option<&str>) -> (Store, Arc<NewOrder>) {
+        let store = Store::open(Path::new(":memory:")).expect("a database");
+        store.restock("apple", 10, None).await.expect("restocked");
+        let items = BTreeMap::from([("apple".into(), 1)]);
+        let key = key.map(str::to_owned);
+        (store, Arc::new(NewOrder { customer: "ann".to_owned(), items, key }))
+    }
+
+    fn terms(payment: &str) -> Terms {
+        let prices = HashMap::from([("apple".into(), 5)]);
+        Terms { prices, payment: Some(payment.to_owned()) }
+    }
+
+    #[actix_rt::test]
+    async fn a_payment_is_taken_or_given_up_and_never_both() {
+        let (store, order) = shop(None).await;
+        let key = store.open_payment(&order, 5).await.expect("opened");
+        let placed = store.place_order(&order, terms(&key), || {}).await.expect("placed");
+        assert_eq!(placed.total, 5);
+        assert!(!store.give_up_payment(&key).await.expect("asked"), "the order stands");
+
+        let key = store.open_payment(&order, 5).await.expect("opened");
+        for _ in 0..2 {
+            assert!(store.give_up_payment(&key).await.expect("given up"), "until it is repaid");
+        }
+        let late = store.place_order(&order, terms(&key), || {}).await;
+        assert!(matches!(late, Err(StoreError::GivenUp)), "{late:?}");
+        assert_eq!(store.stock("apple").await.expect("known"), Some(9), "nothing is taken");
+        assert_eq!(store.owed_payments().await.expect("a list"), [&*key]);
+        store.payment_repaid(&key).await.expect("noted");
+        assert!(!store.give_up_payment(&key).await.expect("asked"), "it is repaid");
+        assert!(store.owed_payments().await.expect("a list").is_empty());
+    }
+
+    #[actix_rt::test]
+    async fn a_repeated_order_takes_the_payment_that_it_left_open() {
+        let (store, order) = shop(Some("k1")).await;
+        let open = async |amount| store.open_payment(&order, amount).await.expect("opened");
+        let key = open(5).await;
+        assert_eq!(open(5).await, key);
+        assert_ne!(open(6).await, key, "the price has changed");
+        store.place_order(&order, terms(&key), || {}).await.expect("placed");
+        assert_ne!(open(5).await, key, "it is taken");
+        let again = store.place_order(&order, terms(&key), || {}).await.expect("the first answer");
+        assert_eq!(again.order, 1);
+        let other = store.place_order(&order, terms(&open(6).await), || {}).await;
+        assert!(matches!(other, Err(StoreError::GivenUp)), "its payment goes back: {other:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! The shop's side of payments: how the bank is called, and how a payment is undone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::sync::mutex::Options;
+use asyncsteps::{Fallible, Raised, Retry, Undo, UndoPolicy};
+use asyncsteps_actors::sync::Mutex;
+
+use crate::bank::{Bank, BankError};
+use crate::interface::ShopError;
+use crate::store::{NewOrder, Store, StoreError, Terms};
+
+/// How long one call of the bank may take.
+pub(crate) const CALL: Duration = Duration::from_secs(1);
+
+/// Calls of the bank at once, of all orders: as many as the database writes together.
+const CALLS: u32 = 64;
+
+/// The pause before a call is repeated, which doubles each time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where orders are paid. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Till {
+    store: Store,
+    /// Without a bank orders are not paid.
+    bank: Option<Bank>,
+    pub(crate) calls: Mutex,
+}
+
+/// A payment, with the terms of its order.
+#[derive(Clone, Debug)]
+pub(crate) struct Payment {
+    order: Arc<NewOrder>,
+    amount: i64,
+    pub(crate) terms: Terms,
+}
+
+/// Why a payment was not paid back.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RefundError {
+    #[error("the bank did not pay back")]
+    Bank(#[from] BankError),
+    #[error("what is owed is not known")]
+    Store(#[from] StoreError),
+}
+
+impl Till {
+    /// Orders are paid at `bank`, and `store` keeps what is known of their payments.
+    #[must_use]
+    pub fn new(store: Store, bank: Option<Bank>) -> Self {
+        let calls = Mutex::named("bank", Options { max: CALLS, ..Options::default() });
+        Self { store, bank, calls }
+    }
+
+    /// Opens the payment of an order, at the prices of now.
+    pub(crate) async fn open(&self, order: &Arc<NewOrder>) -> Result<Payment, StoreError> {
+        let prices = self.store.prices(order).await?;
+        let mut terms = Terms { prices, payment: None };
+        let amount = terms.total(order);
+        if self.bank.is_some() {
+            terms.payment = Some(self.store.open_payment(order, amount).await?);
+        }
+        Ok(Payment { order: Arc::clone(order), amount, terms })
+    }
+
+    /// Has the bank hold the amount of a payment.
+    pub(crate) async fn authorize(&self, payment: Payment) -> Fallible<Payment> {
+        if let Some((bank, key)) = self.at_bank(&payment) {
+            let held = bank.authorize(key, &payment.order.customer, payment.amount).await;
+            held.map_err(refusal)?;
+        }
+        Ok(payment)
+    }
+
+    /// Has the bank give the shop what it holds.
+    pub(crate) async fn capture(&self, payment: Payment) -> Fallible<Payment> {
+        if let Some((bank, key)) = self.at_bank(&payment) {
+            bank.capture(key).await.map_err(refusal)?;
+        }
+        Ok(payment)
+    }
+
+    /// Pays back, unless the order was placed. A payment that was not opened owes nothing.
+    pub(crate) async fn undo(&self, payment: Undo<&Payment>) -> Result<(), RefundError> {
+        match payment {
+            Undo::Done(Payment { terms, .. }) => match &terms.payment {
+                Some(key) => self.pay_back(key).await,
+                None => Ok(()),
+            },
+            Undo::Unknown => Ok(()),
+        }
+    }
+
+    /// Pays back what is owed since a process died; gives the number of payments.
+    ///
+    /// # Errors
+    /// If the bank or the database fails; what is owed stays owed.
+    pub async fn pay_back_owed(&self) -> anyhow::Result<usize> {
+        let owed = self.store.owed_payments().await?;
+        for key in &owed {
+            self.pay_back(key).await?;
+        }
+        Ok(owed.len())
+    }
+
+    async fn pay_back(&self, key: &str) -> Result<(), RefundError> {
+        if let Some(bank) = &self.bank
+            && self.store.give_up_payment(key).await?
+        {
+            bank.refund(key).await?;
+            self.store.payment_repaid(key).await?;
+        }
+        Ok(())
+    }
+
+    fn at_bank<'a>(&'a self, payment: &'a Payment) -> Option<(&'a Bank, &'a str)> {
+        self.bank.as_ref().zip(payment.terms.payment.as_deref())
+    }
+}
+
+/// What an order is told of the bank. What a shop that keeps the rules is never told goes to the log.
+fn refusal(error: BankError) -> Raised {
+    match error {
+        BankError::Declined => ShopError::Declined.into(),
+        BankError::Unavailable => ShopError::BankUnavailable.into(),
+        BankError::Refunded
+        | BankError::KeyReused
+        | BankError::NoAmount
+        | BankError::UnknownPayment
+        | BankError::Store(_) => error.into(),
+    }
+}
+
+/// How often a call of the bank is tried.
+pub(crate) fn again() -> Retry {
+    Retry::attempts(4).backoff(PAUSE).jitter().on(ShopError::is_transient)
+}
+
+/// How often a payment is paid back.
+pub(crate) fn until_repaid() -> UndoPolicy {
+    let retry = Retry::attempts(20).backoff(PAUSE).longest(CALL).on(|_: &RefundError| true);
+    UndoPolicy::default().timeout(CALL * 10).retry(retry)
+}

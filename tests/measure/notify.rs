@@ -1,0 +1,23 @@
+//! Many customers are told something, at most eight at once; the failures are collected.
+
+use asyncsteps_executor::{Gives, Service, Steps};
+
+use super::world::{Failed, Notify, Post};
+
+pub(crate) struct News {
+    pub(crate) post: Post,
+}
+
+impl Service for News {
+    type Errors = ();
+}
+
+pub(crate) fn notify(asi: &mut Steps<News, Notify>) -> Gives<Vec<Failed>> {
+    asi.run("list", async |cx, ()| Ok(cx.params.customers.clone()))
+        .then_each("notify", 8, async |cx, customer| {
+            let sent = cx.post.send(&customer, &cx.params.text).await;
+            Ok(sent.err().map(|error| Failed { customer, error: error.to_string() }))
+        })
+        .then("failures", async |_, results| Ok(results.into_iter().flatten().collect()))
+        .into()
+}

@@ -1,0 +1,318 @@
+//! The promise: money is where it belongs. Wherever an order is cut, also inside of a call of the bank
+//! whose outcome is unknown, and whatever cuts it: what the shop has got is what its orders cost,
+//! nothing is held, and the books of the bank add up.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use asyncsteps::{Error, Flow};
+use asyncsteps_actors::flow::start_flow;
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::iface::Loader;
+use asyncsteps_support::client::{Connection, message, post};
+use asyncsteps_support::shop::{self, Data};
+use executor_demo::bank::{Audit, Bank, LineOptions};
+use executor_demo::shop::Shop;
+use executor_demo::store::Store;
+use executor_demo::till::Till;
+use executor_demo::{Config, interface};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+const RESTOCK: &str = "demo.shop:1.0:restock";
+const ORDER: &str = "demo.shop:1.0:order";
+const LIST: &str = "demo.shop:1.0:list";
+const AUDIT: &str = "demo.bank:1.0:audit";
+
+/// The longest way to the bank or back.
+const LATENCY: Duration = Duration::from_millis(10);
+
+/// Clients that order at the same time.
+const CLIENTS: usize = 60;
+
+/// Longer than any undo takes.
+const QUIET: Duration = Duration::from_secs(600);
+
+/// What ends an order before it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    ClientGone,
+    Deadline,
+    Timeout,
+    Cancel,
+}
+
+/// A shop in memory, and its bank, in virtual time.
+struct World {
+    executor: Executor,
+    bank: Bank,
+    store: Store,
+}
+
+impl World {
+    async fn new(line: LineOptions) -> Self {
+        let store = Store::open(Path::new(":memory:")).expect("a database");
+        let bank = Bank::new(store.clone(), None, line);
+        let executor = shop_of(&store, &bank, QUIET);
+        let restock = json!({ "sku": "apple", "count": 1000, "price": 30 });
+        let stock: Value = executor.call_as_system(RESTOCK, restock).await.expect("restocked");
+        assert_eq!(stock["stock"], 1000);
+        Self { executor, bank, store }
+    }
+
+    /// Another shop on the same products and accounts, as in a process of its own.
+    fn other(&self, deadline: Duration) -> Executor {
+        shop_of(&self.store, &self.bank, deadline)
+    }
+
+    /// What the orders of a customer cost.
+    async fn sold(&self, customer: &str) -> i64 {
+        let all = json!({ "customer": customer, "limit": 100 });
+        let orders: Value = self.executor.call_as_system(LIST, all).await.expect("a list");
+        let orders = orders["orders"].as_array().expect("a list");
+        orders.iter().map(|order| order["total"].as_i64().expect("cents")).sum()
+    }
+
+    async fn audit(&self) -> Audit {
+        let audit = self.bank.audit().await.expect("the books");
+        assert!(audit.adds_up(), "{audit:?}");
+        audit
+    }
+
+    /// Waits until all is undone, and looks whether the shop has what its orders cost.
+    async fn check(&self, sold: i64, case: &str) {
+        sleep(QUIET).await;
+        let audit = self.audit().await;
+        assert_eq!((audit.held, audit.shop), (0, sold), "{case}");
+    }
+}
+
+fn shop_of(store: &Store, bank: &Bank, deadline: Duration) -> Executor {
+    let mut loader = Loader::new([interface::definitions()]);
+    let id = "demo.shop:1.0".parse().expect("a name");
+    let definition = loader.load(&id).expect("a definition");
+    let shop = Shop::new(store.clone(), Till::new(store.clone(), Some(bank.clone())));
+    let executor = Executor::builder().request_timeout(deadline);
+    executor.service(definition, shop, Shop::define).build().expect("the types fit")
+}
+
+/// Orders two apples, for 60 cents.
+fn order(
+    executor: &Executor,
+    customer: &str,
+) -> impl Future<Output = Result<Value, Error>> + 'static {
+    let items = json!([{ "sku": "apple", "qty": 2 }]);
+    let order = json!({ "customer": customer, "items": items, "key": "k1" });
+    executor.call_as_system(ORDER, order)
+}
+
+/// Orders, and cuts the order after some time.
+async fn cut(world: &World, how: Cut, after: Duration, customer: &str) {
+    let order_of = |executor| order(executor, customer);
+    match how {
+        Cut::Deadline => drop(order_of(&world.other(after)).await),
+        Cut::ClientGone => drop(tokio::time::timeout(after, order_of(&world.executor)).await),
+        Cut::Timeout => {
+            let order = order_of(&world.executor);
+            let mut flow = Flow::new();
+            flow.await_(async { order.await.map(drop) }).timeout(after);
+            drop(start_flow::<()>(flow).await);
+        }
+        Cut::Cancel => {
+            let order = order_of(&world.executor);
+            let mut flow = Flow::new();
+            flow.await_(async { order.await.map(drop) });
+            drop(tokio::time::timeout(after, start_flow::<()>(flow)).await);
+        }
+    }
+}
+
+/// Cuts orders after each millisecond; `stages` tells where the money of one was when it was cut.
+async fn cut_everywhere(how: Cut, line: LineOptions, stages: &mut BTreeSet<Stage>) {
+    let world = World::new(line).await;
+    let mut total = 0;
+    for milliseconds in 0..45 {
+        let after = Duration::from_millis(milliseconds);
+        let customer = format!("customer {milliseconds}");
+        let case = format!("{how:?} after {after:?}, {line:?}");
+        cut(&world, how, after, &customer).await;
+        let (then, sold) = (world.audit().await, world.sold(&customer).await);
+        stages.insert(match (then.held, then.shop - total) {
+            (0, 0) => Stage::Nowhere,
+            (60, 0) => Stage::Held,
+            (0, 60) if sold == 0 => Stage::Captured,
+            (0, 60) => Stage::Sold,
+            other => panic!("{case}: {other:?}"),
+        });
+        world.check(total + sold, &case).await;
+        assert_eq!(world.sold(&customer).await, sold, "{case}: nothing is written afterwards");
+        // it can be repeated, and is sold once
+        let repeated = order(&world.executor, &customer).await;
+        total += world.sold(&customer).await;
+        world.check(total, &case).await;
+        assert!(repeated.is_ok() || line.failures > 0, "{case}: {repeated:?}");
+        assert_eq!(world.sold(&customer).await, if repeated.is_ok() { 60 } else { 0 }, "{case}");
+    }
+}
+
+/// Where the money of an order is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Nowhere,
+    Held,
+    Captured,
+    Sold,
+}
+
+#[actix::test]
+async fn an_order_that_is_cut_anywhere_is_paid_back_or_sold() {
+    tokio::time::pause();
+    for how in [Cut::ClientGone, Cut::Deadline, Cut::Timeout, Cut::Cancel] {
+        let mut stages = BTreeSet::new();
+        for (failures, seed) in [(0, 0), (0, 1), (0, 2), (30, 3), (30, 4)] {
+            let line = LineOptions { latency: LATENCY, failures, seed };
+            cut_everywhere(how, line, &mut stages).await;
+        }
+        assert_eq!(stages.len(), 4, "{how:?}: {stages:?}");
+    }
+}
+
+#[actix::test]
+async fn an_order_that_fails_is_paid_back() {
+    tokio::time::pause();
+    let mut answers = Vec::new();
+    for seed in 0..60 {
+        // calls that are lost, or answered after the limit of a call
+        let line = LineOptions { latency: Duration::from_secs(1), failures: 60, seed };
+        let world = World::new(line).await;
+        let answer = order(&world.executor, "ann").await;
+        let code = answer.map_or_else(|error| error.code().to_owned(), |_| "sold".to_owned());
+        let sold = if code == "sold" { 60 } else { 0 };
+        assert_eq!(world.sold("ann").await, sold);
+        world.check(sold, &format!("{code}, {line:?}")).await;
+        answers.push(code);
+    }
+    for code in ["sold", "BankUnavailable", "InternalError"] {
+        assert!(answers.iter().any(|answer| answer == code), "{code}: {answers:?}");
+    }
+}
+
+#[actix::test]
+async fn an_order_that_another_process_was_faster_than_is_paid_back() {
+    tokio::time::pause();
+    let line = LineOptions { latency: LATENCY, ..LineOptions::default() };
+    let world = World::new(line).await;
+    let other = world.other(QUIET);
+    let all = json!({ "customer": "ann", "items": [{ "sku": "apple", "qty": 1000 }] });
+    let [one, two] = [&world.executor, &other].map(|shop| {
+        let order = shop.call_as_system::<Value>(ORDER, all.clone());
+        async move { order.await.map_err(|error| error.code().to_owned()) }
+    });
+    let answers = futures_util::future::join(one, two).await;
+    let refused = Err("OutOfStock".to_owned());
+    assert!(answers.0.is_ok() != answers.1.is_ok(), "{answers:?}");
+    assert!(answers.0 == refused || answers.1 == refused, "{answers:?}");
+    world.check(30_000, "two processes").await;
+}
+
+/// A shop with a slow bank, and clients that each order two units.
+struct Served {
+    data: Data,
+    shop: shop::Shop,
+}
+
+impl Served {
+    fn new(set_up: impl FnOnce(&mut Config)) -> Self {
+        let data = Data::new();
+        let mut config = shop::config(&data);
+        set_up(&mut config);
+        let shop = shop::Shop::serve(config);
+        let mut client = Connection::open(shop.address);
+        for sku in ["apple", "pear"] {
+            client.call(RESTOCK, &json!({ "sku": sku, "count": 1000 }));
+        }
+        Self { data, shop }
+    }
+
+    /// See [`place`].
+    fn order(&self, leaves: bool) {
+        place(self.shop.address, leaves);
+    }
+
+    fn audit(&self) -> Value {
+        Connection::open(self.shop.address).call(AUDIT, &json!({}))["r"].clone()
+    }
+
+    /// Closes the shop and looks at the books; gives what it has sold, in cents.
+    fn check(self) -> i64 {
+        let _ = self.shop.stop();
+        let sold = self.data.books().values().map(|account| account.sold * 100).sum();
+        let bank = self.data.bank();
+        assert_eq!((bank.shop, bank.held), (sold, 0));
+        sold
+    }
+}
+
+/// Orders two units; the client leaves at once, or waits for the answer or the end of its connection.
+fn place(address: SocketAddr, leaves: bool) {
+    let order = shop::order(&[("apple", 1), ("pear", 1)]);
+    let mut client = Connection::open(address);
+    if client.try_send(&post(&message(ORDER, &order))) && !leaves {
+        drop(client.try_receive());
+    }
+}
+
+#[test]
+fn clients_that_leave_lose_no_money() {
+    let served = Served::new(|config| config.bank_latency = 50);
+    thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let served = &served;
+            scope.spawn(move || served.order(number % 3 != 0));
+        }
+    });
+    assert!(served.check() >= 200 * 20);
+}
+
+#[test]
+fn orders_that_pass_their_deadline_lose_no_money() {
+    let served = Served::new(|config| {
+        config.bank_latency = 600;
+        config.timeout = 1;
+    });
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| served.order(false));
+        }
+    });
+    assert!(served.check() < 200 * CLIENTS as i64, "some passed it");
+}
+
+#[test]
+fn orders_that_a_close_cuts_lose_no_money() {
+    let served = Served::new(|config| {
+        config.bank_latency = 300;
+        config.bank_failures = 10;
+        config.grace = 0;
+    });
+    let address = served.shop.address;
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(move || place(address, false));
+        }
+        // each look is a round trip; calls of the bank are under way then
+        while served.audit()["held"] == 0 {}
+        assert!(served.check() < 200 * CLIENTS as i64, "some were cut");
+    });
+}
+
+#[test]
+fn the_books_are_seen_through_the_interface() {
+    let served = Served::new(|_| {});
+    (0..3).for_each(|_| served.order(false));
+    assert_eq!(served.audit(), json!({ "accounts": 0, "held": 0, "shop": 600 }));
+    assert_eq!(served.check(), 600);
+}
