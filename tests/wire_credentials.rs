@@ -1,12 +1,12 @@
 //! The promise: a caller is known by what comes beside a message too, over HTTP with each request and
 //! over WebSocket with the upgrade (FTN5 §2, FTN6 §1.2).
 
-use actix_web::HttpRequest;
 use asyncsteps::Template;
 use asyncsteps_executor::security::{
     Attempt, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, SecurityLevel,
     SecurityProvider, User, Verdict,
 };
+use asyncsteps_executor::transport::http::RequestHead;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post_with};
 use asyncsteps_support::conform;
@@ -32,7 +32,7 @@ impl SecurityProvider for Doors {
 
     fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
         if request.header("x-by-address").is_some() {
-            let peer = request.transport::<HttpRequest>()?.peer_addr()?;
+            let peer = request.transport::<RequestHead>()?.peer()?;
             return Some(Verdict::Known(Ok(grant(&peer.ip().to_string()))));
         }
         let token = request.header("authorization")?.strip_prefix("Bearer ")?.to_owned();

@@ -7,7 +7,6 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
-use actix_web::App;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::transport::http::{self, Server, ServerLimits};
 use rustls::ServerConfig;
@@ -62,14 +61,11 @@ impl TestServer {
         let thread = Stoppable::start(move |stopped| async move {
             let executor = make();
             ready.send(executor.clone()).expect("the test waits");
-            let service = set_up(http::service("/ftn/", executor.clone()));
-            let app = move || App::new().service(service.clone());
-            let server = Server::new(executor, app)
+            let service = set_up(http::service("/ftn/", executor));
+            let server = Server::new(service)
                 .workers(NonZeroUsize::new(workers).expect("one at least"))
                 .limits(limits)
-                .on_connect(move |connection, data| {
-                    data.insert(counted.opened(connection.is_nodelay()));
-                });
+                .on_connect(move |connection| counted.opened(connection.is_nodelay()));
             let server = match tls {
                 Some(tls) => server.listen_rustls(listener, tls),
                 None => server.listen(listener),

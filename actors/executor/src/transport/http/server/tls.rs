@@ -12,8 +12,8 @@ use super::io::Io;
 use super::limits::ServerLimits;
 use super::patience::timed_out;
 
-/// The only protocol that is spoken over TLS (RFC 7301).
-const HTTP_1_1: &[u8] = b"http/1.1";
+/// The protocols that are spoken over TLS (RFC 7301), the better one first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Makes secure connections; a cheap handle.
 #[derive(Clone)]
@@ -25,8 +25,8 @@ pub(super) struct Handshakes {
 
 impl Handshakes {
     pub(super) fn new(mut config: ServerConfig, limits: ServerLimits) -> Self {
-        if !config.alpn_protocols.iter().any(|protocol| protocol == HTTP_1_1) {
-            config.alpn_protocols.push(HTTP_1_1.to_vec());
+        if config.alpn_protocols.is_empty() {
+            config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         }
         let concurrent = limits.handshakes;
         // connections are counted already
