@@ -108,9 +108,13 @@ async fn collect(
 ) -> Result<Bytes, BodyError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = source.next().await {
-        let chunk = chunk.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => BodyError::Status(StatusCode::REQUEST_TIMEOUT),
-            _ => BodyError::Status(StatusCode::BAD_REQUEST),
+        let chunk = chunk.map_err(|error| {
+            let is_late = error.kind() == io::ErrorKind::TimedOut;
+            BodyError::Status(if is_late {
+                StatusCode::REQUEST_TIMEOUT
+            } else {
+                StatusCode::BAD_REQUEST
+            })
         })?;
         if body.is_empty() && chunk.len() == length {
             // nothing can follow

@@ -18,6 +18,7 @@ use crate::security::{Credentials, Refusal};
 /// ([`RequestContext::transport`](crate::security::RequestContext::transport)).
 pub struct RequestHead(Inner);
 
+#[expect(clippy::large_enum_variant, reason = "it is behind an Rc, and most are the large one")]
 enum Inner {
     /// From a [`Server`](super::Server).
     Own { parts: Parts, connection: Rc<ConnectionInfo> },

@@ -32,5 +32,5 @@ pub(super) fn accept_key(head: &RequestHead) -> Result<HeaderValue, (StatusCode,
         return bad("Bad websocket key");
     }
     // it is base64
-    HeaderValue::from_bytes(&hash_key(key.as_bytes())).or(bad("Bad websocket key"))
+    HeaderValue::from_bytes(&hash_key(key.as_bytes())).or_else(|_| bad("Bad websocket key"))
 }

@@ -153,10 +153,6 @@ impl Chunks {
         Self::Size(0)
     }
 
-    fn is_over(self) -> bool {
-        matches!(self, Self::Over)
-    }
-
     /// How many of these bytes belong to the body.
     fn follow(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_rt::net::TcpStream;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
@@ -19,7 +20,8 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 #[derive(Clone)]
 pub(super) struct Handshakes {
     acceptor: TlsAcceptor,
-    limits: ServerLimits,
+    /// How long one may take.
+    timeout: Duration,
     places: Budget,
 }
 
@@ -33,7 +35,11 @@ impl Handshakes {
         let places = Limits { concurrent, queued: usize::MAX, memory: usize::MAX };
         // always half of them, because a client that stops in the middle has its place for a while
         let places = Budget::with_most_of_client(places, concurrent.div_ceil(2));
-        Self { acceptor: TlsAcceptor::from(Arc::new(config)), limits, places }
+        Self {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            timeout: limits.handshake_timeout,
+            places,
+        }
     }
 
     /// Makes a connection secure.
@@ -49,7 +55,6 @@ impl Handshakes {
             drop(place);
             Ok(Io::Tls(Box::new(stream)))
         };
-        let timeout = self.limits.handshake_timeout;
-        tokio::time::timeout(timeout, shaken).await.unwrap_or_else(|_| Err(timed_out()))
+        tokio::time::timeout(self.timeout, shaken).await.unwrap_or_else(|_| Err(timed_out()))
     }
 }
