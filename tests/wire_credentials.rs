@@ -10,6 +10,7 @@ use asyncsteps_executor::transport::http::RequestHead;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post_with};
 use asyncsteps_support::conform;
+use asyncsteps_support::front::Front;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::ws::Socket;
 use expect_test::expect;
@@ -78,9 +79,8 @@ fn answers(host: &TestServer, headers: &str, sec: &Value) -> String {
     http.to_string()
 }
 
-#[test]
-fn tokens_passwords_and_connections_identify_the_caller() {
-    let host = TestServer::start(1, executor);
+fn tokens_passwords_and_connections_identify_the_caller(front: Front) {
+    let host = front.start(1, executor);
     let password = "Authorization: Basic YW5uOnBhc3M=\r\nX-Second-Factor: 7\r\nX-Seen: yes\r\n";
     let mut out = String::new();
     for (headers, sec) in [
@@ -114,4 +114,8 @@ fn tokens_passwords_and_connections_identify_the_caller() {
         {"e":"SecurityError","edesc":"Basic Auth Verification Failed","rid":"C1"}
     "#]]
     .assert_eq(&out);
+}
+
+asyncsteps_support::on_both_fronts! {
+    tokens_passwords_and_connections_identify_the_caller,
 }

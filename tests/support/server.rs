@@ -24,6 +24,7 @@ pub struct TestServer {
     pub executor: Executor,
     /// The connections of its clients.
     pub connections: Connections,
+    close: Option<oneshot::Sender<()>>,
     thread: Option<Stoppable<()>>,
 }
 
@@ -53,6 +54,32 @@ impl TestServer {
         make: impl FnOnce() -> Executor + Send + 'static,
         set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
     ) -> Self {
+        let (close, closed) = oneshot::channel();
+        let serve =
+            async move |service, listener: TcpListener, connections: Connections, stopped| {
+                let server = Server::new(service)
+                    .workers(NonZeroUsize::new(workers).expect("one at least"))
+                    .limits(limits)
+                    .on_connect(move |connection| connections.opened(connection.is_nodelay()));
+                let server = match tls {
+                    Some(tls) => server.listen_rustls(listener, tls),
+                    None => server.listen(listener),
+                };
+                serve(server.expect("a listener"), closed, stopped).await;
+            };
+        let mut host = Self::run(make, set_up, serve);
+        host.close = Some(close);
+        host
+    }
+
+    /// Has `serve` serve the executor in a new actix system until it is told to stop.
+    pub(crate) fn run(
+        make: impl FnOnce() -> Executor + Send + 'static,
+        set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
+        serve: impl AsyncFnOnce(http::Service, TcpListener, Connections, oneshot::Receiver<()>)
+        + Send
+        + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let connections = Connections::default();
@@ -62,22 +89,20 @@ impl TestServer {
             let executor = make();
             ready.send(executor.clone()).expect("the test waits");
             let service = set_up(http::service("/ftn/", executor));
-            let server = Server::new(service)
-                .workers(NonZeroUsize::new(workers).expect("one at least"))
-                .limits(limits)
-                .on_connect(move |connection| counted.opened(connection.is_nodelay()));
-            let server = match tls {
-                Some(tls) => server.listen_rustls(listener, tls),
-                None => server.listen(listener),
-            };
-            serve(server.expect("a listener"), stopped).await;
+            serve(service, listener, counted, stopped).await;
         });
         let executor = made.recv_timeout(PATIENCE).expect("an executor");
-        Self { address, executor, connections, thread: Some(thread) }
+        Self { address, executor, connections, close: None, thread: Some(thread) }
     }
 }
 
 impl TestServer {
+    /// Has the server begin to close gracefully, as at a signal.
+    pub fn begin_to_close(&mut self) {
+        let close = self.close.take().expect("a server of ours that does not close yet");
+        close.send(()).expect("the server runs");
+    }
+
     /// Waits until this many requests are in flight. There is no event to wait for, so it looks
     /// again and again, with a round trip to the server between two looks.
     pub fn wait_for_in_flight(&self, count: usize) {
@@ -99,9 +124,14 @@ impl Drop for TestServer {
     }
 }
 
-async fn serve(server: Server, stopped: oneshot::Receiver<()>) {
+async fn serve(server: Server, closed: oneshot::Receiver<()>, stopped: oneshot::Receiver<()>) {
+    let close = async {
+        if closed.await.is_err() {
+            pending().await
+        }
+    };
     tokio::select! {
-        ended = server.run_until(pending()) => drop(ended.expect("no error of the server")),
+        ended = server.run_until(close) => drop(ended.expect("no error of the server")),
         // dropped with the test's handle, or told by it
         _ = stopped => {}
     }
@@ -132,10 +162,10 @@ struct Counts {
 }
 
 /// Lives as long as a connection.
-struct Open(Connections);
+pub(crate) struct Open(Connections);
 
 impl Connections {
-    fn opened(&self, is_nodelay: bool) -> Open {
+    pub(crate) fn opened(&self, is_nodelay: bool) -> Open {
         let mut counts = self.0.0.lock().expect("no panic");
         counts.nodelay += usize::from(is_nodelay);
         counts.taken += 1;
