@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::{self, Server, ServerLimits};
+use asyncsteps_executor::transport::http::{self, NewConnection, Server, ServerLimits};
 use rustls::ServerConfig;
 use tokio::sync::oneshot;
 
@@ -54,13 +54,26 @@ impl TestServer {
         make: impl FnOnce() -> Executor + Send + 'static,
         set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
     ) -> Self {
+        Self::start_server(tls, make, set_up, move |server| {
+            server.workers(NonZeroUsize::new(workers).expect("one at least")).limits(limits)
+        })
+    }
+
+    /// The same with a server that is set up by `set_up_server`.
+    #[must_use]
+    pub fn start_server(
+        tls: Option<ServerConfig>,
+        make: impl FnOnce() -> Executor + Send + 'static,
+        set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
+        set_up_server: impl FnOnce(Server) -> Server + Send + 'static,
+    ) -> Self {
         let (close, closed) = oneshot::channel();
         let serve =
             async move |service, listener: TcpListener, connections: Connections, stopped| {
-                let server = Server::new(service)
-                    .workers(NonZeroUsize::new(workers).expect("one at least"))
-                    .limits(limits)
-                    .on_connect(move |connection| connections.opened(connection.is_nodelay()));
+                let opened = move |connection: &NewConnection<'_>| {
+                    connections.opened(connection.is_nodelay())
+                };
+                let server = set_up_server(Server::new(service).on_connect(opened));
                 let server = match tls {
                     Some(tls) => server.listen_rustls(listener, tls),
                     None => server.listen(listener),
@@ -178,6 +191,12 @@ impl Connections {
     pub fn are_nodelay(&self) -> bool {
         let counts = self.0.0.lock().expect("no panic");
         counts.nodelay == counts.taken
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.0.0.lock().expect("no panic").open
     }
 
     /// Waits until the server took `count` connections, over all its time, and has closed them.

@@ -114,7 +114,7 @@ impl<T> Metered<T> {
     /// Bounds the wait for the other end to take bytes.
     fn watch<R>(&mut self, written: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
         if written.is_pending() {
-            self.progress.block(true);
+            self.progress.block();
             self.writing.wait(self.progress.closing(), cx)?;
         }
         written
@@ -160,7 +160,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
         if flushed.is_ready() {
             // all is written before it is flushed
             this.writing.rest();
-            this.progress.block(false);
+            if this.progress.unblock() {
+                // how long it may be idle is known only now
+                cx.waker().wake_by_ref();
+            }
         }
         this.watch(flushed, cx)
     }

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use slab::Slab;
 
 use super::limits::ServerLimits;
 use crate::transport::websocket::WebSocket;
 
-/// How long a connection without a request may take to send one while the server closes: for those
-/// that were made just before.
-const FIRST_WHILE_CLOSING: Duration = Duration::from_secs(1);
+/// How long a connection without a request is kept while the server closes: for those that were made
+/// just before, and for answers that are on their way.
+const WHILE_CLOSING: Duration = Duration::from_secs(1);
 
 /// How far a connection is.
 pub(super) struct Progress {
@@ -26,7 +27,7 @@ pub(super) struct Progress {
     requests: Cell<u64>,
     /// The request that is refused, and with which the connection ends.
     refused: Cell<Option<u64>>,
-    /// When the last request ended, or the connection began.
+    /// When the client had the last answer, or the connection began.
     idle_since: Cell<Time>,
     /// When the first byte of the head that is read now came.
     head_since: Cell<Option<Time>>,
@@ -36,10 +37,8 @@ pub(super) struct Progress {
     is_blocked: Cell<bool>,
     /// A request that waits until they do not.
     next: RefCell<Option<Waker>>,
-    /// Answers whose next bytes wait for the client, in HTTP/2.
-    unsent: Cell<usize>,
-    /// When the client took something of them last.
-    taken: Cell<Time>,
+    /// Since when the next bytes of answers wait for the client, in HTTP/2.
+    unsent: RefCell<Slab<Time>>,
     resets: Cell<Resets>,
     /// What the connection becomes after the answer.
     upgrade: RefCell<Option<Box<WebSocket>>>,
@@ -79,8 +78,7 @@ impl Progress {
             closing: Cell::new(None),
             is_blocked: Cell::new(false),
             next: RefCell::new(None),
-            unsent: Cell::new(0),
-            taken: Cell::new(now),
+            unsent: RefCell::default(),
             resets: Cell::new(Resets { since: now, count: 0 }),
             upgrade: RefCell::new(None),
         })
@@ -118,11 +116,19 @@ impl Progress {
         if self.in_service.get() > 0 {
             return Waiting::InService;
         }
+        if self.is_blocked.get() && self.head_since.get().is_none() {
+            // what is written has a limit of its own
+            return Waiting::Idle(clock::now() + keep_alive);
+        }
         match (self.head_since.get(), self.closing.get()) {
             (Some(_), _) if head_timeout.is_zero() && !was_used => Waiting::InService,
             (Some(since), _) => Waiting::Head(since + head_timeout),
+            (None, Some(closing)) if self.is_multiplexed.get() => {
+                // the end of what is read would cut answers off; it ends itself when they are sent
+                Waiting::Idle(closing.max(idle_since) + WHILE_CLOSING)
+            }
             (None, Some(_)) if was_used => Waiting::Over,
-            (None, Some(closing)) => Waiting::Idle(closing + FIRST_WHILE_CLOSING),
+            (None, Some(closing)) => Waiting::Idle(closing + WHILE_CLOSING),
             (None, None) if was_used => Waiting::Idle(idle_since + keep_alive),
             (None, None) if head_timeout.is_zero() => Waiting::InService,
             (None, None) => Waiting::Idle(idle_since + head_timeout),
@@ -139,7 +145,7 @@ impl Progress {
         self.in_service.set(self.in_service.get() + 1);
         self.requests.set(self.requests.get() + 1);
         self.head_since.set(None);
-        InService { progress: Rc::clone(self), is_answered: false, is_unsent: false }
+        InService { progress: Rc::clone(self), is_answered: false, unsent: None }
     }
 
     /// Refuses the request of this number; nothing is read behind it.
@@ -157,14 +163,21 @@ impl Progress {
         self.refused.get() == Some(self.requests.get())
     }
 
-    /// Written bytes wait for the client, or they do not any more.
-    pub(super) fn block(&self, is_blocked: bool) {
-        if self.is_blocked.replace(is_blocked)
-            && !is_blocked
-            && let Some(next) = self.next.take()
-        {
-            next.wake();
+    /// Written bytes wait for the client.
+    pub(super) fn block(&self) {
+        self.is_blocked.set(true);
+    }
+
+    /// The client has taken all that was written; whether it was waited for.
+    pub(super) fn unblock(&self) -> bool {
+        let was_blocked = self.is_blocked.replace(false);
+        if was_blocked {
+            self.idle_since.set(clock::now());
+            if let Some(next) = self.next.take() {
+                next.wake();
+            }
         }
+        was_blocked
     }
 
     /// Waits until the client has taken what was written for the requests before, so that answers do
@@ -183,9 +196,11 @@ impl Progress {
         .await;
     }
 
-    /// When the client has taken nothing for too long of the answers that wait for it, in HTTP/2.
+    /// When the client has taken nothing for too long of one of its answers, in HTTP/2.
     pub(super) fn stalled_at(&self) -> Option<Time> {
-        (self.unsent.get() > 0).then(|| self.taken.get() + self.limits.stall_timeout)
+        // they are no more than a connection has streams
+        let oldest = self.unsent.borrow().iter().map(|(_, since)| *since).min();
+        oldest.map(|since| since + self.limits.stall_timeout)
     }
 
     /// Whether the client has given up more requests within a second than it may.
@@ -216,32 +231,30 @@ impl Progress {
 pub(super) struct InService {
     progress: Rc<Progress>,
     is_answered: bool,
-    is_unsent: bool,
+    /// Where it is among the answers that wait for the client, if it does.
+    unsent: Option<usize>,
 }
 
 impl InService {
     /// Its answer has begun, or its body goes on.
     pub(super) fn sent(&mut self) {
         self.is_answered = true;
-        self.progress.taken.set(clock::now());
-        if !self.is_unsent {
-            self.is_unsent = true;
-            self.progress.unsent.set(self.progress.unsent.get() + 1);
+        if self.progress.is_multiplexed.get() && self.unsent.is_none() {
+            self.unsent = Some(self.progress.unsent.borrow_mut().insert(clock::now()));
         }
     }
 
-    /// The client takes its answer faster than it is made.
-    pub(super) fn waits_for_more(&mut self) {
-        if self.is_unsent {
-            self.is_unsent = false;
-            self.progress.unsent.set(self.progress.unsent.get() - 1);
+    /// The client has taken all of its answer that was made.
+    pub(super) fn taken(&mut self) {
+        if let Some(unsent) = self.unsent.take() {
+            self.progress.unsent.borrow_mut().remove(unsent);
         }
     }
 }
 
 impl Drop for InService {
     fn drop(&mut self) {
-        self.waits_for_more();
+        self.taken();
         let Self { progress, is_answered, .. } = self;
         if !*is_answered {
             progress.count_reset();

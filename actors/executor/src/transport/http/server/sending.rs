@@ -11,6 +11,10 @@ use http_body::{Body, Frame, SizeHint};
 use super::progress::InService;
 use crate::raw::RawBody;
 
+/// How much of an answer is given at once: what is given counts as sent, so the request of a slow
+/// client would seem to be over while most of its answer waits.
+const PIECE: usize = 16 << 10;
+
 /// Any error, as tower has it.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -45,14 +49,11 @@ impl Body for Sending {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let Self { content, in_service } = &mut *self;
-        // the client has room for more
-        in_service.waits_for_more();
+        in_service.taken();
         let frame = match content {
             Content::Nothing => None,
-            Content::Whole(_) => match std::mem::replace(content, Content::Nothing) {
-                Content::Whole(bytes) => Some(Ok(Frame::data(bytes))),
-                Content::Nothing | Content::Raw(_) | Content::Other(_) => None,
-            },
+            Content::Whole(rest) if rest.is_empty() => None,
+            Content::Whole(rest) => Some(Ok(Frame::data(rest.split_to(rest.len().min(PIECE))))),
             Content::Raw(body) => {
                 let chunk = ready!(Pin::new(body).poll_next(cx));
                 chunk.map(|chunk| chunk.map(Frame::data).map_err(Into::into))
