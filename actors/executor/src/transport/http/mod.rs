@@ -1,4 +1,5 @@
-//! FutoIn over HTTP (FTN5): an actix-web service that an application mounts beside its own routes.
+//! FutoIn over HTTP (FTN5): a [`Server`] of its own, or a [`Service`] that an actix-web application
+//! mounts beside its own routes.
 //!
 //! What it serves under its path, such as `/ftn/`:
 //! - `POST /ftn/` with a message, in any coding;
@@ -31,28 +32,33 @@ pub use server::{NewConnection, Server, ServerLimits};
 
 use end_point::{EndPoint, Sites};
 
-/// The service: `App::new().service(http::service("/ftn/", executor))`.
+/// The end point of an executor, for a [`Server`] or for an actix-web application.
 ///
-/// It answers under its path with and without the trailing slash. A [`Server`] is what to mount it
-/// in. Under an `actix_web::HttpServer` of your own, set
+/// It answers under its path with and without the trailing slash. `Server::new(service)` serves it
+/// within [limits](ServerLimits). An actix-web application mounts it beside its own routes, and it
+/// is served then as its `actix_web::HttpServer` does that. Set there
 /// - `tcp_nodelay(true)`: otherwise the second of two answers waits some 40 ms for the client's
 ///   acknowledgement of the first;
 /// - `h1_allow_half_closed(false)`: otherwise a client that disconnects does not cancel its request;
 ///
-/// and know that its connections have fewer limits than those of a [`Server`].
+/// and know what it does not limit:
+/// - how slowly a body comes or an answer is taken, and the heads after the first;
+/// - the connections of one client, and requests that are sent ahead (it reads some 30 KiB of them);
+/// - requests that HTTP/2 clients give up, and a server that closes does not say 1001 to WebSockets
+///   before the executor [closes](crate::Executor::close).
 ///
 /// ```no_run
-/// # use asyncsteps_executor::{Executor, transport::http};
-/// use std::net::TcpListener;
-/// use actix_web::App;
-/// use asyncsteps_executor::transport::http::Server;
+/// use actix_web::{App, HttpServer};
+/// use asyncsteps_executor::{Executor, transport::http};
 ///
 /// # #[actix_web::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = Executor::builder().build()?;
-/// let service = http::service("/ftn/", executor.clone());
-/// Server::new(executor, move || App::new().service(service.clone()))
-///     .listen(TcpListener::bind("127.0.0.1:8080")?)?
+/// let service = http::service("/ftn/", executor);
+/// HttpServer::new(move || App::new().service(service.clone()))
+///     .tcp_nodelay(true)
+///     .h1_allow_half_closed(false)
+///     .bind("127.0.0.1:8080")?
 ///     .run()
 ///     .await?;
 /// # Ok(())

@@ -119,18 +119,25 @@ impl Server {
     /// without one they are answered with 404. Each worker has a clone of it. An error of the service
     /// is logged and answered with 500.
     ///
+    /// The address of the client is in the extensions of the request, as a
+    /// [`SocketAddr`](std::net::SocketAddr). The limits of connections and of answers hold for the
+    /// service too; how much of a body it reads, and for how long, it decides itself.
+    ///
     /// ```no_run
-    /// # use std::convert::Infallible;
-    /// # use asyncsteps_executor::Executor;
-    /// # use asyncsteps_executor::transport::http::{self, Server};
-    /// # let service = http::service("/ftn/", Executor::builder().build()?);
-    /// let health = tower::service_fn(async |request: http_types::Request<_>| {
+    /// use std::convert::Infallible;
+    /// use asyncsteps_executor::Executor;
+    /// use asyncsteps_executor::transport::http::{Server, service};
+    /// use http::{Request, Response, StatusCode};
+    ///
+    /// let health = tower::service_fn(|request: Request<_>| async move {
     ///     let is_known = request.uri().path() == "/health";
-    ///     let body = if is_known { "ok" } else { "not found" };
-    ///     let status = if is_known { 200 } else { 404 };
-    ///     http_types::Response::builder().status(status).body(body.to_owned())
+    ///     let mut response = Response::new(if is_known { "ok" } else { "not found" }.to_owned());
+    ///     if !is_known {
+    ///         *response.status_mut() = StatusCode::NOT_FOUND;
+    ///     }
+    ///     Ok::<_, Infallible>(response)
     /// });
-    /// let server = Server::new(service).fallback(health);
+    /// let server = Server::new(service("/ftn/", Executor::builder().build()?)).fallback(health);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn fallback<S, B>(mut self, service: S) -> Self

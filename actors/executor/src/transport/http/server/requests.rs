@@ -146,6 +146,8 @@ impl Requests {
         let Self { site, progress, connection } = self;
         let uri = request.uri();
         let Some(route) = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path) else {
+            let mut request = request;
+            request.extensions_mut().insert(connection.peer);
             return site.answer_other(request).await;
         };
         let (parts, body) = request.into_parts();
