@@ -119,6 +119,23 @@ fn a_head_over_the_limit_is_refused() {
 }
 
 #[test]
+fn a_head_that_names_two_hosts_is_refused() {
+    let host = conform_with(ServerLimits::default());
+    let mut client = Http2::open(host.address);
+    let mut get = |stream, headers: &[(&str, &str)]| {
+        let head = head("GET", "/ftn/conform.main/1.2/answer", headers);
+        client.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &head);
+        client.answer(stream)
+    };
+    assert_eq!(get(1, &[("host", "LocalHost")]), Answer::Ok(br#"{"r":42}"#.to_vec()));
+    assert_eq!(get(3, &[("host", "other")]), Answer::Refused);
+    assert_eq!(get(5, &[("host", "localhost"), ("host", "localhost")]), Answer::Refused);
+    // what belongs to a connection of HTTP/1.1 is malformed (RFC 9113 §8.2.2)
+    assert!(!matches!(get(7, &[("transfer-encoding", "chunked")]), Answer::Ok(_)));
+    assert!(!matches!(get(9, &[("connection", "upgrade")]), Answer::Ok(_)));
+}
+
+#[test]
 fn a_head_that_does_not_end_ends_its_connection() {
     let host = conform_with(short());
     let start = frame(kind::HEADERS, 0, 1, &head("GET", "/", &[]));

@@ -10,10 +10,10 @@ use crate::raw::RawBody;
 use crate::transport::websocket::WebSocket;
 
 /// An answer: its head, and a body that the server sends in its own way.
-pub(in crate::transport) type Answer = http::Response<AnswerBody>;
+pub(super) type Answer = http::Response<AnswerBody>;
 
 /// The body of an answer.
-pub(in crate::transport) enum AnswerBody {
+pub(super) enum AnswerBody {
     Whole(Bytes),
     /// Chunks as a function makes them; an error breaks the connection off.
     Raw(RawBody),
@@ -33,7 +33,7 @@ pub(super) fn last(status: StatusCode) -> Answer {
     answer
 }
 
-pub(in crate::transport) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+pub(super) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut answer = Answer::new(AnswerBody::Whole(body.into()));
     *answer.status_mut() = status;
     answer

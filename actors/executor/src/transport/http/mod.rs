@@ -8,7 +8,7 @@
 //!   with the raw data of an upload as the body;
 //! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](Service::publish_catalog).
 
-pub(super) mod answer;
+mod answer;
 mod body;
 mod end_point;
 pub(super) mod head;

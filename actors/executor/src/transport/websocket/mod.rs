@@ -25,12 +25,11 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
-use http::StatusCode;
 use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use super::http::answer::{self, Answer, AnswerBody};
 use super::http::head::RequestHead;
 use crate::channel::Channel;
 use crate::executor::Executor;
@@ -53,31 +52,32 @@ pub(super) struct WebSocket {
 
 impl WebSocket {
     /// Answers an upgrade.
+    ///
+    /// # Errors
+    /// The answer to one that is refused.
     pub(super) fn accept(
         head: &Rc<RequestHead>,
         executor: Executor,
         channel: Channel,
         limits: WebSocketLimits,
-    ) -> Answer {
-        let key = match accept_key(head) {
-            Ok(key) => key,
-            Err((status, why)) => {
-                let mut refusal = answer::with_body(status, why);
-                refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
-                return refusal;
-            }
-        };
+    ) -> Result<Response<Box<Self>>, Response<&'static str>> {
+        let key = accept_key(head).map_err(|(status, why)| {
+            let mut refusal = Response::new(why);
+            *refusal.status_mut() = status;
+            refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
+            refusal
+        })?;
         let (outgoing, calls) = Outgoing::new(limits.calls);
         let channel = channel.with_peer_client(Arc::new(outgoing));
         let handler = MessageHandler { executor, channel, upgrade: Rc::clone(head) };
         let socket = Self { handler, calls, limits };
-        let mut answer = Answer::new(AnswerBody::WebSocket(Box::new(socket)));
+        let mut answer = Response::new(Box::new(socket));
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = answer.headers_mut();
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, key);
-        answer
+        Ok(answer)
     }
 
     /// Serves it in a task of its own, over the bodies of an HTTP request and its answer; gives the

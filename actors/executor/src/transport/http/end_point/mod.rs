@@ -16,6 +16,7 @@ use asyncsteps_futoin::iface::{Function, FunctionName};
 use asyncsteps_futoin::message::{Coding, Headers as _, MediaType, RefusedMessage, Request};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
+use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
@@ -84,7 +85,12 @@ impl EndPoint {
     /// Answers an upgrade to a WebSocket (RFC 6455 §4.2).
     fn upgrade(&self, head: &Rc<RequestHead>) -> Answer {
         let channel = self.channel(head, ChannelKind::WebSocket);
-        WebSocket::accept(head, self.executor.clone(), channel, self.web_socket)
+        match WebSocket::accept(head, self.executor.clone(), channel, self.web_socket) {
+            Ok(accepted) => accepted.map(AnswerBody::WebSocket),
+            Err(refused) => {
+                refused.map(|why| AnswerBody::Whole(Bytes::from_static(why.as_bytes())))
+            }
+        }
     }
 
     /// A message call (FTN5 §2, use case 1).

@@ -182,12 +182,17 @@ impl Site {
 }
 
 /// Whether any two ends understand a request in the same way: it names its host once, as it must
-/// from HTTP/1.1 on (RFC 9112 §3.2), and its body is chunked once (§6.1).
+/// in HTTP/1.1 (RFC 9112 §3.2), and in HTTP/2 no other one (RFC 9113 §8.3.1), and its body is chunked
+/// once (RFC 9112 §6.1).
 fn is_clear(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
-    let has_host = match (request.version(), headers.get_all(HOST).iter().count()) {
-        (Version::HTTP_11, count) => count == 1,
-        (_, count) => count <= 1,
+    let mut hosts = headers.get_all(HOST).iter();
+    let has_host = match (request.version(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) | (Version::HTTP_11, None, None) => false,
+        (Version::HTTP_2, Some(host), None) => request.uri().authority().is_none_or(|authority| {
+            authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes())
+        }),
+        (_, _, None) => true,
     };
     let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
     has_host && headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked)
