@@ -42,10 +42,14 @@ use end_point::{EndPoint, Sites};
 /// - `h1_allow_half_closed(false)`: otherwise a client that disconnects does not cancel its request;
 ///
 /// and know what it does not limit:
-/// - how slowly a body comes or an answer is taken, and the heads after the first;
-/// - the connections of one client, and requests that are sent ahead (it reads some 30 KiB of them);
-/// - requests that HTTP/2 clients give up, and a server that closes does not say 1001 to WebSockets
-///   before the executor [closes](crate::Executor::close).
+/// - how slowly a body comes or an answer is taken, and the heads after the first one;
+/// - the connections of one client;
+/// - requests that are sent ahead of answers: those that it has read take many times their size in
+///   memory;
+/// - requests that HTTP/2 clients give up.
+///
+/// [Close the executor](crate::Executor::close) before that server stops: WebSockets are told then
+/// (1001).
 ///
 /// ```no_run
 /// use actix_web::{App, HttpServer};

@@ -51,33 +51,33 @@ pub(super) struct WebSocket {
 }
 
 impl WebSocket {
-    /// Answers an upgrade.
-    ///
-    /// # Errors
-    /// The answer to one that is refused.
+    /// Answers an upgrade: with what serves the connection from then on, or why it is refused.
     pub(super) fn accept(
         head: &Rc<RequestHead>,
         executor: Executor,
         channel: Channel,
         limits: WebSocketLimits,
-    ) -> Result<Response<Box<Self>>, Response<&'static str>> {
-        let key = accept_key(head).map_err(|(status, why)| {
-            let mut refusal = Response::new(why);
-            *refusal.status_mut() = status;
-            refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
-            refusal
-        })?;
+    ) -> Response<Result<Box<Self>, &'static str>> {
+        let key = match accept_key(head) {
+            Ok(key) => key,
+            Err((status, why)) => {
+                let mut refusal = Response::new(Err(why));
+                *refusal.status_mut() = status;
+                refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
+                return refusal;
+            }
+        };
         let (outgoing, calls) = Outgoing::new(limits.calls);
         let channel = channel.with_peer_client(Arc::new(outgoing));
         let handler = MessageHandler { executor, channel, upgrade: Rc::clone(head) };
         let socket = Self { handler, calls, limits };
-        let mut answer = Response::new(Box::new(socket));
+        let mut answer = Response::new(Ok(Box::new(socket)));
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = answer.headers_mut();
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, key);
-        Ok(answer)
+        answer
     }
 
     /// Serves it in a task of its own, over the bodies of an HTTP request and its answer; gives the

@@ -85,12 +85,11 @@ impl EndPoint {
     /// Answers an upgrade to a WebSocket (RFC 6455 §4.2).
     fn upgrade(&self, head: &Rc<RequestHead>) -> Answer {
         let channel = self.channel(head, ChannelKind::WebSocket);
-        match WebSocket::accept(head, self.executor.clone(), channel, self.web_socket) {
-            Ok(accepted) => accepted.map(AnswerBody::WebSocket),
-            Err(refused) => {
-                refused.map(|why| AnswerBody::Whole(Bytes::from_static(why.as_bytes())))
-            }
-        }
+        let answer = WebSocket::accept(head, self.executor.clone(), channel, self.web_socket);
+        answer.map(|accepted| match accepted {
+            Ok(socket) => AnswerBody::WebSocket(socket),
+            Err(why) => AnswerBody::Whole(Bytes::from_static(why.as_bytes())),
+        })
     }
 
     /// A message call (FTN5 §2, use case 1).
