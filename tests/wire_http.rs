@@ -103,7 +103,8 @@ fn media_types_are_answered_in_kind_or_refused(front: Front) {
         let request = post_with("/ftn/", &header, ANSWER);
         let answer = Connection::open(host.address).send(&request).receive();
         let own = answer.header("content-type").unwrap_or("none");
-        writeln!(out, "{media}: {} {own} {:?}", answer.status(), answer.text()).unwrap();
+        writeln!(out, "{media}: {} {own} {:?}", answer.status(), answer.text())
+            .expect("a string takes all");
     }
     expect![[r#"
         application/futoin+json: 200 application/futoin+json "{\"r\":42}"

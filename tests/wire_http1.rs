@@ -29,7 +29,7 @@ fn a_connection_is_kept_for_the_next_request(front: Front) {
 
 fn requests_in_one_packet_are_answered_in_order(front: Front) {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
+    let executor = builder.build().expect("a right configuration");
     let host = front.start(1, || executor);
     let wait = |n| post(format!(r#"{{"f":"test.jobs:1.0:wait","p":{{"n":{n}}}}}"#).as_bytes());
     let refused = post(br#"{"f":"test.jobs:1.0:none","rid":"C2"}"#);
@@ -64,7 +64,7 @@ fn a_client_that_expects_100_continue_gets_it(front: Front) {
 fn old_clients_and_those_that_want_it_get_their_connection_closed(front: Front) {
     let host = host(front);
     let closing = post_with("/ftn/", "Connection: close\r\n", ANSWER);
-    let old = String::from_utf8(post(ANSWER)).unwrap().replace("HTTP/1.1", "HTTP/1.0");
+    let old = String::from_utf8(post(ANSWER)).expect("text").replace("HTTP/1.1", "HTTP/1.0");
     for request in [closing, old.into_bytes()] {
         let mut client = Connection::open(host.address);
         let answer = client.send(&request).receive();

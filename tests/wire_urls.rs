@@ -369,7 +369,7 @@ fn errors_have_a_status_of_their_own_if_that_is_wanted(front: Front) {
 
 fn only_trusted_proxies_are_believed(front: Front) {
     let info = |trusted: &[&str], headers: &str| {
-        let ranges: Vec<_> = trusted.iter().map(|range| range.parse().unwrap()).collect();
+        let ranges: Vec<_> = trusted.iter().map(|range| range.parse().expect("a range")).collect();
         let set_up = |service: asyncsteps_executor::transport::http::Service| {
             service.trusted_proxies(TrustedProxies::new(ranges))
         };
@@ -377,7 +377,7 @@ fn only_trusted_proxies_are_believed(front: Front) {
         let path = "/ftn/conform.main/1.2/channelInfo";
         let request = request("GET", path, headers, b"");
         let info = Connection::open(host.address).send(&request).receive().json();
-        (info["r"]["host"].as_str().unwrap().to_owned(), info["r"]["secure"] == true)
+        (info["r"]["host"].as_str().expect("a text").to_owned(), info["r"]["secure"] == true)
     };
     let headers = "X-Forwarded-For: 9.9.9.9, 203.0.113.7\r\nX-Forwarded-Proto: https\r\n";
     assert_eq!(info(&[], headers), ("127.0.0.1".to_owned(), false));

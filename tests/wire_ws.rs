@@ -102,7 +102,7 @@ fn a_malformed_handshake_is_refused(front: Front) {
 
 fn answers_come_as_they_are_ready(front: Front) {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
+    let executor = builder.build().expect("a right configuration");
     let host = front.start(1, || executor);
     let mut socket = Socket::open(host.address);
     for n in 1..=3 {
@@ -354,7 +354,7 @@ fn text_that_is_not_utf8_closes_the_connection_with_1007(front: Front) {
 
 fn a_connection_that_ends_cancels_all_its_flows(front: Front) {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
+    let executor = builder.build().expect("a right configuration");
     let host = front.start(1, || executor);
     for say_goodbye in [false, true] {
         let mut socket = Socket::open(host.address);
@@ -376,7 +376,7 @@ fn a_connection_that_ends_cancels_all_its_flows(front: Front) {
 
 fn no_more_requests_of_a_connection_run_than_its_limit(front: Front) {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
+    let executor = builder.build().expect("a right configuration");
     let limits = WebSocketLimits { in_flight: 4, ..WebSocketLimits::default() };
     let host = front.start_as(1, || executor, move |service| service.web_socket(limits));
     let mut socket = Socket::open(host.address);

@@ -140,7 +140,7 @@ impl Drop for TestServer {
 async fn serve(server: Server, closed: oneshot::Receiver<()>, stopped: oneshot::Receiver<()>) {
     let close = async {
         if closed.await.is_err() {
-            pending().await
+            pending::<()>().await;
         }
     };
     tokio::select! {
