@@ -1,29 +1,39 @@
 //! What serving costs: HTTP, WebSocket, calls within the process, checks, raw data.
 //!
-//! The server is a process of its own with one worker, so that its processor time can be told from
-//! that of the client. The baseline is a bare actix-web handler that reads and writes the same JSON
-//! with `serde_json::Value` in the same process.
+//! The servers are in a process of their own with a thread each, so that their processor time can be
+//! told from that of the client. The baselines are bare handlers on actix-web and on hyper that read
+//! and write the same JSON with `serde_json::Value` in the same process.
 
 mod support;
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroUsize;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use ::http::header::CONTENT_TYPE;
+use ::http::{HeaderValue, Request, Response, StatusCode};
+use actix_rt::Arbiter;
 use actix_web::{App, HttpResponse, HttpServer, web};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
-use asyncsteps_executor::transport::http;
+use asyncsteps_executor::transport::http::{self, ServerLimits};
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::post_with;
 use asyncsteps_support::conform;
 use asyncsteps_support::ws::{frame, opcode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use support::Bench;
+use tokio::sync::oneshot;
 
 /// Has this program be the server.
 const SERVE: &str = "--serve";
@@ -56,11 +66,15 @@ fn main() {
     let is_test = env::args().any(|arg| arg == "--test");
     let server = Server::start();
     let arbiter = actix_rt::System::new();
+    let Addresses { own, mounted, hyper } = server.addresses;
     let bare_request = post_with("/bare", HTTP, ECHO.as_bytes());
     let request = post_with("/ftn/", HTTP, ECHO.as_bytes());
-    let mut bare_load = Load::http(server.address, bare_request.clone());
-    let mut load = Load::http(server.address, request.clone());
-    let mut sockets = Load::web_socket(server.address);
+    let mut bare_load = Load::http(mounted, bare_request.clone());
+    let mut hyper_load = Load::http(hyper, bare_request.clone());
+    let mut load = Load::http(own, request.clone());
+    let mut other_load = Load::http(own, request.clone());
+    let mut mounted_load = Load::http(mounted, request.clone());
+    let mut sockets = Load::web_socket(own);
     let executor = arbiter.block_on(async { conform::executor() });
     let mut check = checking();
 
@@ -68,8 +82,21 @@ fn main() {
     let bare = bench.add("HTTP echo: bare actix-web, processor time", None, 1, "", |requests| {
         server.cpu_of(|| bare_load.run(requests))
     });
-    bench.add("HTTP echo, processor time", Some(bare), 1, "at most 1.25", |requests| {
-        server.cpu_of(|| load.run(requests))
+    let on_hyper = bench.add("HTTP echo: bare hyper, processor time", None, 1, "", |requests| {
+        server.cpu_of(|| hyper_load.run(requests))
+    });
+    bench.add(
+        "HTTP echo : bare actix-web, processor time",
+        Some(bare),
+        1,
+        "at most 1.25",
+        |requests| server.cpu_of(|| load.run(requests)),
+    );
+    bench.add("HTTP echo : bare hyper, processor time", Some(on_hyper), 1, "", |requests| {
+        server.cpu_of(|| other_load.run(requests))
+    });
+    bench.add("HTTP echo, mounted, processor time", Some(bare), 1, "", |requests| {
+        server.cpu_of(|| mounted_load.run(requests))
     });
     bench.add("WebSocket echo, processor time", Some(bare), 1, "4,000 ns", |requests| {
         server.cpu_of(|| sockets.run(requests))
@@ -99,10 +126,16 @@ fn main() {
         bench.count("1 GiB of raw upload: memory growth", up, "MiB", "at most 8");
         bench.count("1 GiB of raw download: memory growth", down, "MiB", "at most 8");
         let [bare_late, late, ratio] =
-            late_at_half_of_maximum(server.address, [&bare_request, &request]);
-        bench.count("p99 at half of the maximum: bare", bare_late, "us", "");
+            late_at_half_of_maximum([(mounted, &bare_request), (own, &request)]);
+        bench.count("p99 at half of the maximum: bare actix-web", bare_late, "us", "");
         bench.count("p99 at half of the maximum", late, "us", "");
-        bench.count("p99 at half of the maximum : bare", ratio, "", "at most 1.5");
+        bench.count("p99 at half of the maximum : bare actix-web", ratio, "", "at most 1.5");
+        let tcp = idle_bytes(&server, || used(own, &request));
+        let socket = idle_bytes(&server, || upgraded(own));
+        bench.count("idle connection, TCP", tcp, "bytes", "");
+        bench.count("idle connection, WebSocket", socket, "bytes", "");
+        let unread = unread_memory(&server, own, &request);
+        bench.count("2,000 x 400 pipelined requests, nothing read", unread, "MiB", "at most 300");
     }
     bench.finish();
 }
@@ -123,28 +156,67 @@ fn checking() -> impl FnMut() {
 #[expect(clippy::print_stdout, reason = "the other process reads it")]
 async fn serve() {
     let executor: Executor = conform::executor();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    println!("{}", listener.local_addr().expect("an address"));
+    let [own_listener, mounted, hyper] =
+        [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
+    for listener in [&own_listener, &mounted, &hyper] {
+        println!("{}", listener.local_addr().expect("an address"));
+    }
+    let service = http::service("/ftn/", executor);
+    let application = service.clone();
     let server = HttpServer::new(move || {
-        App::new()
-            .route("/bare", web::post().to(bare))
-            .service(http::service("/ftn/", executor.clone()))
+        App::new().route("/bare", web::post().to(bare)).service(application.clone())
     });
-    let server = server.workers(1).h1_allow_half_closed(false).disable_signals();
+    let server = server.workers(1).tcp_nodelay(true).h1_allow_half_closed(false).disable_signals();
     // each load waits for its turn
     let server = server.keep_alive(PATIENCE).client_request_timeout(PATIENCE);
-    let server = server.listen(listener).expect("a listener").run();
+    let server = server.listen(mounted).expect("a listener").run();
     let handle = server.handle();
+    actix_rt::spawn(server);
+    let on_hyper = Arbiter::new();
+    on_hyper.spawn(serve_hyper(hyper));
+    let limits =
+        ServerLimits { keep_alive: PATIENCE, head_timeout: PATIENCE, ..ServerLimits::default() };
+    let own = http::Server::new(service).workers(NonZeroUsize::MIN).limits(limits);
+    let own = own.grace(Duration::ZERO).listen(own_listener).expect("a listener");
+    let (ended, end) = oneshot::channel();
     thread::spawn(move || {
         // it ends with the client
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        drop(handle.stop(false));
+        let _ = ended.send(());
     });
-    server.await.expect("no error of the server");
+    own.run_until(async { drop(end.await) }).await.expect("no error of the server");
+    handle.stop(false).await;
+    on_hyper.stop();
+}
+
+/// Serves the same on hyper, written by hand.
+async fn serve_hyper(listener: TcpListener) {
+    listener.set_nonblocking(true).expect("a socket option");
+    let listener = actix_rt::net::TcpListener::from_std(listener).expect("a listener");
+    while let Ok((stream, _)) = listener.accept().await {
+        stream.set_nodelay(true).expect("a socket option");
+        let connection =
+            http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(bare_on_hyper));
+        actix_rt::spawn(connection);
+    }
+}
+
+async fn bare_on_hyper(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let body = request.into_body().collect().await?.to_bytes();
+    let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
+        let mut refused = Response::new(Full::default());
+        *refused.status_mut() = StatusCode::BAD_REQUEST;
+        return Ok(refused);
+    };
+    let answer = json!({ "r": message["p"].take() });
+    let mut response = Response::new(Full::new(answer.to_string().into()));
+    let media = HeaderValue::from_static("application/futoin+json");
+    response.headers_mut().insert(CONTENT_TYPE, media);
+    Ok(response)
 }
 
 /// The same written by hand.
-async fn bare(body: web::Bytes) -> HttpResponse {
+async fn bare(body: Bytes) -> HttpResponse {
     let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
         return HttpResponse::BadRequest().finish();
     };
@@ -155,7 +227,18 @@ async fn bare(body: web::Bytes) -> HttpResponse {
 /// The server process.
 struct Server {
     process: Child,
-    address: SocketAddr,
+    addresses: Addresses,
+}
+
+/// Where the servers listen.
+#[derive(Clone, Copy)]
+struct Addresses {
+    /// That of this project.
+    own: SocketAddr,
+    /// That of actix-web, with the executor mounted beside the bare handler.
+    mounted: SocketAddr,
+    /// hyper, with the bare handler.
+    hyper: SocketAddr,
 }
 
 impl Server {
@@ -167,11 +250,14 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .expect("it was started before");
-        let mut line = String::new();
         let output = process.stdout.take().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).expect("it says where it listens");
-        let address = line.trim().parse().expect("an address");
-        Self { process, address }
+        let mut lines = BufReader::new(output).lines();
+        let mut next = || {
+            let line = lines.next().expect("a line").expect("it says where it listens");
+            line.parse().expect("an address")
+        };
+        let addresses = Addresses { own: next(), mounted: next(), hyper: next() };
+        Self { process, addresses }
     }
 
     /// The processor time that the server spends while `work` is done.
@@ -295,7 +381,7 @@ fn raw_growth(server: &Server) -> (f64, f64) {
 
 /// The most memory that the server had meanwhile.
 fn upload(server: &Server, size: usize) -> f64 {
-    let mut connection = connect(server.address);
+    let mut connection = connect(server.addresses.own);
     let head = format!(
         "POST /ftn/conform.main/1.2/upload?name=x HTTP/1.1\r\nHost: bench\r\n\
          Content-Type: application/octet-stream\r\nContent-Length: {size}\r\n\r\n"
@@ -315,7 +401,7 @@ fn upload(server: &Server, size: usize) -> f64 {
 }
 
 fn download(server: &Server, size: usize) -> f64 {
-    let mut connection = connect(server.address);
+    let mut connection = connect(server.addresses.own);
     let request = format!(
         "GET /ftn/conform.main/1.2/download?n={size} HTTP/1.1\r\nHost: bench\r\n\
          Connection: close\r\n\r\n"
@@ -334,11 +420,55 @@ fn download(server: &Server, size: usize) -> f64 {
     most
 }
 
+/// What a connection takes that says nothing more.
+fn idle_bytes(server: &Server, open: impl Fn() -> TcpStream) -> f64 {
+    const IDLE: u32 = 2_000;
+    // what the first use of everything takes does not count
+    let _first: Vec<_> = (0..IDLE / 20).map(|_| open()).collect();
+    let before = server.memory();
+    let _idle: Vec<_> = (0..IDLE).map(|_| open()).collect();
+    (server.memory() - before) * f64::from(1 << 20) / f64::from(IDLE)
+}
+
+/// A connection after a request.
+fn used(address: SocketAddr, request: &[u8]) -> TcpStream {
+    let mut connection = connect(address);
+    connection.write_all(request).expect("the server takes bytes");
+    let mut answer = [0; 4096];
+    assert!(connection.read(&mut answer).expect("the server answers") > 0);
+    connection
+}
+
+/// What the server takes for clients that send many requests and read nothing, in MiB.
+fn unread_memory(server: &Server, address: SocketAddr, request: &[u8]) -> f64 {
+    const CLIENTS: usize = 2_000;
+    const REQUESTS: usize = 400;
+    let all = request.repeat(REQUESTS);
+    let before = server.memory();
+    let mut most = before;
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| connect(address)).collect();
+    for client in &mut clients {
+        client.write_all(&all).expect("the server takes bytes");
+        most = most.max(server.memory());
+    }
+    // until it has nothing more to do
+    let mut cpu = server.cpu();
+    loop {
+        thread::park_timeout(Duration::from_millis(200));
+        most = most.max(server.memory());
+        let later = server.cpu();
+        if later - cpu < Duration::from_millis(20) {
+            return most - before;
+        }
+        cpu = later;
+    }
+}
+
 /// How late the answers to the first and to the second request come, all but one in a hundred of
 /// them, in microseconds, and how much later the second ones: medians of rounds that take turns.
-fn late_at_half_of_maximum(address: SocketAddr, requests: [&[u8]; 2]) -> [f64; 3] {
+fn late_at_half_of_maximum(requests: [(SocketAddr, &[u8]); 2]) -> [f64; 3] {
     const ROUNDS: usize = 15;
-    let mut paces = requests.map(|request| Pace::new(address, request));
+    let mut paces = requests.map(|(address, request)| Pace::new(address, request));
     let mut late = [(); 3].map(|()| Vec::with_capacity(ROUNDS));
     for _ in 0..ROUNDS {
         let [first, second] = paces.each_mut().map(|pace| pace.late().as_secs_f64() * 1e6);

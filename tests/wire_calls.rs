@@ -8,7 +8,7 @@ use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post};
-use asyncsteps_support::server::TestServer;
+use asyncsteps_support::front::Front;
 use asyncsteps_support::ws::Socket;
 use serde_json::{Value, json};
 
@@ -121,9 +121,8 @@ fn caller(aborted: mpsc::Sender<u32>) -> Executor {
     builder.build().expect("the definitions have these functions")
 }
 
-#[test]
-fn the_server_calls_its_client() {
-    let host = TestServer::start(1, || caller(mpsc::channel().0));
+fn the_server_calls_its_client(front: Front) {
+    let host = front.start(1, || caller(mpsc::channel().0));
     let mut socket = Socket::open(host.address);
     let params = json!({ "a": 2, "b": 3 });
     let call = |socket: &mut Socket, rid: &str| {
@@ -153,11 +152,10 @@ fn the_server_calls_its_client() {
     assert_eq!(socket.receive(), json!({ "r": { "count": 1 }, "rid": "S5" }));
 }
 
-#[test]
-fn answers_come_through_when_there_is_no_room_for_requests() {
+fn answers_come_through_when_there_is_no_room_for_requests(front: Front) {
     let limits = WebSocketLimits { in_flight: 2, ..WebSocketLimits::default() };
     let executor = || caller(mpsc::channel().0);
-    let host = TestServer::start_as(1, executor, move |service| service.web_socket(limits));
+    let host = front.start_as(1, executor, move |service| service.web_socket(limits));
     let mut socket = Socket::open(host.address);
     let rids = ["C1", "C2", "C3"];
     for rid in rids {
@@ -170,9 +168,8 @@ fn answers_come_through_when_there_is_no_room_for_requests() {
     }
 }
 
-#[test]
-fn a_call_of_a_function_without_a_result_waits_for_no_answer() {
-    let host = TestServer::start(1, || caller(mpsc::channel().0));
+fn a_call_of_a_function_without_a_result_waits_for_no_answer(front: Front) {
+    let host = front.start(1, || caller(mpsc::channel().0));
     let mut socket = Socket::open(host.address);
     let params = json!({ "text": "hi" });
     socket.request("test.caller:1.0:tell", &params, "C1");
@@ -184,10 +181,9 @@ fn a_call_of_a_function_without_a_result_waits_for_no_answer() {
     assert_eq!(count, json!({ "r": { "count": 1 } }));
 }
 
-#[test]
-fn a_channel_keeps_its_state_and_tells_when_it_ends() {
+fn a_channel_keeps_its_state_and_tells_when_it_ends(front: Front) {
     let (aborts, aborted) = mpsc::channel();
-    let host = TestServer::start(1, || caller(aborts));
+    let host = front.start(1, || caller(aborts));
     let mut socket = Socket::open(host.address);
     let mut other = Socket::open(host.address);
     for count in 1..=3 {
@@ -205,20 +201,27 @@ fn a_channel_keeps_its_state_and_tells_when_it_ends() {
     assert_eq!(aborted.recv_timeout(asyncsteps_support::PATIENCE), Ok(1));
 }
 
-#[test]
-fn raw_data_does_not_fit_into_a_frame() {
-    let host = TestServer::start(1, || caller(mpsc::channel().0));
+fn raw_data_does_not_fit_into_a_frame(front: Front) {
+    let host = front.start(1, || caller(mpsc::channel().0));
     let mut socket = Socket::open(host.address);
     let answer = socket.call("test.caller:1.0:raw", &json!({}));
     assert_eq!(answer["e"], "InternalError", "{answer}");
 }
 
-#[test]
-fn http_has_no_way_back() {
-    let host = TestServer::start(1, || caller(mpsc::channel().0));
+fn http_has_no_way_back(front: Front) {
+    let host = front.start(1, || caller(mpsc::channel().0));
     let answer = Connection::open(host.address)
         .send(&post(br#"{"f":"test.caller:1.0:count","p":{}}"#))
         .receive();
     let expected = json!({ "e": "InvalidRequest", "edesc": "Bi-Direct Channel is required" });
     assert_eq!(answer.json(), expected);
+}
+
+asyncsteps_support::on_both_fronts! {
+    the_server_calls_its_client,
+    answers_come_through_when_there_is_no_room_for_requests,
+    a_call_of_a_function_without_a_result_waits_for_no_answer,
+    a_channel_keeps_its_state_and_tells_when_it_ends,
+    raw_data_does_not_fit_into_a_frame,
+    http_has_no_way_back,
 }

@@ -1,15 +1,16 @@
 //! The promise: a caller is known by what comes beside a message too, over HTTP with each request and
 //! over WebSocket with the upgrade (FTN5 §2, FTN6 §1.2).
 
-use actix_web::HttpRequest;
 use asyncsteps::Template;
 use asyncsteps_executor::security::{
     Attempt, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, SecurityLevel,
     SecurityProvider, User, Verdict,
 };
+use asyncsteps_executor::transport::http::RequestHead;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post_with};
 use asyncsteps_support::conform;
+use asyncsteps_support::front::Front;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::ws::Socket;
 use expect_test::expect;
@@ -32,7 +33,7 @@ impl SecurityProvider for Doors {
 
     fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
         if request.header("x-by-address").is_some() {
-            let peer = request.transport::<HttpRequest>()?.peer_addr()?;
+            let peer = request.transport::<RequestHead>()?.peer()?;
             return Some(Verdict::Known(Ok(grant(&peer.ip().to_string()))));
         }
         let token = request.header("authorization")?.strip_prefix("Bearer ")?.to_owned();
@@ -78,9 +79,8 @@ fn answers(host: &TestServer, headers: &str, sec: &Value) -> String {
     http.to_string()
 }
 
-#[test]
-fn tokens_passwords_and_connections_identify_the_caller() {
-    let host = TestServer::start(1, executor);
+fn tokens_passwords_and_connections_identify_the_caller(front: Front) {
+    let host = front.start(1, executor);
     let password = "Authorization: Basic YW5uOnBhc3M=\r\nX-Second-Factor: 7\r\nX-Seen: yes\r\n";
     let mut out = String::new();
     for (headers, sec) in [
@@ -114,4 +114,8 @@ fn tokens_passwords_and_connections_identify_the_caller() {
         {"e":"SecurityError","edesc":"Basic Auth Verification Failed","rid":"C1"}
     "#]]
     .assert_eq(&out);
+}
+
+asyncsteps_support::on_both_fronts! {
+    tokens_passwords_and_connections_identify_the_caller,
 }

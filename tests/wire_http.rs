@@ -4,10 +4,9 @@
 
 use std::fmt::Write as _;
 
-use asyncsteps_executor::Executor;
 use asyncsteps_support::client::{Connection, head, message, post, post_with};
 use asyncsteps_support::conform;
-use asyncsteps_support::jobs::Jobs;
+use asyncsteps_support::front::Front;
 use asyncsteps_support::server::TestServer;
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -15,14 +14,14 @@ use serde_json::json;
 /// A message whose answer needs no explanation.
 const ANSWER: &[u8] = br#"{"f":"conform.main:1.2:answer"}"#;
 
-fn host() -> TestServer {
-    TestServer::start(1, conform::executor)
+fn host(front: Front) -> TestServer {
+    front.start(1, conform::executor)
 }
 
 /// Posts each message and compares the bodies; each answer has to be a FutoIn one.
 #[track_caller]
-fn check(messages: &[&str], expected: Expect) {
-    let host = host();
+fn check(front: Front, messages: &[&str], expected: Expect) {
+    let host = host(front);
     let mut client = Connection::open(host.address);
     let mut out = String::new();
     for message in messages {
@@ -36,8 +35,8 @@ fn check(messages: &[&str], expected: Expect) {
 
 /// Sends whole requests, each on a connection of its own, and compares the answers.
 #[track_caller]
-fn check_http(requests: &[Vec<u8>], expected: Expect) {
-    let host = host();
+fn check_http(front: Front, requests: &[Vec<u8>], expected: Expect) {
+    let host = host(front);
     let mut out = String::new();
     for request in requests {
         let answer = Connection::open(host.address).send(request).receive();
@@ -46,9 +45,9 @@ fn check_http(requests: &[Vec<u8>], expected: Expect) {
     expected.assert_eq(&out);
 }
 
-#[test]
-fn an_answer_is_compact_json_with_its_length_and_media_type() {
+fn an_answer_is_compact_json_with_its_length_and_media_type(front: Front) {
     check_http(
+        front,
         &[
             post(br#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1,"opt":null}}"#),
             post(br#"{"f":"conform.main:1.2:fail","p":{"code":"MyError"}}"#),
@@ -68,9 +67,9 @@ fn an_answer_is_compact_json_with_its_length_and_media_type() {
     );
 }
 
-#[test]
-fn the_path_is_served_with_and_without_the_trailing_slash() {
+fn the_path_is_served_with_and_without_the_trailing_slash(front: Front) {
     check_http(
+        front,
         &[post_with("/ftn/", "", ANSWER), post_with("/ftn", "", ANSWER)],
         expect![[r#"
             HTTP/1.1 200 OK
@@ -87,9 +86,8 @@ fn the_path_is_served_with_and_without_the_trailing_slash() {
     );
 }
 
-#[test]
-fn media_types_are_answered_in_kind_or_refused() {
-    let host = host();
+fn media_types_are_answered_in_kind_or_refused(front: Front) {
+    let host = host(front);
     let mut out = String::new();
     for media in [
         "application/futoin+json",
@@ -105,7 +103,8 @@ fn media_types_are_answered_in_kind_or_refused() {
         let request = post_with("/ftn/", &header, ANSWER);
         let answer = Connection::open(host.address).send(&request).receive();
         let own = answer.header("content-type").unwrap_or("none");
-        writeln!(out, "{media}: {} {own} {:?}", answer.status(), answer.text()).unwrap();
+        writeln!(out, "{media}: {} {own} {:?}", answer.status(), answer.text())
+            .expect("a string takes all");
     }
     expect![[r#"
         application/futoin+json: 200 application/futoin+json "{\"r\":42}"
@@ -120,33 +119,18 @@ fn media_types_are_answered_in_kind_or_refused() {
     .assert_eq(&out);
 }
 
-#[test]
-fn another_method_is_refused_with_an_empty_body() {
-    let methods = ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"];
-    let request = |method| format!("{method} /ftn/ HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes();
-    let host = host();
-    for method in methods {
-        let answer = Connection::open(host.address).send(&request(method)).receive();
-        assert_eq!((answer.status(), answer.text()), (405, ""), "{method}");
-    }
-    let head = Connection::open(host.address).send(&request("HEAD")).receive();
-    assert_eq!(head.status(), 405);
-}
-
-#[test]
-fn other_paths_belong_to_the_application() {
-    let host = host();
+fn other_paths_belong_to_the_application(front: Front) {
+    let host = host(front);
     for path in ["/", "/ftnx", "/ftnx/", "/other/ftn/"] {
         let answer = Connection::open(host.address).send(&post_with(path, "", ANSWER)).receive();
         assert_eq!(answer.status(), 404, "{path}");
     }
 }
 
-#[test]
-fn a_message_over_the_limit_is_refused() {
+fn a_message_over_the_limit_is_refused(front: Front) {
     // `bigIn` takes 1 MB, and no function of the host takes more
     let limit = 1 << 20;
-    let host = host();
+    let host = host(front);
     let too_long = head(&format!("Content-Length: {}", limit + 1));
     let told = Connection::open(host.address).send(&too_long).receive();
     assert_eq!((told.status(), told.text()), (413, ""));
@@ -165,78 +149,9 @@ fn a_message_over_the_limit_is_refused() {
     assert_eq!(answer.json(), json!({ "r": { "len": limit - around } }));
 }
 
-#[test]
-fn a_connection_is_kept_for_the_next_request() {
-    let host = host();
-    let mut client = Connection::open(host.address);
-    for n in 0..100 {
-        let message = format!(r#"{{"f":"conform.main:1.2:answer","rid":"C{n}"}}"#);
-        let answer = client.post(message.as_bytes());
-        assert_eq!(answer.text(), format!(r#"{{"r":42,"rid":"C{n}"}}"#));
-    }
-    drop(client);
-    host.connections.wait_for_the_end_of(1);
-}
-
-#[test]
-fn requests_in_one_packet_are_answered_in_order() {
-    let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
-    let host = TestServer::start(1, || executor);
-    let wait = |n| post(format!(r#"{{"f":"test.jobs:1.0:wait","p":{{"n":{n}}}}}"#).as_bytes());
-    let refused = post(br#"{"f":"test.jobs:1.0:none","rid":"C2"}"#);
-    let mut client = Connection::open(host.address);
-    client.send(&[wait(1), refused, wait(3)].concat());
-    // the second one could be answered at once
-    jobs.wait_for_start().finish();
-    jobs.wait_for_start().finish();
-    let answers = [(); 3].map(|()| client.receive().json());
-    assert_eq!(answers[0], json!({ "r": { "n": 1 } }));
-    assert_eq!(answers[1]["rid"], "C2");
-    assert_eq!(answers[2], json!({ "r": { "n": 3 } }));
-}
-
-#[test]
-fn a_chunked_request_is_a_request() {
-    let head = head("Transfer-Encoding: chunked");
-    let body = "9\r\n{\"f\":\"con\r\n16;x=y\r\nform.main:1.2:answer\"}\r\n0\r\n\r\n";
+fn a_function_without_a_result_is_answered_with_nothing_unless_forced(front: Front) {
     check_http(
-        &[[&head, body.as_bytes()].concat()],
-        expect![[r#"
-            HTTP/1.1 200 OK
-            content-length: 8
-            content-type: application/futoin+json
-
-            {"r":42}
-        "#]],
-    );
-}
-
-#[test]
-fn a_client_that_expects_100_continue_gets_it() {
-    let host = host();
-    let mut client = Connection::open(host.address);
-    let head = head(&format!("Expect: 100-continue\r\nContent-Length: {}", ANSWER.len()));
-    assert_eq!(client.send(&head).receive().status_line, "HTTP/1.1 100 Continue");
-    assert_eq!(client.send(ANSWER).receive().text(), r#"{"r":42}"#);
-}
-
-#[test]
-fn old_clients_and_those_that_want_it_get_their_connection_closed() {
-    let host = host();
-    let closing = post_with("/ftn/", "Connection: close\r\n", ANSWER);
-    let old = String::from_utf8(post(ANSWER)).unwrap().replace("HTTP/1.1", "HTTP/1.0");
-    for request in [closing, old.into_bytes()] {
-        let mut client = Connection::open(host.address);
-        let answer = client.send(&request).receive();
-        assert_eq!((answer.status(), answer.text()), (200, r#"{"r":42}"#));
-        client.expect_closed();
-    }
-}
-
-#[test]
-fn a_function_without_a_result_is_answered_with_nothing_unless_forced() {
-    check_http(
+        front,
         &[
             post(br#"{"f":"conform.main:1.2:notify","p":{"v":5}}"#),
             post(br#"{"f":"conform.main:1.2:notify","p":{"v":6},"rid":"C1"}"#),
@@ -272,9 +187,9 @@ fn a_function_without_a_result_is_answered_with_nothing_unless_forced() {
     );
 }
 
-#[test]
-fn the_request_id_is_repeated_whatever_comes_of_the_request() {
+fn the_request_id_is_repeated_whatever_comes_of_the_request(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"conform.main:1.2:answer","rid":"C1"}"#,
             r#"{"f":"conform.main:1.2:answer","rid":7,"forcersp":true}"#,
@@ -306,11 +221,11 @@ fn the_request_id_is_repeated_whatever_comes_of_the_request() {
     );
 }
 
-#[test]
-fn any_type_can_be_a_result() {
+fn any_type_can_be_a_result(front: Front) {
     let functions = ["answer", "zero", "nope", "blank", "words"];
     let messages = functions.map(|name| format!(r#"{{"f":"conform.main:1.2:{name}"}}"#));
     check(
+        front,
         &messages.each_ref().map(String::as_str),
         expect![[r#"
             {"f":"conform.main:1.2:answer"}
@@ -327,9 +242,9 @@ fn any_type_can_be_a_result() {
     );
 }
 
-#[test]
-fn parameters_are_checked_and_defaults_filled_in() {
+fn parameters_are_checked_and_defaults_filled_in(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"conform.main:1.2:echo","p":{"msg":"\u00e9\u20ac\ud83d\ude00"}}"#,
             r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":null,"opt":"x"}}"#,
@@ -379,9 +294,9 @@ fn parameters_are_checked_and_defaults_filled_in() {
     );
 }
 
-#[test]
-fn a_function_that_is_not_served_is_refused() {
+fn a_function_that_is_not_served_is_refused(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"no.such:1.0:f","p":{}}"#,
             r#"{"f":"conform.main:2.0:answer","p":{}}"#,
@@ -410,9 +325,9 @@ fn a_function_that_is_not_served_is_refused() {
     );
 }
 
-#[test]
-fn an_inherited_function_is_served_under_both_names() {
+fn an_inherited_function_is_served_under_both_names(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"conform.derived:1.1:hello","p":{"name":"you","lang":"de"}}"#,
             r#"{"f":"conform.derived:1.0:hello","p":{"name":"you"}}"#,
@@ -438,9 +353,9 @@ fn an_inherited_function_is_served_under_both_names() {
     );
 }
 
-#[test]
-fn a_message_that_is_no_request_is_refused() {
+fn a_message_that_is_no_request_is_refused(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"conform.main:1.2:echo"}"#,
             r#"{"f":"conform.main:1.2:echo","p":null}"#,
@@ -496,9 +411,9 @@ fn a_message_that_is_no_request_is_refused() {
     );
 }
 
-#[test]
-fn callers_see_the_errors_that_are_meant_for_them() {
+fn callers_see_the_errors_that_are_meant_for_them(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"conform.main:1.2:fail","p":{"code":"MyError"}}"#,
             r#"{"f":"conform.main:1.2:fail","p":{"code":"OTHER_ERROR","later":true}}"#,
@@ -524,9 +439,9 @@ fn callers_see_the_errors_that_are_meant_for_them() {
     );
 }
 
-#[test]
-fn a_bad_result_is_not_sent() {
+fn a_bad_result_is_not_sent(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"conform.main:1.2:badResult","p":{"kind":"missing"}}"#,
             r#"{"f":"conform.main:1.2:badResult","p":{"kind":"extra"}}"#,
@@ -544,14 +459,14 @@ fn a_bad_result_is_not_sent() {
                 {"e":"InternalError","edesc":"Response size has exceeded the limit","rid":"C1"}
         "#]],
     );
-    let answer = Connection::open(host().address)
+    let answer = Connection::open(host(front).address)
         .post(br#"{"f":"conform.main:1.2:big","p":{"size":1000000}}"#);
     assert_eq!(answer.json()["r"], "x".repeat(1_000_000));
 }
 
-#[test]
-fn calls_that_are_not_allowed_are_refused() {
+fn calls_that_are_not_allowed_are_refused(front: Front) {
     check(
+        front,
         &[
             r#"{"f":"conform.secret:1.0:whoami"}"#,
             r#"{"f":"conform.secret:1.0:priv"}"#,
@@ -583,9 +498,8 @@ fn calls_that_are_not_allowed_are_refused() {
     );
 }
 
-#[test]
-fn a_client_that_offers_another_protocol_is_answered_in_this_one() {
-    let host = host();
+fn a_client_that_offers_another_protocol_is_answered_in_this_one(front: Front) {
+    let host = host(front);
     let http_2 = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n";
     let socket = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
     let missing = r#"{"e":"InvalidRequest","edesc":"Missing req.f"}"#;
@@ -595,4 +509,23 @@ fn a_client_that_offers_another_protocol_is_answered_in_this_one() {
         assert_eq!((answer.text(), answer.header("connection")), (expected, Some("close")));
         client.expect_closed();
     }
+}
+
+asyncsteps_support::on_both_fronts! {
+    an_answer_is_compact_json_with_its_length_and_media_type,
+    the_path_is_served_with_and_without_the_trailing_slash,
+    media_types_are_answered_in_kind_or_refused,
+    other_paths_belong_to_the_application,
+    a_message_over_the_limit_is_refused,
+    a_function_without_a_result_is_answered_with_nothing_unless_forced,
+    the_request_id_is_repeated_whatever_comes_of_the_request,
+    any_type_can_be_a_result,
+    parameters_are_checked_and_defaults_filled_in,
+    a_function_that_is_not_served_is_refused,
+    an_inherited_function_is_served_under_both_names,
+    a_message_that_is_no_request_is_refused,
+    callers_see_the_errors_that_are_meant_for_them,
+    a_bad_result_is_not_sent,
+    calls_that_are_not_allowed_are_refused,
+    a_client_that_offers_another_protocol_is_answered_in_this_one,
 }

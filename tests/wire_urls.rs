@@ -9,14 +9,15 @@ use asyncsteps_executor::transport::http::Cors;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, ping, post_with};
 use asyncsteps_support::conform;
+use asyncsteps_support::front::Front;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{self, Data, Shop};
 use executor_demo::Config;
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-fn host() -> TestServer {
-    TestServer::start(1, conform::executor)
+fn host(front: Front) -> TestServer {
+    front.start(1, conform::executor)
 }
 
 fn request(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -26,8 +27,8 @@ fn request(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
 
 /// Gets each path on a connection of its own and compares the answers.
 #[track_caller]
-fn check(paths: &[&str], expected: Expect) {
-    let host = host();
+fn check(front: Front, paths: &[&str], expected: Expect) {
+    let host = host(front);
     let mut out = String::new();
     for path in paths {
         let answer = Connection::open(host.address).send(&request("GET", path, "", b"")).receive();
@@ -38,9 +39,9 @@ fn check(paths: &[&str], expected: Expect) {
     expected.assert_eq(&out);
 }
 
-#[test]
-fn parameters_come_in_the_query() {
+fn parameters_come_in_the_query(front: Front) {
     check(
+        front,
         &[
             "/ftn/conform.main/1.2/answer",
             "/ftn/conform.main/1.2/answer/",
@@ -114,9 +115,8 @@ fn parameters_come_in_the_query() {
     );
 }
 
-#[test]
-fn other_paths_belong_to_the_application() {
-    let host = host();
+fn other_paths_belong_to_the_application(front: Front) {
+    let host = host(front);
     for path in [
         "/ftn/health",
         "/ftn/health/1.2",
@@ -139,9 +139,8 @@ fn other_paths_belong_to_the_application() {
     }
 }
 
-#[test]
-fn credentials_come_in_the_path_or_in_a_header() {
-    let host = host();
+fn credentials_come_in_the_path_or_in_a_header(front: Front) {
+    let host = host(front);
     let whoami = json!({ "r": { "lid": "user", "gid": "user", "seclvl": "SafeOps" } });
     let refused = json!({ "e": "SecurityError", "edesc": "Basic Auth Verification Failed" });
     let path = "/ftn/conform.secret/1.0/whoami";
@@ -163,9 +162,8 @@ fn credentials_come_in_the_path_or_in_a_header() {
     assert_eq!(Connection::open(host.address).send(&basic).receive().json(), whoami);
 }
 
-#[test]
-fn the_registered_media_type_can_be_asked_for() {
-    let host = host();
+fn the_registered_media_type_can_be_asked_for(front: Front) {
+    let host = host(front);
     let accept = "Accept: application/vnd.futoin+json\r\n";
     let message = post_with("/ftn/", accept, br#"{"f":"conform.main:1.2:answer"}"#);
     let function = request("GET", "/ftn/conform.main/1.2/answer", accept, b"");
@@ -175,9 +173,8 @@ fn the_registered_media_type_can_be_asked_for() {
     }
 }
 
-#[test]
-fn another_method_is_refused() {
-    let host = host();
+fn another_method_is_refused(front: Front) {
+    let host = host(front);
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS"] {
         let request = request(method, "/ftn/conform.main/1.2/answer", "", b"");
         let answer = Connection::open(host.address).send(&request).receive();
@@ -186,9 +183,8 @@ fn another_method_is_refused() {
     }
 }
 
-#[test]
-fn uploads_come_by_length_or_in_chunks() {
-    let host = host();
+fn uploads_come_by_length_or_in_chunks(front: Front) {
+    let host = host(front);
     let path = "/ftn/conform.main/1.2/upload?name=a+b&n=3";
     let raw = "Content-Type: application/octet-stream\r\n";
     let expected = json!({ "r": { "size": 10, "sum": 45, "name": "a b", "n": 3 } });
@@ -205,9 +201,8 @@ fn uploads_come_by_length_or_in_chunks() {
     assert_eq!(empty.json()["r"]["size"], 0);
 }
 
-#[test]
-fn an_upload_that_is_not_declared_is_refused() {
-    let host = host();
+fn an_upload_that_is_not_declared_is_refused(front: Front) {
+    let host = host(front);
     let raw = "Content-Type: application/octet-stream\r\n";
     let refused = json!({ "e": "InvalidRequest", "edesc": "Raw upload is not allowed" });
     let small = post_with("/ftn/conform.main/1.2/answer", raw, b"x");
@@ -220,9 +215,8 @@ fn an_upload_that_is_not_declared_is_refused() {
     ping(host.address);
 }
 
-#[test]
-fn an_upload_that_breaks_off_is_cancelled() {
-    let host = host();
+fn an_upload_that_breaks_off_is_cancelled(front: Front) {
+    let host = host(front);
     let path = "/ftn/conform.main/1.2/upload?name=x";
     let raw = "Content-Type: application/octet-stream\r\nContent-Length: 1000\r\n";
     let mut client = Connection::open(host.address);
@@ -232,9 +226,8 @@ fn an_upload_that_breaks_off_is_cancelled() {
     host.wait_for_in_flight(0);
 }
 
-#[test]
-fn downloads_have_their_own_status_and_type() {
-    let host = host();
+fn downloads_have_their_own_status_and_type(front: Front) {
+    let host = host(front);
     let mut client = Connection::open(host.address);
     let path = "/ftn/conform.main/1.2/download?n=300000&status=206";
     let answer = client.send(&request("GET", path, "", b"")).receive();
@@ -251,9 +244,8 @@ fn downloads_have_their_own_status_and_type() {
     assert_eq!(failed.json(), json!({ "e": "MyError", "edesc": "Negative size" }));
 }
 
-#[test]
-fn a_status_without_a_body_has_none() {
-    let host = host();
+fn a_status_without_a_body_has_none(front: Front) {
+    let host = host(front);
     let mut client = Connection::open(host.address);
     for status in [204, 304] {
         let path = format!("/ftn/conform.main/1.2/download?n=5&status={status}");
@@ -278,7 +270,7 @@ fn a_status_without_a_body_has_none() {
         });
         builder.build().expect("it can be built")
     };
-    let host = TestServer::start(1, executor);
+    let host = front.start(1, executor);
     let mut client = Connection::open(host.address);
     for _ in 0..2 {
         let answer = client.send(&request("GET", "/ftn/futoin.anonping/1.0/ping?echo=1", "", b""));
@@ -287,9 +279,8 @@ fn a_status_without_a_body_has_none() {
     }
 }
 
-#[test]
-fn a_client_of_http_1_0_gets_raw_data_without_chunks() {
-    let host = host();
+fn a_client_of_http_1_0_gets_raw_data_without_chunks(front: Front) {
+    let host = host(front);
     let request =
         "GET /ftn/conform.main/1.2/download?n=300000 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
     let answer = Connection::open(host.address).send(request.as_bytes()).receive();
@@ -298,9 +289,8 @@ fn a_client_of_http_1_0_gets_raw_data_without_chunks() {
     assert_eq!((answer.header("connection"), answer.body.len()), (None, 300_000));
 }
 
-#[test]
-fn raw_data_goes_through_in_both_ways_at_once() {
-    let host = host();
+fn raw_data_goes_through_in_both_ways_at_once(front: Front) {
+    let host = host(front);
     let path = "/ftn/conform.main/1.2/pipe?add=1";
     let raw = "Content-Type: application/octet-stream\r\n";
     let data: Vec<u8> = (0..=255).cycle().take(100_000).collect();
@@ -310,9 +300,8 @@ fn raw_data_goes_through_in_both_ways_at_once() {
     assert_eq!(answer.body.len(), data.len());
 }
 
-#[test]
-fn a_client_that_leaves_a_download_ends_it() {
-    let host = host();
+fn a_client_that_leaves_a_download_ends_it(front: Front) {
+    let host = host(front);
     let path = "/ftn/conform.main/1.2/download?n=1000000000";
     let mut client = Connection::open(host.address);
     client.send(&request("GET", path, "", b""));
@@ -321,9 +310,8 @@ fn a_client_that_leaves_a_download_ends_it() {
     host.wait_for_in_flight(0);
 }
 
-#[test]
-fn handlers_see_and_set_headers_and_cookies() {
-    let host = host();
+fn handlers_see_and_set_headers_and_cookies(front: Front) {
+    let host = host(front);
     let headers = "X-Conform: seen\r\nCookie: other=1; conform=c0\r\n";
     let request = request("GET", "/ftn/conform.main/1.2/httpInfo", headers, b"");
     let answer = Connection::open(host.address).send(&request).receive();
@@ -332,8 +320,7 @@ fn handlers_see_and_set_headers_and_cookies() {
     assert_eq!(answer.header("set-cookie"), Some("conform=c1; Secure; HttpOnly"));
 }
 
-#[test]
-fn a_header_can_have_several_values() {
+fn a_header_can_have_several_values(front: Front) {
     let executor = || {
         let template = Template::build(|asi| {
             asi.add(|asi, ()| {
@@ -350,7 +337,7 @@ fn a_header_can_have_several_values() {
         });
         builder.build().expect("it can be built")
     };
-    let host = TestServer::start(1, executor);
+    let host = front.start(1, executor);
     let request = request("GET", "/ftn/futoin.anonping/1.0/ping?echo=1", "", b"");
     let answer = Connection::open(host.address).send(&request).receive();
     let values = |name: &str| -> Vec<String> {
@@ -363,15 +350,13 @@ fn a_header_can_have_several_values() {
     );
 }
 
-#[test]
-fn errors_have_a_status_of_their_own_if_that_is_wanted() {
+fn errors_have_a_status_of_their_own_if_that_is_wanted(front: Front) {
     let status_of = |code: &str| match code {
         "MyError" => Some(422),
         "OTHER_ERROR" => Some(204),
         _ => None,
     };
-    let host =
-        TestServer::start_as(1, conform::executor, move |service| service.error_status(status_of));
+    let host = front.start_as(1, conform::executor, move |service| service.error_status(status_of));
     for (code, status) in [("MyError", 422), ("OTHER_ERROR", 200), ("NotDeclared", 200)] {
         let path = format!("/ftn/conform.main/1.2/fail?code={code}");
         let answer = Connection::open(host.address).send(&request("GET", &path, "", b"")).receive();
@@ -382,18 +367,17 @@ fn errors_have_a_status_of_their_own_if_that_is_wanted() {
     ping(host.address);
 }
 
-#[test]
-fn only_trusted_proxies_are_believed() {
+fn only_trusted_proxies_are_believed(front: Front) {
     let info = |trusted: &[&str], headers: &str| {
-        let ranges: Vec<_> = trusted.iter().map(|range| range.parse().unwrap()).collect();
+        let ranges: Vec<_> = trusted.iter().map(|range| range.parse().expect("a range")).collect();
         let set_up = |service: asyncsteps_executor::transport::http::Service| {
             service.trusted_proxies(TrustedProxies::new(ranges))
         };
-        let host = TestServer::start_as(1, conform::executor, set_up);
+        let host = front.start_as(1, conform::executor, set_up);
         let path = "/ftn/conform.main/1.2/channelInfo";
         let request = request("GET", path, headers, b"");
         let info = Connection::open(host.address).send(&request).receive().json();
-        (info["r"]["host"].as_str().unwrap().to_owned(), info["r"]["secure"] == true)
+        (info["r"]["host"].as_str().expect("a text").to_owned(), info["r"]["secure"] == true)
     };
     let headers = "X-Forwarded-For: 9.9.9.9, 203.0.113.7\r\nX-Forwarded-Proto: https\r\n";
     assert_eq!(info(&[], headers), ("127.0.0.1".to_owned(), false));
@@ -403,20 +387,18 @@ fn only_trusted_proxies_are_believed() {
     assert_eq!(info(&["127.0.0.0/8"], ""), ("127.0.0.1".to_owned(), false));
 }
 
-#[test]
-fn a_channel_can_be_declared_secure() {
-    let host = TestServer::start_as(1, conform::executor, |service| service.behind_tls_proxy());
+fn a_channel_can_be_declared_secure(front: Front) {
+    let host = front.start_as(1, conform::executor, |service| service.behind_tls_proxy());
     let request = request("GET", "/ftn/conform.secure/1.0/hello", "", b"");
     let answer = Connection::open(host.address).send(&request).receive();
     assert_eq!(answer.json(), json!({ "r": "secure" }));
 }
 
-#[test]
-fn pages_of_other_sites_may_call_if_they_are_let() {
+fn pages_of_other_sites_may_call_if_they_are_let(front: Front) {
     let set_up = |service: asyncsteps_executor::transport::http::Service| {
         service.cors(Cors::origins(["https://friend.example"]))
     };
-    let host = TestServer::start_as(1, conform::executor, set_up);
+    let host = front.start_as(1, conform::executor, set_up);
     let send = |method: &str, origin: &str| {
         let headers =
             format!("Origin: {origin}\r\nAccess-Control-Request-Headers: content-type\r\n");
@@ -439,13 +421,12 @@ fn pages_of_other_sites_may_call_if_they_are_let() {
     }
 }
 
-#[test]
-fn the_catalog_is_published_only_if_it_is_switched_on() {
-    let hidden = host();
+fn the_catalog_is_published_only_if_it_is_switched_on(front: Front) {
+    let hidden = host(front);
     let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
     let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
     assert_eq!(refused.status(), 405);
-    let host = TestServer::start_as(1, conform::executor, |service| service.publish_catalog());
+    let host = front.start_as(1, conform::executor, |service| service.publish_catalog());
     let list = Connection::open(host.address).send(&get("application/json")).receive();
     assert_eq!(list.header("content-type"), Some("application/json"));
     let interfaces = list.json()["interfaces"].take();
@@ -481,9 +462,8 @@ fn the_demo_has_options_for_the_catalog_and_for_pages_of_other_sites() {
     }
 }
 
-#[test]
-fn an_anonymous_caller_learns_no_parameters_of_a_private_function() {
-    let host = TestServer::start(1, conform::executor);
+fn an_anonymous_caller_learns_no_parameters_of_a_private_function(front: Front) {
+    let host = front.start(1, conform::executor);
     let deep = "%5b".repeat(80) + &"%5d".repeat(80);
     for call in ["sum?a=", "sum?zzz=", "nope?a="] {
         let request =
@@ -491,4 +471,28 @@ fn an_anonymous_caller_learns_no_parameters_of_a_private_function() {
         let answer = Connection::open(host.address).send(request.as_bytes()).receive();
         assert_eq!(answer.text(), r#"{"e":"SecurityError","edesc":"Anonymous not allowed"}"#);
     }
+}
+
+asyncsteps_support::on_both_fronts! {
+    parameters_come_in_the_query,
+    other_paths_belong_to_the_application,
+    credentials_come_in_the_path_or_in_a_header,
+    the_registered_media_type_can_be_asked_for,
+    another_method_is_refused,
+    uploads_come_by_length_or_in_chunks,
+    an_upload_that_is_not_declared_is_refused,
+    an_upload_that_breaks_off_is_cancelled,
+    downloads_have_their_own_status_and_type,
+    a_status_without_a_body_has_none,
+    a_client_of_http_1_0_gets_raw_data_without_chunks,
+    raw_data_goes_through_in_both_ways_at_once,
+    a_client_that_leaves_a_download_ends_it,
+    handlers_see_and_set_headers_and_cookies,
+    a_header_can_have_several_values,
+    errors_have_a_status_of_their_own_if_that_is_wanted,
+    only_trusted_proxies_are_believed,
+    a_channel_can_be_declared_secure,
+    pages_of_other_sites_may_call_if_they_are_let,
+    the_catalog_is_published_only_if_it_is_switched_on,
+    an_anonymous_caller_learns_no_parameters_of_a_private_function,
 }

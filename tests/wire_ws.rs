@@ -5,6 +5,7 @@ use asyncsteps_executor::Executor;
 use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_support::client::{Connection, ping};
 use asyncsteps_support::conform;
+use asyncsteps_support::front::Front;
 use asyncsteps_support::jobs::Jobs;
 use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::ws::{Frame, Socket, frame, frame_head, opcode};
@@ -13,8 +14,8 @@ use serde_json::json;
 const ECHO: &str = "conform.main:1.2:echo";
 const ANSWER: &str = "conform.main:1.2:answer";
 
-fn host() -> TestServer {
-    TestServer::start(1, conform::executor)
+fn host(front: Front) -> TestServer {
+    front.start(1, conform::executor)
 }
 
 /// Fails unless the next thing on the connection is the answer to a call made now.
@@ -23,9 +24,8 @@ fn expect_quiet(socket: &mut Socket) {
     assert_eq!(socket.request(ANSWER, &json!({}), "C99").receive(), json!({"r": 42, "rid": "C99"}));
 }
 
-#[test]
-fn text_and_binary_messages_are_answered_with_binary_ones() {
-    let host = host();
+fn text_and_binary_messages_are_answered_with_binary_ones(front: Front) {
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     let message = json!({ "f": ECHO, "p": { "msg": "é" }, "rid": "C1" }).to_string();
     let answer = r#"{"r":{"msg":"é","n":1,"opt":null},"rid":"C1"}"#;
@@ -35,9 +35,8 @@ fn text_and_binary_messages_are_answered_with_binary_ones() {
     }
 }
 
-#[test]
-fn each_message_is_answered_in_its_own_coding() {
-    let host = host();
+fn each_message_is_answered_in_its_own_coding(front: Front) {
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     // {"f": "conform.main:1.2:zero", "rid": "C1"} and its answer {"r": 0, "rid": "C1"}
     let f = b"conform.main:1.2:zero";
@@ -48,8 +47,7 @@ fn each_message_is_answered_in_its_own_coding() {
     expect_quiet(&mut socket);
 }
 
-#[test]
-fn text_is_no_data_in_a_binary_coding() {
+fn text_is_no_data_in_a_binary_coding(front: Front) {
     // {"f": "conform.bin:1.0:reverse", "p": {"blob": "AQID"}, "rid": "C1"}, where bytes belong
     let f = b"conform.bin:1.0:reverse";
     let msgpack =
@@ -57,7 +55,7 @@ fn text_is_no_data_in_a_binary_coding() {
     let cbor = [b"CBOR\xa3\x61f\x77", &f[..], b"\x61p\xa1\x64blob\x64AQID\x63rid\x62C1"].concat();
     let why = b"Type mismatch for parameter: conform.bin:1.0:reverse(blob) = \"AQID\"";
     let refused = |answer: &[u8]| answer.windows(why.len()).any(|part| part == why);
-    let host = host();
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     let mut client = Connection::open(host.address);
     for message in [msgpack, cbor] {
@@ -66,18 +64,16 @@ fn text_is_no_data_in_a_binary_coding() {
     }
 }
 
-#[test]
-fn the_path_is_served_with_and_without_the_trailing_slash() {
-    let host = host();
+fn the_path_is_served_with_and_without_the_trailing_slash(front: Front) {
+    let host = host(front);
     for path in ["/ftn/", "/ftn"] {
         let mut socket = Socket::open_with(host.address, path, "");
         expect_quiet(&mut socket);
     }
 }
 
-#[test]
-fn protocols_and_extensions_that_a_client_offers_are_not_taken() {
-    let host = host();
+fn protocols_and_extensions_that_a_client_offers_are_not_taken(front: Front) {
+    let host = host(front);
     let offers = "Sec-WebSocket-Protocol: futoin\r\n\
         Sec-WebSocket-Extensions: permessage-deflate\r\n";
     // the client checks that there are none in the answer
@@ -85,9 +81,8 @@ fn protocols_and_extensions_that_a_client_offers_are_not_taken() {
     expect_quiet(&mut socket);
 }
 
-#[test]
-fn a_malformed_handshake_is_refused() {
-    let host = host();
+fn a_malformed_handshake_is_refused(front: Front) {
+    let host = host(front);
     let whole = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     for (changed, to, status) in [
@@ -105,11 +100,10 @@ fn a_malformed_handshake_is_refused() {
     ping(host.address);
 }
 
-#[test]
-fn answers_come_as_they_are_ready() {
+fn answers_come_as_they_are_ready(front: Front) {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
-    let host = TestServer::start(1, || executor);
+    let executor = builder.build().expect("a right configuration");
+    let host = front.start(1, || executor);
     let mut socket = Socket::open(host.address);
     for n in 1..=3 {
         socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
@@ -124,9 +118,8 @@ fn answers_come_as_they_are_ready() {
     }
 }
 
-#[test]
-fn a_function_without_a_result_is_silent_unless_it_fails_or_is_forced() {
-    let host = host();
+fn a_function_without_a_result_is_silent_unless_it_fails_or_is_forced(front: Front) {
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     socket.request("conform.main:1.2:notify", &json!({ "v": 5 }), "C1");
     socket.request("conform.main:1.2:lastNotify", &json!({}), "C2");
@@ -141,9 +134,8 @@ fn a_function_without_a_result_is_silent_unless_it_fails_or_is_forced() {
     assert_eq!(socket.receive(), refused);
 }
 
-#[test]
-fn errors_are_those_of_http() {
-    let host = host();
+fn errors_are_those_of_http(front: Front) {
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     let mut http = Connection::open(host.address);
     for (function, params) in [
@@ -174,9 +166,8 @@ fn errors_are_those_of_http() {
     }
 }
 
-#[test]
-fn a_frame_without_a_message_is_ignored_and_counted() {
-    let host = host();
+fn a_frame_without_a_message_is_ignored_and_counted(front: Front) {
+    let host = host(front);
     let mut ignored = 0;
     let mut socket = Socket::open(host.address);
     let deep = "[".repeat(10_000);
@@ -219,9 +210,8 @@ fn a_frame_without_a_message_is_ignored_and_counted() {
     }
 }
 
-#[test]
-fn a_message_that_is_no_request_is_refused_if_it_has_an_id() {
-    let host = host();
+fn a_message_that_is_no_request_is_refused_if_it_has_an_id(front: Front) {
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     for (message, refusal) in [
         (r#"{"rid":"C1"}"#, json!({"e": "InvalidRequest", "edesc": "Missing req.f", "rid": "C1"})),
@@ -236,9 +226,8 @@ fn a_message_that_is_no_request_is_refused_if_it_has_an_id() {
     }
 }
 
-#[test]
-fn a_message_that_is_too_large_closes_the_connection_with_1009() {
-    let host = host();
+fn a_message_that_is_too_large_closes_the_connection_with_1009(front: Front) {
+    let host = host(front);
     // the largest that a function takes
     let limit = 1 << 20;
     for attack in [
@@ -266,9 +255,8 @@ fn a_message_that_is_too_large_closes_the_connection_with_1009() {
     assert_eq!((&refused["e"], &refused["rid"]), (&json!("InvalidRequest"), &json!("C2")));
 }
 
-#[test]
-fn malformed_frames_close_the_connection_with_1002() {
-    let host = host();
+fn malformed_frames_close_the_connection_with_1002(front: Front) {
+    let host = host(front);
     let mut unmasked = frame(opcode::BINARY, b"{}");
     unmasked[1] &= 0x7f;
     for attack in [
@@ -292,9 +280,8 @@ fn malformed_frames_close_the_connection_with_1002() {
     ping(host.address);
 }
 
-#[test]
-fn a_message_may_come_in_parts_with_pings_in_between() {
-    let host = host();
+fn a_message_may_come_in_parts_with_pings_in_between(front: Front) {
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     let message = json!({ "f": ANSWER, "rid": "C1" }).to_string().into_bytes();
     let (first, rest) = message.split_at(10);
@@ -315,9 +302,8 @@ fn a_message_may_come_in_parts_with_pings_in_between() {
     assert_eq!(socket.receive(), json!({ "r": 42, "rid": "C1" }));
 }
 
-#[test]
-fn a_closing_handshake_is_answered() {
-    let host = host();
+fn a_closing_handshake_is_answered(front: Front) {
+    let host = host(front);
     let mut socket = Socket::open(host.address);
     socket.send_bytes(&frame(opcode::CLOSE, &1001u16.to_be_bytes()));
     assert_eq!(socket.frame(), Frame::Close(Some(1001)));
@@ -325,9 +311,8 @@ fn a_closing_handshake_is_answered() {
     host.connections.wait_for_the_end_of(1);
 }
 
-#[test]
-fn a_closing_handshake_is_answered_with_its_code_if_that_is_valid() {
-    let host = host();
+fn a_closing_handshake_is_answered_with_its_code_if_that_is_valid(front: Front) {
+    let host = host(front);
     for (payload, code) in [
         (&b""[..], 1000),
         (b"\x03\xe8", 1000),
@@ -350,9 +335,8 @@ fn a_closing_handshake_is_answered_with_its_code_if_that_is_valid() {
     }
 }
 
-#[test]
-fn text_that_is_not_utf8_closes_the_connection_with_1007() {
-    let host = host();
+fn text_that_is_not_utf8_closes_the_connection_with_1007(front: Front) {
+    let host = host(front);
     for attack in [
         frame(opcode::TEXT, b"\xff\xfe"),
         frame(opcode::TEXT, b"{\"f\":\"conform.main:1.2:answer\",\"rid\":\"\xc3\"}"),
@@ -368,11 +352,10 @@ fn text_that_is_not_utf8_closes_the_connection_with_1007() {
     assert_eq!(socket.receive(), json!({ "r": 42, "rid": "\u{e9}" }));
 }
 
-#[test]
-fn a_connection_that_ends_cancels_all_its_flows() {
+fn a_connection_that_ends_cancels_all_its_flows(front: Front) {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
-    let host = TestServer::start(1, || executor);
+    let executor = builder.build().expect("a right configuration");
+    let host = front.start(1, || executor);
     for say_goodbye in [false, true] {
         let mut socket = Socket::open(host.address);
         for n in 0..20 {
@@ -391,12 +374,11 @@ fn a_connection_that_ends_cancels_all_its_flows() {
     host.wait_for_in_flight(0);
 }
 
-#[test]
-fn no_more_requests_of_a_connection_run_than_its_limit() {
+fn no_more_requests_of_a_connection_run_than_its_limit(front: Front) {
     let (mut jobs, builder) = Jobs::add(Executor::builder());
-    let executor = builder.build().unwrap();
+    let executor = builder.build().expect("a right configuration");
     let limits = WebSocketLimits { in_flight: 4, ..WebSocketLimits::default() };
-    let host = TestServer::start_as(1, || executor, move |service| service.web_socket(limits));
+    let host = front.start_as(1, || executor, move |service| service.web_socket(limits));
     let mut socket = Socket::open(host.address);
     for n in 0..100 {
         socket.request("test.jobs:1.0:wait", &json!({ "n": n }), &format!("C{n}"));
@@ -424,9 +406,15 @@ fn no_more_requests_of_a_connection_run_than_its_limit() {
     host.wait_for_in_flight(0);
 }
 
+/// One after the other, because each looks at the memory of the process.
 #[test]
 fn a_client_that_never_reads_costs_bounded_memory_and_delays_no_others() {
-    let host = host();
+    check_unread(Front::Own);
+    check_unread(Front::Mounted);
+}
+
+fn check_unread(front: Front) {
+    let host = host(front);
     let mut deaf = Socket::open(host.address);
     let before = resident_bytes();
     let big =
@@ -442,9 +430,8 @@ fn a_client_that_never_reads_costs_bounded_memory_and_delays_no_others() {
     assert_eq!(deaf.receive()["r"].as_str().map(str::len), Some(1_000_000));
 }
 
-#[test]
-fn idle_connections_delay_no_others() {
-    let host = host();
+fn idle_connections_delay_no_others(front: Front) {
+    let host = host(front);
     let mut sockets: Vec<Socket> = (0..IDLE).map(|_| Socket::open(host.address)).collect();
     ping(host.address);
     expect_quiet(sockets.last_mut().expect("some"));
@@ -454,3 +441,26 @@ fn idle_connections_delay_no_others() {
 
 /// Two file descriptors each, and most systems give a process a thousand or more.
 const IDLE: usize = 400;
+
+asyncsteps_support::on_both_fronts! {
+    text_and_binary_messages_are_answered_with_binary_ones,
+    each_message_is_answered_in_its_own_coding,
+    text_is_no_data_in_a_binary_coding,
+    the_path_is_served_with_and_without_the_trailing_slash,
+    protocols_and_extensions_that_a_client_offers_are_not_taken,
+    a_malformed_handshake_is_refused,
+    answers_come_as_they_are_ready,
+    a_function_without_a_result_is_silent_unless_it_fails_or_is_forced,
+    errors_are_those_of_http,
+    a_frame_without_a_message_is_ignored_and_counted,
+    a_message_that_is_no_request_is_refused_if_it_has_an_id,
+    a_message_that_is_too_large_closes_the_connection_with_1009,
+    malformed_frames_close_the_connection_with_1002,
+    a_message_may_come_in_parts_with_pings_in_between,
+    a_closing_handshake_is_answered,
+    a_closing_handshake_is_answered_with_its_code_if_that_is_valid,
+    text_that_is_not_utf8_closes_the_connection_with_1007,
+    a_connection_that_ends_cancels_all_its_flows,
+    no_more_requests_of_a_connection_run_than_its_limit,
+    idle_connections_delay_no_others,
+}

@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use actix_web::App;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
@@ -56,7 +55,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     let executor = executor(&config)?;
-    let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
+    let service = http::service("/ftn/", executor).get_calls(is_read);
     let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
@@ -71,10 +70,7 @@ pub async fn run(
         keep_alive: config.keep_alive(),
         ..ServerLimits::default()
     };
-    let server = Server::new(executor, move || App::new().service(service.clone()))
-        .workers(config.workers)
-        .limits(limits)
-        .grace(config.grace());
+    let server = Server::new(service).workers(config.workers).limits(limits).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
         Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
         None => server.listen(listener)?,

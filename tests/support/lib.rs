@@ -1,8 +1,9 @@
 //! What the tests of the workspace share.
 //!
 //! A library of its own and not a module, because each test uses another part of it. In reading
-//! order: [`stream`] (plain or TLS), [`client`] (HTTP as bytes), [`ws`] (WebSocket as bytes), [`server`] (an executor behind HTTP
-//! in its own thread), [`shop`] (the demo, in process or as a program, and its database),
+//! order: [`stream`] (plain or TLS), [`client`] (HTTP as bytes), [`h2`] (HTTP/2 as
+//! bytes), [`ws`] (WebSocket as bytes), [`server`] (an executor behind HTTP
+//! in its own thread), [`front`] (which HTTP server that is), [`shop`] (the demo, in process or as a program, and its database),
 //! [`conform`] (the interfaces of the demo, implemented), [`npm`] (Node.js programs), [`jobs`]
 //! (requests that wait until a test lets them go on).
 #![forbid(unsafe_code)]
@@ -10,6 +11,8 @@
 
 pub mod client;
 pub mod conform;
+pub mod front;
+pub mod h2;
 pub mod jobs;
 pub mod log;
 pub mod npm;

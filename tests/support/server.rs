@@ -7,9 +7,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
-use actix_web::App;
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::{self, Server, ServerLimits};
+use asyncsteps_executor::transport::http::{self, NewConnection, Server, ServerLimits};
 use rustls::ServerConfig;
 use tokio::sync::oneshot;
 
@@ -25,6 +24,7 @@ pub struct TestServer {
     pub executor: Executor,
     /// The connections of its clients.
     pub connections: Connections,
+    close: Option<oneshot::Sender<()>>,
     thread: Option<Stoppable<()>>,
 }
 
@@ -54,6 +54,45 @@ impl TestServer {
         make: impl FnOnce() -> Executor + Send + 'static,
         set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
     ) -> Self {
+        Self::start_server(tls, make, set_up, move |server| {
+            server.workers(NonZeroUsize::new(workers).expect("one at least")).limits(limits)
+        })
+    }
+
+    /// The same with a server that is set up by `set_up_server`.
+    #[must_use]
+    pub fn start_server(
+        tls: Option<ServerConfig>,
+        make: impl FnOnce() -> Executor + Send + 'static,
+        set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
+        set_up_server: impl FnOnce(Server) -> Server + Send + 'static,
+    ) -> Self {
+        let (close, closed) = oneshot::channel();
+        let serve =
+            async move |service, listener: TcpListener, connections: Connections, stopped| {
+                let opened = move |connection: &NewConnection<'_>| {
+                    connections.opened(connection.is_nodelay())
+                };
+                let server = set_up_server(Server::new(service).on_connect(opened));
+                let server = match tls {
+                    Some(tls) => server.listen_rustls(listener, tls),
+                    None => server.listen(listener),
+                };
+                serve(server.expect("a listener"), closed, stopped).await;
+            };
+        let mut host = Self::run(make, set_up, serve);
+        host.close = Some(close);
+        host
+    }
+
+    /// Has `serve` serve the executor in a new actix system until it is told to stop.
+    pub(crate) fn run(
+        make: impl FnOnce() -> Executor + Send + 'static,
+        set_up: impl FnOnce(http::Service) -> http::Service + Send + 'static,
+        serve: impl AsyncFnOnce(http::Service, TcpListener, Connections, oneshot::Receiver<()>)
+        + Send
+        + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let connections = Connections::default();
@@ -62,26 +101,21 @@ impl TestServer {
         let thread = Stoppable::start(move |stopped| async move {
             let executor = make();
             ready.send(executor.clone()).expect("the test waits");
-            let service = set_up(http::service("/ftn/", executor.clone()));
-            let app = move || App::new().service(service.clone());
-            let server = Server::new(executor, app)
-                .workers(NonZeroUsize::new(workers).expect("one at least"))
-                .limits(limits)
-                .on_connect(move |connection, data| {
-                    data.insert(counted.opened(connection.is_nodelay()));
-                });
-            let server = match tls {
-                Some(tls) => server.listen_rustls(listener, tls),
-                None => server.listen(listener),
-            };
-            serve(server.expect("a listener"), stopped).await;
+            let service = set_up(http::service("/ftn/", executor));
+            serve(service, listener, counted, stopped).await;
         });
         let executor = made.recv_timeout(PATIENCE).expect("an executor");
-        Self { address, executor, connections, thread: Some(thread) }
+        Self { address, executor, connections, close: None, thread: Some(thread) }
     }
 }
 
 impl TestServer {
+    /// Has the server begin to close gracefully, as at a signal.
+    pub fn begin_to_close(&mut self) {
+        let close = self.close.take().expect("a server of ours that does not close yet");
+        close.send(()).expect("the server runs");
+    }
+
     /// Waits until this many requests are in flight. There is no event to wait for, so it looks
     /// again and again, with a round trip to the server between two looks.
     pub fn wait_for_in_flight(&self, count: usize) {
@@ -103,9 +137,14 @@ impl Drop for TestServer {
     }
 }
 
-async fn serve(server: Server, stopped: oneshot::Receiver<()>) {
+async fn serve(server: Server, closed: oneshot::Receiver<()>, stopped: oneshot::Receiver<()>) {
+    let close = async {
+        if closed.await.is_err() {
+            pending::<()>().await;
+        }
+    };
     tokio::select! {
-        ended = server.run_until(pending()) => drop(ended.expect("no error of the server")),
+        ended = server.run_until(close) => drop(ended.expect("no error of the server")),
         // dropped with the test's handle, or told by it
         _ = stopped => {}
     }
@@ -136,10 +175,10 @@ struct Counts {
 }
 
 /// Lives as long as a connection.
-struct Open(Connections);
+pub(crate) struct Open(Connections);
 
 impl Connections {
-    fn opened(&self, is_nodelay: bool) -> Open {
+    pub(crate) fn opened(&self, is_nodelay: bool) -> Open {
         let mut counts = self.0.0.lock().expect("no panic");
         counts.nodelay += usize::from(is_nodelay);
         counts.taken += 1;
@@ -152,6 +191,12 @@ impl Connections {
     pub fn are_nodelay(&self) -> bool {
         let counts = self.0.0.lock().expect("no panic");
         counts.nodelay == counts.taken
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.0.0.lock().expect("no panic").open
     }
 
     /// Waits until the server took `count` connections, over all its time, and has closed them.

@@ -46,15 +46,22 @@ impl Stream {
     /// Connects with TLS to a server that has the [`CERTIFICATE`].
     #[must_use]
     pub fn secure(address: SocketAddr) -> Self {
+        Self::secure_with(address, &[])
+    }
+
+    /// The same, and offers these protocols (ALPN).
+    #[must_use]
+    pub fn secure_with(address: SocketAddr, protocols: &[&[u8]]) -> Self {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         let certificate = CertificateDer::from_pem_file(Path::new(CERTIFICATE));
         roots.add(certificate.expect("a certificate")).expect("a root");
-        let config = ClientConfig::builder_with_provider(provider)
+        let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider has them")
             .with_root_certificates(roots)
             .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let tls = ClientConnection::new(Arc::new(config), address.ip().into());
         let tls = Some(Box::new(tls.expect("a right configuration")));
         Self { tls, ..Self::connect(address) }
@@ -65,6 +72,12 @@ impl Stream {
         tcp.set_read_timeout(Some(PATIENCE)).expect("a socket option");
         tcp.set_write_timeout(Some(PATIENCE)).expect("a socket option");
         Self { tcp, tls: None }
+    }
+
+    /// The protocol that both ends agreed on (ALPN), once bytes went both ways.
+    #[must_use]
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.alpn_protocol()
     }
 
     /// The socket itself, for its options.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use actix_rt::signal::unix::{SignalKind, signal};
-use actix_web::App;
 use anyhow::Context as _;
 use asyncsteps_executor::observe::{self, Format};
 use asyncsteps_executor::transport::http::{self, Cors, Server, tls_from_pem};
@@ -65,10 +64,10 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {}", options.listen))?;
     let address = listener.local_addr()?;
     let executor = asyncsteps_conform::executor()?;
-    let service = http::service("/ftn/", executor.clone());
+    let service = http::service("/ftn/", executor);
     let service = if options.list { service.publish_catalog() } else { service };
     let service = if options.cors { service.cors(Cors::any()) } else { service };
-    let server = Server::new(executor, move || App::new().service(service.clone()));
+    let server = Server::new(service);
     let (server, scheme) = match options.tls_cert.zip(options.tls_key) {
         Some((cert, key)) => (server.listen_rustls(listener, tls_from_pem(&cert, &key)?)?, "https"),
         None => (server.listen(listener)?, "http"),

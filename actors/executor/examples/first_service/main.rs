@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use actix_web::App;
 use asyncsteps::{Code, Fallible, Retry};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::transport::http::{self, Server};
@@ -129,12 +128,11 @@ fn executor(bank: Bank) -> Result<Executor, Box<dyn Error>> {
     Ok(executor.build()?)
 }
 
-#[actix_web::main]
+#[actix_rt::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let _log = observe::init()?; // a line for each request
     let executor = executor(Bank::default())?;
-    let service = http::service("/ftn/", executor.clone());
-    let server = Server::new(executor, move || App::new().service(service.clone()));
+    let server = Server::new(http::service("/ftn/", executor));
     server.listen(TcpListener::bind("127.0.0.1:8080")?)?.run().await?;
     Ok(())
 }
@@ -156,14 +154,14 @@ mod tests {
         (reserved.map_err(|error| error.code().to_owned()), left.await.expect("a number"))
     }
 
-    #[actix_web::test]
+    #[actix_rt::test]
     async fn a_bank_that_fails_twice_is_asked_three_times() {
         let (reserved, left) = reserve(2).await;
         assert_eq!(reserved.expect("it was paid")["left"], 98);
         assert_eq!(left, 98);
     }
 
-    #[actix_web::test]
+    #[actix_rt::test]
     async fn seats_that_are_not_paid_are_free_again() {
         let (reserved, left) = reserve(3).await;
         assert_eq!(reserved, Err("BankUnavailable".to_owned()));

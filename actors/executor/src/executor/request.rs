@@ -76,8 +76,8 @@ impl RequestInfo {
         self.channel().source_address()
     }
 
-    /// The request in the terms of its transport, if that is of this type: an
-    /// `actix_web::HttpRequest` over HTTP, or that of the upgrade over WebSocket. It has what the
+    /// The request in the terms of its transport, if that is of this type: a
+    /// `transport::http::RequestHead` over HTTP, or that of the upgrade over WebSocket. It has what the
     /// server knows of the connection, such as the client's certificate (FTN6 §2.2 `X509_CN`); see
     /// [`RequestContext::transport`](crate::security::RequestContext::transport).
     #[must_use]

@@ -20,19 +20,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Over HTTP, [`RequestContext::transport`] gives the `actix_web::HttpRequest`. That has what a
-//! middleware put into its extensions and what `HttpServer::on_connect` put into the data of the
-//! connection, such as the certificate that a client showed to TLS:
+//! Over HTTP, [`RequestContext::transport`] gives the
+//! [`RequestHead`](crate::transport::http::RequestHead). That has what
+//! [`Server::on_connect`](crate::transport::http::Server::on_connect) gave for the connection, such as
+//! the certificate that a client showed to TLS:
 //!
 //! ```
 //! # #[cfg(feature = "http")]
 //! # mod example {
-//! # use actix_web::HttpRequest;
+//! # use asyncsteps_executor::transport::http::RequestHead;
 //! # use asyncsteps_executor::security::RequestContext;
-//! struct PeerCertificate(Vec<u8>); // inserted by `on_connect`
+//! struct PeerCertificate(Vec<u8>); // given by `on_connect`
 //!
 //! fn certificate<'a>(request: &RequestContext<'a>) -> Option<&'a PeerCertificate> {
-//!     request.transport::<HttpRequest>()?.conn_data::<PeerCertificate>()
+//!     request.transport::<RequestHead>()?.connection_data::<PeerCertificate>()
 //! }
 //! # }
 //! ```

@@ -104,8 +104,6 @@
 //! [`Request::parse`]: crate::message::Request::parse
 
 #[cfg(feature = "http")]
-mod headers;
-#[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "http")]
 pub mod websocket;

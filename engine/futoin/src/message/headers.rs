@@ -11,8 +11,8 @@ pub trait Headers {
     /// All headers that are text, with their names in lower case; one per value.
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_>;
 
-    /// The request in the type of its transport, for code that knows the transport: an
-    /// `actix_web::HttpRequest` for requests that the actix-web service of the executor takes.
+    /// The request in the type of its transport, for code that knows the transport: a `RequestHead` for
+    /// requests over the HTTP transport of the executor.
     fn transport(&self) -> Option<&dyn Any> {
         None
     }

@@ -53,7 +53,7 @@ impl<'a> RequestContext<'a> {
 
     /// The request in the terms of its transport, if that is of this type.
     ///
-    /// Over the HTTP transport of `asyncsteps-executor` it is an `actix_web::HttpRequest`.
+    /// Over the HTTP transport of `asyncsteps-executor` it is a `RequestHead`.
     #[must_use]
     pub fn transport<T: 'static>(&self) -> Option<&'a T> {
         self.headers?.transport()?.downcast_ref()

@@ -4,8 +4,8 @@ use std::future::ready;
 use std::pin::pin;
 use std::time::Duration;
 
-use actix_web::web::Bytes;
 use asyncsteps_actors::{clock, timer};
+use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
@@ -14,6 +14,7 @@ use super::close_code::GOING_AWAY;
 use super::frames::{Broken, Frames, Incoming};
 use super::handler::{Handled, MessageHandler};
 use super::limits::WebSocketLimits;
+use super::link::Output;
 use super::session::{End, Session};
 use crate::executor::Way;
 
@@ -26,8 +27,7 @@ pub(super) struct Connection {
     pub(super) frames: Frames,
     /// Calls to the other end.
     pub(super) calls: mpsc::Receiver<Call>,
-    /// The writing half. It takes a chunk when the one before is on its way.
-    pub(super) sink: mpsc::Sender<Bytes>,
+    pub(super) output: Output,
 }
 
 /// What happens to a connection.
@@ -51,7 +51,7 @@ impl Connection {
             session.send_close(code);
             // the server reads on for a while and drops what comes, because unread bytes would reset
             // the connection before the code has arrived
-            let farewell = self.sink.send(session.take_output(clock::now()));
+            let farewell = self.output.send_last(session.take_output(clock::now()));
             // a client that takes nothing needs no code
             let _ = tokio::time::timeout(CLOSE_GRACE, farewell).await;
         }
@@ -62,8 +62,8 @@ impl Connection {
     /// The order of the branches decides what comes first if several are ready: all replies, frames
     /// and calls that are there go into the output before it is sent.
     async fn run(&mut self, session: &mut Session) -> End {
-        let sink = self.sink.clone();
-        let mut sink_closed = pin!(sink.closed());
+        let output = self.output.clone();
+        let mut output_closed = pin!(output.closed());
         // polled when it is woken only, and not with each event
         let mut closing: FuturesUnordered<_> =
             [self.handler.executor.closing()].into_iter().collect();
@@ -77,13 +77,14 @@ impl Connection {
             }
             let event = tokio::select! {
                 biased;
-                () = &mut sink_closed => return End::Gone,
+                () = &mut output_closed => return End::Gone,
                 Some(handled) = messages.next(), if !session.is_full() => Event::Handled(handled),
                 frame = self.frames.next(), if session.may_read() => Event::Frame(frame),
                 Some(call) = self.calls.recv(), if !session.is_full() => Event::Call(call),
-                room = sink.reserve(), if session.has_output() => {
-                    let Ok(room) = room else { return End::Gone };
-                    room.send(session.take_output(clock::now()));
+                taken = output.ready(), if session.has_output() || output.is_sending() => {
+                    if taken.is_err() || output.send(session.take_output(clock::now())).is_err() {
+                        return End::Gone;
+                    }
                     continue;
                 }
                 Some(()) = closing.next() => Event::Closing,

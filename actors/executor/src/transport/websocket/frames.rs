@@ -1,11 +1,10 @@
 //! Frames of RFC 6455: from the bytes of a connection to whole messages, and back.
 
 use actix_http::ws::{OpCode, Parser, ProtocolError};
-use actix_web::dev::Payload;
-use actix_web::web::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use bytes::{Bytes, BytesMut};
 
 use super::close_code::NORMAL;
+use super::link::Input;
 
 /// A message or a control frame of the other end.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ pub(super) enum Broken {
 
 /// The reading half of a connection. It holds at most one message and one read of the socket.
 pub(super) struct Frames {
-    payload: Payload,
+    input: Input,
     buffer: BytesMut,
     /// The frames so far of a message in several frames, and the opcode of the first one.
     fragments: Option<(OpCode, BytesMut)>,
@@ -44,8 +43,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(payload: Payload, limit: usize) -> Self {
-        Self { payload, buffer: BytesMut::new(), fragments: None, limit }
+    /// Reads from `input`, of which `read` was read already.
+    pub(super) fn new(input: Input, read: BytesMut, limit: usize) -> Self {
+        Self { input, buffer: read, fragments: None, limit }
     }
 
     /// Reads the next message or control frame.
@@ -59,10 +59,8 @@ impl Frames {
                     return Ok(incoming);
                 }
             }
-            match self.payload.next().await {
-                Some(Ok(chunk)) if self.buffer.is_empty() => self.buffer = BytesMut::from(chunk),
-                Some(Ok(chunk)) => self.buffer.extend_from_slice(&chunk),
-                Some(Err(_)) | None => return Err(Broken::Ended),
+            if !self.input.read(&mut self.buffer).await {
+                return Err(Broken::Ended);
             }
         }
     }

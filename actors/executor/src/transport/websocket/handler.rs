@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use actix_web::web::Bytes;
 use asyncsteps_futoin::message::{Message, Response};
+use bytes::Bytes;
 
 use crate::channel::Channel;
 use crate::executor::{Executor, Incoming, Reply, Way};
-use crate::transport::headers::HttpHeaders;
+use crate::transport::http::head::RequestHead;
 
 /// What became of a message.
 pub(super) enum Handled {
@@ -25,7 +25,7 @@ pub(super) struct MessageHandler {
     pub(super) executor: Executor,
     pub(super) channel: Channel,
     /// The request of the upgrade, whose credentials hold for messages without their own.
-    pub(super) upgrade: Rc<HttpHeaders>,
+    pub(super) upgrade: Rc<RequestHead>,
 }
 
 impl MessageHandler {

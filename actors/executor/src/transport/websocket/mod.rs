@@ -13,67 +13,107 @@ mod close_code;
 mod connection;
 mod frames;
 mod handler;
+mod handshake;
 mod limits;
+mod link;
 mod session;
 
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_http::body::BodyStream;
-use actix_http::ws::handshake;
-use actix_web::web::Payload;
-use actix_web::{HttpRequest, HttpResponse};
-use futures_util::stream;
+use actix_web::dev::Payload;
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, stream};
+use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{Response, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use super::headers::HttpHeaders;
+use super::http::head::RequestHead;
 use crate::channel::Channel;
 use crate::executor::Executor;
 
 pub use self::limits::WebSocketLimits;
 
-use self::calls::Outgoing;
+use self::calls::{Call, Outgoing};
 use self::connection::Connection;
 use self::frames::Frames;
 use self::handler::MessageHandler;
+use self::handshake::{VERSION, accept_key};
+use self::link::{Input, Output, Socket};
 
-/// Answers an upgrade, and serves the connection in a task of its own.
-pub(super) fn upgrade(
-    http: &HttpRequest,
-    payload: Payload,
-    executor: Executor,
-    channel: Channel,
+/// A WebSocket that is accepted, before its server hands the connection over.
+pub(super) struct WebSocket {
+    handler: MessageHandler,
+    calls: mpsc::Receiver<Call>,
     limits: WebSocketLimits,
-) -> HttpResponse {
-    let mut response = match handshake(http.head()) {
-        Ok(response) => response,
-        Err(error) => return actix_http::Response::from(error).into(),
-    };
-    // one chunk is on its way, and one waits
-    let (sink, mut chunks) = mpsc::channel(1);
-    let body =
-        stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok::<_, Infallible>)));
-    let (outgoing, calls) = Outgoing::new(limits.calls);
-    let channel = channel.with_peer_client(Arc::new(outgoing));
-    let frames = Frames::new(payload.into_inner(), executor.max_request_size());
-    let handler = MessageHandler { executor, channel, upgrade: Rc::new(HttpHeaders::new(http)) };
-    actix_rt::spawn(Connection { handler, frames, calls, sink }.serve(limits));
-    response.message_body(BodyStream::new(body)).map_or_else(
-        |_| HttpResponse::InternalServerError().finish(),
-        |response| response.map_into_boxed_body().into(),
-    )
+}
+
+impl WebSocket {
+    /// Answers an upgrade: with what serves the connection from then on, or why it is refused.
+    pub(super) fn accept(
+        head: &Rc<RequestHead>,
+        executor: Executor,
+        channel: Channel,
+        limits: WebSocketLimits,
+    ) -> Response<Result<Box<Self>, &'static str>> {
+        let key = match accept_key(head) {
+            Ok(key) => key,
+            Err((status, why)) => {
+                let mut refusal = Response::new(Err(why));
+                *refusal.status_mut() = status;
+                refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
+                return refusal;
+            }
+        };
+        let (outgoing, calls) = Outgoing::new(limits.calls);
+        let channel = channel.with_peer_client(Arc::new(outgoing));
+        let handler = MessageHandler { executor, channel, upgrade: Rc::clone(head) };
+        let socket = Self { handler, calls, limits };
+        let mut answer = Response::new(Ok(Box::new(socket)));
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = answer.headers_mut();
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, key);
+        answer
+    }
+
+    /// Serves it in a task of its own, over the bodies of an HTTP request and its answer; gives the
+    /// latter.
+    pub(super) fn serve_payload(
+        self,
+        payload: Payload,
+    ) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
+        // one chunk is on its way, and one waits
+        let (sink, mut chunks) = mpsc::channel(1);
+        actix_rt::spawn(self.serve(Input::Payload(payload), Output::Body(sink), BytesMut::new()));
+        stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)))
+    }
+
+    /// Serves it over a connection, of which `read` was read already.
+    pub(super) async fn serve_io<T>(self, io: T, read: BytesMut)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let socket = Rc::new(Socket::new(io));
+        self.serve(Input::Socket(Rc::clone(&socket) as _), Output::Socket(socket), read).await;
+    }
+
+    async fn serve(self, input: Input, output: Output, read: BytesMut) {
+        let Self { handler, calls, limits } = self;
+        let frames = Frames::new(input, read, handler.executor.max_request_size());
+        Connection { handler, frames, calls, output }.serve(limits).await;
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use actix_web::dev;
     use actix_web::test::TestRequest;
     use tokio::time::Instant;
 
     use std::time::Duration;
-
-    use actix_web::web::Bytes;
 
     use super::session::MAX_WAITING;
     use super::*;
@@ -86,20 +126,20 @@ mod tests {
     /// A ping as servers send it.
     const PING: &[u8] = b"\x89\0";
 
-    type Input = mpsc::UnboundedSender<Bytes>;
+    type Client = mpsc::UnboundedSender<Bytes>;
 
     /// A connection without a network, in virtual time: what goes in, and what comes out.
-    fn connect() -> (Input, mpsc::Receiver<Bytes>) {
+    fn connect() -> (Client, mpsc::Receiver<Bytes>) {
         let (input, output, _outgoing) = connect_with_calls();
         (input, output)
     }
 
     /// The same, and what calls the other end.
-    fn connect_with_calls() -> (Input, mpsc::Receiver<Bytes>, Arc<Outgoing>) {
+    fn connect_with_calls() -> (Client, mpsc::Receiver<Bytes>, Arc<Outgoing>) {
         tokio::time::pause();
         let (input, mut chunks) = mpsc::unbounded_channel();
         let payload = stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)));
-        let payload: dev::Payload = dev::Payload::Stream { payload: Box::pin(payload) as _ };
+        let payload: Payload = Payload::Stream { payload: Box::pin(payload) as _ };
         let (sink, output) = mpsc::channel(1);
         let limits = WebSocketLimits::default();
         let (outgoing, calls) = Outgoing::new(limits.calls);
@@ -107,10 +147,11 @@ mod tests {
         let client: Arc<dyn PeerClient> = Arc::clone(&outgoing) as _;
         let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(client);
         let executor = Executor::builder().build().expect("no interfaces are wrong");
-        let upgrade = Rc::new(HttpHeaders::new(&TestRequest::default().to_http_request()));
+        let upgrade = Rc::new(RequestHead::mounted(&TestRequest::default().to_http_request()));
         let handler = MessageHandler { executor, channel, upgrade };
-        let frames = Frames::new(payload, 1000);
-        actix_rt::spawn(Connection { handler, frames, calls, sink }.serve(limits));
+        let frames = Frames::new(Input::Payload(payload), BytesMut::new(), 1000);
+        let connection = Connection { handler, frames, calls, output: Output::Body(sink) };
+        actix_rt::spawn(connection.serve(limits));
         (input, output, outgoing)
     }
 

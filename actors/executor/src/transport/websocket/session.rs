@@ -2,9 +2,9 @@
 //! end of the connection come out. It has no socket, task or clock.
 
 use actix_http::ws::OpCode;
-use actix_web::web::{Bytes, BytesMut};
 use asyncsteps::Time;
 use asyncsteps_futoin::message::Response;
+use bytes::{Bytes, BytesMut};
 
 use super::calls::{Call, Calls};
 use super::close_code::{NO_TEXT, PROTOCOL_ERROR, TOO_LARGE};

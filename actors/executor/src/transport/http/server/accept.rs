@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::connections::Connections;
+use super::tls::Handshakes;
 use super::worker::{Accepted, Order};
 
 /// How long to wait after the system had no room for a connection, such as no more open files.
@@ -37,10 +38,10 @@ impl Acceptor {
     }
 
     /// Over a limit, dropping the stream closes the connection.
-    fn give(&self, listener: usize, stream: TcpStream, peer: SocketAddr) {
+    fn give(&self, handshakes: Option<Handshakes>, stream: TcpStream, peer: SocketAddr) {
         let Some(connected) = self.connections.enter(peer) else { return };
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.workers.len();
-        let accepted = Accepted { stream, peer, listener, connected };
+        let accepted = Accepted { stream, peer, handshakes, connected };
         if self.workers[next].send(Order::Serve(accepted)).is_err() {
             tracing::error!("a worker is gone");
         }
@@ -49,14 +50,14 @@ impl Acceptor {
 
 /// Where connections come from.
 pub(super) struct Listener {
-    /// Its place among the listeners of the server.
-    place: usize,
+    /// If it speaks TLS.
+    handshakes: Option<Handshakes>,
     listener: actix_rt::net::TcpListener,
 }
 
 impl Listener {
-    pub(super) fn new(place: usize, listener: TcpListener) -> Result<Self> {
-        Ok(Self { place, listener: actix_rt::net::TcpListener::from_std(listener)? })
+    pub(super) fn new(listener: TcpListener, handshakes: Option<Handshakes>) -> Result<Self> {
+        Ok(Self { handshakes, listener: actix_rt::net::TcpListener::from_std(listener)? })
     }
 
     /// Takes connections for ever.
@@ -64,7 +65,7 @@ impl Listener {
         loop {
             let accepted = self.listener.accept().await;
             match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
-                Ok((stream, peer)) => acceptor.give(self.place, stream, peer),
+                Ok((stream, peer)) => acceptor.give(self.handshakes.clone(), stream, peer),
                 Err(error) if is_of_connection(error.kind()) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot take connections");
@@ -81,7 +82,7 @@ impl Listener {
             match listener.accept() {
                 Ok((stream, peer)) => {
                     stream.set_nonblocking(true)?;
-                    acceptor.give(self.place, stream, peer);
+                    acceptor.give(self.handshakes.clone(), stream, peer);
                 }
                 Err(error) if is_of_connection(error.kind()) => {}
                 // there is none, or no room for one

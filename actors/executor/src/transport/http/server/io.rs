@@ -47,6 +47,18 @@ impl AsyncWrite for Io {
         each!(self, io => Pin::new(io).poll_write(cx, bytes))
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, io => Pin::new(io).poll_write_vectored(cx, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, io => Pin::new(io).poll_flush(cx))
     }
@@ -57,6 +69,15 @@ impl AsyncWrite for Io {
 }
 
 impl Io {
+    /// Whether both ends have agreed to speak HTTP/2 (RFC 9113 §3.3).
+    pub(super) fn is_http2(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            #[cfg(feature = "rustls")]
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+        }
+    }
+
     pub(super) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,

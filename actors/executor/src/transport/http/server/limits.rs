@@ -15,6 +15,10 @@ pub struct ServerLimits {
     /// How long the head of a request may take from its first byte, the first one from the beginning
     /// of the connection; 5 s unless set. Zero for no limit of the first one.
     pub head_timeout: Duration,
+    /// Bytes of the head of a request, with its target; 64 KiB unless set: functions are also called with
+    /// their parameters in the target. A larger one is answered with 431. A connection reads no more
+    /// ahead of an answer either, so a client that pipelines takes no more memory.
+    pub head_size: usize,
     /// How long a connection is kept for the next request; 5 s unless set, because most clients that
     /// send another one do so sooner.
     pub keep_alive: Duration,
@@ -30,6 +34,15 @@ pub struct ServerLimits {
     /// TLS handshakes at once; 256 unless set, half of them at most of one client. More wait, and
     /// clients take turns. A connection that has sent nothing takes no place.
     pub handshakes: usize,
+    /// Requests at once of an HTTP/2 connection; 128 unless set, as many as a
+    /// [WebSocket](crate::transport::websocket::WebSocketLimits) has. Clients wait with more.
+    pub streams: u32,
+    /// Bytes that each of them may send or be sent ahead; 64 KiB unless set, four times as much for
+    /// all of a connection.
+    pub stream_window: u32,
+    /// Requests that a client may give up within a second on an HTTP/2 connection, which ends with the
+    /// next one; 100 unless set. Each costs the server more than the client (CVE-2023-44487).
+    pub resets_per_second: u32,
 }
 
 impl Default for ServerLimits {
@@ -38,11 +51,15 @@ impl Default for ServerLimits {
             connections: 25_000,
             connections_of_client: 12_500,
             head_timeout: Duration::from_secs(5),
+            head_size: 64 << 10,
             keep_alive: Duration::from_secs(5),
             stall_timeout: Duration::from_secs(60),
             least_rate: 1 << 10,
             handshake_timeout: Duration::from_secs(5),
             handshakes: 256,
+            streams: 128,
+            stream_window: 64 << 10,
+            resets_per_second: 100,
         }
     }
 }

@@ -1,17 +1,21 @@
-//! A server for actix-web applications that keeps its limits whatever its clients do.
+//! The HTTP server of an executor: HTTP/1.1, HTTP/2 and WebSockets on hyper, with limits that hold
+//! whatever its clients do.
 
 mod accept;
-mod app;
 #[cfg(feature = "rustls")]
 mod certificate;
+mod connection;
 mod connections;
 mod framing;
 mod io;
 mod limits;
+mod metered;
 mod new_connection;
 mod patience;
 mod progress;
-mod stream;
+mod receiving;
+mod requests;
+mod sending;
 #[cfg(feature = "rustls")]
 mod tls;
 #[cfg(not(feature = "rustls"))]
@@ -19,34 +23,38 @@ mod tls;
 mod tls;
 mod worker;
 
+use std::any::Any;
 use std::fmt;
-use std::io::{Error, Result};
+use std::io::Result;
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use actix_http::{Extensions, Request, Response};
-use actix_service::{IntoServiceFactory, Service, ServiceFactory};
-use actix_web::body::MessageBody;
-use actix_web::dev::AppConfig;
 use asyncsteps_actors::pool::ArbiterPool;
+use bytes::Bytes;
 use futures_util::future::join_all;
-use tokio::sync::{mpsc, oneshot};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::executor::{Closed, Executor};
+use super::Service;
+use crate::executor::Closed;
 
 #[cfg(feature = "rustls")]
 pub use certificate::{CertificateError, tls_from_pem};
 pub use limits::ServerLimits;
 pub use new_connection::NewConnection;
+pub(super) use receiving::Receiving;
 
 use accept::{Acceptor, Listener};
 use connections::Connections;
+use requests::{MakeOther, Site, other};
+use sending::BoxError;
 use tls::Handshakes;
-use worker::{Listening, OnConnect, Order, Worker};
+use worker::{OnConnect, Order, Worker};
 
 /// How long requests in flight may take when the server stops, unless it is set: as long as a
 /// container is given to stop.
@@ -55,43 +63,36 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long answers may take to be sent after the last request ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Serves an actix-web application, with [`Service`](super::Service) and routes of its own, over HTTP/1.
+/// Serves an executor over HTTP/1.1, HTTP/2 and WebSocket, beside services of the application.
 ///
-/// Use it in place of `actix_web::HttpServer`, whose connections may read without limit what clients
-/// send ahead of their answers, and stay for ever when clients stop in the middle of a request or do
-/// not read. Here:
+/// Whatever its clients do:
 /// - connections are limited, in all and of each client ([`ServerLimits`]);
-/// - a connection reads no further than the request that is answered, and each head, body and answer
-///   has a time limit;
-/// - `TCP_NODELAY` is set: otherwise the second of two answers waits some 40 ms for the client's
-///   acknowledgement of the first;
-/// - a client that disconnects cancels its request;
+/// - a connection reads a little further than the request that is answered, and no more; each head,
+///   body and answer has a time limit;
+/// - a client that disconnects cancels its requests;
 /// - when it stops, it takes what has arrived, refuses new connections, and closes each connection
 ///   with its last answer.
 ///
+/// HTTP/2 is spoken with clients that agree on it in the TLS handshake, and with those that begin with
+/// it (RFC 9113 §3.3).
+///
 /// ```no_run
 /// use std::net::TcpListener;
-/// use actix_web::{App, HttpResponse, web};
 /// use asyncsteps_executor::Executor;
 /// use asyncsteps_executor::transport::http::{self, Server};
 ///
-/// # #[actix_web::main]
+/// # #[actix_rt::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = Executor::builder().build()?;
-/// let service = http::service("/ftn/", executor.clone());
-/// let app = move || {
-///     App::new()
-///         .service(service.clone())
-///         .route("/health", web::get().to(HttpResponse::Ok))
-/// };
-/// Server::new(executor, app).listen(TcpListener::bind("127.0.0.1:8080")?)?.run().await?;
+/// let service = http::service("/ftn/", executor);
+/// Server::new(service).listen(TcpListener::bind("127.0.0.1:8080")?)?.run().await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "a server does nothing before it runs"]
 pub struct Server {
-    executor: Executor,
-    start: Box<dyn Fn(Worker) -> Box<dyn FnOnce() + Send> + Send>,
+    service: Service,
+    other: Option<MakeOther>,
     listeners: Vec<(TcpListener, Option<Handshakes>)>,
     workers: NonZeroUsize,
     limits: ServerLimits,
@@ -100,33 +101,58 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves an application; each worker makes it with `app`. The executor is the one that the
-    /// application mounts: it [closes](Executor::close) when the server stops.
-    pub fn new<F, I, S, B>(executor: Executor, app: F) -> Self
-    where
-        F: Fn() -> I + Send + Clone + 'static,
-        I: IntoServiceFactory<S, Request> + 'static,
-        S: ServiceFactory<Request, Config = AppConfig> + 'static,
-        S::Future: 'static,
-        S::Response: Into<Response<B>> + 'static,
-        S::Error: Into<actix_web::Error> + 'static,
-        S::InitError: fmt::Debug,
-        S::Service: 'static,
-        <S::Service as Service<Request>>::Future: 'static,
-        B: MessageBody + 'static,
-    {
+    /// Serves an executor under the path of `service`. The executor [closes](crate::Executor::close) when the
+    /// server stops.
+    pub fn new(service: Service) -> Self {
         Self {
-            executor,
-            start: Box::new(move |worker| {
-                let app = app.clone();
-                Box::new(move || drop(actix_rt::spawn(worker.run(app))))
-            }),
+            service,
+            other: None,
             listeners: Vec::new(),
             workers: available_parallelism().unwrap_or(NonZeroUsize::MIN),
             limits: ServerLimits::default(),
             grace: GRACE,
             on_connect: None,
         }
+    }
+
+    /// Serves all other paths with a [tower](https://docs.rs/tower) service, such as an axum router;
+    /// without one they are answered with 404. Each worker has a clone of it. An error of the service
+    /// is logged and answered with 500.
+    ///
+    /// The address of the client is in the extensions of the request, as a
+    /// [`SocketAddr`](std::net::SocketAddr). The limits of connections and of answers hold for the
+    /// service too; how much of a body it reads, and for how long, it decides itself.
+    ///
+    /// ```no_run
+    /// use std::convert::Infallible;
+    /// use asyncsteps_executor::Executor;
+    /// use asyncsteps_executor::transport::http::{Server, service};
+    /// use http::{Request, Response, StatusCode};
+    ///
+    /// let health = tower::service_fn(|request: Request<_>| async move {
+    ///     let is_known = request.uri().path() == "/health";
+    ///     let mut response = Response::new(if is_known { "ok" } else { "not found" }.to_owned());
+    ///     if !is_known {
+    ///         *response.status_mut() = StatusCode::NOT_FOUND;
+    ///     }
+    ///     Ok::<_, Infallible>(response)
+    /// });
+    /// let server = Server::new(service("/ftn/", Executor::builder().build()?)).fallback(health);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fallback<S, B>(mut self, service: S) -> Self
+    where
+        S: tower_service::Service<Request<Incoming>, Response = Response<B>>
+            + Clone
+            + Send
+            + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: 'static,
+        B: http_body::Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
+        self.other = Some(other(service));
+        self
     }
 
     /// Takes connections from a listener.
@@ -138,7 +164,7 @@ impl Server {
     }
 
     /// The same over TLS, after [`limits`](Self::limits) are set: the channels of its requests are
-    /// secure. The protocol `http/1.1` is added to those of the configuration.
+    /// secure. Unless the configuration has protocols (ALPN), `h2` and `http/1.1` are offered.
     ///
     /// # Errors
     /// If the listener cannot be used without blocking.
@@ -177,13 +203,15 @@ impl Server {
         self
     }
 
-    /// Has `told` called with each connection before its first request. What it adds is there for
-    /// the connection's requests (`HttpRequest::conn_data`), and dropped with the connection.
-    pub fn on_connect(
+    /// Has `told` called with each connection before its first request. What it gives is kept with the
+    /// connection, where requests find it
+    /// ([`RequestHead::connection_data`](super::RequestHead::connection_data)), and dropped with it.
+    pub fn on_connect<T: 'static>(
         mut self,
-        told: impl Fn(&NewConnection<'_>, &mut Extensions) + Send + Sync + 'static,
+        told: impl Fn(&NewConnection<'_>) -> T + Send + Sync + 'static,
     ) -> Self {
-        self.on_connect = Some(Arc::new(told));
+        self.on_connect =
+            Some(Arc::new(move |connection| Box::new(told(connection)) as Box<dyn Any>));
         self
     }
 
@@ -216,7 +244,7 @@ impl Server {
     /// answer to its last request; one whose client takes nothing is not waited for.
     ///
     /// # Errors
-    /// If a listener fails, or the application cannot be made.
+    /// If a listener fails.
     ///
     /// # Cancel safety
     /// Dropping the future ends the server at once.
@@ -224,32 +252,25 @@ impl Server {
     /// # Panics
     /// Outside of an actix system.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Closed> {
-        let Self { executor, start, listeners, workers, limits, grace, on_connect } = self;
-        let listening = listeners
-            .iter()
-            .map(|(listener, handshakes)| {
-                let handshakes = handshakes.clone();
-                Ok(Listening { local: listener.local_addr()?, handshakes })
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let Self { service, other, listeners, workers, limits, grace, on_connect } = self;
+        let executor = service.end_point.executor.clone();
         let pool = ArbiterPool::new(workers);
-        let (mut orders, mut all_ready) = (Vec::new(), Vec::new());
+        let mut orders = Vec::new();
         for arbiter in pool.arbiters() {
             let (order, ordered) = mpsc::unbounded_channel();
-            let (ready, is_ready) = oneshot::channel();
-            let (listening, on_connect) = (listening.clone(), on_connect.clone());
-            let worker = Worker { limits, listening, on_connect, orders: ordered, ready };
-            arbiter.spawn_fn(start(worker));
+            let Service { path, end_point } = service.clone();
+            let (other, on_connect) = (other.as_ref().map(|make| make()), on_connect.clone());
+            arbiter.spawn_fn(move || {
+                let other = other.map(|other| other());
+                let worker = Worker::new(Site { end_point, path, other, limits }, on_connect);
+                actix_rt::spawn(worker.run(ordered));
+            });
             orders.push(order);
-            all_ready.push(is_ready);
-        }
-        for is_ready in all_ready {
-            is_ready.await.map_err(|_| Error::other("the application cannot be made"))?;
         }
         let connections = Connections::new(limits.connections, limits.connections_of_client);
-        let listeners = listeners.into_iter().enumerate();
         let listeners = listeners
-            .map(|(place, (listener, _))| Listener::new(place, listener))
+            .into_iter()
+            .map(|(listener, handshakes)| Listener::new(listener, handshakes))
             .collect::<Result<Vec<_>>>()?;
         let acceptor = Acceptor::new(connections.clone(), orders);
         tokio::select! {

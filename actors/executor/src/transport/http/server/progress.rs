@@ -1,76 +1,92 @@
-//! What the stream of a connection and the application's service tell each other.
+//! How far a connection is: shared by its bytes, its requests and its task, which are on one arbiter.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use actix_http::{HttpMessage, Payload, Request};
-use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use slab::Slab;
 
-use super::framing::Chunks;
+use super::limits::ServerLimits;
+use crate::transport::websocket::WebSocket;
 
-/// How far a connection is. Both sides are on one arbiter.
+/// How long a connection without a request is kept while the server closes: for those that were made
+/// just before, and for answers that are on their way.
+const WHILE_CLOSING: Duration = Duration::from_secs(1);
+
+/// How far a connection is.
 pub(super) struct Progress {
-    phase: Cell<Phase>,
-    /// How many bytes were read behind the head that was read last.
-    beyond: Cell<u64>,
-    /// The same bytes taken for a chunked body.
-    chunks: Cell<Chunks>,
-    /// When the first byte of the next head was read.
-    begun: Cell<Option<Time>>,
-    /// Requests so far.
+    limits: ServerLimits,
+    /// Many requests at once (HTTP/2), or one after the other.
+    is_multiplexed: Cell<bool>,
+    in_service: Cell<usize>,
+    /// So far.
     requests: Cell<u64>,
-    /// The task of the connection.
-    task: RefCell<Option<Waker>>,
-    /// Whether the next bytes are here already.
-    is_held: Cell<bool>,
+    /// The request that is refused, and with which the connection ends.
+    refused: Cell<Option<u64>>,
+    /// When the client had the last answer, or the connection began.
+    idle_since: Cell<Time>,
+    /// When the first byte of the head that is read now came.
+    head_since: Cell<Option<Time>>,
     /// Since when the server closes.
     closing: Cell<Option<Time>>,
+    /// Whether written bytes wait for the client to take them.
+    is_blocked: Cell<bool>,
+    /// A request that waits until they do not.
+    next: RefCell<Option<Waker>>,
+    /// Since when the next bytes of answers wait for the client, in HTTP/2.
+    unsent: RefCell<Slab<Time>>,
+    resets: Cell<Resets>,
+    /// What the connection becomes after the answer.
+    upgrade: RefCell<Option<Box<WebSocket>>>,
 }
 
-/// What is read next.
+/// Requests that their client gave up, in the second that began at a time.
+#[derive(Clone, Copy)]
+struct Resets {
+    since: Time,
+    count: u32,
+}
+
+/// What a connection without a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// The head of a request.
-    Head,
-    /// So many bytes of a body.
-    Body(u64),
-    /// A body that tells its own end.
-    Chunks,
-    /// Nothing before the request is answered.
-    Nothing,
-    /// Everything: another protocol took over.
-    Other,
+pub(super) enum Waiting {
+    /// The end of a request is not the connection's business.
+    InService,
+    /// The next request; the connection ends at this time.
+    Idle(Time),
+    /// The rest of a head; it is late at this time.
+    Head(Time),
+    /// Nothing: the server closes.
+    Over,
 }
 
 impl Progress {
-    pub(super) fn new() -> Rc<Self> {
+    pub(super) fn new(limits: ServerLimits) -> Rc<Self> {
+        let now = clock::now();
         Rc::new(Self {
-            phase: Cell::new(Phase::Head),
-            beyond: Cell::new(0),
-            chunks: Cell::new(Chunks::new()),
-            begun: Cell::default(),
+            limits,
+            is_multiplexed: Cell::new(false),
+            in_service: Cell::new(0),
             requests: Cell::new(0),
-            task: RefCell::default(),
-            is_held: Cell::default(),
-            closing: Cell::default(),
+            refused: Cell::new(None),
+            idle_since: Cell::new(now),
+            head_since: Cell::new(None),
+            closing: Cell::new(None),
+            is_blocked: Cell::new(false),
+            next: RefCell::new(None),
+            unsent: RefCell::default(),
+            resets: Cell::new(Resets { since: now, count: 0 }),
+            upgrade: RefCell::new(None),
         })
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.phase.get()
-    }
-
-    /// When the first byte of the head that is read now came.
-    pub(super) fn begun(&self) -> Option<Time> {
-        self.begun.get()
-    }
-
-    /// Whether there was a request.
-    pub(super) fn is_used(&self) -> bool {
-        self.requests.get() > 0
+    pub(super) fn multiplex(&self) {
+        self.is_multiplexed.set(true);
+        self.head_since.set(None);
     }
 
     /// Since when the server closes.
@@ -83,117 +99,184 @@ impl Progress {
         self.closing.set(Some(now));
     }
 
-    /// Bytes of a head were read, `behind` of them after its end, if that was among them.
-    pub(super) fn read_head(&self, behind: Option<&[u8]>) {
-        if self.begun.get().is_none() {
-            self.begun.set(Some(clock::now()));
-        }
-        if let Some(behind) = behind {
-            let mut chunks = Chunks::new();
-            chunks.follow(behind);
-            self.chunks.set(chunks);
-            self.beyond.set(behind.len() as u64);
-        }
-    }
-
-    /// So many bytes of a body were read.
-    pub(super) fn read_body(&self, bytes: usize) {
-        if let Phase::Body(missing) = self.phase.get() {
-            self.phase.set(body(missing.saturating_sub(bytes as u64)));
-        }
-    }
-
-    /// How many of these bytes belong to the chunked body, which were read.
-    pub(super) fn read_chunks(&self, bytes: &[u8]) -> usize {
-        let mut chunks = self.chunks.get();
-        let length = chunks.follow(bytes);
-        self.chunks.set(chunks);
-        if chunks.is_over() {
-            self.phase.set(Phase::Nothing);
-        }
-        length
-    }
-
-    /// The task that reads.
-    pub(super) fn watch(&self, cx: &Context<'_>) {
-        let mut task = self.task.borrow_mut();
-        if !task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
-            *task = Some(cx.waker().clone());
-        }
-    }
-
-    /// Whether bytes of the next request are here, which nothing else will tell.
-    pub(super) fn hold(&self, is_held: bool) {
-        self.is_held.set(is_held);
-    }
-
-    /// A request begins; dropping what this gives tells that it is answered.
-    pub(super) fn begin(self: &Rc<Self>, request: &mut Request) -> InService {
-        self.begun.set(None);
-        self.requests.set(self.requests.get() + 1);
-        self.phase.set(match length(request) {
-            Length::None => Phase::Nothing,
-            Length::Bytes(bytes) => body(bytes.saturating_sub(self.beyond.get())),
-            Length::Chunked if self.chunks.get().is_over() => Phase::Nothing,
-            Length::Chunked => Phase::Chunks,
-            Length::Endless => Phase::Other,
-        });
-        InService(Rc::clone(self))
-    }
-
-    fn end(&self) {
-        let is_over = match self.phase.replace(Phase::Head) {
-            Phase::Body(_) | Phase::Chunks => {
-                // what is left of it has the time of a head
-                self.begun.set(Some(clock::now()));
-                false
-            }
-            Phase::Head | Phase::Nothing | Phase::Other => true,
-        };
-        if (!is_over || self.is_held.get() || self.closing.get().is_some())
-            && let Some(task) = &*self.task.borrow()
+    /// Bytes were read.
+    pub(super) fn read(&self) {
+        if self.in_service.get() == 0
+            && self.head_since.get().is_none()
+            && !self.is_multiplexed.get()
         {
-            task.wake_by_ref();
+            self.head_since.set(Some(clock::now()));
         }
+    }
+
+    /// What it means that nothing can be read now.
+    pub(super) fn waiting(&self) -> Waiting {
+        let ServerLimits { head_timeout, keep_alive, .. } = self.limits;
+        let (idle_since, was_used) = (self.idle_since.get(), self.requests.get() > 0);
+        if self.in_service.get() > 0 {
+            return Waiting::InService;
+        }
+        if self.is_blocked.get() && self.head_since.get().is_none() {
+            // what is written has a limit of its own
+            return Waiting::Idle(clock::now() + keep_alive);
+        }
+        match (self.head_since.get(), self.closing.get()) {
+            (Some(_), _) if head_timeout.is_zero() && !was_used => Waiting::InService,
+            (Some(since), _) => Waiting::Head(since + head_timeout),
+            (None, Some(closing)) if self.is_multiplexed.get() => {
+                // the end of what is read would cut answers off; it ends itself when they are sent
+                Waiting::Idle(closing.max(idle_since) + WHILE_CLOSING)
+            }
+            (None, Some(_)) if was_used => Waiting::Over,
+            (None, Some(closing)) => Waiting::Idle(closing + WHILE_CLOSING),
+            (None, None) if was_used => Waiting::Idle(idle_since + keep_alive),
+            (None, None) if head_timeout.is_zero() => Waiting::InService,
+            (None, None) => Waiting::Idle(idle_since + head_timeout),
+        }
+    }
+
+    /// Whether a head has begun and did not end in time.
+    pub(super) fn is_head_late(&self) -> bool {
+        matches!(self.waiting(), Waiting::Head(due) if clock::now() >= due)
+    }
+
+    /// A request begins.
+    pub(super) fn begin(self: &Rc<Self>) -> InService {
+        self.in_service.set(self.in_service.get() + 1);
+        self.requests.set(self.requests.get() + 1);
+        self.head_since.set(None);
+        InService { progress: Rc::clone(self), is_answered: false, unsent: None }
+    }
+
+    /// Refuses the request of this number; nothing is read behind it.
+    pub(super) fn refuse(&self, number: u64) {
+        self.refused.set(Some(number));
+    }
+
+    /// Whether nothing more is read.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.get().is_some()
+    }
+
+    /// Whether the request that has just begun is the one that is refused.
+    pub(super) fn refuses_this(&self) -> bool {
+        self.refused.get() == Some(self.requests.get())
+    }
+
+    /// Written bytes wait for the client.
+    pub(super) fn block(&self) {
+        self.is_blocked.set(true);
+    }
+
+    /// The client has taken all that was written; whether it was waited for.
+    pub(super) fn unblock(&self) -> bool {
+        let was_blocked = self.is_blocked.replace(false);
+        if was_blocked {
+            self.idle_since.set(clock::now());
+            if let Some(next) = self.next.take() {
+                next.wake();
+            }
+        }
+        was_blocked
+    }
+
+    /// Waits until the client has taken what was written for the requests before, so that answers do
+    /// not pile up for a client that reads none.
+    pub(super) async fn unblocked(&self) {
+        if self.is_multiplexed.get() {
+            return;
+        }
+        poll_fn(|cx| {
+            if self.is_blocked.get() {
+                *self.next.borrow_mut() = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// When the client has taken nothing for too long of one of its answers, in HTTP/2.
+    pub(super) fn stalled_at(&self) -> Option<Time> {
+        // they are no more than a connection has streams
+        let oldest = self.unsent.borrow().iter().map(|(_, since)| *since).min();
+        oldest.map(|since| since + self.limits.stall_timeout)
+    }
+
+    /// Whether the client has given up more requests within a second than it may.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.resets.get().count > self.limits.resets_per_second
+    }
+
+    /// Has the connection go on as a WebSocket after the answer.
+    pub(super) fn upgrade(&self, socket: Box<WebSocket>) {
+        *self.upgrade.borrow_mut() = Some(socket);
+    }
+
+    pub(super) fn take_upgrade(&self) -> Option<Box<WebSocket>> {
+        self.upgrade.take()
+    }
+
+    fn count_reset(&self) {
+        let (now, Resets { since, count }) = (clock::now(), self.resets.get());
+        self.resets.set(if now.saturating_since(since) < Duration::from_secs(1) {
+            Resets { since, count: count.saturating_add(1) }
+        } else {
+            Resets { since: now, count: 1 }
+        });
     }
 }
 
-/// A request that is not answered.
-pub(super) struct InService(Rc<Progress>);
+/// A request from its head to the end of its answer.
+pub(super) struct InService {
+    progress: Rc<Progress>,
+    is_answered: bool,
+    /// Where it is among the answers that wait for the client, if it does.
+    unsent: Option<usize>,
+}
+
+impl InService {
+    /// Its answer has begun, or its body goes on.
+    pub(super) fn sent(&mut self) {
+        self.is_answered = true;
+        if self.progress.is_multiplexed.get() && self.unsent.is_none() {
+            self.unsent = Some(self.progress.unsent.borrow_mut().insert(clock::now()));
+        }
+    }
+
+    /// The client has taken all of its answer that was made.
+    pub(super) fn taken(&mut self) {
+        if let Some(unsent) = self.unsent.take() {
+            self.progress.unsent.borrow_mut().remove(unsent);
+        }
+    }
+}
 
 impl Drop for InService {
     fn drop(&mut self) {
-        self.0.end();
+        self.taken();
+        let Self { progress, is_answered, .. } = self;
+        if !*is_answered {
+            progress.count_reset();
+        }
+        progress.in_service.set(progress.in_service.get() - 1);
+        progress.idle_since.set(clock::now());
     }
 }
 
-fn body(missing: u64) -> Phase {
-    if missing == 0 { Phase::Nothing } else { Phase::Body(missing) }
+/// What wakes a task at a time that is often set anew, and rarely comes.
+#[derive(Debug, Default)]
+pub(super) struct Alarm {
+    timer: asyncsteps_actors::timer::Timer,
+    at: Option<Time>,
 }
 
-/// How long a body is (RFC 9112 §6.3).
-enum Length {
-    None,
-    Bytes(u64),
-    Chunked,
-    /// It is no body, but what is said after an upgrade.
-    Endless,
-}
-
-fn length(request: &mut Request) -> Length {
-    if !matches!(request.payload(), Payload::H1 { .. }) {
-        return Length::None;
-    }
-    let headers = request.headers();
-    if headers.contains_key(TRANSFER_ENCODING) {
-        return Length::Chunked;
-    }
-    let is_upgrade = headers
-        .get_all(UPGRADE)
-        .any(|protocol| protocol.as_bytes().trim_ascii().eq_ignore_ascii_case(b"websocket"));
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    match length.and_then(|length| length.parse().ok()) {
-        Some(length) if !is_upgrade => Length::Bytes(length),
-        _ => Length::Endless,
+impl Alarm {
+    /// Wakes the task at `due` at the latest; perhaps also before.
+    pub(super) fn set(&mut self, due: Time, now: Time, cx: &Context<'_>) {
+        if self.at.is_none_or(|at| at <= now || at > due) {
+            self.timer.set(Some(due), cx.waker());
+            self.at = Some(due);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_rt::net::TcpStream;
 use asyncsteps_actors::budget::{Budget, Client, Limits};
@@ -12,28 +13,33 @@ use super::io::Io;
 use super::limits::ServerLimits;
 use super::patience::timed_out;
 
-/// The only protocol that is spoken over TLS (RFC 7301).
-const HTTP_1_1: &[u8] = b"http/1.1";
+/// The protocols that are spoken over TLS (RFC 7301), the better one first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Makes secure connections; a cheap handle.
 #[derive(Clone)]
 pub(super) struct Handshakes {
     acceptor: TlsAcceptor,
-    limits: ServerLimits,
+    /// How long one may take.
+    timeout: Duration,
     places: Budget,
 }
 
 impl Handshakes {
     pub(super) fn new(mut config: ServerConfig, limits: ServerLimits) -> Self {
-        if !config.alpn_protocols.iter().any(|protocol| protocol == HTTP_1_1) {
-            config.alpn_protocols.push(HTTP_1_1.to_vec());
+        if config.alpn_protocols.is_empty() {
+            config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         }
         let concurrent = limits.handshakes;
         // connections are counted already
         let places = Limits { concurrent, queued: usize::MAX, memory: usize::MAX };
         // always half of them, because a client that stops in the middle has its place for a while
         let places = Budget::with_most_of_client(places, concurrent.div_ceil(2));
-        Self { acceptor: TlsAcceptor::from(Arc::new(config)), limits, places }
+        Self {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            timeout: limits.handshake_timeout,
+            places,
+        }
     }
 
     /// Makes a connection secure.
@@ -49,7 +55,6 @@ impl Handshakes {
             drop(place);
             Ok(Io::Tls(Box::new(stream)))
         };
-        let timeout = self.limits.handshake_timeout;
-        tokio::time::timeout(timeout, shaken).await.unwrap_or_else(|_| Err(timed_out()))
+        tokio::time::timeout(self.timeout, shaken).await.unwrap_or_else(|_| Err(timed_out()))
     }
 }

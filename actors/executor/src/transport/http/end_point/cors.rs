@@ -1,11 +1,13 @@
 //! Cross-origin requests (the Fetch standard, "CORS protocol").
 
-use actix_web::http::Method;
-use actix_web::http::header::{
+use asyncsteps_futoin::message::Headers as _;
+use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_MAX_AGE, HeaderValue, VARY,
 };
-use actix_web::{HttpRequest, HttpResponse};
+
+use super::super::answer::Answer;
+use super::super::head::RequestHead;
 
 /// How long a browser may keep the answer to a preflight, in seconds: ten minutes.
 const MAX_AGE: u32 = 600;
@@ -30,23 +32,23 @@ impl Cors {
         Self(Some(origins.into_iter().map(Into::into).collect()))
     }
 
-    pub(super) fn allows(&self, origin: &HeaderValue) -> bool {
+    pub(super) fn allows(&self, origin: &str) -> bool {
         let Some(origins) = &self.0 else { return true };
-        origin != "null" && origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+        origin != "null" && origins.iter().any(|allowed| allowed == origin)
     }
 
-    /// Adds the headers that allow a page to see the response or, in a preflight, to call.
-    pub(super) fn mark(&self, http: &HttpRequest, response: &mut HttpResponse) {
-        let headers = response.headers_mut();
+    /// Adds the headers that allow a page to see the answer or, in a preflight, to call.
+    pub(super) fn mark(&self, head: &RequestHead, answer: &mut Answer) {
+        let headers = answer.headers_mut();
         headers.append(VARY, HeaderValue::from_static("Origin"));
-        let Some(origin) = http.headers().get(ORIGIN).filter(|origin| self.allows(origin)) else {
-            return;
-        };
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        if *http.method() == Method::OPTIONS {
+        let origin = head.header("origin").filter(|origin| self.allows(origin));
+        let Some(Ok(origin)) = origin.map(HeaderValue::from_str) else { return };
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        if head.method() == "OPTIONS" {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
-            if let Some(wanted) = http.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
-                headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+            let wanted = head.header("access-control-request-headers");
+            if let Some(Ok(wanted)) = wanted.map(HeaderValue::from_str) {
+                headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
             }
             headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE.into());
         }

@@ -1,17 +1,19 @@
 //! The hosted interfaces, as a page and as JSON.
 
-use actix_web::HttpResponse;
 use serde_json::Value;
 
+use super::super::answer::{self, Answer};
 use crate::executor::{Catalog, Executor, FunctionInfo, ParameterInfo};
 
 /// A page for clients that accept one, JSON for all others.
-pub(super) fn answer(executor: &Executor, accept: &str) -> HttpResponse {
+pub(super) fn answer(executor: &Executor, accept: &str) -> Answer {
     let listing = executor.catalog();
     if accept.contains("text/html") {
-        HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page(&listing))
+        answer::with_type("text/html; charset=utf-8", page(&listing))
     } else {
-        HttpResponse::Ok().json(listing)
+        // it has nothing that JSON has not
+        let listing = serde_json::to_vec(&listing).unwrap_or_default();
+        answer::with_type("application/json", listing)
     }
 }
 

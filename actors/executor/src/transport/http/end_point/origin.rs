@@ -7,20 +7,17 @@
 
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
-use actix_web::http::Method;
-use actix_web::http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use asyncsteps_futoin::message::Headers as _;
 
+use super::super::head::RequestHead;
 use super::cors::Cors;
-
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The sites whose pages may call, and the host names that requests may be for.
 #[derive(Clone, Default)]
-pub(super) struct Sites {
-    pub(super) cors: Option<Arc<Cors>>,
+pub(in crate::transport::http) struct Sites {
+    pub(in crate::transport::http) cors: Option<Arc<Cors>>,
     /// All unless set.
-    pub(super) hosts: Option<Arc<[String]>>,
+    pub(in crate::transport::http) hosts: Option<Arc<[String]>>,
 }
 
 /// Why a request is refused with 403; the text for its client.
@@ -31,34 +28,31 @@ impl Sites {
     ///
     /// An `Origin` must be that of the request itself, or one that CORS allows. Schemes are not
     /// compared, so that a proxy may do TLS; the proxy has to pass `Host` on.
-    pub(super) fn check(&self, http: &HttpRequest) -> Result<(), Refused> {
-        let own = authority(http);
+    pub(super) fn check(&self, head: &RequestHead) -> Result<(), Refused> {
+        let own = authority(head);
         if let Some(hosts) = &self.hosts
             && !own.is_some_and(|own| hosts.iter().any(|host| host.eq_ignore_ascii_case(own.host)))
         {
             return Err("Host is not allowed");
         }
         // a preflight runs nothing; the headers of its answer say what is allowed
-        if *http.method() == Method::OPTIONS || self.is_allowed(http, own) {
+        if head.method() == "OPTIONS" || self.is_allowed(head, own) {
             Ok(())
         } else {
             Err("Origin is not allowed")
         }
     }
 
-    fn is_allowed(&self, http: &HttpRequest, own: Option<Authority<'_>>) -> bool {
-        let mut origins = http.headers().get_all(ORIGIN);
-        let Some(origin) = origins.next() else {
-            let is_other = |site: &HeaderValue| {
-                let site = site.as_bytes();
-                site.eq_ignore_ascii_case(b"cross-site") || site.eq_ignore_ascii_case(b"same-site")
+    fn is_allowed(&self, head: &RequestHead, own: Option<Authority<'_>>) -> bool {
+        if !head.has("origin") {
+            let is_other = |site: &str| {
+                site.eq_ignore_ascii_case("cross-site") || site.eq_ignore_ascii_case("same-site")
             };
-            return !http.headers().get_all(SEC_FETCH_SITE).any(is_other);
-        };
-        if origins.next().is_some() {
-            return false;
+            return !head.values("sec-fetch-site").any(is_other);
         }
-        let page = origin.to_str().ok().and_then(Authority::of_origin);
+        let mut origins = head.values("origin");
+        let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
+        let page = Authority::of_origin(origin);
         (page.is_some() && page == own)
             || self.cors.as_ref().is_some_and(|cors| cors.allows(origin))
     }
@@ -95,13 +89,8 @@ impl PartialEq for Authority<'_> {
     }
 }
 
-/// The host that a request is for: the authority of an absolute target (RFC 9112 §3.2.2), else the header
-/// `Host`, which actix-http takes once only.
-fn authority(http: &HttpRequest) -> Option<Authority<'_>> {
-    let host = || http.headers().get(HOST)?.to_str().ok();
-    http.uri()
-        .authority()
-        .map(|authority| authority.as_str())
-        .or_else(host)
-        .and_then(Authority::parse)
+/// The host that a request is for: the authority of its target, else the header `Host`, of which
+/// there is one (RFC 9112 §3.2).
+fn authority(head: &RequestHead) -> Option<Authority<'_>> {
+    head.authority().or_else(|| head.header("host")).and_then(Authority::parse)
 }

@@ -1,0 +1,56 @@
+//! What the end point answers, for any server to send.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+
+use asyncsteps_futoin::message::{Coding, MediaType, Response as Message};
+
+use crate::raw::RawBody;
+use crate::transport::websocket::WebSocket;
+
+/// An answer: its head, and a body that the server sends in its own way.
+pub(super) type Answer = http::Response<AnswerBody>;
+
+/// The body of an answer.
+pub(super) enum AnswerBody {
+    Whole(Bytes),
+    /// Chunks as a function makes them; an error breaks the connection off.
+    Raw(RawBody),
+    /// The connection goes on as a WebSocket.
+    WebSocket(Box<WebSocket>),
+}
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Answer {
+    with_body(status, Bytes::new())
+}
+
+/// The same that also ends the connection, because the body of the request is not read to its end.
+pub(super) fn last(status: StatusCode) -> Answer {
+    let mut answer = empty(status);
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+pub(super) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Answer::new(AnswerBody::Whole(body.into()));
+    *answer.status_mut() = status;
+    answer
+}
+
+/// The same with a media type.
+pub(super) fn with_type(media: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = with_body(StatusCode::OK, body);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    answer
+}
+
+/// A refusal by the transport, as a message that also old clients can read (FTN3 §1.13).
+pub(super) fn refusal(status: StatusCode, code: &str, text: &str) -> Answer {
+    let mut body = Vec::new();
+    Message::error(code, Some(text)).write(Coding::Json, None, &mut body);
+    let mut answer = with_type(MediaType::default().of_answer(Coding::Json), body);
+    *answer.status_mut() = status;
+    answer
+}

@@ -1,0 +1,205 @@
+//! The head of an HTTP request, whichever server took it.
+
+use std::any::Any;
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use actix_web::HttpRequest;
+use asyncsteps_futoin::message::Headers;
+use http::request::Parts;
+use http::{Version, header};
+
+use crate::security::{Credentials, Refusal};
+
+/// The head of an HTTP request: that of a message, or the one that a WebSocket began with.
+///
+/// Security providers and functions get it as the request in the type of its transport
+/// ([`RequestContext::transport`](crate::security::RequestContext::transport)).
+pub struct RequestHead(Inner);
+
+#[expect(clippy::large_enum_variant, reason = "it is behind an Rc, and most are the large one")]
+enum Inner {
+    /// From a [`Server`](super::Server).
+    Own { parts: Parts, connection: Rc<ConnectionInfo> },
+    /// From an application that mounts the [`Service`](super::Service).
+    Mounted(HttpRequest),
+}
+
+/// What is known of a connection of a [`Server`](super::Server).
+pub(super) struct ConnectionInfo {
+    pub(super) peer: SocketAddr,
+    pub(super) is_secure: bool,
+    /// What the application keeps with it.
+    pub(super) data: Option<Box<dyn Any>>,
+}
+
+impl RequestHead {
+    pub(super) fn own(parts: Parts, connection: Rc<ConnectionInfo>) -> Self {
+        Self(Inner::Own { parts, connection })
+    }
+
+    pub(in crate::transport) fn mounted(http: &HttpRequest) -> Self {
+        Self(Inner::Mounted(http.clone()))
+    }
+
+    /// The method, such as `POST`.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.method.as_str(),
+            Inner::Mounted(http) => http.method().as_str(),
+        }
+    }
+
+    /// The path of the target, as the client sent it.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.uri.path(),
+            Inner::Mounted(http) => http.uri().path(),
+        }
+    }
+
+    /// The query of the target without the question mark; empty if there is none.
+    #[must_use]
+    pub fn query(&self) -> &str {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.uri.query().unwrap_or_default(),
+            Inner::Mounted(http) => http.query_string(),
+        }
+    }
+
+    /// The address of the other end of the connection, which may be a proxy.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Inner::Own { connection, .. } => Some(connection.peer),
+            Inner::Mounted(http) => http.peer_addr(),
+        }
+    }
+
+    /// What the application keeps with the connection: what
+    /// [`Server::on_connect`](super::Server::on_connect) gave for it, or under an
+    /// `actix_web::HttpServer` what its `on_connect` inserted.
+    #[must_use]
+    pub fn connection_data<T: 'static>(&self) -> Option<&T> {
+        match &self.0 {
+            Inner::Own { connection, .. } => connection.data.as_deref()?.downcast_ref(),
+            Inner::Mounted(http) => http.conn_data(),
+        }
+    }
+
+    /// The parts of the request, if a [`Server`](super::Server) took it.
+    #[must_use]
+    pub fn parts(&self) -> Option<&Parts> {
+        match &self.0 {
+            Inner::Own { parts, .. } => Some(parts),
+            Inner::Mounted(_) => None,
+        }
+    }
+
+    /// The request as actix-web has it, if an actix-web application took it: with what middlewares
+    /// put into its extensions.
+    #[must_use]
+    pub fn actix_web(&self) -> Option<&HttpRequest> {
+        match &self.0 {
+            Inner::Own { .. } => None,
+            Inner::Mounted(http) => Some(http),
+        }
+    }
+
+    /// The credentials of the header `Authorization: Basic`, if it has one.
+    pub(in crate::transport) fn credentials(&self) -> Option<Result<Credentials, Refusal>> {
+        self.header(header::AUTHORIZATION.as_str()).and_then(Credentials::from_header)
+    }
+
+    /// The values of a header that are text.
+    pub(in crate::transport) fn values(&self, name: &'static str) -> impl Iterator<Item = &str> {
+        self.headers().filter(move |(other, _)| *other == name).map(|(_, value)| value)
+    }
+
+    /// Whether it has a header, of any value.
+    pub(super) fn has(&self, name: &'static str) -> bool {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.headers.contains_key(name),
+            Inner::Mounted(http) => http.headers().contains_key(name),
+        }
+    }
+
+    /// The authority of an absolute target (RFC 9112 §3.2.2, RFC 9113 §8.3.1).
+    pub(super) fn authority(&self) -> Option<&str> {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.uri.authority().map(|it| it.as_str()),
+            Inner::Mounted(http) => http.uri().authority().map(|it| it.as_str()),
+        }
+    }
+
+    /// Whether the connection itself is secure.
+    pub(super) fn is_secure(&self) -> bool {
+        match &self.0 {
+            Inner::Own { connection, .. } => connection.is_secure,
+            Inner::Mounted(http) => http.app_config().secure(),
+        }
+    }
+
+    /// Whether its connection can be told to close after the answer: not in HTTP/2, where many
+    /// requests share it.
+    pub(super) fn has_own_connection(&self) -> bool {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.version <= Version::HTTP_11,
+            Inner::Mounted(http) => http.version() <= actix_web::http::Version::HTTP_11,
+        }
+    }
+
+    /// Whether the client offers another protocol for the rest of its connection.
+    pub(in crate::transport) fn offers_upgrade(&self) -> bool {
+        let is_upgrade = |option: &str| option.trim().eq_ignore_ascii_case("upgrade");
+        self.values("connection").any(|options| options.split(',').any(is_upgrade))
+    }
+
+    /// Bytes that it keeps in memory.
+    pub(super) fn size(&self) -> usize {
+        let headers = self.headers().map(|(name, value)| name.len() + value.len());
+        headers.sum::<usize>() + self.path().len() + self.query().len()
+    }
+}
+
+impl Headers for RequestHead {
+    fn header(&self, name: &str) -> Option<&str> {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
+            Inner::Mounted(http) => http.headers().get(name)?.to_str().ok(),
+        }
+    }
+
+    fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        match &self.0 {
+            Inner::Own { parts, .. } => {
+                let all = parts.headers.iter();
+                Box::new(
+                    all.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))),
+                )
+            }
+            Inner::Mounted(http) => {
+                let all = http.headers().iter();
+                Box::new(
+                    all.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))),
+                )
+            }
+        }
+    }
+
+    fn transport(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+impl fmt::Debug for RequestHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestHead")
+            .field("method", &self.method())
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}

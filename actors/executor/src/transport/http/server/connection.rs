@@ -1,0 +1,194 @@
+//! One connection, from its first byte to its last.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use asyncsteps_actors::clock;
+use bytes::BytesMut;
+use hyper::rt::Executor as HyperExecutor;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::limits::ServerLimits;
+use super::metered::Metered;
+use super::progress::Alarm;
+use super::requests::Requests;
+
+/// How a client that knows beforehand that this end speaks HTTP/2 begins (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How much is read at first.
+const FIRST_READ: usize = 4 << 10;
+
+/// The least size of hyper's buffers.
+const LEAST_BUFFER: usize = 8 << 10;
+
+/// How long a connection is read from after an answer that came before the end of its request, so
+/// that what is on its way does not reset it before the answer has arrived.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What is read and dropped in that time at most.
+const MOST_LINGER: u64 = 1 << 20;
+
+/// The answer to a head that does not end in time.
+const HEAD_TIMEOUT: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// How connections are served; the same for all of a worker.
+pub(super) struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<OnArbiter>,
+}
+
+impl Protocols {
+    pub(super) fn new(limits: &ServerLimits) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .half_close(false)
+            .max_header_size(limits.head_size)
+            .max_buf_size(limits.head_size.max(LEAST_BUFFER));
+        let mut http2 = http2::Builder::new(OnArbiter);
+        http2
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(u32::try_from(limits.head_size).unwrap_or(u32::MAX))
+            .max_pending_accept_reset_streams(Some(limits.resets_per_second as usize))
+            .initial_stream_window_size(limits.stream_window)
+            .initial_connection_window_size(limits.stream_window.saturating_mul(4))
+            .max_send_buf_size(limits.stream_window as usize);
+        Self { http1, http2 }
+    }
+
+    /// Serves a connection until it ends.
+    ///
+    /// # Errors
+    /// What broke the connection.
+    pub(super) async fn serve<T>(
+        &self,
+        mut io: Metered<T>,
+        is_http2: bool,
+        requests: Requests,
+    ) -> Result<(), hyper::Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        if is_http2 {
+            return self.serve_http2(io, requests).await;
+        }
+        match read_first(&mut io).await {
+            Some(First::Preface) => self.serve_http2(io, requests).await,
+            Some(First::Request) => self.serve_http1(io, requests).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn serve_http1<T>(&self, io: Metered<T>, requests: Requests) -> Result<(), hyper::Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let progress = Rc::clone(&requests.progress);
+        let mut connection = self.http1.serve_connection(TokioIo::new(io), requests);
+        let ended = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
+        let parts = connection.into_parts();
+        let mut io = parts.io.into_inner();
+        if ended.is_ok()
+            && let Some(socket) = progress.take_upgrade()
+        {
+            socket.serve_io(io.into_inner(), BytesMut::from(parts.read_buf)).await;
+            return Ok(());
+        }
+        if progress.is_head_late() {
+            // its client may be gone
+            let _ = io.write_all(HEAD_TIMEOUT).await;
+        }
+        if ended.is_ok() || ended.as_ref().is_err_and(is_answered) {
+            linger(io).await;
+        }
+        ended
+    }
+
+    async fn serve_http2<T>(&self, io: Metered<T>, requests: Requests) -> Result<(), hyper::Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let progress = Rc::clone(&requests.progress);
+        progress.multiplex();
+        let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), requests));
+        let (mut alarm, mut is_told) = (Alarm::default(), false);
+        poll_fn(|cx| {
+            if progress.closing().is_some() && !is_told {
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            if progress.is_flooded() {
+                tracing::debug!("a client gives up too many requests");
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(due) = progress.stalled_at() {
+                let now = clock::now();
+                if now >= due {
+                    return Poll::Ready(Ok(()));
+                }
+                alarm.set(due, now, cx);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+enum First {
+    Preface,
+    Request,
+}
+
+/// Finds out the protocol by the first bytes; `None` if there are none in time.
+async fn read_first<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> Option<First> {
+    let mut first = BytesMut::with_capacity(FIRST_READ);
+    loop {
+        // neither an end nor an error has an answer
+        if io.read_buf(&mut first).await.ok()? == 0 {
+            return None;
+        }
+        let is_preface = first.len() >= PREFACE.len();
+        if !PREFACE.starts_with(&first[..first.len().min(PREFACE.len())]) {
+            io.begin_http1(first.freeze());
+            return Some(First::Request);
+        }
+        if is_preface {
+            io.begin_http2(first.freeze());
+            return Some(First::Preface);
+        }
+    }
+}
+
+/// Ends the writing half and drops what still comes for a while.
+async fn linger<T: AsyncRead + AsyncWrite + Unpin>(mut io: Metered<T>) {
+    let ended = async {
+        io.shutdown().await?;
+        tokio::io::copy(&mut (&mut io).take(MOST_LINGER), &mut tokio::io::sink()).await
+    };
+    // the connection is over in any case
+    let _ = tokio::time::timeout(LINGER, ended).await;
+}
+
+/// Whether hyper has answered what was wrong.
+fn is_answered(error: &hyper::Error) -> bool {
+    error.is_parse()
+}
+
+/// Runs the streams of HTTP/2 connections on this arbiter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnArbiter;
+
+impl<F: Future<Output = ()> + 'static> HyperExecutor<F> for OnArbiter {
+    fn execute(&self, stream: F) {
+        actix_rt::spawn(stream);
+    }
+}

@@ -1,0 +1,63 @@
+//! The body of a request, with a time limit for what its client does not send.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::limits::ServerLimits;
+use super::patience::Patience;
+use super::progress::Progress;
+
+/// A body that fails with `TimedOut` when its client is too slow.
+pub(in crate::transport::http) struct Receiving {
+    body: Incoming,
+    progress: Rc<Progress>,
+    patience: Patience,
+}
+
+impl Receiving {
+    pub(super) fn new(body: Incoming, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
+        let patience = Patience::new(limits.stall_timeout, limits.least_rate);
+        Self { body, progress, patience }
+    }
+}
+
+impl Body for Receiving {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let Self { body, progress, patience } = &mut *self;
+        match Pin::new(body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                patience.moved(frame.data_ref().map_or(0, Bytes::len));
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(io::Error::other(error)))),
+            Poll::Ready(None) => {
+                patience.rest();
+                Poll::Ready(None)
+            }
+            Poll::Pending => match patience.wait(progress.closing(), cx) {
+                Ok(()) => Poll::Pending,
+                Err(late) => Poll::Ready(Some(Err(late))),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

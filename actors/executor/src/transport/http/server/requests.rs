@@ -1,0 +1,206 @@
+//! The requests of a connection: to the end point, or to the application's own service.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body::Body as HttpBody;
+use hyper::body::Incoming;
+
+use super::limits::ServerLimits;
+use super::progress::Progress;
+use super::receiving::Receiving;
+use super::sending::{BoxError, Content, Sending};
+use crate::transport::http::answer::AnswerBody;
+use crate::transport::http::body::Body;
+use crate::transport::http::end_point::{EndPoint, Route};
+use crate::transport::http::head::{ConnectionInfo, RequestHead};
+
+/// What the connections of a worker serve.
+pub(super) struct Site {
+    pub(super) end_point: EndPoint,
+    /// The path of the end point, without the slash at its end.
+    pub(super) path: String,
+    pub(super) other: Option<Other>,
+    pub(super) limits: ServerLimits,
+}
+
+/// The application's own service, for all other paths.
+pub(super) type Other = Box<dyn Fn(Request<Incoming>) -> LocalBoxFuture<'static, OtherAnswer>>;
+
+type OtherAnswer = Result<Response<OtherBody>, BoxError>;
+
+type OtherBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError>>>;
+
+/// Clones a service, for another worker.
+pub(super) type MakeOther = Box<dyn Fn() -> OtherOf>;
+
+/// Makes an [`Other`] of a service, on its worker.
+pub(super) type OtherOf = Box<dyn FnOnce() -> Other + Send>;
+
+/// A service with its types left out.
+pub(super) fn other<S, B>(service: S) -> MakeOther
+where
+    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: 'static,
+    B: HttpBody<Data = Bytes> + 'static,
+    B::Error: Into<BoxError>,
+{
+    Box::new(move || {
+        let service = service.clone();
+        Box::new(move || Box::new(move |request| call(service.clone(), request).boxed_local()))
+    })
+}
+
+async fn call<S, B>(mut service: S, request: Request<Incoming>) -> OtherAnswer
+where
+    S: tower_service::Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: HttpBody<Data = Bytes> + 'static,
+    B::Error: Into<BoxError>,
+{
+    poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+    let response = service.call(request).await.map_err(Into::into)?;
+    Ok(response.map(|body| Box::pin(Boxed(Box::pin(body))) as OtherBody))
+}
+
+/// A body with errors of one type.
+struct Boxed<B>(Pin<Box<B>>);
+
+impl<B> HttpBody for Boxed<B>
+where
+    B: HttpBody<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
+        self.0.as_mut().poll_frame(cx).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.0.size_hint()
+    }
+}
+
+/// The requests of one connection, as hyper calls for their answers; a cheap handle.
+#[derive(Clone)]
+pub(super) struct Requests {
+    pub(super) site: Rc<Site>,
+    pub(super) progress: Rc<Progress>,
+    pub(super) connection: Rc<ConnectionInfo>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Requests {
+    type Response = Response<Sending>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Sending>, Infallible>>>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let in_service = self.progress.begin();
+        let (this, is_refused) = (self.clone(), self.progress.refuses_this());
+        Box::pin(async move {
+            if is_refused || !is_clear(&request) {
+                let (mut head, content) = bare(StatusCode::BAD_REQUEST).into_parts();
+                head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                return Ok(Response::from_parts(head, Sending::new(content, in_service)));
+            }
+            this.progress.unblocked().await;
+            let version = request.version();
+            let progress = Rc::clone(&this.progress);
+            let (mut head, content) = this.answer(request).await.into_parts();
+            let body = Sending::new(content, in_service);
+            if version < Version::HTTP_11 && body.size_hint().exact().is_none() {
+                // it has no chunks: the end of the connection is the end of the body
+                head.version = version;
+            }
+            if version <= Version::HTTP_11
+                && progress.closing().is_some()
+                && head.status != StatusCode::SWITCHING_PROTOCOLS
+            {
+                head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(Response::from_parts(head, body))
+        })
+    }
+}
+
+impl Requests {
+    async fn answer(self, request: Request<Incoming>) -> Response<Content> {
+        let Self { site, progress, connection } = self;
+        let uri = request.uri();
+        let Some(route) = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path) else {
+            let mut request = request;
+            request.extensions_mut().insert(connection.peer);
+            return site.answer_other(request).await;
+        };
+        let (parts, body) = request.into_parts();
+        let body = Body::Own(Receiving::new(body, Rc::clone(&progress), &site.limits));
+        let head = Rc::new(RequestHead::own(parts, connection));
+        let answer = site.end_point.serve(head, route, body).await;
+        answer.map(|body| match body {
+            AnswerBody::Whole(bytes) => Content::Whole(bytes),
+            AnswerBody::Raw(body) => Content::Raw(body),
+            AnswerBody::WebSocket(socket) => {
+                progress.upgrade(socket);
+                Content::Nothing
+            }
+        })
+    }
+}
+
+impl Site {
+    async fn answer_other(&self, request: Request<Incoming>) -> Response<Content> {
+        let status = match &self.other {
+            None => StatusCode::NOT_FOUND,
+            Some(other) => match other(request).await {
+                Ok(response) => return response.map(Content::Other),
+                Err(error) => {
+                    tracing::error!(error = &*error as &dyn std::error::Error, "a service failed");
+                    StatusCode::INTERNAL_SERVER_ERROR
+                }
+            },
+        };
+        bare(status)
+    }
+}
+
+/// Whether any two ends understand a request in the same way: it names its host once, as it must
+/// in HTTP/1.1 (RFC 9112 §3.2), and in HTTP/2 no other one (RFC 9113 §8.3.1), and its body is chunked
+/// once (RFC 9112 §6.1).
+fn is_clear(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
+    let mut hosts = headers.get_all(HOST).iter();
+    let has_host = match (request.version(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) | (Version::HTTP_11, None, None) => false,
+        (Version::HTTP_2, Some(host), None) => request.uri().authority().is_none_or(|authority| {
+            authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes())
+        }),
+        (_, _, None) => true,
+    };
+    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    has_host && headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked)
+}
+
+/// An answer of the server itself.
+fn bare(status: StatusCode) -> Response<Content> {
+    let mut response = Response::new(Content::Nothing);
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,198 @@
+//! What a WebSocket is read from and written to: a connection, or the bodies of an HTTP request and
+//! its answer.
+
+use std::cell::{Cell, RefCell};
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+use actix_web::dev::Payload;
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::StreamExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio_util::io::poll_read_buf;
+
+/// How much is read at once at least: more than most messages, and little to keep for a connection
+/// that is silent.
+const READ: usize = 1 << 10;
+
+/// How much is read at once at most.
+const MOST_READ: usize = 64 << 10;
+
+/// The reading half.
+pub(super) enum Input {
+    /// The body of the request, where an actix-web application took it.
+    Payload(Payload),
+    Socket(Rc<dyn Duplex>),
+}
+
+/// The writing half; a cheap handle.
+#[derive(Clone)]
+pub(super) enum Output {
+    /// The body of the answer. It takes a chunk when the one before is on its way.
+    Body(mpsc::Sender<Bytes>),
+    Socket(Rc<dyn Duplex>),
+}
+
+/// The other end is gone.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl Input {
+    /// Reads what is there and appends it to `buffer`; `false` at the end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> bool {
+        match self {
+            Self::Payload(payload) => match payload.next().await {
+                Some(Ok(chunk)) if buffer.is_empty() => *buffer = BytesMut::from(chunk),
+                Some(Ok(chunk)) => buffer.extend_from_slice(&chunk),
+                Some(Err(_)) | None => return false,
+            },
+            Self::Socket(socket) => {
+                let read = poll_fn(|cx| socket.poll_read(cx, buffer)).await;
+                return read.is_ok_and(|bytes| bytes > 0);
+            }
+        }
+        true
+    }
+}
+
+impl Output {
+    /// Waits until the other end is gone, as far as that shows without reading.
+    pub(super) async fn closed(&self) {
+        match self {
+            Self::Body(body) => body.closed().await,
+            Self::Socket(_) => pending().await,
+        }
+    }
+
+    /// Whether a part of what was sent is not on its way.
+    pub(super) fn is_sending(&self) -> bool {
+        match self {
+            Self::Body(_) => false,
+            Self::Socket(socket) => socket.is_sending(),
+        }
+    }
+
+    /// Waits until there is room for more.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub(super) async fn ready(&self) -> Result<(), Gone> {
+        match self {
+            Self::Body(body) => body.reserve().await.map(drop).map_err(|_| Gone),
+            Self::Socket(socket) => poll_fn(|cx| socket.poll_flush(cx)).await.map_err(|_| Gone),
+        }
+    }
+
+    /// Sends a chunk for which there is room.
+    pub(super) fn send(&self, chunk: Bytes) -> Result<(), Gone> {
+        match self {
+            _ if chunk.is_empty() => Ok(()),
+            // it is the only sender, so the room is still there
+            Self::Body(body) => body.try_send(chunk).map_err(|_| Gone),
+            Self::Socket(socket) => socket.send(chunk).map_err(|_| Gone),
+        }
+    }
+
+    /// Sends the last chunk, and waits until it is on its way.
+    pub(super) async fn send_last(&self, chunk: Bytes) {
+        if self.ready().await.is_ok() && self.send(chunk).is_ok() && self.ready().await.is_ok() {
+            match self {
+                Self::Body(_) => {}
+                Self::Socket(socket) => poll_fn(|cx| socket.poll_close(cx)).await,
+            }
+        }
+    }
+}
+
+/// A connection whose halves are used at once, by one task.
+pub(super) trait Duplex {
+    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>>;
+
+    /// Takes a chunk after the one before is on its way, and sends as much of it as can be sent now.
+    fn send(&self, chunk: Bytes) -> io::Result<()>;
+
+    fn is_sending(&self) -> bool;
+
+    /// Waits until everything is on its way.
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ends the writing half.
+    fn poll_close(&self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// A connection of a server.
+pub(super) struct Socket<T> {
+    io: RefCell<T>,
+    /// What is not on its way.
+    waiting: RefCell<Bytes>,
+    is_flushed: Cell<bool>,
+    /// How much is read at once.
+    read: Cell<usize>,
+}
+
+impl<T> Socket<T> {
+    pub(super) fn new(io: T) -> Self {
+        Self {
+            io: RefCell::new(io),
+            waiting: RefCell::default(),
+            is_flushed: Cell::new(true),
+            read: Cell::new(READ),
+        }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
+    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        buffer.reserve(self.read.get());
+        let room = buffer.capacity() - buffer.len();
+        let io = &mut *self.io.borrow_mut();
+        let read = ready!(poll_read_buf(Pin::new(io), cx, buffer))?;
+        let most = if read == room { (2 * room).min(MOST_READ) } else { READ };
+        self.read.set(most);
+        Poll::Ready(Ok(read))
+    }
+
+    fn send(&self, chunk: Bytes) -> io::Result<()> {
+        *self.waiting.borrow_mut() = chunk;
+        self.is_flushed.set(false);
+        match self.poll_flush(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(sent) => sent,
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    fn is_sending(&self) -> bool {
+        !self.is_flushed.get()
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_flushed.get() {
+            return Poll::Ready(Ok(()));
+        }
+        let (io, waiting) = (&mut *self.io.borrow_mut(), &mut *self.waiting.borrow_mut());
+        while !waiting.is_empty() {
+            let written = ready!(Pin::new(&mut *io).poll_write(cx, waiting))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            waiting.advance(written);
+        }
+        ready!(Pin::new(io).poll_flush(cx))?;
+        // the memory of a large chunk is not kept
+        *waiting = Bytes::new();
+        self.is_flushed.set(true);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // nothing is left to do about an error
+        Pin::new(&mut *self.io.borrow_mut()).poll_shutdown(cx).map(drop)
+    }
+}

@@ -1,0 +1,140 @@
+//! The promise: an application serves its own paths beside the executor, and finds what it keeps with
+//! a connection.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use asyncsteps::Template;
+use asyncsteps_executor::security::{
+    Attempt, Grant, RequestContext, SecurityLevel, SecurityProvider, User, Verdict,
+};
+use asyncsteps_executor::transport::http::RequestHead;
+use asyncsteps_executor::{Executor, RequestSteps};
+use asyncsteps_support::client::{Connection, ping, post_with};
+use asyncsteps_support::conform;
+use asyncsteps_support::h2::{Answer, Http2, flag, head, kind};
+use asyncsteps_support::server::TestServer;
+use asyncsteps_support::ws::Socket;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use serde_json::json;
+use tower::BoxError;
+
+/// An application that gives back what it gets, and who sent it.
+async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, BoxError> {
+    let (head, body) = request.into_parts();
+    let peer: &SocketAddr = head.extensions.get().ok_or("it has no address")?;
+    let (method, path, ip) = (&head.method, head.uri.path(), peer.ip());
+    if path == "/broken" {
+        return Err("a secret".into());
+    }
+    let text = format!("{method} {path} from {ip}: ");
+    let body = body.collect().await?.to_bytes();
+    Ok(Response::new(Full::new([text.as_bytes(), &body].concat().into())))
+}
+
+fn host() -> TestServer {
+    let keep = |service| service;
+    TestServer::start_server(None, conform::executor, keep, |server| {
+        server.fallback(tower::service_fn(echo))
+    })
+}
+
+#[test]
+fn the_applications_own_service_has_all_other_paths() {
+    let host = host();
+    let mut client = Connection::open(host.address);
+    let answer = client.send(&post_with("/other", "", b"hi")).receive();
+    assert_eq!((answer.status(), answer.text()), (200, "POST /other from 127.0.0.1: hi"));
+    // on the same connection
+    assert_eq!(client.call("conform.main:1.2:answer", &json!({})), json!({ "r": 42 }));
+    let answer = client.send(b"GET /ftnx HTTP/1.1\r\nHost: a\r\n\r\n").receive();
+    assert_eq!(answer.text(), "GET /ftnx from 127.0.0.1: ");
+
+    let mut client = Http2::open(host.address);
+    client.send(kind::HEADERS, flag::END_HEADERS, 1, &head("PUT", "/other", &[]));
+    client.send(kind::DATA, flag::END_STREAM, 1, b"hi");
+    assert_eq!(client.answer(1), Answer::Ok(b"PUT /other from 127.0.0.1: hi".to_vec()));
+}
+
+#[test]
+fn an_error_of_it_is_answered_with_no_details() {
+    let host = host();
+    let mut client = Connection::open(host.address);
+    let answer = client.send(b"GET /broken HTTP/1.1\r\nHost: a\r\n\r\n").receive();
+    assert_eq!((answer.status(), answer.text()), (500, ""));
+    ping(host.address);
+}
+
+#[test]
+fn an_upgrade_is_the_executors_alone() {
+    let host = host();
+    let mut socket = Socket::open(host.address);
+    assert_eq!(socket.call("conform.main:1.2:answer", &json!({})), json!({ "r": 42 }));
+}
+
+/// What is kept with a connection.
+struct Number(usize);
+
+/// Knows callers by their connections.
+#[derive(Debug)]
+struct ByConnection;
+
+impl SecurityProvider for ByConnection {
+    fn check(&self, _: &Attempt<'_>) -> Verdict {
+        unreachable!("there are no passwords")
+    }
+
+    fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
+        let Number(number) = request.transport::<RequestHead>()?.connection_data()?;
+        let user = User::new(format!("client {number}"), SecurityLevel::SafeOps);
+        Some(Verdict::Known(Ok(Grant::new(user))))
+    }
+}
+
+fn executor() -> Executor {
+    let whoami = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let user = asi.request()?.user().map(|user| user.local_id().to_owned());
+            asi.reply(json!({ "lid": user, "gid": null, "seclvl": "SafeOps" }))
+        });
+    });
+    Executor::builder()
+        .security(ByConnection)
+        .interface(conform::definition("conform.secret:1.0"), |functions| {
+            functions.others_not_implemented();
+            functions.add("whoami", &whoami);
+        })
+        .build()
+        .expect("a right configuration")
+}
+
+#[test]
+fn requests_find_what_is_kept_with_their_connection() {
+    let count = AtomicUsize::new(0);
+    let host = TestServer::start_server(
+        None,
+        executor,
+        |service| service,
+        move |server| {
+            server.on_connect(move |connection| {
+                assert_eq!(connection.peer().map(|it| it.ip()), Some(Ipv4Addr::LOCALHOST.into()));
+                Number(count.fetch_add(1, Ordering::Relaxed))
+            })
+        },
+    );
+    let user = |number| json!(format!("client {number}"));
+    let whoami = "conform.secret:1.0:whoami";
+    let mut first = Connection::open(host.address);
+    assert_eq!(first.call(whoami, &json!({}))["r"]["lid"], user(0));
+    let mut second = Socket::open(host.address);
+    let mut third = Http2::open(host.address);
+    for _ in 0..2 {
+        assert_eq!(first.call(whoami, &json!({}))["r"]["lid"], user(0));
+        assert_eq!(second.call(whoami, &json!({}))["r"]["lid"], user(1));
+    }
+    for stream in [1, 3] {
+        assert_eq!(third.call(stream, whoami, &json!({}))["r"]["lid"], user(2));
+    }
+}
