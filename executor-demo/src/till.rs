@@ -99,10 +99,18 @@ impl Till {
     /// If the bank or the database fails; what is owed stays owed.
     pub async fn pay_back_owed(&self) -> anyhow::Result<usize> {
         let owed = self.store.owed_payments().await?;
+        let (mut paid_back, mut failed) = (0, None);
         for key in &owed {
-            self.pay_back(key).await?;
+            // one that fails keeps no other from being paid back
+            match self.pay_back(key).await {
+                Ok(()) => paid_back += 1,
+                Err(error) => {
+                    tracing::error!(%error, key, "a payment was not paid back");
+                    failed = Some(error);
+                }
+            }
         }
-        Ok(owed.len())
+        failed.map_or(Ok(paid_back), |error| Err(error.into()))
     }
 
     async fn pay_back(&self, key: &str) -> Result<(), RefundError> {

@@ -243,7 +243,7 @@ async fn parameters_and_results_are_types() {
     check(status, expect![[r#""c7 is paid""#]]);
     check(call(&executor, "forget", json!({})).await, expect!["null"]);
     let notified = call(&executor, "notify", json!({ "customers": [1, 2, 3] })).await;
-    check(notified, expect![[r#"["1 notify-notify-0","2 notify-notify-1","3 notify-notify-2"]"#]]);
+    check(notified, expect![[r#"["1 notify-notify#0","2 notify-notify#1","3 notify-notify#2"]"#]]);
 }
 
 /// What the bank and the ledger do, the outcome, and what is undone.

@@ -291,3 +291,32 @@ fn a_future_that_nothing_wakes_is_reported_with_its_step() {
     assert!(found.contains("step `bank` at engine/steps/tests/sim_faults.rs:"), "{found}");
     assert!(found.contains("waits for a future that nothing here wakes"), "{found}");
 }
+
+#[test]
+fn every_cut_leaves_locks_until_what_is_inside_is_undone() {
+    for cut in [Cut::Cancel, Cut::Drop, Cut::Error(Error::new("Cut")), Cut::Timeout] {
+        let holders = Rc::new(RefCell::new(Vec::new()));
+        sim::cut_everywhere(&cut, &Options::default(), [1], |_| {
+            let (lock, seen) = (Mutex::default(), Rc::clone(&holders));
+            let held = lock.clone();
+            let mut flow = Flow::new();
+            flow.add(move |asi, ()| {
+                asi.run(async |()| Ok(())).undo(async move |_: Undo<&()>| {
+                    seen.borrow_mut().push(held.holders());
+                    Ok(())
+                });
+                asi.run(async |()| {
+                    sleep(ms(1000)).await;
+                    Ok(())
+                });
+            })
+            .locked(&lock);
+            (flow, |_| ())
+        });
+        let holders = holders.borrow();
+        assert!(
+            !holders.is_empty() && holders.iter().all(|count| *count == 1),
+            "{cut}: {holders:?}"
+        );
+    }
+}

@@ -105,14 +105,14 @@ impl<S: Service, P> Cx<S, P> {
     /// other steps, other items of [`each`](super::Steps::each) and other requests have other ones.
     ///
     /// It is the random id of the request, then the names of the function and of the step. So steps
-    /// of one function need different names.
+    /// of one function need different names. An item has its number behind a `#`.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.get_or_init(|| {
             let id = self.request.id.get_or_init(random_id);
             let (function, step) = (self.request.served.function().func(), self.step.name);
             match self.step.item {
-                Some(item) => format!("{id}-{function}-{step}-{item}").into(),
+                Some(item) => format!("{id}-{function}-{step}#{item}").into(),
                 None => format!("{id}-{function}-{step}").into(),
             }
         })

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use asyncsteps::{Added, Arguments, AsyncSteps, Awaitable, Identity, StepResult, codes};
+use asyncsteps::{Added, Arguments, AsyncSteps, Awaitable, Error, Identity, StepResult, codes};
 
 use super::Waiters;
 use super::table::{Refused, Value};
@@ -65,8 +65,9 @@ where
         }
         Err(Refused::Full) => asi.error(codes::DEFENSE_REJECTED, "Waiters limit"),
         Err(Refused::Taken) => {
+            // the key is for the log only
             let text = format!("another step waits for {}", wait.text());
-            asi.error(codes::INTERNAL_ERROR, text)
+            Err(Error::caused_by(codes::INTERNAL_ERROR, text).into())
         }
     }
 }

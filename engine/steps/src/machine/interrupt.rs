@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::types::{Machine, Next};
 use crate::error::{Error, Fault};
 use crate::flow::Outcome;
-use crate::observe::StepEnd;
 use crate::stack::Activity;
 use crate::time::Time;
 
@@ -47,7 +46,7 @@ impl Machine {
         while self.asi.strand.depth() > 0 {
             if self.asi.strand.top.flags.open {
                 self.abort_top();
-                self.leave(StepEnd::Cancelled);
+                self.leave_cancelled();
             }
             self.asi.strand.ascend();
         }

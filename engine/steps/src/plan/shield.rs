@@ -32,6 +32,10 @@ pub(super) fn start(
     asi: &mut AsyncSteps,
     args: Args,
 ) -> StepResult {
+    if let Some(undo) = &undo {
+        // the flow runs whatever becomes of this step, also if that ends before the flow begins
+        undo.begin();
+    }
     let (attempt, answer) = (asi.attempt(), Rc::<RefCell<Answer>>::default());
     let sender = Rc::new(Sender(Rc::clone(&answer)));
     let failed = Rc::clone(&sender);

@@ -1,7 +1,7 @@
 //! Steps that nothing outside cancels (FTN12 §1.3).
 
 use asyncsteps::tool::AsyncTool;
-use asyncsteps::{Error, Flow, Retry, RunContext, Template, Undo, codes};
+use asyncsteps::{Error, Flow, Retry, RunContext, Template, Undo, codes, sim};
 
 use crate::support::{Log, ms, now, pause, run, tool};
 
@@ -95,4 +95,30 @@ fn a_shielded_step_can_be_undone() {
     let promise = flow.promise::<(), _>(&tool);
     assert!(tool.complete(promise).expect("it ends").is_err());
     assert_eq!(log.take(), "Done(7)");
+}
+
+#[test]
+fn a_shielded_step_that_is_cut_before_its_flow_begins_is_undone() {
+    sim::check(0..20, |sim| {
+        let (of_body, of_undo) = (Log::default(), Log::default());
+        let (body, undoes) = (of_body.clone(), of_undo.clone());
+        let mut flow = Flow::new();
+        flow.parallel(move |branches| {
+            branches
+                .run(async move |()| {
+                    body.add("charge");
+                    Ok(())
+                })
+                .shielded()
+                .undo(async move |_: Undo<&()>| {
+                    undoes.add("refund");
+                    Ok(())
+                });
+            branches.run(async |()| Err::<(), _>(Error::new("Declined").into()));
+        });
+        let started = sim.start(flow);
+        sim.run();
+        started.assert_error("Declined");
+        assert_eq!(of_body.take().is_empty(), of_undo.take().is_empty());
+    });
 }
