@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -80,8 +81,17 @@ pub(super) async fn read(
     // it is not over the limit
     let length = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let mut body = pin!(collect(body, length, limit, room));
-    // most bodies come with their heads, and need no timer
-    match poll_fn(|cx| Poll::Ready(body.as_mut().poll(cx))).await {
+    // most bodies come with their heads, and need no timer; hyper gives them once they were asked for
+    let mut was_asked = false;
+    let at_once = poll_fn(|cx| {
+        let polled = body.as_mut().poll(cx);
+        if polled.is_pending() && !mem::replace(&mut was_asked, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(polled)
+    });
+    match at_once.await {
         Poll::Ready(body) => body,
         Poll::Pending => {
             let late = Err(BodyError::Status(StatusCode::REQUEST_TIMEOUT));

@@ -18,12 +18,14 @@ pub(in crate::transport::http) struct Receiving {
     body: Incoming,
     progress: Rc<Progress>,
     patience: Patience,
+    /// Whether it was asked for: hyper gives nothing before.
+    is_wanted: bool,
 }
 
 impl Receiving {
     pub(super) fn new(body: Incoming, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
         let patience = Patience::new(limits.stall_timeout, limits.least_rate);
-        Self { body, progress, patience }
+        Self { body, progress, patience, is_wanted: false }
     }
 }
 
@@ -35,7 +37,7 @@ impl Body for Receiving {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let Self { body, progress, patience } = &mut *self;
+        let Self { body, progress, patience, is_wanted } = &mut *self;
         match Pin::new(body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 patience.moved(frame.data_ref().map_or(0, Bytes::len));
@@ -45,6 +47,11 @@ impl Body for Receiving {
             Poll::Ready(None) => {
                 patience.rest();
                 Poll::Ready(None)
+            }
+            Poll::Pending if !*is_wanted => {
+                *is_wanted = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }
             Poll::Pending => match patience.wait(progress.closing(), cx) {
                 Ok(()) => Poll::Pending,
