@@ -51,7 +51,8 @@ impl Template {
         let mut steps = TemplateSteps::default();
         define(&mut steps);
         let state = (!steps.state.is_empty()).then(|| Arc::new(steps.state));
-        Self { steps: steps.steps.into_iter().map(Draft::finish).collect(), state }
+        let steps = steps.steps.into_iter().map(Draft::finish).collect();
+        Self { steps: Arc::new(steps), state }
     }
 
     pub(crate) fn copy_state(&self, state: &mut State) {
