@@ -126,14 +126,21 @@ fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
 }
 
 /// Logs what a flow did that is seen nowhere else: steps that were undone, and what callbacks did.
+#[inline]
 fn report(execution: &mut Execution) {
-    for UndoneStep { step, outcome, why, time, .. } in execution.take_undone() {
+    let (undone, unseen) = (execution.take_undone(), execution.take_unseen());
+    if !(undone.is_empty() && unseen.is_empty()) {
+        log(undone, &unseen);
+    }
+}
+
+#[cold]
+fn log(undone: Vec<UndoneStep>, unseen: &[Error]) {
+    for UndoneStep { step, outcome, why, time, .. } in undone {
         let why = why.as_ref().map_or("cancelled", Error::code);
         tracing::info!(%step, outcome = outcome_text(outcome), why, ?time, "a step was undone");
     }
-    for error in execution.take_unseen() {
-        log_unseen(&error);
-    }
+    unseen.iter().for_each(log_unseen);
 }
 
 /// Logs an error that nothing else shows.

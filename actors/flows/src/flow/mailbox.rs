@@ -28,31 +28,57 @@ pub(crate) const CAPACITY: usize = 16;
 pub(crate) struct FlowCell {
     /// Borrowed while the flow runs and while a message is handled.
     pub(super) actor: RefCell<FlowActor>,
+    rare: Cell<Option<Box<Rare>>>,
+}
+
+/// What most flows do not need.
+#[derive(Default)]
+struct Rare {
     /// Set while there is a mailbox.
-    address: Cell<Option<WeakAddr<FlowActor>>>,
-    /// There is no handle that takes the outcome.
-    is_unwanted: Cell<bool>,
+    address: Option<WeakAddr<FlowActor>>,
+    /// There is no handle that takes the outcome, and the flow was not over when that went.
+    is_unwanted: bool,
 }
 
 impl FlowCell {
     #[inline]
     pub(super) fn new(actor: FlowActor) -> Self {
-        Self { actor: RefCell::new(actor), address: Cell::default(), is_unwanted: Cell::default() }
+        Self { actor: RefCell::new(actor), rare: Cell::default() }
     }
 
     /// The outcome is not wanted: an address may keep the actor for long.
     pub(super) fn forget_outcome(&self) {
-        self.is_unwanted.set(true);
-        self.discard_unwanted();
+        if !self.discard_outcome() {
+            self.with_rare(|rare| rare.get_or_insert_default().is_unwanted = true);
+        }
     }
 
-    /// Drops the outcome if the flow is over and no handle takes it.
+    /// Drops the outcome if no handle takes it, now that the flow is over.
     pub(super) fn discard_unwanted(&self) {
-        if self.is_unwanted.get() {
+        if self.with_rare(|rare| rare.as_ref().is_some_and(|rare| rare.is_unwanted)) {
+            self.discard_outcome();
+        }
+    }
+
+    /// Drops the outcome if there is one; `false` if the flow is not over.
+    fn discard_outcome(&self) -> bool {
+        let outcome = match self.actor.try_borrow_mut() {
+            Ok(mut actor) if actor.is_over() => actor.take_outcome(),
             // borrowed by the flow itself while it runs
-            let outcome = self.actor.try_borrow_mut().map(|mut actor| actor.take_outcome());
+            Ok(_) | Err(_) => return false,
+        };
+        if outcome.is_some() {
             discard(outcome);
         }
+        true
+    }
+
+    #[inline]
+    fn with_rare<R>(&self, look: impl FnOnce(&mut Option<Box<Rare>>) -> R) -> R {
+        let mut rare = self.rare.take();
+        let seen = look(&mut rare);
+        self.rare.set(rare);
+        seen
     }
 
     /// The address of the actor, with a mailbox that is made if there is none.
@@ -60,10 +86,8 @@ impl FlowCell {
     /// # Panics
     /// Outside of an actix arbiter or a tokio `LocalSet`, if it makes the mailbox.
     pub(super) fn address(self: &Rc<Self>, canceller: &Canceller) -> Addr<FlowActor> {
-        let known = self.address.take();
-        let address = known.as_ref().and_then(WeakAddr::upgrade);
-        self.address.set(known);
-        address.unwrap_or_else(|| {
+        let known = self.with_rare(|rare| rare.as_ref()?.address.as_ref()?.upgrade());
+        known.unwrap_or_else(|| {
             let (sender, messages) = channel(CAPACITY);
             self.receive(messages, canceller.clone());
             Addr::new(sender)
@@ -78,7 +102,9 @@ impl FlowCell {
     ) {
         let mailbox = Mailbox::new(messages);
         let address = mailbox.address().downgrade();
-        self.address.set(Some(address.clone()));
+        let own = address.clone();
+        let before = self.with_rare(|rare| rare.get_or_insert_default().address.replace(own));
+        drop(before);
         let ctx = FlowContext { cell: Rc::clone(self), address, canceller, futures: None };
         actix_rt::spawn(MailTask { ctx, mailbox });
     }
@@ -110,7 +136,7 @@ impl Future for MailTask {
 impl Drop for MailTask {
     /// What still comes is refused; a new address gets a new mailbox.
     fn drop(&mut self) {
-        self.ctx.cell.address.take();
+        drop(self.ctx.cell.with_rare(|rare| rare.as_mut()?.address.take()));
     }
 }
 

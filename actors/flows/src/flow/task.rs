@@ -203,9 +203,11 @@ impl<O: FlowOwner> FlowTask<O> {
             drive::settle(execution, &self.owner, &end, &mut launched);
             ended = kind(Some(execution));
         }
-        guarded("what a flow launched is lost with its arbiter", || {
-            start(launched, &mut self.owner);
-        });
+        if !launched.is_empty() {
+            guarded("what a flow launched is lost with its arbiter", || {
+                start_all(launched, &mut self.owner);
+            });
+        }
         self.leave(ended, end.is_done());
         actor.end(|execution| drive::tell(execution, &mut self.owner, end));
         drop(actor);

@@ -17,6 +17,40 @@ pub(crate) enum Scalar {
     F64(f64),
 }
 
+/// Two scalars. Their types lie side by side, so that [`Args`](super::Args) take 24 bytes and not 32:
+/// every flow and every message has room for some.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair {
+    kinds: [Kind; 2],
+    bits: [u64; 2],
+}
+
+/// The type of a scalar.
+#[derive(Clone, Copy)]
+enum Kind {
+    Bool,
+    I32,
+    I64,
+    U32,
+    U64,
+    Usize,
+    F64,
+}
+
+impl Pair {
+    #[inline]
+    pub(crate) fn new(a: Scalar, b: Scalar) -> Self {
+        let ((kind, bits), (other_kind, other_bits)) = (a.to_bits(), b.to_bits());
+        Self { kinds: [kind, other_kind], bits: [bits, other_bits] }
+    }
+
+    #[inline]
+    pub(crate) fn split(self) -> (Scalar, Scalar) {
+        let ([a, b], [bits, other_bits]) = (self.kinds, self.bits);
+        (Scalar::from_bits(a, bits), Scalar::from_bits(b, other_bits))
+    }
+}
+
 /// Applies a macro to each pair of a scalar's variant and its type.
 macro_rules! each_scalar {
     ($apply:ident) => {
@@ -73,6 +107,33 @@ impl Scalar {
         }
         each_scalar!(fill);
         slot
+    }
+
+    #[inline]
+    fn to_bits(self) -> (Kind, u64) {
+        match self {
+            Self::Bool(value) => (Kind::Bool, u64::from(value)),
+            Self::I32(value) => (Kind::I32, u64::from(value.cast_unsigned())),
+            Self::I64(value) => (Kind::I64, value.cast_unsigned()),
+            Self::U32(value) => (Kind::U32, u64::from(value)),
+            Self::U64(value) => (Kind::U64, value),
+            Self::Usize(value) => (Kind::Usize, value as u64),
+            Self::F64(value) => (Kind::F64, value.to_bits()),
+        }
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the bits are those of this type")]
+    fn from_bits(kind: Kind, bits: u64) -> Self {
+        match kind {
+            Kind::Bool => Self::Bool(bits != 0),
+            Kind::I32 => Self::I32((bits as u32).cast_signed()),
+            Kind::I64 => Self::I64(bits.cast_signed()),
+            Kind::U32 => Self::U32(bits as u32),
+            Kind::U64 => Self::U64(bits),
+            Kind::Usize => Self::Usize(bits as usize),
+            Kind::F64 => Self::F64(f64::from_bits(bits)),
+        }
     }
 
     pub(crate) fn into_box(self) -> Box<dyn Any> {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::convert::{self, Scalar};
+use super::convert::{self, Pair, Scalar};
 
 /// The most values that one `success` carries (FTN12 §2.7.2).
 pub const MAX_ARGS: usize = 4;
@@ -31,7 +31,7 @@ pub(super) enum Repr<B> {
     #[default]
     Empty,
     One(Scalar),
-    Two(Scalar, Scalar),
+    Two(Pair),
     Boxed(B),
 }
 
@@ -113,7 +113,7 @@ impl Args {
         match &self.0 {
             Repr::Empty => 0,
             Repr::One(_) => 1,
-            Repr::Two(..) => 2,
+            Repr::Two(_) => 2,
             Repr::Boxed(tuple) => tuple.len(),
         }
     }
@@ -138,7 +138,10 @@ impl Args {
         match &self.0 {
             Repr::Empty => Cow::Borrowed("nothing"),
             Repr::One(value) => Cow::Borrowed(value.type_name()),
-            Repr::Two(a, b) => Cow::Owned(format!("({}, {})", a.type_name(), b.type_name())),
+            Repr::Two(pair) => {
+                let (a, b) = pair.split();
+                Cow::Owned(format!("({}, {})", a.type_name(), b.type_name()))
+            }
             Repr::Boxed(tuple) => Cow::Borrowed(tuple.type_name()),
         }
     }
@@ -147,7 +150,10 @@ impl Args {
         match self.0 {
             Repr::Empty => Elements::new(),
             Repr::One(value) => Elements::from_iter([value.into_box()]),
-            Repr::Two(a, b) => Elements::from_iter([a.into_box(), b.into_box()]),
+            Repr::Two(pair) => {
+                let (a, b) = pair.split();
+                Elements::from_iter([a.into_box(), b.into_box()])
+            }
             Repr::Boxed(tuple) => tuple.elements(),
         }
     }
@@ -173,7 +179,7 @@ impl SendArgs {
         Args(match self.0 {
             Repr::Empty => Repr::Empty,
             Repr::One(value) => Repr::One(value),
-            Repr::Two(a, b) => Repr::Two(a, b),
+            Repr::Two(pair) => Repr::Two(pair),
             Repr::Boxed(tuple) => Repr::Boxed(tuple),
         })
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::convert::Scalar;
+use super::convert::{Pair, Scalar};
 use super::erased::{
     Arg, Args, Arguments, Elements, Mismatch, Parts, Repr, SendArgs, SendArguments, Tuple, sealed,
 };
@@ -75,7 +75,7 @@ impl<A: 'static, B: 'static> Arguments for (A, B) {
     #[inline]
     fn into_args(self) -> Args {
         Args(match (Scalar::from_value(self.0), Scalar::from_value(self.1)) {
-            (Ok(a), Ok(b)) => Repr::Two(a, b),
+            (Ok(a), Ok(b)) => Repr::Two(Pair::new(a, b)),
             (a, b) => match (Scalar::restore(a), Scalar::restore(b)) {
                 (Some(a), Some(b)) => Repr::Boxed(Box::new((a, b))),
                 _ => Repr::Empty,
@@ -85,7 +85,8 @@ impl<A: 'static, B: 'static> Arguments for (A, B) {
 
     #[inline]
     fn from_args(args: Args) -> Result<Self, Mismatch> {
-        if let Repr::Two(a, b) = &args.0
+        if let Repr::Two(pair) = &args.0
+            && let (a, b) = pair.split()
             && let (Some(a), Some(b)) = (a.to_value(), b.to_value())
         {
             return Ok((a, b));

@@ -109,15 +109,17 @@ impl Execution {
     /// panics of callbacks, also those from which an error handler recovered, errors of cancel
     /// handlers, and errors of undos, which are left to be done by hand
     /// ([`failed_undo`](Error::failed_undo)).
+    #[inline]
     pub fn take_unseen(&mut self) -> Vec<Error> {
-        self.machine.take_unseen()
+        if self.machine.has_unseen() { self.machine.take_unseen() } else { Vec::new() }
     }
 
     /// The steps that this flow has undone since the last call, if it is one that
     /// [undoes](Self::is_undo): for the log. Undos that failed are among the
     /// [errors](Self::take_unseen) instead.
+    #[inline]
     pub fn take_undone(&mut self) -> Vec<UndoneStep> {
-        self.machine.take_undone()
+        if self.machine.has_undone() { self.machine.take_undone() } else { Vec::new() }
     }
 
     /// The earliest time at which the flow has to run without being woken; `None` if it has no
@@ -141,6 +143,7 @@ impl Execution {
 
     /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).
     #[must_use]
+    #[inline]
     pub fn is_undo(&self) -> bool {
         self.machine.asi.is_undo()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
 use super::parallel::Parallel;
-use super::run::{Run, RunContext};
+use super::run::{Plain, Run, RunContext, WithContext};
 use crate::args::Arguments;
 use crate::error::{AwaitedResult, Error, Raised, StepResult, StepReturn};
 use crate::flow::Flow;
@@ -111,8 +111,7 @@ impl AsyncSteps {
         T: Arguments,
         F: AsyncFn(A) -> Result<T, Raised> + 'static,
     {
-        let body = async move |_: RunContext, args| body(args).await;
-        self.queue(Run::step(StepLocation::here(), body));
+        self.queue(Run::step(StepLocation::here(), Plain(body)));
         Added::new(self.strand.last_added())
     }
 
@@ -124,7 +123,7 @@ impl AsyncSteps {
         T: Arguments,
         F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
     {
-        self.queue(Run::step(StepLocation::here(), body));
+        self.queue(Run::step(StepLocation::here(), WithContext(body)));
         Added::new(self.strand.last_added())
     }
 

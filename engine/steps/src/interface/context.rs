@@ -106,15 +106,20 @@ impl AsyncSteps {
     /// Which attempt of the step, or of a step around it, is under way, from 1; see
     /// [`Retry`](crate::Retry).
     #[must_use]
+    #[inline]
     pub fn attempt(&self) -> u32 {
-        if !self.own_policy_state().is_some_and(|policies| policies.has_attempts) {
-            return 1;
-        }
+        let has_attempts = self.own_policy_state().is_some_and(|policies| policies.has_attempts);
+        if has_attempts { self.innermost_attempt() } else { 1 }
+    }
+
+    #[cold]
+    fn innermost_attempt(&self) -> u32 {
         let attempts = self.frames_around().filter_map(Frame::attempt);
         attempts.map(NonZeroU32::get).next().unwrap_or(1)
     }
 
     /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).
+    #[inline]
     pub(crate) fn is_undo(&self) -> bool {
         self.own_policy_state().is_some_and(|policies| policies.undoes.is_some())
     }

@@ -31,4 +31,4 @@ pub use added::{Added, AddedLoop, Untyped};
 pub use collection::Collection;
 pub use parallel::Parallel;
 pub use run::RunContext;
-pub(crate) use run::start_shared;
+pub(crate) use run::{AsyncBody, Plain, WithContext, start_shared};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
-use super::run::{Run, RunContext};
+use super::run::{Plain, Run};
 use crate::error::{AwaitedResult, Raised, StepResult, StepReturn};
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, QueuedStep};
@@ -58,8 +58,7 @@ impl Parallel {
     where
         F: AsyncFn(()) -> Result<(), Raised> + 'static,
     {
-        let body = async move |_: RunContext, ()| body(()).await;
-        Added::new(self.push(Run::step(StepLocation::here(), body)))
+        Added::new(self.push(Run::step(StepLocation::here(), Plain(body))))
     }
 
     /// Adds a branch whose step has parallel branches itself, see [`AsyncSteps::parallel`].

@@ -82,9 +82,16 @@ impl AsyncSteps {
     }
 
     /// Sets what the step that starts does; it goes on to keep the lock that it holds.
+    #[inline]
     pub(crate) fn start_activity(&mut self, activity: Activity) {
-        if let Activity::Holding(value) = self.strand.top.replace_activity(activity) {
-            self.keep(value);
+        match self.strand.top.replace_activity(activity) {
+            Activity::Plain => {}
+            Activity::Holding(value) => self.keep(value),
+            Activity::Waiting(_)
+            | Activity::Looping(_)
+            | Activity::Parallel(_)
+            | Activity::Polling(_)
+            | Activity::Undoing(_) => {}
         }
     }
 

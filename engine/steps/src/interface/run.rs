@@ -23,39 +23,65 @@ pub struct RunContext {
     pub attempt: u32,
 }
 
-/// A step whose body is an async closure. The future keeps the closure, so that it can borrow what
-/// the closure captured.
-pub(crate) struct Run<F, A, T> {
-    body: F,
+/// An async closure that is the body of a step. Its future borrows what the closure captured.
+pub(crate) trait AsyncBody<A, T> {
+    fn call(&self, context: RunContext, args: A) -> impl Future<Output = Result<T, Raised>>;
+}
+
+/// An async closure that takes the result of the step before it.
+pub(crate) struct Plain<F>(pub(crate) F);
+
+impl<F, A, T> AsyncBody<A, T> for Plain<F>
+where
+    F: AsyncFn(A) -> Result<T, Raised>,
+{
+    #[inline]
+    fn call(&self, _: RunContext, args: A) -> impl Future<Output = Result<T, Raised>> {
+        (self.0)(args)
+    }
+}
+
+/// An async closure that takes the context as well.
+pub(crate) struct WithContext<F>(pub(crate) F);
+
+impl<F, A, T> AsyncBody<A, T> for WithContext<F>
+where
+    F: AsyncFn(RunContext, A) -> Result<T, Raised>,
+{
+    #[inline]
+    fn call(&self, context: RunContext, args: A) -> impl Future<Output = Result<T, Raised>> {
+        (self.0)(context, args)
+    }
+}
+
+/// A step whose body is an async closure, which the future keeps.
+pub(crate) struct Run<B, A, T> {
+    body: B,
     signature: PhantomData<fn(A) -> T>,
 }
 
-impl<F, A, T> Run<F, A, T>
+impl<B, A, T> Run<B, A, T>
 where
     A: Arguments,
     T: Arguments,
-    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+    B: AsyncBody<A, T> + 'static,
 {
-    pub(crate) fn new(body: F) -> Self {
-        Self { body, signature: PhantomData }
-    }
-
     #[inline]
-    pub(crate) fn step(location: StepLocation, body: F) -> QueuedStep {
-        QueuedStep::new(location, Self::new(body))
+    pub(crate) fn step(location: StepLocation, body: B) -> QueuedStep {
+        QueuedStep::new(location, Self { body, signature: PhantomData })
     }
 }
 
-impl<F, A, T> Work for Run<F, A, T>
+impl<B, A, T> Work for Run<B, A, T>
 where
     A: Arguments,
     T: Arguments,
-    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+    B: AsyncBody<A, T> + 'static,
 {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let body = self.body;
         let (context, args) = (asi.run_context(), asi.typed(args)?);
-        asi.poll(async move { finish(body(context, args).await) });
+        asi.poll(async move { finish(body.call(context, args).await) });
         Ok(())
     }
 
@@ -68,29 +94,29 @@ where
     }
 }
 
-impl<F, A, T> Repeat for Run<F, A, T>
+impl<B, A, T> Repeat for Run<B, A, T>
 where
     A: Arguments,
     T: Arguments,
-    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+    B: AsyncBody<A, T> + 'static,
 {
     fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let (context, args) = (asi.run_context(), asi.typed(args)?);
-        asi.poll(async move { finish((self.body)(context, args).await) });
+        asi.poll(async move { finish(self.body.call(context, args).await) });
         Ok(())
     }
 }
 
 /// Starts the body of a step of a template, which the future keeps.
-pub(crate) fn start_shared<F, A, T>(body: &Arc<F>, asi: &mut AsyncSteps, args: Args) -> StepResult
+pub(crate) fn start_shared<B, A, T>(body: &Arc<B>, asi: &mut AsyncSteps, args: Args) -> StepResult
 where
     A: Arguments,
     T: Arguments,
-    F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+    B: AsyncBody<A, T> + 'static,
 {
     let body = Arc::clone(body);
     let (context, args) = (asi.run_context(), asi.typed(args)?);
-    asi.poll(async move { finish((*body)(context, args).await) });
+    asi.poll(async move { finish(body.call(context, args).await) });
     Ok(())
 }
 

@@ -130,6 +130,7 @@ impl Machine {
     }
 
     /// Completes the step on top, which waited, with a result.
+    #[inline]
     pub(super) fn complete_waiting(&mut self, result: Args) -> Next {
         if let Err(violation) = self.asi.check_result(&result) {
             return self.unwind(Fault::Error(violation));
@@ -138,6 +139,7 @@ impl Machine {
         Next::Step
     }
 
+    #[inline]
     fn complete_with(&mut self, result: Args) {
         self.leave(StepEnd::Success);
         self.asi.strand.args = result;

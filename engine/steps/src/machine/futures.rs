@@ -33,15 +33,15 @@ impl Machine {
         }
     }
 
-    /// Polls the future of the step on top; its output ends the step.
+    /// Polls the future of the step on top, where it is; its output ends the step.
     pub(super) fn poll_future(&mut self, waker: &Waker) -> Next {
-        let activity = self.asi.strand.top.replace_activity(Activity::Plain);
-        let Activity::Polling(mut future) = activity else {
-            self.asi.set_activity(activity);
+        if !matches!(self.asi.strand.top.activity(), Activity::Polling(_)) {
             return Next::Wait;
-        };
+        }
         self.report(Event::Enter);
-        let (result, alarms) = in_turn(self.asi.now, || {
+        let now = self.asi.now;
+        let Some(future) = self.asi.strand.top.future() else { return Next::Wait };
+        let (result, alarms) = in_turn(now, || {
             catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(waker))))
         });
         if let Some(alarms) = alarms {
@@ -49,21 +49,18 @@ impl Machine {
         }
         self.report(Event::Leave);
         match result {
-            Ok(Poll::Pending) => {
-                self.asi.set_activity(Activity::Polling(future));
-                Next::Wait
-            }
+            Ok(Poll::Pending) => Next::Wait,
             Ok(Poll::Ready(Ok(args))) => {
-                drop(future);
+                drop(self.asi.strand.top.take_future());
                 self.complete_waiting(args)
             }
             Ok(Poll::Ready(Err(error))) => {
-                drop(future);
+                drop(self.asi.strand.top.take_future());
                 self.unwind(Fault::Error(error.at(self.asi.location())))
             }
             Err(payload) => {
                 let error = self.panicked(payload);
-                drop(future);
+                drop(self.asi.strand.top.take_future());
                 self.unwind(Fault::Error(error))
             }
         }

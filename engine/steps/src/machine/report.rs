@@ -24,6 +24,18 @@ impl Machine {
         self.asi.cold.as_ref().is_some_and(|cold| !cold.launched.is_empty())
     }
 
+    /// Whether there are errors for the host since they were last taken.
+    #[inline]
+    pub(crate) fn has_unseen(&self) -> bool {
+        self.asi.cold.as_ref().is_some_and(|cold| !cold.unseen.is_empty())
+    }
+
+    /// Whether the flow has undone steps since they were last taken.
+    #[inline]
+    pub(crate) fn has_undone(&self) -> bool {
+        self.asi.cold.as_ref().is_some_and(|cold| !cold.undone.is_empty())
+    }
+
     /// The flows that steps and cancel handlers launched since the last call.
     pub(crate) fn take_launched(&mut self) -> Vec<AsyncSteps> {
         self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.launched)).unwrap_or_default()

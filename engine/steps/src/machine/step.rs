@@ -136,7 +136,17 @@ impl Machine {
             self.leave(StepEnd::Success);
             return Next::Step;
         }
-        self.settle_incomplete(result)
+        if self.only_polls(&result) { Next::Poll } else { self.settle_incomplete(result) }
+    }
+
+    /// Whether the body of the step on top has left a future to be polled, and nothing else.
+    #[inline]
+    fn only_polls(&self, result: &CallbackResult) -> bool {
+        let strand = &self.asi.strand;
+        matches!(result, Ok(Ok(())))
+            && self.asi.raised.is_none()
+            && !strand.has_substeps()
+            && matches!(strand.top.activity(), Activity::Polling(_))
     }
 
     /// Whether the body of the step on top has completed the step, by `success` or implicitly.

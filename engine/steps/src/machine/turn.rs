@@ -52,10 +52,7 @@ impl Machine {
     fn run_strands(&mut self, waker: &Waker) -> Progress {
         while self.asi.strand.runnable || self.rotate() {
             let has_turn = self.asi.burst > 0;
-            let mut next = self.run_steps();
-            if let Next::Poll = next {
-                next = self.poll_future(waker);
-            }
+            let next = self.run_steps(waker);
             if let Some(outcome) = self.cancel_if_asked() {
                 return Progress::Done(outcome);
             }
@@ -80,7 +77,7 @@ impl Machine {
     }
 
     /// Runs steps of the active strand.
-    fn run_steps(&mut self) -> Next {
+    fn run_steps(&mut self, waker: &Waker) -> Next {
         loop {
             if self.is_cancelled() {
                 return Next::Yield;
@@ -99,9 +96,13 @@ impl Machine {
             };
             match next {
                 Next::Step => {}
-                Next::Wait | Next::Poll | Next::Yield | Next::Complete | Next::Failed(_) => {
-                    return next;
+                Next::Poll => {
+                    let next = self.poll_future(waker);
+                    if !matches!(next, Next::Step) || self.asi.burst == 0 {
+                        return next;
+                    }
                 }
+                Next::Wait | Next::Yield | Next::Complete | Next::Failed(_) => return next,
             }
         }
     }

@@ -184,7 +184,8 @@ impl Machine {
             }
         }
         self.asi.strand.drop_pending();
-        if self.asi.strand.top.flags.place {
+        let extras = self.asi.strand.top.extras.as_ref();
+        if extras.is_some_and(|extras| extras.holds_place) {
             drop(self.asi.take_locks());
         }
     }

@@ -31,7 +31,9 @@ impl Attempt {
     pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let (timeout, undo) = (self.policies.timeout, self.undo.clone());
         let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
-        asi.strand.top.flags.place = limiter.is_some();
+        if limiter.is_some() {
+            asi.strand.top.extras().holds_place = true;
+        }
         within(limiter, asi, args, move |asi, args| {
             asi.ask_probe_of_body()?;
             if is_shielded {

@@ -156,8 +156,6 @@ pub(crate) struct Flags {
     pub(crate) waits: bool,
     /// One iteration of the loop whose frame is the next one out.
     pub(crate) iteration: bool,
-    /// What the step holds is a place for one attempt: it is free before anything is undone.
-    pub(crate) place: bool,
 }
 
 /// What few steps have, so that the others do not make room for it.
@@ -173,6 +171,8 @@ pub(crate) struct StepExtras {
     pub(crate) is_attempt: bool,
     /// The normal end of the step forgets what could be undone inside.
     pub(crate) is_scope: bool,
+    /// What the step holds is a place for one attempt: it is free before anything is undone.
+    pub(crate) holds_place: bool,
 }
 
 /// What a step in progress does, beside waiting for its sub-steps.
@@ -341,8 +341,8 @@ pub(crate) struct RunningTemplate {
     pub(crate) outer: Option<Box<Self>>,
 }
 
-/// Steps of a template, shared by all of its flows (FTN12 §1.5).
-pub(crate) type SharedSteps = Arc<[Arc<TemplateStep>]>;
+/// Steps of a template, shared by all of its flows (FTN12 §1.5). The pointer in each flow is thin.
+pub(crate) type SharedSteps = Arc<Vec<Arc<TemplateStep>>>;
 
 /// A step of a template.
 pub(crate) struct TemplateStep {

@@ -7,8 +7,8 @@ use std::num::NonZeroU32;
 use smallvec::SmallVec;
 
 use super::shapes::{
-    Activity, Branches, Flags, Frame, Queued, QueuedStep, RunningTemplate, StepExtras, Strand,
-    TemplateRange,
+    Activity, Branches, Flags, Frame, Queued, QueuedStep, RunningTemplate, StepExtras, StepFuture,
+    Strand, TemplateRange,
 };
 use crate::args::Args;
 use crate::location::StepLocation;
@@ -207,6 +207,29 @@ impl Frame {
     #[inline]
     pub(crate) fn replace_activity(&mut self, activity: Activity) -> Activity {
         mem::replace(&mut self.activity, activity)
+    }
+
+    /// The future that the step polls.
+    #[inline]
+    pub(crate) fn future(&mut self) -> Option<&mut StepFuture> {
+        if let Activity::Polling(future) = &mut self.activity { Some(future) } else { None }
+    }
+
+    /// Takes the future that the step polls.
+    #[inline]
+    pub(crate) fn take_future(&mut self) -> Option<StepFuture> {
+        if !matches!(self.activity, Activity::Polling(_)) {
+            return None;
+        }
+        match mem::replace(&mut self.activity, Activity::Plain) {
+            Activity::Polling(future) => Some(future),
+            Activity::Plain
+            | Activity::Holding(_)
+            | Activity::Waiting(_)
+            | Activity::Looping(_)
+            | Activity::Parallel(_)
+            | Activity::Undoing(_) => None,
+        }
     }
 
     /// Whether ending the step needs more than forgetting it.

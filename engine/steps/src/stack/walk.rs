@@ -39,6 +39,7 @@ impl AsyncSteps {
     }
 
     /// [`policy_state`](Self::policy_state), if there is one.
+    #[inline]
     pub(crate) fn own_policy_state(&self) -> Option<&PolicyState> {
         self.cold.as_ref()?.policies.as_deref()
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::args::Arguments;
 use crate::error::{Error, Raised, StepReturn};
-use crate::interface::{RunContext, start_shared};
+use crate::interface::{AsyncBody, Plain, RunContext, WithContext, start_shared};
 use crate::location::StepLocation;
 use crate::stack::{
     Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, Unstarted,
@@ -51,7 +51,8 @@ impl Template {
         let mut steps = TemplateSteps::default();
         define(&mut steps);
         let state = (!steps.state.is_empty()).then(|| Arc::new(steps.state));
-        Self { steps: steps.steps.into_iter().map(Draft::finish).collect(), state }
+        let steps = steps.steps.into_iter().map(Draft::finish).collect();
+        Self { steps: Arc::new(steps), state }
     }
 
     pub(crate) fn copy_state(&self, state: &mut State) {
@@ -119,7 +120,7 @@ impl TemplateSteps {
         T: Arguments,
         F: AsyncFn(A) -> Result<T, Raised> + Send + Sync + 'static,
     {
-        self.run_with(async move |_, args| body(args).await)
+        self.push_async(Plain(body), StepLocation::here())
     }
 
     /// [`run`](Self::run) with a body that also takes the [`RunContext`]: which attempt it is.
@@ -130,9 +131,7 @@ impl TemplateSteps {
         T: Arguments,
         F: AsyncFn(RunContext, A) -> Result<T, Raised> + Send + Sync + 'static,
     {
-        let body = Arc::new(body);
-        let body = move |asi: &mut AsyncSteps, args| start_shared(&body, asi, args);
-        self.push(Box::new(body), StepLocation::here())
+        self.push_async(WithContext(body), StepLocation::here())
     }
 
     /// Adds a step whose sub-steps, the branches, run in parallel (FTN12 §2.2.1 `parallel`).
@@ -231,6 +230,19 @@ impl TemplateSteps {
     fn push<A, T>(&mut self, body: SharedBody, location: StepLocation) -> TemplateAdded<'_, A, T> {
         self.push_step(body, location);
         self.last_added()
+    }
+
+    fn push_async<A, T>(
+        &mut self,
+        body: impl AsyncBody<A, T> + Send + Sync + 'static,
+        location: StepLocation,
+    ) -> TemplateAdded<'_, A, T>
+    where
+        A: Arguments,
+        T: Arguments,
+    {
+        let body = Arc::new(body);
+        self.push(Box::new(move |asi, args| start_shared(&body, asi, args)), location)
     }
 
     fn push_step(&mut self, body: SharedBody, location: StepLocation) -> &mut NewStep {

@@ -1,5 +1,7 @@
 //! The branches of a parallel step of a template (FTN12 §2.2.1 `parallel`).
 
+use std::sync::Arc;
+
 use super::TemplateSteps;
 use super::added::{TemplateAdded, TemplateLoop};
 use super::draft::Draft;
@@ -17,7 +19,7 @@ impl TemplateParallel {
     pub(super) fn define(define: impl FnOnce(&mut Self)) -> SharedSteps {
         let mut branches = Self(TemplateSteps::default());
         define(&mut branches);
-        branches.0.steps.into_iter().map(Draft::finish).collect()
+        Arc::new(branches.0.steps.into_iter().map(Draft::finish).collect())
     }
 
     /// Adds a branch; it takes no arguments and its result is dropped (FTN12 §2.2.1 `parallel`).
