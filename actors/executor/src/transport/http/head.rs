@@ -116,7 +116,9 @@ impl RequestHead {
 
     /// The values of a header that are text.
     pub(in crate::transport) fn values(&self, name: &'static str) -> impl Iterator<Item = &str> {
-        self.headers().filter(move |(other, _)| *other == name).map(|(_, value)| value)
+        // most headers that are asked for are not there
+        let all = self.has(name).then(|| self.headers()).into_iter().flatten();
+        all.filter(move |(other, _)| *other == name).map(|(_, value)| value)
     }
 
     /// Whether it has a header, of any value.
