@@ -98,9 +98,9 @@ fn connections_that_do_nothing_for_too_long_are_closed() {
     half.send(&ping[..20]);
     expect_pong(&mut served);
     served.expect_closed();
-    for client in [&mut silent, &mut half] {
-        assert_eq!(client.receive().status(), 408);
-        client.expect_closed();
-    }
+    assert_eq!(half.receive().status(), 408);
+    half.expect_closed();
+    // an answer to nothing could be taken for that of a request which is just on its way
+    silent.expect_closed();
     client::ping(program.address);
 }
