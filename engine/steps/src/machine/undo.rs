@@ -54,9 +54,14 @@ impl Machine {
             return false;
         }
         self.asi.strand.clear();
+        self.enter_wait(|machine| machine.undo_from(0, error))
+    }
+
+    /// Enters a step that waits for undos, unless `wait` finds none to wait for.
+    fn enter_wait(&mut self, wait: impl FnOnce(&mut Self) -> bool) -> bool {
         let location = self.asi.location().named("undo");
         self.enter(location, None, Flags::default());
-        let waits = self.undo_from(0, error);
+        let waits = wait(self);
         if !waits {
             self.leave(StepEnd::Success);
         }
@@ -74,10 +79,7 @@ impl Machine {
     /// Has the step on top wait until what was inside is undone, then go on with this error, or
     /// complete; `false` if there is nothing to wait for.
     fn wait_for_undos(&mut self, error: Option<&Error>) -> bool {
-        let branch = self.asi.branch_path();
-        let Some(queue) = self.running_undo().filter(|queue| queue.holds_up(&branch)) else {
-            return false;
-        };
+        let Some((queue, branch)) = self.undos_before() else { return false };
         queue.append([(branch, UndoItem::Tell(self.asi.completion()))]);
         self.asi.start_activity(Activity::Undoing(error.cloned()));
         self.asi.strand.runnable = false;
@@ -102,7 +104,8 @@ impl Machine {
         self.unwind_undone(error)
     }
 
-    /// Undoes what branches have done that the end of a loop cancelled.
+    /// Undoes what branches have done that the end of a loop cancelled: the entries of the active
+    /// strand after the first `kept`. The step on top is left, and its locks are held meanwhile.
     pub(super) fn undo_cancelled_branches(&mut self, kept: usize) {
         if !self.asi.has_undos() {
             return;
@@ -110,6 +113,17 @@ impl Machine {
         let active = self.asi.active();
         let entries = self.asi.policy_state().undos.take_after(active, kept);
         self.launch_undos(entries, None);
+        if let Some((queue, branch)) = self.undos_before() {
+            queue.append([(branch, UndoItem::Release(self.asi.take_locks()))]);
+        }
+    }
+
+    /// Has the active strand wait for the undos of what the end of a loop cancelled, in a step of its
+    /// own; `false` if there is nothing to wait for.
+    pub(super) fn wait_before_next(&mut self) -> bool {
+        self.asi.has_undos()
+            && self.undos_before().is_some()
+            && self.enter_wait(|machine| machine.wait_for_undos(None))
     }
 
     /// How many entries the active strand has.
@@ -139,16 +153,14 @@ impl Machine {
 
     #[cold]
     fn keep_locks(&mut self) {
-        let (inside, branch) =
-            ((self.asi.active(), self.asi.strand.depth() + 1), self.asi.branch_path());
-        let is_needed = self.asi.policy_state().undos.any_inside(inside, ToUndo::is_needed)
-            || self.running_undo().is_some_and(|queue| queue.holds_up(&branch));
-        if !is_needed {
+        let inside = (self.asi.active(), self.asi.strand.depth() + 1);
+        let undos = &self.asi.policy_state().undos;
+        if !undos.any_inside(inside, ToUndo::is_needed) && self.undos_before().is_none() {
             return;
         }
         let locks = self.asi.take_locks();
         if !locks.is_empty() {
-            let step = (self.asi.location(), branch);
+            let step = (self.asi.location(), self.asi.branch_path());
             let release = ToUndo::Release(locks);
             self.asi.policy_state().undos.push_around(inside, step, release);
         }
@@ -184,6 +196,12 @@ impl Machine {
                 ToUndo::Release(locks) => Some((branch, UndoItem::Release(locks))),
             });
         items.collect()
+    }
+
+    /// The undos that come before the rest of the active strand, and the branch that this is.
+    fn undos_before(&self) -> Option<(Rc<UndoQueue<UndoWork>>, BranchPath)> {
+        let (queue, branch) = (self.running_undo()?, self.asi.branch_path());
+        queue.holds_up(&branch).then_some((queue, branch))
     }
 
     /// The undos that run for the flow.

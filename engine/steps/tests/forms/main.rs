@@ -22,6 +22,8 @@ mod undo;
 mod undo_branches;
 /// Locks are held until what is inside is undone.
 mod undo_locks;
+/// What follows a loop begins after the undos inside.
+mod undo_loops;
 /// Undos run in order, whatever ends the steps that wait for them.
 mod undo_order;
 
