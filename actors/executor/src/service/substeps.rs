@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use asyncsteps::{Arguments, AsyncSteps, Flow};
 
 use super::context::{Cx, Service};
+use super::key::Undoes;
 use super::step::{Gives, Kind, Nested, Step};
 use super::steps::Steps;
 
@@ -87,13 +88,14 @@ where
     where
         F: Fn(&mut Steps<S, P>, A) -> Gives<T> + 'static,
     {
-        let of_step = cx.of_step(name);
+        let of_step = cx.of_new_step(name);
+        let (of_body, undoes) = (of_step.clone(), Undoes::default());
         let body = move |asi: &mut AsyncSteps, args| {
-            let mut steps = Steps::new(of_step.clone());
+            let mut steps = Steps::new(of_body.of_substeps(asi.attempt(), &undoes));
             let Gives { .. } = body(&mut steps, args);
             steps.finish(asi);
         };
         flow.substeps(body).named(name);
-        Self { flow, cx, name, types: PhantomData }
+        Self { flow, cx, of_step, types: PhantomData }
     }
 }
