@@ -121,8 +121,7 @@ where
         self.say(|step| _ = step.retry(policy))
     }
 
-    /// Runs the step while it holds `lock`, with all attempts, see [`Added::locked`]. A second lock takes
-    /// the place of the first one.
+    /// Runs the step while it holds `lock`, with all attempts, see [`Added::locked`].
     pub fn locked<O: ISync + Clone + 'static>(self, lock: &O) -> Self {
         self.say(|step| _ = step.locked(lock))
     }

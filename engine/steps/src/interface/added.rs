@@ -87,19 +87,20 @@ impl<'a, A, T> Added<'a, A, T> {
     ///
     /// If the step fails or is cancelled, the lock is held until it and all that is inside are
     /// [undone](Self::undo): who gets the lock next never sees the half of it. If the step ends
-    /// normally, the lock is free then. A later call replaces an earlier one.
+    /// normally, the lock is free then. Several locks are taken in the order in which they are
+    /// written.
     pub fn locked<O: ISync + Clone + 'static>(&mut self, object: &O) -> &mut Self {
-        Planned::policies_of(self.step).lock = Some(Rc::new(object.clone()));
+        Planned::policies_of(self.step).add_lock(object.clone());
         self
     }
 
     /// Runs the step while it holds a place in `limiter` (FTN12 §1.11.3): each attempt enters by
     /// itself, and holds no place during the pauses between attempts, nor while something is undone.
     ///
-    /// For "at most ten at once" this is a mutex with a `max` of 10; a `Limiter` has a rate as well. A
-    /// later call replaces an earlier one.
+    /// For "at most ten at once" this is a mutex with a `max` of 10; a `Limiter` has a rate as well.
+    /// Several limiters are entered in the order in which they are written.
     pub fn limited<O: ISync + Clone + 'static>(&mut self, limiter: &O) -> &mut Self {
-        Planned::policies_of(self.step).limiter = Some(Rc::new(limiter.clone()));
+        Planned::policies_of(self.step).add_limiter(limiter.clone());
         self
     }
 
