@@ -151,7 +151,11 @@ impl<'a, A, T> Added<'a, A, T> {
     /// around both, a time limit, a cancel, a flow that is dropped (FTN12 §1.2, §1.3).
     ///
     /// When the body succeeded, `undo` gets its result, which is cloned for that; when it was begun
-    /// and cut, it gets [`Undo::Unknown`]. A body that failed by itself is not undone.
+    /// and cut, it gets [`Undo::Unknown`]. A body that fails by itself is taken at its word: it has done
+    /// nothing, and is not undone. Its outcome is unknown if it says so
+    /// ([`Error::outcome_unknown`]), if it panics, if [`retry`](Self::retry) would try it again after
+    /// this error, and if one of several things of [`each`](AsyncSteps::each) or
+    /// [`join`](AsyncSteps::join) fails after another one has begun.
     ///
     /// The steps inside of a step that fails are undone the newest first, after its cancel handlers
     /// and before its error handler; those of a step that ended normally belong to the step around
