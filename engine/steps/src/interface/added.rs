@@ -137,7 +137,8 @@ impl<'a, A, T> Added<'a, A, T> {
     /// a branch that fails. It runs to its end as a flow of its own, and only its own
     /// [`timeout`](Self::timeout) cuts it: 30 s if it has none (FTN12 §1.3, §2.2.1 `newInstance`).
     ///
-    /// The step around it ends at once. What it gives is lost then; an [`undo`](Self::undo) of it runs
+    /// The body stays a part of its flow's request: that is in flight until the body is over. The step
+    /// around it ends at once. What it gives is lost then; an [`undo`](Self::undo) of it runs
     /// at once too, and is told that its outcome is unknown.
     pub fn shielded(&mut self) -> &mut Self
     where
