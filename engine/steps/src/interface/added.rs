@@ -158,10 +158,10 @@ impl<'a, A, T> Added<'a, A, T> {
     /// this error, and if one of several things of [`each`](AsyncSteps::each) or
     /// [`join`](AsyncSteps::join) fails after another one has begun.
     ///
-    /// The steps inside of a step that fails are undone the newest first, after its cancel handlers
-    /// and before its error handler; those of a step that ended normally belong to the step around
-    /// it. So nothing is final before the flow ends, except by
-    /// [`scope`](AsyncSteps::scope). Undos run as a flow of their own, for which the failed step
+    /// The steps inside of a step that fails are undone after its cancel handlers and before its error
+    /// handler: the newest first, and parallel branches beside each other. Those of a step that ended
+    /// normally belong to the step around it. So nothing is final before the flow ends, except by
+    /// [`scope`](AsyncSteps::scope). Undos run as flows of their own, for which the failed step
     /// waits: what ends that step meanwhile does not cut them. When a flow is cancelled or dropped,
     /// its host runs them.
     ///
