@@ -18,6 +18,7 @@ impl AsyncSteps {
             strand: Strand::new(0),
             raised: None,
             completed: false,
+            polled: false,
             callback: Callback::None,
             done: false,
             burst: 0,
