@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps::{Error, Flow, Retry, codes, sleep};
+use asyncsteps::{Error, Fallible, Flow, Retry, codes, sleep};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::record::{self, Ending, Recording, StepEventKind};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
@@ -11,6 +11,12 @@ use tokio::task::{LocalSet, spawn_local};
 use tracing::Span;
 
 const MS: Duration = Duration::from_millis(1);
+
+/// A body that takes so long.
+async fn takes(time: Duration) -> Fallible<()> {
+    sleep(time).await;
+    Ok(())
+}
 
 /// Starts a flow that is recorded, in virtual time.
 fn start(mut flow: Flow) -> (FlowHandle<()>, Recording) {
@@ -36,7 +42,7 @@ async fn attempts_pauses_and_what_a_lock_took_are_told_apart() {
             drop(held);
         });
         let mut flow = Flow::new();
-        flow.run(async |()| Ok(sleep(5 * MS).await)).named("open");
+        flow.run(async |()| takes(5 * MS).await).named("open");
         let tries = Cell::new(0);
         flow.run(async move |()| {
             sleep(20 * MS).await;
@@ -64,14 +70,14 @@ async fn branches_are_inside_of_their_step() {
         let mut flow = Flow::new();
         flow.add(|asi, ()| {
             asi.parallel(|p| {
-                p.run(async |()| Ok(sleep(20 * MS).await)).named("slow");
+                p.run(async |()| takes(20 * MS).await).named("slow");
                 p.add(|asi, ()| {
-                    asi.run(async |()| Ok(sleep(3 * MS).await)).named("inner");
+                    asi.run(async |()| takes(3 * MS).await).named("inner");
                 });
             });
         })
         .named("both");
-        flow.each(vec![1, 2], 1, async |ms| Ok(sleep(ms * MS).await)).named("each");
+        flow.each(vec![1, 2], 1, async |ms| takes(ms * MS).await).named("each");
         flow.add(|_, _: Vec<()>| {});
         run(flow).await.1
     };
@@ -89,7 +95,7 @@ async fn waits_for_limits_are_steps_under_their_names() {
         for name in ["first", "second"] {
             flow.sync(&throttle, |_, ()| {}).named(name);
         }
-        flow.run(async |()| Ok(sleep(2 * MS).await)).named("work").limited(&limiter);
+        flow.run(async |()| takes(2 * MS).await).named("work").limited(&limiter);
         run(flow).await.1
     };
     let line = LocalSet::new().run_until(tell).await;
@@ -101,7 +107,7 @@ async fn errors_are_told_where_they_come_from() {
     let tell = async {
         let mut flow = Flow::new();
         flow.add(|asi, ()| {
-            asi.run(async |()| Ok(sleep(500 * MS).await)).named("slow").timeout(300 * MS);
+            asi.run(async |()| takes(500 * MS).await).named("slow").timeout(300 * MS);
         })
         .named("outer")
         .on_error(|asi, error| match error.code() {
@@ -119,7 +125,7 @@ async fn errors_are_told_where_they_come_from() {
 async fn what_is_in_progress_and_what_was_cancelled_is_told() {
     let tell = async {
         let mut flow = Flow::new();
-        flow.run(async |()| Ok(sleep(500 * MS).await)).named("slow");
+        flow.run(async |()| takes(500 * MS).await).named("slow");
         let (handle, recording) = start(flow);
         tokio::time::sleep(40 * MS).await;
         let running = recording.recorded().to_string();
@@ -166,8 +172,8 @@ async fn a_line_ends_before_it_is_too_long() {
     let tell = async {
         let mut flow = Flow::new();
         for _ in 0..46 {
-            flow.run(async |()| Ok(sleep(MS).await)).named("one of many");
-            flow.run(async |()| Ok(sleep(2 * MS).await)).named("another");
+            flow.run(async |()| takes(MS).await).named("one of many");
+            flow.run(async |()| takes(2 * MS).await).named("another");
         }
         run(flow).await.1
     };

@@ -14,13 +14,13 @@
 //!
 //! # actix::System::new().block_on(async {
 //! let mut flow = Flow::new();
-//! flow.run(async |()| Ok(asyncsteps::sleep(Duration::from_millis(20)).await)).named("pause");
+//! flow.run(async |()| Ok(asyncsteps::sleep(Duration::from_millis(1)).await)).named("pause");
 //! let recording = Recording::start();
 //! record::observe(&mut flow, &Span::none(), Some(&recording));
 //! start_flow::<()>(flow).await?;
 //! let recorded = recording.recorded();
 //! assert_eq!(recorded.tree().steps[0].location.name(), Some("pause"));
-//! assert!(recorded.to_string().starts_with("pause 20ms"), "{recorded}");
+//! assert!(recorded.to_string().starts_with("pause "), "{recorded}");
 //! # Ok::<(), asyncsteps::Error>(()) }).unwrap();
 //! ```
 
