@@ -148,10 +148,7 @@ fn cut_once<C: FnOnce(Outcome)>(
         let plan = |flow| CutPlan { flow, cut: cut.clone(), at, passed: 0, place: None };
         let started = sim.start_cut(flow, plan);
         sim.run();
-        let outcome = match started.take_outcome() {
-            Some(outcome) => outcome,
-            None => unreachable!("every flow is over"),
-        };
+        let Some(outcome) = started.take_outcome() else { unreachable!("every flow is over") };
         if at.is_none() && !sim.0.faults.have_struck() {
             assert_succeeds(&outcome);
         }
