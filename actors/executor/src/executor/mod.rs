@@ -47,6 +47,7 @@ mod implementation;
 mod in_flight;
 mod incoming;
 mod limit;
+mod message_count;
 mod messages;
 mod outcome;
 mod over;
@@ -62,7 +63,6 @@ mod standard;
 #[cfg(feature = "test")]
 pub mod test;
 mod time_limit;
-mod unanswerable;
 
 pub use blocking::BlockingRequest;
 pub use builder::Builder;
