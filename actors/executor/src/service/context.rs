@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Deref;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -62,9 +63,13 @@ struct Request {
 }
 
 /// The step that a context was made for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct StepOf {
     name: &'static str,
+    /// Where the application wrote it.
+    source: &'static Location<'static>,
+    /// The branch that it is in: its number, behind those of the branches around it.
+    branch: Option<Rc<str>>,
     item: Option<usize>,
     attempt: u32,
 }
@@ -75,13 +80,14 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         asi: &AsyncSteps,
         state: &Arc<S>,
         function: &'static str,
+        source: &'static Location<'static>,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
         Ok(Self {
             params: Rc::new(read(info.params())?),
             state: Arc::clone(state),
             request: Rc::new(Request { served: info.handle(), id: OnceCell::new() }),
-            step: StepOf { name: function, item: None, attempt: 1 },
+            step: StepOf { name: function, source, branch: None, item: None, attempt: 1 },
             key: OnceCell::new(),
         })
     }
@@ -105,16 +111,17 @@ impl<S: Service, P> Cx<S, P> {
     /// other steps, other items of [`each`](super::Steps::each) and other requests have other ones.
     ///
     /// It is the random id of the request, then the names of the function and of the step. So steps
-    /// of one function need different names. An item has its number behind a `#`.
+    /// of one function need different names. A step in a [branch](super::Steps::parallel) has the
+    /// number of that before its name, and an item has its own behind a `#`.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.get_or_init(|| {
             let id = self.request.id.get_or_init(random_id);
             let (function, step) = (self.request.served.function().func(), self.step.name);
-            match self.step.item {
-                Some(item) => format!("{id}-{function}-{step}#{item}").into(),
-                None => format!("{id}-{function}-{step}").into(),
-            }
+            let branch = self.step.branch.as_ref().map(|branch| format!("-{branch}"));
+            let item = self.step.item.map(|item| format!("#{item}"));
+            let [branch, item] = [branch, item].map(Option::unwrap_or_default);
+            format!("{id}-{function}{branch}-{step}{item}").into()
         })
     }
 
@@ -122,19 +129,35 @@ impl<S: Service, P> Cx<S, P> {
         self.step.name
     }
 
-    /// The context of another step of the function.
+    /// Where the application wrote the step.
+    pub(super) fn source(&self) -> &'static Location<'static> {
+        self.step.source
+    }
+
+    /// The context of another step of the function, which the caller adds.
+    #[track_caller]
     pub(super) fn of_step(&self, name: &'static str) -> Self {
-        self.with(StepOf { name, item: None, attempt: 1 })
+        let (source, branch) = (Location::caller(), self.step.branch.clone());
+        self.with(StepOf { name, source, branch, item: None, attempt: 1 })
+    }
+
+    /// The context of a branch of the step.
+    pub(super) fn of_branch(&self, number: usize) -> Self {
+        let branch = match &self.step.branch {
+            Some(outer) => format!("{outer}.{number}").into(),
+            None => number.to_string().into(),
+        };
+        self.with(StepOf { branch: Some(branch), ..self.step.clone() })
     }
 
     /// The context of an attempt of the step.
     pub(super) fn of_attempt(&self, run: RunContext) -> Self {
-        self.with(StepOf { attempt: run.attempt, ..self.step })
+        self.with(StepOf { attempt: run.attempt, ..self.step.clone() })
     }
 
     /// The context of one of several things that the step does.
     pub(super) fn of_item(&self, item: usize) -> Self {
-        self.with(StepOf { item: Some(item), ..self.step })
+        self.with(StepOf { item: Some(item), ..self.step.clone() })
     }
 
     fn with(&self, step: StepOf) -> Self {
@@ -150,7 +173,7 @@ impl<S: Service, P> Cx<S, P> {
 
 impl<S: Service, P> Clone for Cx<S, P> {
     fn clone(&self) -> Self {
-        self.with(self.step)
+        self.with(self.step.clone())
     }
 }
 

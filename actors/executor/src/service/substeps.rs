@@ -88,11 +88,24 @@ where
         F: Fn(&mut Steps<S, P>, A) -> Gives<T> + 'static,
     {
         let of_step = cx.of_step(name);
-        let body = move |asi: &mut AsyncSteps, args| {
+        Self::with_substeps(flow, cx, name, move |asi, args| {
             let mut steps = Steps::new(of_step.clone());
             let Gives { .. } = body(&mut steps, args);
             steps.finish(asi);
-        };
+        })
+    }
+
+    /// Adds a step to `flow` whose sub-steps `body` adds, the last of which gives `(T,)`.
+    #[track_caller]
+    pub(super) fn with_substeps<F>(
+        flow: &'a mut Flow,
+        cx: &'a Cx<S, P>,
+        name: &'static str,
+        body: F,
+    ) -> Self
+    where
+        F: Fn(&mut AsyncSteps, A) + 'static,
+    {
         flow.substeps(body).named(name);
         Self { flow, cx, name, types: PhantomData }
     }
