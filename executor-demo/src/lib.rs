@@ -13,6 +13,7 @@
 pub mod bank;
 pub mod config;
 pub mod interface;
+mod keeper;
 mod number;
 pub mod server;
 pub mod shelf;
