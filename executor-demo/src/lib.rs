@@ -14,6 +14,7 @@
 pub mod bank;
 pub mod config;
 pub mod interface;
+mod keeper;
 pub mod load;
 mod number;
 pub mod server;

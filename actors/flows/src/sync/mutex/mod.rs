@@ -17,7 +17,7 @@ use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Stack, StepResult};
 
 use super::deadlock::{self, HoldsUpCaller, Verdict, Wait};
-use super::load::{Load, LockReport};
+use super::load::{KeyReport, Load, LockReport};
 use super::waiter::{Holder, Waiter};
 
 use guard::Guard;
@@ -144,6 +144,12 @@ impl Mutex {
     #[must_use]
     pub fn load(&self) -> Load {
         self.inspect().load()
+    }
+
+    /// How busy this key is, apart from the others of its object; for metrics.
+    #[must_use]
+    pub fn key_report(&self) -> KeyReport {
+        self.0.report()
     }
 
     /// The keys that are held or waited for.

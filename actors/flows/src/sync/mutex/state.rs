@@ -80,9 +80,8 @@ impl Family {
     /// The keys that are held or waited for.
     pub(super) fn report(&self) -> LockReport {
         let keys = self.keys.all().into_iter().filter_map(|state| {
-            let (holders, queued) = state.counts();
-            let key = Arc::clone(&state.key);
-            (holders + queued > 0).then_some(KeyReport { key, holders, queued })
+            let report = state.report();
+            (report.holders + report.queued > 0).then_some(report)
         });
         LockReport { name: self.name, keys: keys.collect() }
     }
@@ -92,6 +91,11 @@ impl KeyState {
     fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<QueuedWaiter, Holder>) -> Self {
         let (single_owner, queue) = (AtomicU64::new(FREE), Mutex::new(queue));
         Self { single_owner, queue, key, family: Arc::clone(family) }
+    }
+
+    pub(super) fn report(&self) -> KeyReport {
+        let (holders, queued) = self.counts();
+        KeyReport { key: Arc::clone(&self.key), holders, queued }
     }
 
     pub(super) fn family(&self) -> &Arc<Family> {

@@ -17,7 +17,7 @@ use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Error, StepResult};
 
 use super::waiter::guarded;
-use super::{Load, LockReport};
+use super::{KeyReport, Load, LockReport};
 
 use entering::Queued;
 use state::{Family, KeyState, Pace};
@@ -157,6 +157,12 @@ impl Throttle {
     #[must_use]
     pub fn load(&self) -> Load {
         self.inspect().load()
+    }
+
+    /// How busy this key is, apart from the others of its object; for metrics.
+    #[must_use]
+    pub fn key_report(&self) -> KeyReport {
+        self.0.report()
     }
 
     /// The keys that have entries in the current period.

@@ -239,7 +239,7 @@ impl Server {
         .await
     }
 
-    /// Serves until `stop` is ready, then closes; gives what became of the requests in flight.
+    /// Serves until `stop` is ready, then closes; the log says where it listens. Gives what became of the requests in flight.
     ///
     /// Connections that were made before are served, later ones are refused. The executor closes:
     /// new requests on open connections are answered with DefenseRejected. A connection ends with the
@@ -275,6 +275,9 @@ impl Server {
             .into_iter()
             .map(|(listener, handshakes)| Listener::new(listener, handshakes))
             .collect::<Result<Vec<_>>>()?;
+        for listener in &listeners {
+            listener.announce(&service.path)?;
+        }
         let acceptor = Acceptor::new(connections.clone(), orders);
         tokio::select! {
             _ = join_all(listeners.iter().map(|listener| listener.accept(&acceptor))) => {}
