@@ -48,6 +48,7 @@ mod implementation;
 mod in_flight;
 mod incoming;
 mod limit;
+mod message_count;
 mod messages;
 mod outcome;
 mod over;
@@ -64,7 +65,6 @@ mod standard;
 #[cfg(feature = "test")]
 pub mod test;
 mod time_limit;
-mod unanswerable;
 
 pub use blocking::BlockingRequest;
 pub use builder::Builder;

@@ -109,7 +109,9 @@ impl Responder {
             return Response::error(code, error.info());
         }
         let limit = error.limit().map(tracing::field::debug);
-        tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, "not expected error");
+        let hint = (!is_known && error.is_deliberate() && !STANDARD.contains(&code))
+            .then(|| undeclared(code, &exchange.function.full_name()));
+        tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, hint, "not expected error");
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);
         }
@@ -140,6 +142,14 @@ impl Responder {
 
 fn not_expected() -> Response {
     Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
+}
+
+/// What to do about a code that the function may not raise.
+fn undeclared(code: &str, function: &str) -> String {
+    format!(
+        "{function} does not declare {code}: to have callers see it, add it to the function's `throws` in \
+         the definition, or its type to `Service::Errors`"
+    )
 }
 
 /// Whether the error says that the function itself made a wrong call, which is not the fault of its

@@ -2,6 +2,7 @@
 //! without a transport (FTN6 §1.2).
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -158,10 +159,11 @@ impl TestRequest {
     ///
     /// The flow needs no arbiter. Steps that [call](super::CallSteps::call) other functions, queues of
     /// the executor's budget, and raw data do need one: for them there is [`call`](Self::call).
+    #[track_caller]
     pub fn flow(self, executor: &Executor) -> Flow {
-        let executor = executor.clone();
+        let (executor, source) = (executor.clone(), Location::caller());
         let mut flow = Flow::new();
-        flow.add(move |asi, ()| serve(asi, executor, self.into_incoming()));
+        flow.add(move |asi, ()| serve(asi, executor, self.into_incoming(), source));
         flow
     }
 
@@ -171,8 +173,13 @@ impl TestRequest {
     }
 }
 
-/// Adds the steps of a request: it is admitted, then it runs.
-fn serve(asi: &mut AsyncSteps, executor: Executor, mut incoming: Incoming) {
+/// Adds the steps of a request that a test made at `source`: it is admitted, then it runs.
+fn serve(
+    asi: &mut AsyncSteps,
+    executor: Executor,
+    mut incoming: Incoming,
+    source: &'static Location<'static>,
+) {
     asi.await_(async move {
         let shared = &executor.shared;
         let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
@@ -185,8 +192,9 @@ fn serve(asi: &mut AsyncSteps, executor: Executor, mut incoming: Incoming) {
             }
         }
     })
-    .named("admission");
-    asi.add(|asi, running: Running| running.run(asi));
+    .named("admission")
+    .located_at(source);
+    asi.add(move |asi, running: Running| running.run(asi, source)).located_at(source);
 }
 
 /// A request that was admitted.
@@ -210,7 +218,7 @@ impl Running {
     }
 
     /// Adds the steps of the function, and the answer to what they end with.
-    fn run(self, asi: &mut AsyncSteps) {
+    fn run(self, asi: &mut AsyncSteps, source: &'static Location<'static>) {
         let Self { exchange, template, params, patience } = self;
         asi.extend(RequestInfo {
             exchange: Rc::clone(&exchange),
@@ -228,6 +236,7 @@ impl Running {
             asi.add(finish).named("result");
         })
         .named(REQUEST)
+        .located_at(source)
         .timeout(patience)
         .on_error(move |asi, error| {
             let answer = if is_deadline(error) {
@@ -245,7 +254,8 @@ impl Running {
             }
             let result = answer(asi, exchange, FlowEnd::Done(Outcome::Success(result)))?;
             asi.success((result,))
-        });
+        })
+        .located_at(source);
     }
 }
 

@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::cell::OnceCell;
 use std::fmt::{self, Write};
 use std::ops::Deref;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -67,9 +68,11 @@ struct Request {
 }
 
 /// The step that a context was made for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct StepOf {
     name: StepName,
+    /// Where the application wrote it.
+    source: &'static Location<'static>,
     item: Option<usize>,
     attempt: u32,
 }
@@ -80,6 +83,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         asi: &AsyncSteps,
         state: &Arc<S>,
         function: &'static str,
+        source: &'static Location<'static>,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
         Ok(Self {
@@ -91,7 +95,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
                 steps: Siblings::default(),
             }),
             nested: None,
-            step: StepOf { name: StepName::only(function), item: None, attempt: 1 },
+            step: StepOf { name: StepName::only(function), source, item: None, attempt: 1 },
             key: OnceCell::new(),
         })
     }
@@ -149,9 +153,16 @@ impl<S: Service, P> Cx<S, P> {
         self.step.name.name
     }
 
-    /// The context of another step, which is added beside the step.
+    /// Where the application wrote the step.
+    pub(super) fn source(&self) -> &'static Location<'static> {
+        self.step.source
+    }
+
+    /// The context of another step, which the caller adds beside the step.
+    #[track_caller]
     pub(super) fn of_new_step(&self, name: &'static str) -> Self {
-        self.with(StepOf { name: self.siblings().add(name), item: None, attempt: 1 })
+        let (name, source) = (self.siblings().add(name), Location::caller());
+        self.with(StepOf { name, source, item: None, attempt: 1 })
     }
 
     /// The context of the sub-steps that an attempt of the step adds.
@@ -168,12 +179,12 @@ impl<S: Service, P> Cx<S, P> {
 
     /// The context of an attempt of the step.
     pub(super) fn of_attempt(&self, run: RunContext) -> Self {
-        self.with(StepOf { attempt: run.attempt, ..self.step })
+        self.with(StepOf { attempt: run.attempt, ..self.step.clone() })
     }
 
     /// The context of one of several things that the step does.
     pub(super) fn of_item(&self, item: usize) -> Self {
-        self.with(StepOf { item: Some(item), ..self.step })
+        self.with(StepOf { item: Some(item), ..self.step.clone() })
     }
 
     fn with(&self, step: StepOf) -> Self {
@@ -190,7 +201,7 @@ impl<S: Service, P> Cx<S, P> {
 
 impl<S: Service, P> Clone for Cx<S, P> {
     fn clone(&self) -> Self {
-        self.with(self.step)
+        self.with(self.step.clone())
     }
 }
 

@@ -90,12 +90,25 @@ where
     {
         let of_step = cx.of_new_step(name);
         let (of_body, undoes) = (of_step.clone(), Undoes::default());
-        let body = move |asi: &mut AsyncSteps, args| {
+        Self::with_substeps(flow, cx, of_step, move |asi, args| {
             let mut steps = Steps::new(of_body.of_substeps(asi.attempt(), &undoes));
             let Gives { .. } = body(&mut steps, args);
             steps.finish(asi);
-        };
-        flow.substeps(body).named(name);
+        })
+    }
+
+    /// Adds a step to `flow` whose sub-steps `body` adds, the last of which gives `(T,)`.
+    #[track_caller]
+    pub(super) fn with_substeps<F>(
+        flow: &'a mut Flow,
+        cx: &'a Cx<S, P>,
+        of_step: Cx<S, P>,
+        body: F,
+    ) -> Self
+    where
+        F: Fn(&mut AsyncSteps, A) + 'static,
+    {
+        flow.substeps(body).named(of_step.step_name());
         Self { flow, cx, of_step, types: PhantomData }
     }
 }

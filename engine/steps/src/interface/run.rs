@@ -86,6 +86,17 @@ where
         Ok(())
     }
 
+    fn start_polled(
+        self: Box<Self>,
+        asi: &mut AsyncSteps,
+        args: Args,
+        waker: &Waker,
+    ) -> StepResult {
+        let body = self.body;
+        let (context, args) = (asi.run_context(), asi.typed(args)?);
+        asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
+    }
+
     fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
         Some(Rc::new(*self))
     }

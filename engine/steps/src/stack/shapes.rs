@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 use std::vec;
 
@@ -43,6 +44,8 @@ pub struct AsyncSteps {
     pub(crate) raised: Option<Fault>,
     /// Set by `success` of the running callback; the result itself is in `strand.args`.
     pub(crate) completed: bool,
+    /// The running callback has polled the future that its step waits for.
+    pub(crate) polled: bool,
     pub(crate) callback: Callback,
     /// The flow is over; set by the machine.
     pub(crate) done: bool,
@@ -210,6 +213,12 @@ pub(crate) struct QueuedStep {
 pub(crate) trait Work {
     /// Starts the step, which is on top, with the result of the step before it.
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+
+    /// Starts the step, and may poll the future that it makes.
+    #[inline]
+    fn start_polled(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: &Waker) -> StepResult {
+        self.start(asi, args)
+    }
 
     /// The name given with `named`.
     fn name(&self) -> Option<&'static str> {

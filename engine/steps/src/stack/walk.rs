@@ -19,6 +19,7 @@ impl AsyncSteps {
             strand: Strand::new(0),
             raised: None,
             completed: false,
+            polled: false,
             callback: Callback::None,
             done: false,
             burst: 0,
