@@ -25,13 +25,13 @@ enum Node {
         /// Its undo takes the lock that a branch beside this one may hold.
         locks_to_undo: bool,
     },
-    Sequence(Vec<Rc<Node>>),
+    Sequence(Vec<Rc<Self>>),
     /// The first branch holds a lock, for which the undos of the others ask.
-    Branches(Vec<Rc<Node>>),
+    Branches(Vec<Rc<Self>>),
     /// It fails when it is done, and recovers.
-    Recovers(Rc<Node>),
+    Recovers(Rc<Self>),
     /// Two iterations; the first one is ended while this runs beside.
-    Loop(Rc<Node>),
+    Loop(Rc<Self>),
 }
 
 #[derive(Clone, Copy, Debug)]
