@@ -86,6 +86,10 @@ fn neutral(message: &str, program: &Path) -> String {
         if line.starts_with("error: aborting due to") {
             break;
         }
+        // long names of types are in files
+        if line.contains("the full name for the type has been written to") {
+            continue;
+        }
         is_elsewhere &= !line.starts_with(|first: char| first.is_ascii_alphabetic());
         if let Some((arrow, place)) = line.split_once("--> ").or_else(|| line.split_once("::: ")) {
             gutter = arrow.len() + 1;
