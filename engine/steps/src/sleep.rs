@@ -14,17 +14,20 @@ use std::time::Duration;
 use crate::time::Time;
 
 thread_local! {
-    static TURN: Cell<Option<Turn>> = const { Cell::new(None) };
+    static POLLING: Cell<Polling> = const { Cell::new(Polling { now: Time::ZERO, depth: 0, set: 0 }) };
     /// The alarms that were set and not taken by their flow yet.
     static SET: RefCell<Vec<Weak<Alarm>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The turn of a flow that polls a future on this thread.
+/// The futures of flows that this thread polls.
 #[derive(Clone, Copy)]
-struct Turn {
+struct Polling {
+    /// The time of the turn of the innermost one.
     now: Time,
-    /// How many alarms the future has set.
-    set: usize,
+    /// How many there are, one inside of the poll of the other.
+    depth: u32,
+    /// How many alarms the innermost one has set.
+    set: u32,
 }
 
 /// When a sleep is over, and what to wake then.
@@ -73,7 +76,8 @@ pub fn sleep(pause: Duration) -> Sleep {
 /// [`AsyncSteps::now`](crate::AsyncSteps::now) has it; `None` outside of steps that poll.
 #[must_use]
 pub fn turn_time() -> Option<Time> {
-    TURN.get().map(|turn| turn.now)
+    let polling = POLLING.get();
+    (polling.depth > 0).then_some(polling.now)
 }
 
 /// The future of [`sleep`].
@@ -88,11 +92,10 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(turn) = TURN.get() else {
-            panic!("`asyncsteps::sleep` is polled outside of a step of a flow")
-        };
+        let polling = POLLING.get();
+        assert!(polling.depth > 0, "`asyncsteps::sleep` is polled outside of a step of a flow");
         if let Some(alarm) = &self.alarm {
-            if turn.now >= alarm.at {
+            if polling.now >= alarm.at {
                 return Poll::Ready(());
             }
             alarm.waker.borrow_mut().clone_from(cx.waker());
@@ -101,10 +104,10 @@ impl Future for Sleep {
         if self.pause.is_zero() {
             return Poll::Ready(());
         }
-        let alarm = Alarm { at: turn.now + self.pause, waker: RefCell::new(cx.waker().clone()) };
+        let alarm = Alarm { at: polling.now + self.pause, waker: RefCell::new(cx.waker().clone()) };
         let alarm = self.alarm.insert(Rc::new(alarm));
         SET.with_borrow_mut(|set| set.push(Rc::downgrade(alarm)));
-        TURN.set(Some(Turn { set: turn.set + 1, ..turn }));
+        POLLING.set(Polling { set: polling.set + 1, ..polling });
         Poll::Pending
     }
 }
@@ -115,20 +118,50 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Polls a future of a flow in its turn at `now`; gives the alarms that it set. `poll` does not panic.
-#[inline]
-pub(crate) fn in_turn<R>(now: Time, poll: impl FnOnce() -> R) -> (R, Option<Alarms>) {
-    let outer = TURN.replace(Some(Turn { now, set: 0 }));
-    let result = poll();
-    let set = TURN.replace(outer).map_or(0, |turn| turn.set);
-    (result, if set == 0 { None } else { Some(Alarms::take(set)) })
+/// A poll of a future of a flow: as long as this lives, the thread knows the time of the flow's turn.
+pub(crate) struct PollTurn {
+    outer: Polling,
+}
+
+impl PollTurn {
+    /// Begins a poll in a turn at `now`.
+    #[inline]
+    pub(crate) fn begin(now: Time) -> Self {
+        let outer = POLLING.get();
+        POLLING.set(Polling { now, depth: outer.depth + 1, set: 0 });
+        Self { outer }
+    }
+
+    /// Ends the poll; gives the alarms that the future has set.
+    #[inline]
+    pub(crate) fn end(self) -> Option<Alarms> {
+        if POLLING.get().set == 0 { None } else { Some(Self::take_alarms()) }
+    }
+
+    #[cold]
+    fn take_alarms() -> Alarms {
+        let polling = POLLING.get();
+        POLLING.set(Polling { set: 0, ..polling });
+        Alarms::take(polling.set)
+    }
+}
+
+impl Drop for PollTurn {
+    /// Alarms are left if the future panicked: it is over, and so are they.
+    #[inline]
+    fn drop(&mut self) {
+        if POLLING.get().set > 0 {
+            drop(Self::take_alarms());
+        }
+        POLLING.set(self.outer);
+    }
 }
 
 impl Alarms {
     /// Takes the alarms that were set last.
     #[cold]
-    fn take(count: usize) -> Self {
-        Self(SET.with_borrow_mut(|set| set.split_off(set.len() - count)))
+    fn take(count: u32) -> Self {
+        Self(SET.with_borrow_mut(|set| set.split_off(set.len() - count as usize)))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

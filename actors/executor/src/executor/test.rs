@@ -25,6 +25,7 @@ use super::reply::{Reply, ReplyBody};
 use super::reply_to::ReplyTo;
 use super::request::RequestInfo;
 use super::responder::Responder;
+use super::result::finish;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
 use crate::channel::Channel;
@@ -226,23 +227,27 @@ impl Running {
             input: None,
             head: None,
             result: ResultDraft::default(),
+            response: None,
         });
         let (failure, failed) = (Rc::new(Cell::new(None)), Rc::clone(&exchange));
         let fails = Rc::clone(&failure);
-        asi.scope(move |asi, ()| asi.copy_from(&template))
-            .named(REQUEST)
-            .located_at(source)
-            .timeout(patience)
-            .on_error(move |asi, error| {
-                let answer = if is_deadline(error) {
-                    let response = Response::error(codes::INTERNAL_ERROR, None);
-                    result_of(Responder(failed).reply(response, None))
-                } else {
-                    answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
-                };
-                fails.set(answer.err());
-                asi.success(())
-            });
+        asi.scope(move |asi, ()| {
+            asi.copy_from(&template);
+            asi.add(finish).named("result");
+        })
+        .named(REQUEST)
+        .located_at(source)
+        .timeout(patience)
+        .on_error(move |asi, error| {
+            let answer = if is_deadline(error) {
+                let response = Response::error(codes::INTERNAL_ERROR, None);
+                result_of(Responder(failed).reply(response, None))
+            } else {
+                answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
+            };
+            fails.set(answer.err());
+            asi.success(())
+        });
         asi.add(move |asi, result: Args| {
             if let Some(error) = failure.take() {
                 return Err(error.into());
@@ -262,12 +267,12 @@ fn is_deadline(error: &Error) -> bool {
 
 /// What the caller gets of a request whose steps ended like this.
 fn answer(asi: &mut AsyncSteps, exchange: Rc<Exchange>, end: FlowEnd) -> Result<Value, Error> {
-    let (draft, head) = match asi.extension_mut::<RequestInfo>() {
-        Some(info) => (info.take_result(), info.take_head()),
-        None => (ResultDraft::default(), None),
+    let (written, head) = match asi.extension_mut::<RequestInfo>() {
+        Some(info) => (info.response.take(), info.take_head()),
+        None => (None, None),
     };
     let responder = Responder(exchange);
-    let response = responder.response(draft, end).unwrap_or_else(|failure| failure);
+    let response = responder.response(written, end).unwrap_or_else(|failure| failure);
     responder.0.release(true);
     result_of(responder.reply(response, head))
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use asyncsteps::{AsyncSteps, Fallible, Flow};
 
 use super::context::{Cx, Service};
+use super::key::Undoes;
 use super::step::{Gives, Nested, Step};
 use super::steps::Steps;
 
@@ -13,13 +14,8 @@ use super::steps::Steps;
 /// Each method adds a branch by its first step; [`Step::then`] adds further steps to that branch.
 pub struct Branches<S: Service, P> {
     cx: Cx<S, P>,
-    branches: Vec<Branch<S, P>>,
-}
-
-/// A branch: its steps, and their context.
-struct Branch<S: Service, P> {
-    flow: Flow,
-    cx: Cx<S, P>,
+    /// The steps of each branch.
+    branches: Vec<Flow>,
 }
 
 impl<S: Service, P: 'static> Steps<S, P> {
@@ -60,9 +56,11 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         F: Fn(&mut Branches<S, P>) + 'static,
     {
-        let of_step = self.cx.of_step(name);
-        Step::with_substeps(&mut self.flow, &self.cx, name, move |asi, ()| {
-            let mut branches = Branches { cx: of_step.clone(), branches: Vec::new() };
+        let of_step = self.cx.of_new_step(name);
+        let (of_branches, undoes) = (of_step.clone(), Undoes::default());
+        Step::with_substeps(&mut self.flow, &self.cx, of_step, move |asi, ()| {
+            let cx = of_branches.of_substeps(asi.attempt(), &undoes);
+            let mut branches = Branches { cx, branches: Vec::new() };
             define(&mut branches);
             branches.finish(asi);
         })
@@ -83,7 +81,7 @@ impl<S: Service, P: 'static> Branches<S, P> {
         T: 'static,
         F: AsyncFn(&Cx<S, P>, ()) -> Fallible<T> + 'static,
     {
-        let Branch { flow, cx } = self.begin();
+        let (flow, cx) = self.begin();
         Step::add(flow, cx, name, body)
     }
 
@@ -94,15 +92,14 @@ impl<S: Service, P: 'static> Branches<S, P> {
         T: 'static,
         F: Fn(&mut Steps<S, P>, ()) -> Gives<T> + 'static,
     {
-        let Branch { flow, cx } = self.begin();
+        let (flow, cx) = self.begin();
         Step::nest(flow, cx, name, body)
     }
 
-    fn begin(&mut self) -> &mut Branch<S, P> {
-        let cx = self.cx.of_branch(self.branches.len());
-        self.branches.push(Branch { flow: Flow::new(), cx });
+    fn begin(&mut self) -> (&mut Flow, &Cx<S, P>) {
+        self.branches.push(Flow::new());
         match self.branches.last_mut() {
-            Some(branch) => branch,
+            Some(branch) => (branch, &self.cx),
             None => unreachable!("a branch was just added"),
         }
     }
@@ -111,8 +108,8 @@ impl<S: Service, P: 'static> Branches<S, P> {
     fn finish(self, asi: &mut AsyncSteps) {
         let (branches, source) = (self.branches, self.cx.source());
         asi.parallel(|parallel| {
-            for Branch { flow, .. } in branches {
-                parallel.add(move |asi, ()| asi.append(flow)).located_at(source);
+            for branch in branches {
+                parallel.add(move |asi, ()| asi.append(branch)).located_at(source);
             }
         })
         .located_at(source);

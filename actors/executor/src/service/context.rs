@@ -2,7 +2,7 @@
 
 use std::any::type_name;
 use std::cell::OnceCell;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use asyncsteps::{AsyncSteps, Codes, Error, Raised, RunContext, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::key::{Around, Siblings, StepName, Undoes};
 use crate::executor::{RequestSteps, ServedRequest};
 
 /// The state that the functions of an interface share, and the errors that their callers see.
@@ -51,6 +52,8 @@ pub struct Cx<S: Service, P> {
     pub params: Rc<P>,
     state: Arc<S>,
     request: Rc<Request>,
+    /// The steps beside the step; `None` for those of the function.
+    nested: Option<Rc<Siblings>>,
     step: StepOf,
     key: OnceCell<Box<str>>,
 }
@@ -60,16 +63,16 @@ struct Request {
     served: ServedRequest,
     /// Made when it is first asked for.
     id: OnceCell<Box<str>>,
+    /// The steps of the function.
+    steps: Siblings,
 }
 
 /// The step that a context was made for.
 #[derive(Clone, Debug)]
 struct StepOf {
-    name: &'static str,
+    name: StepName,
     /// Where the application wrote it.
     source: &'static Location<'static>,
-    /// The branch that it is in: its number, behind those of the branches around it.
-    branch: Option<Rc<str>>,
     item: Option<usize>,
     attempt: u32,
 }
@@ -86,8 +89,13 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         Ok(Self {
             params: Rc::new(read(info.params())?),
             state: Arc::clone(state),
-            request: Rc::new(Request { served: info.handle(), id: OnceCell::new() }),
-            step: StepOf { name: function, source, branch: None, item: None, attempt: 1 },
+            request: Rc::new(Request {
+                served: info.handle(),
+                id: OnceCell::new(),
+                steps: Siblings::default(),
+            }),
+            nested: None,
+            step: StepOf { name: StepName::only(function), source, item: None, attempt: 1 },
             key: OnceCell::new(),
         })
     }
@@ -110,23 +118,39 @@ impl<S: Service, P> Cx<S, P> {
     /// the other side carries it out once. All attempts of the step and its undo have the same key,
     /// other steps, other items of [`each`](super::Steps::each) and other requests have other ones.
     ///
-    /// It is the random id of the request, then the names of the function and of the step. So steps
-    /// of one function need different names. A step in a [branch](super::Steps::parallel) has the
-    /// number of that before its name, and an item has its own behind a `#`.
+    /// If a step with sub-steps is tried again, and some of them can be undone, all of them have new
+    /// keys in each attempt: what was asked for under an old one is undone. If none of them can be
+    /// undone, they keep their keys, so that nothing is carried out twice.
+    ///
+    /// The key is the random id of the request, then the names of the function and of the step, with
+    /// the steps around it and a slash between them. A further attempt of one of those has its number
+    /// behind a dot, a further step of the same name has its number behind a `~`, and an item behind a
+    /// `#`.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.get_or_init(|| {
             let id = self.request.id.get_or_init(random_id);
-            let (function, step) = (self.request.served.function().func(), self.step.name);
-            let branch = self.step.branch.as_ref().map(|branch| format!("-{branch}"));
-            let item = self.step.item.map(|item| format!("#{item}"));
-            let [branch, item] = [branch, item].map(Option::unwrap_or_default);
-            format!("{id}-{function}{branch}-{step}{item}").into()
+            let mut key = format!("{id}-{}-", self.request.served.function().func());
+            match self.write_step(&mut key) {
+                Ok(()) => key.into(),
+                Err(fmt::Error) => unreachable!("a string takes what is written"),
+            }
         })
     }
 
+    fn write_step(&self, key: &mut String) -> fmt::Result {
+        self.siblings().write_path(key)?;
+        self.step.name.write(key)?;
+        self.step.item.map_or(Ok(()), |item| write!(key, "#{item}"))
+    }
+
+    /// The steps beside the step.
+    fn siblings(&self) -> &Siblings {
+        self.nested.as_deref().unwrap_or(&self.request.steps)
+    }
+
     pub(super) fn step_name(&self) -> &'static str {
-        self.step.name
+        self.step.name.name
     }
 
     /// Where the application wrote the step.
@@ -134,20 +158,23 @@ impl<S: Service, P> Cx<S, P> {
         self.step.source
     }
 
-    /// The context of another step of the function, which the caller adds.
+    /// The context of another step, which the caller adds beside the step.
     #[track_caller]
-    pub(super) fn of_step(&self, name: &'static str) -> Self {
-        let (source, branch) = (Location::caller(), self.step.branch.clone());
-        self.with(StepOf { name, source, branch, item: None, attempt: 1 })
+    pub(super) fn of_new_step(&self, name: &'static str) -> Self {
+        let (name, source) = (self.siblings().add(name), Location::caller());
+        self.with(StepOf { name, source, item: None, attempt: 1 })
     }
 
-    /// The context of a branch of the step.
-    pub(super) fn of_branch(&self, number: usize) -> Self {
-        let branch = match &self.step.branch {
-            Some(outer) => format!("{outer}.{number}").into(),
-            None => number.to_string().into(),
-        };
-        self.with(StepOf { branch: Some(branch), ..self.step.clone() })
+    /// The context of the sub-steps that an attempt of the step adds.
+    pub(super) fn of_substeps(&self, attempt: u32, undoes: &Undoes) -> Self {
+        let (siblings, undoes) = (self.nested.clone(), undoes.clone());
+        let around = Around { siblings, step: self.step.name, attempt, undoes };
+        Self { nested: Some(Rc::new(Siblings::inside(around))), ..self.clone() }
+    }
+
+    /// The step can be undone.
+    pub(super) fn can_be_undone(&self) {
+        self.siblings().can_be_undone();
     }
 
     /// The context of an attempt of the step.
@@ -165,6 +192,7 @@ impl<S: Service, P> Cx<S, P> {
             params: Rc::clone(&self.params),
             state: Arc::clone(&self.state),
             request: Rc::clone(&self.request),
+            nested: self.nested.clone(),
             step,
             key: OnceCell::new(),
         }

@@ -20,7 +20,7 @@ use super::context::{Cx, Service, coded};
 pub struct Step<'a, S: Service, P, A, T, K = Body> {
     pub(super) flow: &'a mut Flow,
     pub(super) cx: &'a Cx<S, P>,
-    pub(super) name: &'static str,
+    pub(super) of_step: Cx<S, P>,
     pub(super) types: PhantomData<fn(A, K) -> T>,
 }
 
@@ -125,7 +125,7 @@ where
     where
         F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + 'static,
     {
-        let cx = self.cx.of_step(self.name);
+        let cx = self.of_step.clone();
         let source = cx.source();
         self.on_error(move |asi, error| {
             let error = error.clone();
@@ -165,13 +165,14 @@ where
     where
         F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + 'static,
     {
-        let of_step = cx.of_step(name);
+        let of_step = cx.of_new_step(name);
+        let of_body = of_step.clone();
         let body = async move |run, args| {
-            let result = body(&of_step.of_attempt(run), args).await;
+            let result = body(&of_body.of_attempt(run), args).await;
             result.map(|value| (value,)).map_err(coded::<S>)
         };
         flow.run_with::<A, (T,), _>(body).named(name);
-        Self { flow, cx, name, types: PhantomData }
+        Self { flow, cx, of_step, types: PhantomData }
     }
 
     /// Shields the body from what ends the step from outside, see [`Added::shielded`].
@@ -198,7 +199,8 @@ where
         T: Clone,
         F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
     {
-        let cx = self.cx.of_step(self.name);
+        let cx = self.of_step.clone();
+        cx.can_be_undone();
         self.say(|step| {
             step.undo_with(policy, async move |outcome: Undo<&(T,)>| {
                 let outcome = match outcome {
@@ -213,7 +215,7 @@ where
 
 impl<S: Service, P, A, T, K> fmt::Debug for Step<'_, S, P, A, T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.name)
+        write!(f, "step {}", self.of_step.step_name())
     }
 }
 

@@ -67,8 +67,14 @@ impl<A: 'static> Arguments for (A,) {
         {
             return Ok((value,));
         }
-        args.downcast().or_else(|args| Ok((Parts::of::<A>(args).take()?,)))
+        one_of_boxed(args)
     }
+}
+
+/// The value that is not a number, or is one of another type.
+#[inline(never)]
+fn one_of_boxed<A: 'static>(args: Args) -> Result<(A,), Mismatch> {
+    args.downcast().or_else(|args| Ok((Parts::of::<A>(args).take()?,)))
 }
 
 impl<A: 'static, B: 'static> Arguments for (A, B) {

@@ -1,5 +1,7 @@
 //! What a callback may do when (FTN12 §2.1): a broken rule fails the step with `InternalError`.
 
+use std::mem;
+
 use crate::args::{Args, Arguments};
 use crate::error::{Error, Fault, Raised, StepResult};
 use crate::location::StepLocation;
@@ -84,14 +86,12 @@ impl AsyncSteps {
     /// Sets what the step that starts does; it goes on to keep the lock that it holds.
     #[inline]
     pub(crate) fn start_activity(&mut self, activity: Activity) {
-        match self.strand.top.replace_activity(activity) {
-            Activity::Plain => {}
-            Activity::Holding(value) => self.keep(value),
-            Activity::Waiting(_)
-            | Activity::Looping(_)
-            | Activity::Parallel(_)
-            | Activity::Polling(_)
-            | Activity::Undoing(_) => {}
+        let before = self.strand.top.replace_activity(activity);
+        if matches!(before, Activity::Plain) {
+            // nothing to drop
+            mem::forget(before);
+        } else if let Activity::Holding(value) = before {
+            self.keep(value);
         }
     }
 

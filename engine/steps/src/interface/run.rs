@@ -85,6 +85,17 @@ where
         Ok(())
     }
 
+    fn start_polled(
+        self: Box<Self>,
+        asi: &mut AsyncSteps,
+        args: Args,
+        waker: &Waker,
+    ) -> StepResult {
+        let body = self.body;
+        let (context, args) = (asi.run_context(), asi.typed(args)?);
+        asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
+    }
+
     fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
         Some(Rc::new(*self))
     }
@@ -139,14 +150,9 @@ impl AsyncSteps {
 
     /// Lists what the running step would have to undo.
     pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
-        self.add_inside(ToUndo::Step(undo));
-    }
-
-    /// Adds what is to be undone inside of the running step.
-    pub(crate) fn add_inside(&mut self, inside: ToUndo) {
-        let (strand, level) = (self.active(), self.strand.depth() + 1);
-        let step = (self.location(), self.strand.branch);
-        self.policy_state().undos.push((strand, level), step, inside);
+        let inside = (self.active(), self.strand.depth() + 1);
+        let step = (self.location(), self.branch_path());
+        self.policy_state().undos.push(inside, step, ToUndo::Step(undo));
     }
 
     /// Has the future of the running step tell its undo what becomes of it.

@@ -28,10 +28,9 @@ impl Machine {
             if self.is_cancelled() || !self.activate(strand) {
                 continue;
             }
-            let mut next = self.receive(key, message);
-            if let Next::Poll = next {
-                next = self.poll_future(waker);
-            }
+            let polls =
+                matches!(message, Message::Poll) && self.waits_for(key) && !self.is_undoing();
+            let next = if polls { self.poll_future(waker) } else { self.receive(key, message) };
             if let Next::Failed(error) = next {
                 return Some(Outcome::Error(error));
             }
@@ -107,7 +106,7 @@ impl Machine {
         match message {
             Message::Success(args) => self.complete_waiting(args.into_args()),
             Message::Error(error) => self.unwind(Fault::Error(error.at(location))),
-            Message::Poll => Next::Poll,
+            Message::Poll => Next::Wait,
             Message::Abandoned => {
                 let rule = "abandoned: every handle that could complete the step was dropped";
                 self.unwind(Fault::Error(Error::violation(rule, location)))

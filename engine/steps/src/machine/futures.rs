@@ -2,17 +2,76 @@
 //!
 //! The future of the root is polled with the waker of the host, and again in each turn, so that it
 //! always knows the waker of the last turn. The future of a branch has a waker of its own: a flow
-//! polls only those of its branches that were woken.
+//! polls only those of its branches that were woken. The first poll of an async body is part of the
+//! callback that makes its future.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
 
-use super::report::Event;
 use super::types::{Machine, Next};
-use crate::error::Fault;
+use crate::args::Args;
+use crate::error::{Error, Raised, StepResult};
 use crate::flow::Outcome;
-use crate::sleep::in_turn;
-use crate::stack::Activity;
+use crate::sleep::PollTurn;
+use crate::stack::{Activity, AsyncSteps, Callback};
+
+impl AsyncSteps {
+    /// Polls a future; if it is not ready, the running step goes on polling it.
+    ///
+    /// The future of a branch is polled later, with the waker of the branch.
+    #[inline]
+    pub(crate) fn poll_new<F>(&mut self, future: F, waker: &Waker) -> StepResult
+    where
+        F: Future<Output = Result<Args, Error>> + 'static,
+    {
+        if self.active() != 0 {
+            self.poll(future);
+            return Ok(());
+        }
+        let mut future = Box::pin(future);
+        let turn = PollTurn::begin(self.now);
+        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+        self.end_poll(turn);
+        match polled {
+            Poll::Ready(result) => {
+                drop(future);
+                self.complete_polled(result)
+            }
+            Poll::Pending => {
+                self.polled = true;
+                self.start_activity(Activity::Polling(future));
+                Ok(())
+            }
+        }
+    }
+
+    /// Polls the future of the running step, where it is; its output completes the step.
+    fn poll_again(&mut self, waker: &Waker) -> StepResult {
+        let turn = PollTurn::begin(self.now);
+        let Some(future) = self.strand.top.future() else { return Ok(()) };
+        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+        self.end_poll(turn);
+        let Poll::Ready(result) = polled else { return Ok(()) };
+        drop(self.strand.top.take_future());
+        self.complete_polled(result)
+    }
+
+    #[inline]
+    fn end_poll(&mut self, turn: PollTurn) {
+        if let Some(alarms) = turn.end() {
+            self.cold().alarms.add(alarms);
+        }
+    }
+
+    /// Completes the running step with the output of its future.
+    #[inline]
+    fn complete_polled(&mut self, result: Result<Args, Error>) -> StepResult {
+        let result = result.map_err(Raised::error)?;
+        self.check_result(&result).map_err(Raised::error)?;
+        self.strand.args = result;
+        self.completed = true;
+        Ok(())
+    }
+}
 
 impl Machine {
     /// Polls the future that the root waits for, if it does; gives the end of the flow if that ended
@@ -29,40 +88,20 @@ impl Machine {
         }
         match self.poll_future(waker) {
             Next::Failed(error) => Some(Outcome::Error(error)),
-            Next::Step | Next::Wait | Next::Poll | Next::Yield | Next::Complete => None,
+            Next::Step | Next::Wait | Next::Yield | Next::Complete => None,
         }
     }
 
-    /// Polls the future of the step on top, where it is; its output ends the step.
+    /// Polls the future of the step on top, which was woken; its output ends the step.
     pub(super) fn poll_future(&mut self, waker: &Waker) -> Next {
         if !matches!(self.asi.strand.top.activity(), Activity::Polling(_)) {
             return Next::Wait;
         }
-        self.report(Event::Enter);
-        let now = self.asi.now;
-        let Some(future) = self.asi.strand.top.future() else { return Next::Wait };
-        let (result, alarms) = in_turn(now, || {
-            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(waker))))
-        });
-        if let Some(alarms) = alarms {
-            self.asi.cold().alarms.add(alarms);
+        self.call(Callback::None, |asi| asi.poll_again(waker));
+        let next = self.settle();
+        if matches!(next, Next::Step) {
+            self.asi.strand.runnable = true;
         }
-        self.report(Event::Leave);
-        match result {
-            Ok(Poll::Pending) => Next::Wait,
-            Ok(Poll::Ready(Ok(args))) => {
-                drop(self.asi.strand.top.take_future());
-                self.complete_waiting(args)
-            }
-            Ok(Poll::Ready(Err(error))) => {
-                drop(self.asi.strand.top.take_future());
-                self.unwind(Fault::Error(error.at(self.asi.location())))
-            }
-            Err(payload) => {
-                let error = self.panicked(payload);
-                drop(self.asi.strand.top.take_future());
-                self.unwind(Fault::Error(error))
-            }
-        }
+        next
     }
 }

@@ -33,8 +33,9 @@ impl Machine {
         let result = catch_unwind(AssertUnwindSafe(|| self.run_iterations(&mut *body)));
         self.asi.callback = Callback::None;
         self.report(Event::Leave);
-        let result = match result {
-            Ok(IterationsEnd::Settle(result)) => Ok(result),
+        match result {
+            Ok(IterationsEnd::Settle(Ok(()))) => {}
+            Ok(IterationsEnd::Settle(result)) => self.record(Ok(result)),
             Ok(IterationsEnd::Exhausted) => {
                 self.leave_iteration(Activity::Plain);
                 self.end_loop();
@@ -44,12 +45,12 @@ impl Machine {
                 self.leave_iteration(Activity::Looping(body));
                 return Next::Yield;
             }
-            Err(payload) => Err(payload),
-        };
+            Err(payload) => self.record(Err(payload)),
+        }
         if let Some(outer) = self.asi.strand.frames.last_mut() {
             outer.replace_activity(Activity::Looping(body));
         }
-        self.settle(result)
+        self.settle()
     }
 
     /// Runs iterations that complete at once: they need nothing between them.
@@ -99,7 +100,7 @@ impl Machine {
     }
 
     /// Leaves steps until the loop that `end` means is on top, without their error handlers
-    /// (FTN12 §2.2.4).
+    /// (FTN12 §2.2.4). What comes next begins when the branches that this cancels are undone.
     ///
     /// # Errors
     /// The violation of the rule if there is no such loop.
@@ -135,7 +136,7 @@ impl Machine {
         if !end.continues {
             self.end_loop();
         }
-        Ok(Next::Step)
+        Ok(if self.wait_before_next() { Next::Wait } else { Next::Step })
     }
 
     #[cold]

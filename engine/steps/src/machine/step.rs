@@ -1,53 +1,61 @@
 //! One step (FTN12 §1.1): it is entered, its body is called, the result is settled, it ends.
 
+use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 use super::report::Event;
-use super::types::{CallbackResult, Machine, Next};
-use crate::args::Args;
+use super::types::{Machine, Next};
 use crate::error::{Error, Fault, Raised, StepResult};
 use crate::location::StepLocation;
 use crate::observe::StepEnd;
 use crate::slot::index;
 use crate::stack::{Activity, AsyncSteps, Callback, Flags, Handler, Queued, QueuedStep};
 
+/// What a callback returned, or the payload of its panic.
+pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
+
 impl Machine {
     /// Starts the next step of the current level.
-    pub(super) fn start_next(&mut self) -> Next {
+    pub(super) fn start_next(&mut self, waker: &Waker) -> Next {
         match self.asi.strand.pending.pop() {
-            Some(Queued::Step(step)) => self.start(step),
+            Some(Queued::Step(step)) => self.start(step, waker),
             Some(Queued::Template(range)) => {
                 self.asi.strand.push_template(range);
-                self.run_template()
+                self.run_template(waker)
             }
             None => Next::Complete,
         }
     }
 
-    fn start(&mut self, step: QueuedStep) -> Next {
+    fn start(&mut self, step: QueuedStep, waker: &Waker) -> Next {
         let location = step.location();
         let QueuedStep { handler, mut work, .. } = step;
         self.asi.burst -= 1;
         self.enter(location, handler, Flags::default());
-        let result = self.call_body(|asi, args| {
+        self.call(Callback::Body, |asi| {
             asi.ask_probe(|| work.policies().is_some())?;
-            work.start(asi, args)
+            let args = mem::take(&mut asi.strand.args);
+            work.start_polled(asi, args, waker)
         });
-        self.settle(result)
+        if self.is_complete() {
+            self.leave(StepEnd::Success);
+            return Next::Step;
+        }
+        self.settle_start(waker)
     }
 
     /// Puts a step on top: every step and every iteration is entered here.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter(&mut self, location: StepLocation, handler: Option<Handler>, flags: Flags) {
         let strand = &mut self.asi.strand;
         strand.descend();
         let top = &mut strand.top;
         top.base = index(strand.pending.len());
         top.location = location;
-        if handler.is_some() {
-            top.handler = handler;
-        }
+        // a closed frame has no handler to drop
+        mem::forget(mem::replace(&mut top.handler, handler));
         top.flags = Flags { open: true, ..flags };
         self.report(Event::Begin);
     }
@@ -98,24 +106,15 @@ impl Machine {
         }
     }
 
-    /// Calls the body of the step on top with the result of the step before it.
-    #[inline]
-    pub(super) fn call_body(
-        &mut self,
-        body: impl FnOnce(&mut AsyncSteps, Args) -> StepResult,
-    ) -> CallbackResult {
-        let args = mem::take(&mut self.asi.strand.args);
-        self.call(Callback::Body, |asi| body(asi, args))
-    }
-
-    /// Calls a callback of the step on top and catches its panic.
+    /// Calls a callback of the step on top. What it raised, also by a panic, is in `asi.raised`.
     #[inline]
     pub(super) fn call(
         &mut self,
         callback: Callback,
         body: impl FnOnce(&mut AsyncSteps) -> StepResult,
-    ) -> CallbackResult {
+    ) {
         self.asi.completed = false;
+        self.asi.polled = false;
         self.asi.callback = callback;
         let is_observed = self.is_observed();
         if is_observed {
@@ -126,35 +125,58 @@ impl Machine {
             self.tell_observer(Event::Leave);
         }
         self.asi.callback = Callback::None;
-        result
+        if !matches!(result, Ok(Ok(()))) {
+            self.record(result);
+        }
     }
 
-    /// Decides what the body of the step on top meant.
+    /// Records the fault of a callback that did not simply return: its panic, else the first fault,
+    /// because `error` ends a callback (FTN12 §2.2.2).
+    #[cold]
+    pub(super) fn record(&mut self, result: CallbackResult) {
+        let recorded = self.asi.raised.take();
+        let location = self.asi.location();
+        let broken = |rule| Fault::Error(Error::violation(rule, location));
+        self.asi.raised = Some(match result {
+            Err(payload) => Fault::Error(self.panicked(payload)),
+            Ok(Err(Raised(Some(_)))) if self.asi.completed => {
+                recorded.unwrap_or_else(|| broken("error after success"))
+            }
+            Ok(Err(Raised(Some(fault)))) => recorded.unwrap_or(match fault {
+                Fault::Error(error) => Fault::Error(error.at(location)),
+                Fault::Loop(end) => Fault::Loop(end),
+            }),
+            Ok(Err(Raised(None)) | Ok(())) => recorded
+                .unwrap_or_else(|| broken("an error was returned that the callback did not raise")),
+        });
+    }
+
+    /// Decides what starting the step on top meant, which is not complete; a future that it has made
+    /// is polled.
+    pub(super) fn settle_start(&mut self, waker: &Waker) -> Next {
+        let next = self.settle_incomplete();
+        let polls = matches!(self.asi.strand.top.activity(), Activity::Polling(_));
+        if polls && !self.asi.polled && matches!(next, Next::Wait) {
+            return self.poll_future(waker);
+        }
+        next
+    }
+
+    /// Decides what the callback of the step on top meant.
     #[inline]
-    pub(super) fn settle(&mut self, result: CallbackResult) -> Next {
-        if self.is_complete(&result) {
+    pub(super) fn settle(&mut self) -> Next {
+        if self.is_complete() {
             self.leave(StepEnd::Success);
             return Next::Step;
         }
-        if self.only_polls(&result) { Next::Poll } else { self.settle_incomplete(result) }
+        self.settle_incomplete()
     }
 
-    /// Whether the body of the step on top has left a future to be polled, and nothing else.
+    /// Whether the callback of the step on top has completed the step, by `success` or implicitly.
     #[inline]
-    fn only_polls(&self, result: &CallbackResult) -> bool {
-        let strand = &self.asi.strand;
-        matches!(result, Ok(Ok(())))
-            && self.asi.raised.is_none()
-            && !strand.has_substeps()
-            && matches!(strand.top.activity(), Activity::Polling(_))
-    }
-
-    /// Whether the body of the step on top has completed the step, by `success` or implicitly.
-    #[inline]
-    pub(super) fn is_complete(&self, result: &CallbackResult) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         let top = &self.asi.strand.top;
-        matches!(result, Ok(Ok(())))
-            && self.asi.raised.is_none()
+        self.asi.raised.is_none()
             && (self.asi.completed
                 || (!self.asi.strand.has_substeps()
                     && !top.flags.waits
@@ -162,9 +184,8 @@ impl Machine {
     }
 
     /// The step on top failed, waits, or has sub-steps.
-    pub(super) fn settle_incomplete(&mut self, result: CallbackResult) -> Next {
-        if !matches!(result, Ok(Ok(()))) || self.asi.raised.is_some() {
-            let fault = self.fault_of(result);
+    fn settle_incomplete(&mut self) -> Next {
+        if let Some(fault) = self.asi.raised.take() {
             return self.unwind(fault);
         }
         let strand = &mut self.asi.strand;
@@ -176,31 +197,10 @@ impl Machine {
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Waiting(_)
+            | Activity::Polling(_)
             | Activity::Undoing(_) => Next::Wait,
             Activity::Looping(_) => Next::Step,
             Activity::Parallel(_) => self.start_branches(),
-            Activity::Polling(_) => Next::Poll,
-        }
-    }
-
-    /// The fault of a callback that did not simply return: its panic, else the first fault, because
-    /// `error` ends a callback (FTN12 §2.2.2).
-    #[cold]
-    pub(super) fn fault_of(&mut self, result: CallbackResult) -> Fault {
-        let recorded = self.asi.raised.take();
-        let location = self.asi.location();
-        let broken = |rule| Fault::Error(Error::violation(rule, location));
-        match result {
-            Err(payload) => Fault::Error(self.panicked(payload)),
-            Ok(Err(Raised(Some(_)))) if self.asi.completed => {
-                recorded.unwrap_or_else(|| broken("error after success"))
-            }
-            Ok(Err(Raised(Some(fault)))) => recorded.unwrap_or(match fault {
-                Fault::Error(error) => Fault::Error(error.at(location)),
-                Fault::Loop(end) => Fault::Loop(end),
-            }),
-            Ok(Err(Raised(None)) | Ok(())) => recorded
-                .unwrap_or_else(|| broken("an error was returned that the callback did not raise")),
         }
     }
 }

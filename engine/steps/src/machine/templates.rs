@@ -1,6 +1,9 @@
 //! Steps of a template (FTN12 §1.5): shared by all of its flows, and called where they are.
 
-use super::types::{CallbackResult, Machine, Next};
+use std::mem;
+use std::task::Waker;
+
+use super::types::{Machine, Next};
 use crate::error::Error;
 use crate::observe::StepEnd;
 use crate::stack::{Callback, Flags};
@@ -11,7 +14,7 @@ impl Machine {
     ///
     /// The cursor is outside of the strand meanwhile, so that a step can be called while the
     /// template keeps it. Nothing looks for the cursor during a body.
-    pub(super) fn run_template(&mut self) -> Next {
+    pub(super) fn run_template(&mut self, waker: &Waker) -> Next {
         let Some(mut template) = self.asi.strand.template.take() else { return Next::Step };
         let range = &mut template.range;
         while range.next < range.end && self.asi.burst > 0 && !self.is_cancelled() {
@@ -21,13 +24,14 @@ impl Machine {
             let own_handler = if step.is_sync { step.own_handler() } else { None };
             let template_handler = step.handler.is_some() && !step.is_sync;
             self.enter(step.location, own_handler, Flags { template_handler, ..Flags::default() });
-            let result = self.call_body(|asi, args| {
+            self.call(Callback::Body, |asi| {
                 asi.ask_probe(|| step.is_planned)?;
+                let args = mem::take(&mut asi.strand.args);
                 (step.body)(asi, args)
             });
-            if !self.is_complete(&result) {
+            if !self.is_complete() {
                 self.asi.strand.template = Some(template);
-                return self.settle_incomplete(result);
+                return self.settle_start(waker);
             }
             self.leave(StepEnd::Success);
         }
@@ -39,13 +43,15 @@ impl Machine {
         Next::Step
     }
 
-    /// Calls the error handler that the step on top has in its template.
-    pub(super) fn call_template_handler(&mut self, error: &Error) -> Option<CallbackResult> {
-        let template = self.asi.strand.template.take()?;
+    /// Calls the error handler that the step on top has in its template; `false` if it has none.
+    pub(super) fn call_template_handler(&mut self, error: &Error) -> bool {
+        let Some(template) = self.asi.strand.template.take() else { return false };
         let handler = template.range.current().and_then(|step| step.handler.as_ref());
-        let result =
-            handler.map(|handler| self.call(Callback::ErrorHandler, |asi| handler(asi, error)));
+        if let Some(handler) = handler {
+            self.call(Callback::ErrorHandler, |asi| handler(asi, error));
+        }
+        let called = handler.is_some();
         self.asi.strand.template = Some(template);
-        result
+        called
     }
 }

@@ -58,7 +58,7 @@ impl Machine {
             }
             match next {
                 Next::Step => {}
-                Next::Wait | Next::Poll => self.asi.strand.runnable = false,
+                Next::Wait => self.asi.strand.runnable = false,
                 Next::Yield => {
                     // a strand that had no turn goes on first: branches start in the order added
                     if has_turn {
@@ -88,21 +88,14 @@ impl Machine {
                 if self.asi.burst == 0 {
                     return Next::Yield;
                 }
-                if in_template { self.run_template() } else { self.start_next() }
+                if in_template { self.run_template(waker) } else { self.start_next(waker) }
             } else if strand.top.flags.open || strand.ascend() {
                 self.complete_top()
             } else {
                 return Next::Complete;
             };
-            match next {
-                Next::Step => {}
-                Next::Poll => {
-                    let next = self.poll_future(waker);
-                    if !matches!(next, Next::Step) || self.asi.burst == 0 {
-                        return next;
-                    }
-                }
-                Next::Wait | Next::Yield | Next::Complete | Next::Failed(_) => return next,
+            if !matches!(next, Next::Step) {
+                return next;
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The machine and what its parts tell each other.
 
-use std::any::Any;
 use std::fmt;
 
-use crate::error::{Error, StepResult};
+use crate::error::Error;
 use crate::stack::AsyncSteps;
 
 /// Runs the steps of one flow (FTN12 §2.6).
@@ -19,8 +18,6 @@ pub(super) enum Next {
     Step,
     /// The active strand waits.
     Wait,
-    /// The future of the step on top wants to be polled.
-    Poll,
     /// The turn is over.
     Yield,
     /// The active strand has nothing left to do.
@@ -28,9 +25,6 @@ pub(super) enum Next {
     /// No handler recovered.
     Failed(Error),
 }
-
-/// What a callback returned, or the payload of its panic.
-pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
 
 impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::report::Event;
-use super::types::{CallbackResult, Machine, Next};
+use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, Fault, LoopEnd};
 use crate::observe::StepEnd;
@@ -124,17 +124,13 @@ impl Machine {
     fn handle(&mut self, error: &Error) -> Decision {
         self.asi.strand.args = Args::none();
         let top = &mut self.asi.strand.top;
-        let result = match top.handler.take() {
+        match top.handler.take() {
             Some(handler) => self.call(Callback::ErrorHandler, |asi| handler(asi, error)),
-            None if mem::take(&mut top.flags.template_handler) => {
-                match self.call_template_handler(error) {
-                    Some(result) => result,
-                    None => return Decision::Silent,
-                }
-            }
+            None if mem::take(&mut top.flags.template_handler)
+                && self.call_template_handler(error) => {}
             None => return Decision::Silent,
-        };
-        let decision = self.decision(result);
+        }
+        let decision = self.decision();
         if !matches!(decision, Decision::Success | Decision::Steps) {
             self.asi.strand.args = Args::none();
             self.asi.strand.drop_pending();
@@ -143,12 +139,11 @@ impl Machine {
     }
 
     /// Decides what an error handler meant.
-    fn decision(&mut self, result: CallbackResult) -> Decision {
-        if !matches!(result, Ok(Ok(()))) || self.asi.raised.is_some() {
-            return match self.fault_of(result) {
-                Fault::Error(error) => Decision::Replaced(error),
-                Fault::Loop(end) => Decision::LoopEnded(end),
-            };
+    fn decision(&mut self) -> Decision {
+        match self.asi.raised.take() {
+            Some(Fault::Error(error)) => return Decision::Replaced(error),
+            Some(Fault::Loop(end)) => return Decision::LoopEnded(end),
+            None => {}
         }
         let strand = &mut self.asi.strand;
         if self.asi.completed {
@@ -173,14 +168,13 @@ impl Machine {
         self.disarm_timers();
         drop(self.asi.close_wait());
         if !matches!(self.asi.strand.top.activity(), Activity::Holding(_)) {
-            self.leave_undo();
             self.asi.set_activity(Activity::Plain);
         }
         let extras = self.asi.strand.top.extras.as_mut();
         if let Some(cancel) = extras.and_then(|extras| extras.cancel.take()) {
-            let result = self.call(Callback::CancelHandler, cancel);
-            if !matches!(result, Ok(Ok(()))) || self.asi.raised.is_some() {
-                self.cancel_handler_failed(result);
+            self.call(Callback::CancelHandler, cancel);
+            if let Some(fault) = self.asi.raised.take() {
+                self.cancel_handler_failed(fault);
             }
         }
         self.asi.strand.drop_pending();
@@ -191,8 +185,8 @@ impl Machine {
     }
 
     #[cold]
-    fn cancel_handler_failed(&mut self, result: CallbackResult) {
-        let error = match self.fault_of(result) {
+    fn cancel_handler_failed(&mut self, fault: Fault) {
+        let error = match fault {
             Fault::Error(error) => error,
             Fault::Loop(_) => {
                 Error::violation("the end of a loop in a cancel handler", self.asi.location())

@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 use std::vec;
 
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
 use super::undo::Undos;
-use super::undo_queue::{Locks, UndoQueue};
+use super::undo_queue::{Locks, UndoQueue, UndoWorker};
 use super::values::Values;
 use crate::args::Args;
 use crate::error::{Error, Fault, StepResult};
@@ -43,6 +44,8 @@ pub struct AsyncSteps {
     pub(crate) raised: Option<Fault>,
     /// Set by `success` of the running callback; the result itself is in `strand.args`.
     pub(crate) completed: bool,
+    /// The running callback has polled the future that its step waits for.
+    pub(crate) polled: bool,
     pub(crate) callback: Callback,
     /// The flow is over; set by the machine.
     pub(crate) done: bool,
@@ -88,10 +91,10 @@ pub(crate) struct PolicyState {
     pub(crate) has_attempts: bool,
     /// What the steps of the flow would have to undo.
     pub(crate) undos: Undos<ToUndo>,
-    /// The undos that the flow launched last: until they are over, further ones follow them.
+    /// The undos that other flows run for this one.
     pub(crate) undo: Weak<UndoQueue<UndoWork>>,
-    /// The undos that this flow runs, if it exists for that.
-    pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
+    /// The flow exists to run undos of another one.
+    pub(crate) undoes: Option<Rc<UndoWorker<UndoWork>>>,
     /// The flow runs the body of a shielded step of another one.
     pub(crate) is_shield: bool,
 }
@@ -186,8 +189,8 @@ pub(crate) enum Activity {
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Polling(StepFuture),
-    /// It failed and waits until what was inside is undone; then its error goes on.
-    Undoing(Error),
+    /// It waits until what was inside is undone; then its error goes on, or it completes if it has none.
+    Undoing(Option<Error>),
 }
 
 /// A future that a step polls (FTN12 §1.13).
@@ -210,6 +213,12 @@ pub(crate) struct QueuedStep {
 pub(crate) trait Work {
     /// Starts the step, which is on top, with the result of the step before it.
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+
+    /// Starts the step, and may poll the future that it makes.
+    #[inline]
+    fn start_polled(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: &Waker) -> StepResult {
+        self.start(asi, args)
+    }
 
     /// The name given with `named`.
     fn name(&self) -> Option<&'static str> {
@@ -257,8 +266,6 @@ pub(crate) enum ToUndo {
     Step(Rc<dyn Undoable>),
     /// Nothing itself: what a cancelled step held, until what was inside is undone.
     Release(Locks),
-    /// Undos that run already: the step that waited for them was ended from outside.
-    InProgress,
 }
 
 impl ToUndo {
@@ -266,7 +273,7 @@ impl ToUndo {
     pub(crate) fn is_needed(&self) -> bool {
         match self {
             Self::Step(undo) => undo.is_needed(),
-            Self::Release(_) | Self::InProgress => true,
+            Self::Release(_) => true,
         }
     }
 }

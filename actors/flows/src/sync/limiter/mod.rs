@@ -51,7 +51,17 @@ impl Limiter {
     #[must_use]
     #[track_caller]
     pub fn new(options: Options) -> Self {
-        Self::of("", options, Throttle::new(options.throttle()))
+        Self::named("", options)
+    }
+
+    /// The same with a name, for reports and logs.
+    ///
+    /// # Panics
+    /// If a limit is 0 that must not be, see [`Options::check`].
+    #[must_use]
+    #[track_caller]
+    pub fn named(name: &'static str, options: Options) -> Self {
+        Self::of(name, options, Throttle::named(name, options.throttle()))
     }
 
     /// Starts a limiter with the actor of its throttle on this arbiter.

@@ -191,7 +191,7 @@ impl Mutex {
             return true;
         }
         let guard = asi.hold_named(guard);
-        asi.add_inner(move |asi, ()| wait(asi, guard));
+        asi.add_inner(move |asi, ()| wait(asi, guard)).named(self.0.wait_name());
         false
     }
 }

@@ -106,6 +106,11 @@ impl KeyState {
         self.family.name
     }
 
+    /// The name of steps that wait for it.
+    pub(super) fn wait_name(&self) -> &'static str {
+        if self.family.name.is_empty() { "lock" } else { self.family.name }
+    }
+
     pub(super) fn key(&self) -> &Arc<str> {
         &self.key
     }

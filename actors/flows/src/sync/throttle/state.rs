@@ -143,6 +143,11 @@ impl Family {
         family.keys.get(key, |key| KeyState::new(key, family, Queue::new(family.options)))
     }
 
+    /// The name of steps that wait for it.
+    pub(super) fn wait_name(&self) -> &'static str {
+        if self.name.is_empty() { "throttle" } else { self.name }
+    }
+
     /// The keys that have entries in the current period.
     pub(super) fn report(&self) -> LockReport {
         let keys = self.keys.all().into_iter().filter_map(|state| {

@@ -21,6 +21,7 @@ mod tls;
 #[cfg(not(feature = "rustls"))]
 #[path = "no_tls.rs"]
 mod tls;
+mod warm;
 mod worker;
 
 use std::any::Any;
@@ -54,6 +55,7 @@ use connections::Connections;
 use requests::{MakeOther, Site, other};
 use sending::BoxError;
 use tls::Handshakes;
+use warm::Warm;
 use worker::{OnConnect, Order, Worker};
 
 /// How long requests in flight may take when the server stops, unless it is set: as long as a
@@ -262,7 +264,8 @@ impl Server {
             let (other, on_connect) = (other.as_ref().map(|make| make()), on_connect.clone());
             arbiter.spawn_fn(move || {
                 let other = other.map(|other| other());
-                let worker = Worker::new(Site { end_point, path, other, limits }, on_connect);
+                let site = Site { end_point, path, other, limits, warm: Warm::default() };
+                let worker = Worker::new(site, on_connect);
                 actix_rt::spawn(worker.run(ordered));
             });
             orders.push(order);
