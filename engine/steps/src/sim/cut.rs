@@ -72,12 +72,11 @@ pub fn cut_everywhere<C: FnOnce(Outcome)>(
 ) {
     let mut faults = FaultReport::default();
     for seed in seeds {
-        let run = |at, faults: &mut FaultReport| {
-            cut_once(cut, at, &Sim::new(seed, options.clone()), faults, &scenario)
-        };
-        let moments = run(None, &mut faults).passed;
+        let sim = || Sim::new(seed, options.clone());
+        let moments = cut_once(cut, None, &sim(), &mut faults, &scenario).passed;
         for at in 0..moments {
-            if run(Some(at), &mut faults).place.is_none() {
+            let plan = cut_once(cut, Some(at), &sim(), &mut faults, &scenario);
+            if plan.place.is_none() {
                 break;
             }
         }
