@@ -61,7 +61,6 @@ impl<S: Service, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Gives<T> {
 }
 
 #[expect(
-    clippy::must_use_candidate,
     clippy::return_self_not_must_use,
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
@@ -148,7 +147,6 @@ where
 }
 
 #[expect(
-    clippy::must_use_candidate,
     clippy::return_self_not_must_use,
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
