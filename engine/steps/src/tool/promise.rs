@@ -21,7 +21,7 @@ impl Flow {
     /// flow; what the flow has done is undone on the loop.
     pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
         let tool = tool.clone();
-        Promise { execution: self.execute(), tool, timer: None, of: PhantomData }
+        Promise { execution: Box::new(self.execute()), tool, timer: None, of: PhantomData }
     }
 }
 
@@ -32,7 +32,8 @@ impl Flow {
 /// cancelled flow.
 #[must_use = "a promise runs only while it is polled, and dropping it cancels the flow"]
 pub struct Promise<A, T: AsyncTool> {
-    execution: Execution,
+    /// Boxed, because a future is moved several times before a loop polls it.
+    execution: Box<Execution>,
     tool: T,
     timer: Option<Timer<T>>,
     of: PhantomData<fn() -> A>,
