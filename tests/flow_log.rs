@@ -101,6 +101,56 @@ async fn a_request_that_is_refused_has_a_line() {
     }
 }
 
+/// The reply to bytes that are no request.
+fn refuse(executor: &Executor, bytes: &[u8]) -> String {
+    let refusal = Request::parse(bytes).expect_err("no request");
+    let reply = executor.refuse(refusal, &Channel::local());
+    String::from_utf8_lossy(&reply.into_bytes().expect("a message")).into_owned()
+}
+
+#[test]
+fn a_message_that_is_no_request_has_a_line_with_what_is_wrong() {
+    for (bytes, defect) in [
+        (&br#"{"f":"a.b:1.0:c",}"#[..], "not JSON: trailing comma at line 1 column 18"),
+        (b"", "not JSON: EOF while parsing a value at line 1 column 0"),
+        (br#""secret""#, "JSON, but not an object"),
+        (b"{\xff", "not UTF-8 from byte 1"),
+        (b"MPCK\xc1", "not MsgPack"),
+    ] {
+        let log = Log::default();
+        let _open = log.open();
+        let executor = executor(&nothing(), &nothing());
+        let answer = refuse(&executor, bytes);
+        assert!(answer.contains("Missing req"), "{answer}"); // MessagePack is no text
+        let text = log.take();
+        let parts = ["WARN", "messages that are no requests", "Missing req.f", "count=1", defect];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+        for _ in 0..1000 {
+            refuse(&executor, bytes);
+        }
+        assert_eq!(log.take(), "", "a flood of them adds no lines");
+    }
+}
+
+#[actix::test]
+async fn a_code_that_is_not_declared_is_logged_with_what_to_do() {
+    let log = Log::default();
+    let _open = log.open();
+    let fail = Template::build(|asi| {
+        asi.add(|_, ()| -> StepResult { Err(Error::new("OutOfStokc"))? }).named("reserve");
+    });
+    let executor = executor(&fail, &nothing());
+    let answer = call(&executor, "conform.main:1.2:fail", json!({ "code": "x" })).await;
+    assert_eq!(answer, r#"{"e":"InternalError","edesc":"Not expected error","rid":"C7"}"#);
+    let text = log.take();
+    let hint = "conform.main:1.2:fail does not declare OutOfStokc: to have callers see it, add it";
+    assert!(
+        ["not expected error", "`reserve`", hint].iter().all(|part| text.contains(part)),
+        "{text}"
+    );
+}
+
 #[actix::test]
 async fn the_cause_of_a_declared_error_is_logged_and_not_sent() {
     let log = Log::default();

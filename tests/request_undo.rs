@@ -47,10 +47,15 @@ fn executor() -> (Executor, Arc<Notify>) {
             pending::<Result<(), _>>().await
         });
     });
+    (executor_of(&charge), charged)
+}
+
+/// An executor whose function has this template.
+fn executor_of(charge: &Template) -> Executor {
     let builder = Executor::builder().max_requests(1).interface(definition(), |functions| {
-        functions.add("charge", &charge);
+        functions.add("charge", charge);
     });
-    (builder.build().expect("a right configuration"), charged)
+    builder.build().expect("a right configuration")
 }
 
 fn call(executor: &Executor) -> JoinHandle<Result<Value, Error>> {
@@ -87,6 +92,35 @@ async fn a_request_that_is_undone_is_listed() {
     assert!(text.contains("undoing: ") && text.contains("charge"), "{text}");
     tokio::time::sleep(UNDO * 2).await;
     assert!(executor.in_flight().await.is_empty());
+}
+
+#[actix::test]
+async fn a_request_is_listed_and_in_the_budget_until_its_last_branch_is_undone() {
+    tokio::time::pause();
+    for undos in [[1, 2], [2, 1]] {
+        let charge = Template::build(move |asi| {
+            asi.parallel(move |branches| {
+                for undo in undos {
+                    branches.add(move |asi, ()| {
+                        asi.run(async |()| Ok(())).undo(async move |_| {
+                            tokio::time::sleep(UNDO * undo).await;
+                            Ok(())
+                        });
+                        asi.run(async |()| pending::<Result<(), _>>().await);
+                    });
+                }
+            });
+        });
+        let executor = executor_of(&charge);
+        let call = call(&executor);
+        tokio::time::sleep(UNDO / 4).await;
+        call.abort();
+        for (undoing, pause) in [(1, UNDO / 2), (1, UNDO), (0, UNDO)] {
+            tokio::time::sleep(pause).await;
+            let listed = executor.in_flight().await.len();
+            assert_eq!((listed, executor.usage().running), (undoing, undoing), "{undos:?}");
+        }
+    }
 }
 
 #[actix::test]

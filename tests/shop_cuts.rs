@@ -3,6 +3,7 @@
 //! nothing is held, and the books of the bank add up.
 
 use std::collections::BTreeSet;
+use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -140,13 +141,7 @@ async fn cut_everywhere(how: Cut, line: LineOptions, stages: &mut BTreeSet<Stage
         let case = format!("{how:?} after {after:?}, {line:?}");
         cut(&world, how, after, &customer).await;
         let (then, sold) = (world.audit().await, world.sold(&customer).await);
-        stages.insert(match (then.held, then.shop - total) {
-            (0, 0) => Stage::Nowhere,
-            (60, 0) => Stage::Held,
-            (0, 60) if sold == 0 => Stage::Captured,
-            (0, 60) => Stage::Sold,
-            other => panic!("{case}: {other:?}"),
-        });
+        stages.insert(Stage::of(Audit { shop: then.shop - total, ..then }, sold));
         world.check(total + sold, &case).await;
         assert_eq!(world.sold(&customer).await, sold, "{case}: nothing is written afterwards");
         // it can be repeated, and is sold once
@@ -165,6 +160,19 @@ enum Stage {
     Held,
     Captured,
     Sold,
+}
+
+impl Stage {
+    /// By the books, and by what the order has cost if it was placed.
+    fn of(books: Audit, sold: i64) -> Self {
+        match (books.held, books.shop) {
+            (0, 0) => Self::Nowhere,
+            (60, 0) => Self::Held,
+            (0, 60) if sold == 0 => Self::Captured,
+            (0, 60) => Self::Sold,
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[actix::test]
@@ -216,6 +224,62 @@ async fn an_order_that_another_process_was_faster_than_is_paid_back() {
     assert!(answers.0.is_ok() != answers.1.is_ok(), "{answers:?}");
     assert!(answers.0 == refused || answers.1 == refused, "{answers:?}");
     world.check(30_000, "two processes").await;
+}
+
+/// When the customer repeats an order whose process was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeated {
+    AtOnce,
+    Later,
+}
+
+/// Kills a process in the middle of an order, and starts another one on its database; gives where the
+/// money of the order was.
+fn kill(after: Duration, line: LineOptions, repeated: Repeated) -> Stage {
+    // what is never dropped and never polled again does nothing any more, as a process that was killed
+    let killed = ManuallyDrop::new(actix::System::new());
+    let (world, stage) = killed.block_on(async {
+        tokio::time::pause();
+        let world = World::new(line).await;
+        let till = Till::new(world.store.clone(), Some(world.bank.clone()));
+        actix::spawn(till.look_after_payments());
+        actix::spawn(order(&world.executor, "ann"));
+        sleep(after).await;
+        let (audit, sold) = (world.audit().await, world.sold("ann").await);
+        (ManuallyDrop::new(world), Stage::of(audit, sold))
+    });
+    let case = format!("killed after {after:?}, {line:?}, repeated {repeated:?}");
+    actix::System::new().block_on(async {
+        tokio::time::pause();
+        let (store, bank) = (world.store.clone(), Bank::new(world.store.clone(), None, line));
+        let executor = shop_of(&store, &bank, QUIET);
+        let next = World { executor, bank, store };
+        let till = Till::new(next.store.clone(), Some(next.bank.clone()));
+        actix::spawn(till.look_after_payments());
+        if repeated == Repeated::Later {
+            let sold = if stage == Stage::Sold { 60 } else { 0 };
+            next.check(sold, &case).await;
+            assert_eq!(next.sold("ann").await, sold, "{case}");
+        }
+        drop(order(&next.executor, "ann").await);
+        next.check(next.sold("ann").await, &case).await;
+        assert!(next.sold("ann").await == 60 || line.failures > 0, "{case}");
+    });
+    stage
+}
+
+#[test]
+fn an_order_whose_process_is_killed_anywhere_is_paid_back_or_sold() {
+    let mut stages = BTreeSet::new();
+    for (failures, seed) in [(0, 0), (30, 2)] {
+        let line = LineOptions { latency: LATENCY, failures, seed };
+        for milliseconds in 0..45 {
+            for repeated in [Repeated::AtOnce, Repeated::Later] {
+                stages.insert(kill(Duration::from_millis(milliseconds), line, repeated));
+            }
+        }
+    }
+    assert_eq!(stages.len(), 4, "{stages:?}");
 }
 
 /// A shop with a slow bank, and clients that each order two units.

@@ -11,9 +11,8 @@ use clap::{Parser, ValueEnum};
 
 use crate::bank::LineOptions;
 
-/// A FutoIn shop: restock, order, and never sell what is not there.
+/// How the shop is served.
 #[derive(Clone, Debug, Parser)]
-#[command(version)]
 pub struct Config {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]

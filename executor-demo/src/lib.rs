@@ -8,11 +8,14 @@
 //! - [`store`]: what is kept, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`config`]: the command line of the program
+//! - [`load`]: requests at a given rate, and whether everything adds up afterwards
 #![forbid(unsafe_code)]
 
 pub mod bank;
 pub mod config;
 pub mod interface;
+mod keeper;
+pub mod load;
 mod number;
 pub mod server;
 pub mod shelf;

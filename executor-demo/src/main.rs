@@ -1,4 +1,4 @@
-//! `executor-demo`: serves the demo shop until it is told to stop.
+//! `executor-demo`: serves the demo shop until it is told to stop, or loads one.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -7,11 +7,55 @@ use std::process::ExitCode;
 use actix_rt::signal::unix::{SignalKind, signal};
 use anyhow::Context;
 use asyncsteps_executor::observe::{self, Format};
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use executor_demo::load::{self, LoadOptions, Report};
 use executor_demo::{Config, LogFormat, run};
 
+/// A FutoIn shop: restock, order, and never sell what is not there.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    config: Config,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Load(LoadOptions),
+}
+
 fn main() -> ExitCode {
-    let config = Config::parse();
+    let Cli { command, config } = Cli::parse();
+    match command {
+        None => serve_logging(config),
+        Some(Command::Load(options)) => load(&options),
+    }
+}
+
+/// Loads a server; failure if something does not add up.
+fn load(options: &LoadOptions) -> ExitCode {
+    let told = actix_rt::System::new().block_on(async {
+        // what cannot be compared with is told before the load
+        let before = options.compare.as_deref().map(Report::read).transpose()?;
+        let report = load::load(options).await?;
+        let mut out = io::stdout().lock();
+        writeln!(out, "{report}")?;
+        if let Some(before) = before {
+            writeln!(out, "{}", report.compared_with(&before))?;
+        }
+        anyhow::Ok(report.adds_up())
+    });
+    match told {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => fail(&error),
+    }
+}
+
+fn serve_logging(config: Config) -> ExitCode {
     let log = match config.log {
         None => observe::init(),
         Some(LogFormat::Text) => observe::log().format(Format::Text).init(),

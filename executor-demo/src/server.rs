@@ -54,7 +54,8 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let executor = executor(&config)?;
+    let (executor, till) = open(&config)?;
+    let payments = actix_rt::spawn(till.clone().look_after_payments());
     let service = http::service("/ftn/", executor).get_calls(is_read);
     let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
@@ -75,7 +76,12 @@ pub async fn run(
         Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
         None => server.listen(listener)?,
     };
-    Ok(server.run_until(shutdown).await?)
+    let closed = server.run_until(shutdown).await;
+    payments.abort();
+    if let Err(error) = till.leave().await {
+        tracing::warn!(%error, "the other processes do not know that this one ends");
+    }
+    Ok(closed?)
 }
 
 /// The executor with everything the demo hosts; also for applications and tests that bring their
@@ -87,11 +93,17 @@ pub async fn run(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> Result<Executor, RunError> {
+    let (executor, till) = open(config)?;
+    actix_rt::spawn(till.look_after_payments());
+    Ok(executor)
+}
+
+/// The executor, and where its orders are paid.
+fn open(config: &Config) -> Result<(Executor, Till), RunError> {
     let store = Store::open(&config.data)?;
     let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
     let till = Till::new(store.clone(), (!config.without_bank).then(|| bank.clone()));
-    actix_rt::spawn(pay_back_owed(till.clone()));
-    let shop = Shop::new(store, till);
+    let shop = Shop::new(store, till.clone());
     let ping = builtin::ping();
     let mut loader =
         Loader::new([Source::builtin(), interface::definitions(), bank::definitions()]);
@@ -106,17 +118,9 @@ pub fn executor(config: &Config) -> Result<Executor, RunError> {
             functions.add("ping", &ping);
         })
         .service(load("demo.shop:1.0")?, shop, Shop::define);
-    if config.without_bank {
-        return Ok(builder.build()?);
-    }
-    Ok(builder.service(load("demo.bank:1.0")?, bank, Bank::define).build()?)
-}
-
-/// Pays back what a process that died has left owed.
-async fn pay_back_owed(till: Till) {
-    match till.pay_back_owed().await {
-        Ok(0) => {}
-        Ok(payments) => tracing::info!(payments, "paid back what was owed"),
-        Err(error) => tracing::error!(%error, "what is owed was not paid back"),
-    }
+    let builder = match config.without_bank {
+        true => builder,
+        false => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
+    };
+    Ok((builder.build()?, till))
 }

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Fallible, Parallel};
+use asyncsteps::Fallible;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::{Cx, Functions, Gives, Service, Steps};
 
@@ -82,31 +82,31 @@ impl Shop {
     fn sell(asi: &mut Steps<Self, Ordered>) -> Gives<Summary> {
         let cx = asi.cx();
         let basket = Arc::new(cx.shelf.basket());
-        let reserve_all = |branches: &mut Parallel| {
+        let reserved = Arc::clone(&basket);
+        asi.parallel("reserve all", move |branches| {
+            let cx = branches.cx();
             for (sku, qty) in cx.params.items() {
-                let (cx, basket, lock) = (cx.clone(), Arc::clone(&basket), cx.skus.key(&sku));
+                let (basket, lock) = (Arc::clone(&reserved), cx.skus.key(&sku));
                 branches
-                    .run(async move |()| cx.reserve(&basket, &sku, qty).await)
-                    .locked(&lock)
-                    .named("reserve one");
+                    .run("reserve one", async move |cx, ()| cx.reserve(&basket, &sku, qty).await)
+                    .locked(&lock);
             }
-        };
-        asi.plain().parallel(reserve_all).named("reserve all");
-        asi.run("open payment", async |cx, ()| Ok(cx.till.open(&cx.params).await?))
-            .undo_with(until_repaid(), async |cx, payment| Ok(cx.till.undo(payment).await?))
-            .then("authorize", async |cx, payment| cx.till.authorize(payment).await)
-            .timeout(CALL)
-            .limited(&cx.till.calls)
-            .retry(again())
-            .then("capture", async |cx, payment| cx.till.capture(payment).await)
-            .timeout(CALL)
-            .limited(&cx.till.calls)
-            .retry(again())
-            .then("place order", async move |cx, payment| {
-                let written = basket.given_back();
-                Ok(cx.store.place_order(&cx.params, payment.terms, written).await?)
-            })
-            .into()
+        })
+        .then("open payment", async |cx, ()| Ok(cx.till.open(&cx.params).await?))
+        .undo_with(until_repaid(), async |cx, payment| Ok(cx.till.undo(payment).await?))
+        .then("authorize", async |cx, payment| cx.till.authorize(payment).await)
+        .timeout(CALL)
+        .limited(&cx.till.calls)
+        .retry(again())
+        .then("capture", async |cx, payment| cx.till.capture(payment).await)
+        .timeout(CALL)
+        .limited(&cx.till.calls)
+        .retry(again())
+        .then("place order", async move |cx, payment| {
+            let written = basket.given_back();
+            Ok(cx.store.place_order(&cx.params, payment.terms, written).await?)
+        })
+        .into()
     }
 
     async fn get(cx: &Cx<Self, OrderOf>) -> Fallible<Order> {

@@ -23,7 +23,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Where orders are paid. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Till {
-    store: Store,
+    pub(crate) store: Store,
+    /// The name of this process among those on the database.
+    pub(crate) instance: Arc<str>,
     /// Without a bank orders are not paid.
     bank: Option<Bank>,
     pub(crate) calls: Mutex,
@@ -47,11 +49,15 @@ pub(crate) enum RefundError {
 }
 
 impl Till {
-    /// Orders are paid at `bank`, and `store` keeps what is known of their payments.
+    /// Orders are paid at `bank`, and `store` keeps what is known of their payments. Each till is a process
+    /// of its own to the others on the store.
+    ///
+    /// # Panics
+    /// If the system gives no random bytes.
     #[must_use]
     pub fn new(store: Store, bank: Option<Bank>) -> Self {
         let calls = Mutex::named("bank", Options { max: CALLS, ..Options::default() });
-        Self { store, bank, calls }
+        Self { store, instance: random_name(), bank, calls }
     }
 
     /// Opens the payment of an order, at the prices of now.
@@ -60,7 +66,7 @@ impl Till {
         let mut terms = Terms { prices, payment: None };
         let amount = terms.total(order);
         if self.bank.is_some() {
-            terms.payment = Some(self.store.open_payment(order, amount).await?);
+            terms.payment = Some(self.store.open_payment(order, amount, &self.instance).await?);
         }
         Ok(Payment { order: Arc::clone(order), amount, terms })
     }
@@ -93,27 +99,9 @@ impl Till {
         }
     }
 
-    /// Pays back what is owed since a process died; gives the number of payments.
-    ///
-    /// # Errors
-    /// If the bank or the database fails; what is owed stays owed.
-    pub async fn pay_back_owed(&self) -> anyhow::Result<usize> {
-        let owed = self.store.owed_payments().await?;
-        let (mut paid_back, mut failed) = (0, None);
-        for key in &owed {
-            // one that fails keeps no other from being paid back
-            match self.pay_back(key).await {
-                Ok(()) => paid_back += 1,
-                Err(error) => {
-                    tracing::error!(%error, key, "a payment was not paid back");
-                    failed = Some(error);
-                }
-            }
-        }
-        failed.map_or(Ok(paid_back), |error| Err(error.into()))
-    }
-
-    async fn pay_back(&self, key: &str) -> Result<(), RefundError> {
+    /// Gives a payment up and pays it back, unless its order was placed. It may be done any number of times,
+    /// and by several processes: the bank refunds a key once.
+    pub(crate) async fn pay_back(&self, key: &str) -> Result<(), RefundError> {
         if let Some(bank) = &self.bank
             && self.store.give_up_payment(key).await?
         {
@@ -125,6 +113,15 @@ impl Till {
 
     fn at_bank<'a>(&'a self, payment: &'a Payment) -> Option<(&'a Bank, &'a str)> {
         self.bank.as_ref().zip(payment.terms.payment.as_deref())
+    }
+}
+
+/// 128 random bits.
+fn random_name() -> Arc<str> {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)).into(),
+        Err(error) => panic!("the system gives no random bytes: {error}"),
     }
 }
 

@@ -80,7 +80,7 @@ pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;
 #[cfg(feature = "schemars")]
-pub use self::service::{Cx, Gives, Service, Step, Steps};
+pub use self::service::{Branches, Cx, Gives, Service, Step, Steps};
 
 pub mod channel;
 mod executor;

@@ -370,8 +370,51 @@ fn all_differences_to_the_definition_are_reported_at_once() {
         acme.payments:1.0:charge, result attempts: the Rust type has no such field
         acme.payments:1.0:charge, result charge: the Rust type has integer from 0 to 4294967295, the definition has string
         acme.payments:1.0:forget, result: the Rust type has string, the definition has none
-        acme.payments:1.0 has no function that throws NotDeclared
+        acme.payments:1.0 has no function that throws NotDeclared, which is a code of the service's errors: declare it in the `throws` of a function with a result
         acme.payments:1.0 got no template for notify, status"#]].assert_eq(&error.to_string());
+    assert_eq!(format!("{error:?}"), error.to_string(), "as `main` shows it");
+}
+
+/// Knows an error that every function may have.
+struct Careful;
+
+#[derive(Debug, Code, thiserror::Error)]
+enum CarefulError {
+    #[error("the customer has no name")]
+    #[code("InvalidRequest", public)]
+    NoName,
+}
+
+impl Service for Careful {
+    type Errors = CarefulError;
+}
+
+impl Careful {
+    async fn status(_: &Cx<Self, StatusOf>) -> Fallible<String> {
+        Err(CarefulError::NoName)?
+    }
+}
+
+#[actix::test]
+async fn a_standard_code_needs_no_declaration() {
+    let mut written = Interface::new("acme.careful:1.0".parse().expect("a name"));
+    written.allow_anonymous();
+    let executor = Executor::builder()
+        .service(definition(), Careful, |functions| {
+            functions.on("status", Careful::status).others_not_implemented();
+        })
+        .service(written, Careful, |functions| {
+            functions.on("status", Careful::status);
+        })
+        .build()
+        .expect("nothing is to be declared");
+    for interface in ["acme.payments", "acme.careful"] {
+        let params = json!({ "charge": "x" });
+        let answer = executor.call_as_system::<Value>(&format!("{interface}:1.0:status"), params);
+        // the parameters followed the definition, so that the function made this error itself
+        let error = answer.await.expect_err("it fails");
+        assert_eq!(error.to_string(), "InvalidRequest: the customer has no name");
+    }
 }
 
 impl Payments {

@@ -27,7 +27,7 @@
 //! - [`sync`](mod@sync): locks and their messages
 //! - [`waiters`]: steps that wait for an answer under a key, such as a webhook
 //! - [`clock`] and [`timer`]: the time of an arbiter
-//! - [`span`]: spans of steps through `tracing`
+//! - [`span`]: spans of steps through `tracing`; [`record`]: what the steps of a flow did, kept
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 #![cfg_attr(feature = "ffi", doc = "- [`ffi`]: steps in C and other languages (FTN12 §2.7)")]
 //!
@@ -42,6 +42,7 @@ pub mod drain;
 pub mod ffi;
 pub mod flow;
 pub mod pool;
+pub mod record;
 pub mod span;
 pub mod sync;
 pub mod timer;

@@ -21,13 +21,13 @@ pub(crate) fn launched_span(launcher: &Span) -> Span {
 /// Opens a span below `root` for each step of `flow`, if a subscriber wants the target
 /// `asyncsteps::step` at level DEBUG. This is decided now, before the flow starts.
 pub fn trace_steps(flow: &mut Flow, root: &Span) {
-    if tracing::enabled!(target: STEP, Level::DEBUG) {
-        flow.observe(SpanObserver::new(root.clone()));
+    if let Some(spans) = SpanObserver::wanted(root) {
+        flow.observe(spans);
     }
 }
 
 /// Opens a span for each step, below that of the step around it.
-struct SpanObserver {
+pub(crate) struct SpanObserver {
     root: Span,
     /// The spans of the steps in progress; within a branch the outer ones come first.
     open: Vec<OpenStep>,
@@ -41,8 +41,10 @@ struct OpenStep {
 }
 
 impl SpanObserver {
-    fn new(root: Span) -> Self {
-        Self { root, open: Vec::new(), entered: Vec::new() }
+    /// Spans below `root`, if a subscriber wants them.
+    pub(crate) fn wanted(root: &Span) -> Option<Self> {
+        let is_wanted = tracing::enabled!(target: STEP, Level::DEBUG);
+        is_wanted.then(|| Self { root: root.clone(), open: Vec::new(), entered: Vec::new() })
     }
 
     fn find(&self, step: StepRef) -> Option<usize> {

@@ -1,11 +1,14 @@
 //! Steps that wait for a value under a key: each value is taken once or given back, and no entry
 //! outlives its step.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
 use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Flow, Time, codes};
+use asyncsteps::{Error, Flow, Observer, Progress, StepEnd, StepRef, Time, codes};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
 use asyncsteps_actors::waiters::{Waiters, WaitersSteps};
 
@@ -87,6 +90,53 @@ async fn an_entry_is_gone_with_its_step_on_every_way_out() {
     tokio::time::sleep(ms(1)).await;
     assert_eq!(orders.complete("7", 1), Err(1));
     assert!(orders.is_empty());
+}
+
+#[test]
+fn a_value_that_was_accepted_is_the_result_whatever_comes_before_the_next_turn() {
+    let waker = Waker::noop();
+    let at = |time| Time::ZERO + ms(time);
+    for ending in ["limit", "cancel", "drop"] {
+        let (orders, taken) = (orders(), Arc::new(AtomicU32::new(0)));
+        let (table, results) = (orders.clone(), Arc::clone(&taken));
+        let mut flow = Flow::new();
+        flow.observe(Ends(results));
+        flow.add(move |asi, ()| {
+            let mut step = asi.wait_for(&table, "7");
+            step.named("wait");
+            if ending == "limit" {
+                step.timeout(ms(5));
+            }
+        });
+        let mut execution = flow.execute();
+        assert!(matches!(execution.run(at(0), waker), Progress::Waiting));
+        assert_eq!(orders.complete("7", 1), Ok(()), "{ending}");
+        match ending {
+            "cancel" => execution.cancel(),
+            "drop" => drop(execution),
+            _ => match execution.run(at(10), waker) {
+                Progress::Done(outcome) => assert_eq!(outcome.into_result::<u32>().unwrap(), 1),
+                progress => panic!("{ending}: {progress:?}"),
+            },
+        }
+        assert_eq!(taken.load(Ordering::Relaxed), 1, "{ending}: the step succeeds");
+        assert_eq!(orders.complete("7", 2), Err(2), "{ending}");
+    }
+}
+
+/// Counts the steps with a name that succeed.
+struct Ends(Arc<AtomicU32>);
+
+impl Observer for Ends {
+    fn begin(&mut self, _: StepRef) {}
+    fn enter(&mut self, _: StepRef) {}
+    fn leave(&mut self, _: StepRef) {}
+    fn cancel_failed(&mut self, _: StepRef, _: &Error) {}
+    fn end(&mut self, step: StepRef, end: StepEnd<'_>) {
+        if step.location.name().is_some() && matches!(end, StepEnd::Success) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 #[actix::test]

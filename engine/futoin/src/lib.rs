@@ -35,6 +35,8 @@ pub mod iface;
 pub mod message;
 pub mod net;
 mod refusal;
+#[doc(hidden)]
+pub mod report;
 pub mod security;
 #[cfg(feature = "schemars")]
 pub mod typed;

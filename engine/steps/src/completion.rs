@@ -65,6 +65,21 @@ impl Completion {
         self.send(Message::Success(result.into_send_args()))
     }
 
+    /// [`success`](Self::success) that gives a result back which the step does not take.
+    ///
+    /// # Errors
+    /// The result, if the step is over, was completed before, or its flow is being cancelled.
+    pub fn try_success<T: SendArguments>(&self, result: T) -> Result<(), T> {
+        self.spent.store(true, Ordering::Relaxed);
+        match self.inbox.send(self.key, Message::Success(result.into_send_args())) {
+            Err(Message::Success(args)) => match T::from_args(args.into_args()) {
+                Ok(result) => Err(result),
+                Err(_) => unreachable!("a result is restored as the type that it was"),
+            },
+            Ok(()) | Err(Message::Error(_) | Message::Abandoned | Message::Poll) => Ok(()),
+        }
+    }
+
     /// Completes the step with an error, as `error` inside of it would.
     ///
     /// # Errors
@@ -90,7 +105,7 @@ impl Completion {
     /// The wait is over after this, whether or not it was open before.
     fn send(&self, message: Message) -> Result<(), Stale> {
         self.spent.store(true, Ordering::Relaxed);
-        if self.inbox.send(self.key, message) { Ok(()) } else { Err(Stale) }
+        self.inbox.send(self.key, message).map_err(|_| Stale)
     }
 }
 

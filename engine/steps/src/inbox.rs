@@ -142,18 +142,18 @@ impl Inbox {
         }
     }
 
-    /// Sends a message to a wait and wakes the host; `false` if the wait is over. A completion
+    /// Sends a message to a wait and wakes the host; gives it back if the wait is over. A completion
     /// ends the wait.
-    pub(crate) fn send(&self, key: WaitKey, message: Message) -> bool {
+    pub(crate) fn send(&self, key: WaitKey, message: Message) -> Result<(), Message> {
         let waker = {
             let mut waits = self.lock();
             if self.is_cancelled() {
-                return false;
+                return Err(message);
             }
-            let Some(wait) = waits.get_mut(key) else { return false };
+            let Some(wait) = waits.get_mut(key) else { return Err(message) };
             let is_poll = matches!(message, Message::Poll);
             if is_poll && matches!(wait.state, WaitState::Came(Message::Poll)) {
-                return true;
+                return Ok(());
             }
             if let WaitState::Open = mem::replace(&mut wait.state, WaitState::Came(message)) {
                 let Waits { table, news, .. } = &mut *waits;
@@ -165,7 +165,7 @@ impl Inbox {
         if let Some(waker) = waker {
             waker.wake();
         }
-        true
+        Ok(())
     }
 
     /// Refuses what is sent from now on; to be called within the lock.

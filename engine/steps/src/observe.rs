@@ -26,6 +26,34 @@ pub trait Observer {
     fn cancel_failed(&mut self, step: StepRef, error: &Error);
 }
 
+/// Two observers of one flow; the first one is told first.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn begin(&mut self, step: StepRef) {
+        self.0.begin(step);
+        self.1.begin(step);
+    }
+
+    fn enter(&mut self, step: StepRef) {
+        self.0.enter(step);
+        self.1.enter(step);
+    }
+
+    fn leave(&mut self, step: StepRef) {
+        self.0.leave(step);
+        self.1.leave(step);
+    }
+
+    fn end(&mut self, step: StepRef, end: StepEnd<'_>) {
+        self.0.end(step, end);
+        self.1.end(step, end);
+    }
+
+    fn cancel_failed(&mut self, step: StepRef, error: &Error) {
+        self.0.cancel_failed(step, error);
+        self.1.cancel_failed(step, error);
+    }
+}
+
 /// A step of a flow while it is in progress.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

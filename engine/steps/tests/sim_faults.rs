@@ -147,8 +147,8 @@ fn each_kind_of_cut_ends_a_flow_in_its_own_way() {
             })
         });
         let ends = ends.into_inner();
-        let (last, others) = ends.split_last().expect("it runs");
-        assert_eq!(last, "success", "the last run is not cut");
+        let (first, others) = ends.split_first().expect("it runs");
+        assert_eq!(first, "success", "the first run is not cut");
         others.to_vec()
     };
     for cut in [Cut::Cancel, Cut::Drop] {
@@ -233,7 +233,68 @@ fn a_fault_that_strikes_nowhere_is_reported() {
             sim.start(charge(&Rc::default(), &Mutex::default()));
         });
     });
-    assert_eq!(found, "the fault of step `recrod` struck in no run: is it its name?");
+    assert_eq!(
+        found,
+        "the fault of step `recrod` struck in no run: no step of this name started; the names of those \
+         that did: `bank`, `charge`, `record`"
+    );
+    let found = report(|| {
+        sim::check([1, 2], |sim| {
+            sim.fail_nth("bank", 1, Error::new("Lost"));
+            sim.fail_nth("bank", 3, Error::new("Lost"));
+            let charged = sim.start(charge(&Rc::default(), &Mutex::default()));
+            sim.run();
+            charged.assert_error("Lost");
+        });
+    });
+    assert_eq!(
+        found,
+        "the fault of body 3 of step `bank` struck in no run: at most 1 of its bodies started"
+    );
+    let found = report(|| {
+        sim::cancel_everywhere([1], |sim| {
+            sim.fail("bnak", Error::new("Lost"));
+            (charge(&Rc::default(), &Mutex::default()), drop)
+        });
+    });
+    assert!(found.contains("the fault of step `bnak` struck in no run"), "{found}");
+}
+
+#[test]
+fn a_flow_that_fails_uncut_is_reported_unless_a_fault_strikes_in_it() {
+    let runs = Cell::new(0);
+    let failing = |_: &Sim| {
+        runs.set(runs.get() + 1);
+        let mut flow = charge(&Rc::default(), &Mutex::default());
+        flow.error_step(Error::new("OutOfStock")).named("look");
+        (flow, drop)
+    };
+    let found = report(|| sim::cancel_everywhere([1], failing));
+    assert_eq!(runs.get(), 1, "the first run is enough");
+    assert!(found.starts_with("the flow was not cut\n"), "{found}");
+    assert!(
+        found.contains("has to succeed when it is not cut, but it fails: OutOfStock"),
+        "{found}"
+    );
+    sim::cancel_everywhere([1], |sim| {
+        sim.fail("record", Error::new("Lost"));
+        let world = Rc::new(World::default());
+        let flow = charge(&world, &Mutex::default());
+        (flow, move |outcome: Outcome| is_consistent(&world, &outcome))
+    });
+}
+
+#[test]
+fn each_moment_of_an_error_is_one_at_which_a_step_fails() {
+    let ends = RefCell::new(Vec::new());
+    sim::cut_everywhere(&Cut::Error(Error::new("Cut")), &exact(), [1, 2], |_| {
+        let flow = charge(&Rc::default(), &Mutex::default());
+        let ends = &ends;
+        (flow, move |outcome| ends.borrow_mut().push(matches!(outcome, Outcome::Success(_))))
+    });
+    // nothing recovers from this error, nor is it tried again
+    let (runs, uncut) = (ends.borrow().len(), ends.borrow().iter().filter(|ok| **ok).count());
+    assert!(runs > 10 && uncut == 2, "{uncut} of {runs}");
 }
 
 #[test]

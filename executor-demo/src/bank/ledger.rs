@@ -79,8 +79,9 @@ pub(super) fn authorize(
     if let Some(known) = find(db, &new.key)? {
         return Ok(first_answer(&known, new));
     }
-    let balance = balance(db, &new.customer)?;
-    let is_covered = credit.is_none_or(|credit| new.amount - balance <= credit);
+    // beyond the range of the books there is no credit
+    let left = balance(db, &new.customer)?.checked_sub(new.amount);
+    let is_covered = left.is_some_and(|left| credit.is_none_or(|credit| left >= -credit));
     let stage = if is_covered { Stage::Held } else { Stage::Declined };
     let mut insert = db.prepare_cached(
         "INSERT INTO bank_payment (key, customer, amount, stage) VALUES (?1, ?2, ?3, ?4)",
@@ -111,6 +112,9 @@ pub(super) fn capture(db: &Connection, key: &str) -> Result<Answer, StoreError> 
         Stage::Declined => return Ok(Err(BankError::Declined)),
         Stage::Refunded => return Ok(Err(BankError::Refunded)),
         Stage::Captured => {}
+        Stage::Held if balance(db, SHOP)?.checked_add(payment.amount).is_none() => {
+            return Ok(Err(BankError::Declined));
+        }
         Stage::Held => {
             add(db, SHOP, payment.amount)?;
             set_stage(db, key, Stage::Captured)?;

@@ -180,6 +180,22 @@ mod tests {
     }
 
     #[actix_rt::test]
+    async fn no_balance_leaves_the_range_of_the_books() {
+        let bank = bank(None, LineOptions::default());
+        let most = i64::MAX;
+        bank.authorize("k1", "ann", most).await.expect("within the range");
+        bank.authorize("k2", "ann", 2).await.expect_err("beyond it");
+        bank.capture("k1").await.expect("captured");
+        bank.authorize("k3", "bob", 1).await.expect("held");
+        let beyond = bank.capture("k3").await;
+        assert!(matches!(beyond, Err(BankError::Declined)), "{beyond:?}");
+        for (key, amount) in [("k3", 1), ("k1", most)] {
+            assert_eq!(bank.refund(key).await.expect("refunded"), amount);
+        }
+        assert_eq!(audit(&bank).await, (0, 0));
+    }
+
+    #[actix_rt::test]
     async fn a_call_goes_on_without_its_caller_and_may_be_lost_both_ways() {
         tokio::time::pause();
         let latency = Duration::from_millis(100);

@@ -8,6 +8,7 @@
 //!
 //! Several processes may work on one file.
 
+mod instances;
 mod jobs;
 mod orders;
 mod payments;
@@ -140,11 +141,11 @@ impl Store {
         })
     }
 
-    /// Opens the payment of an order, in cents; gives its key for the bank. An order that is repeated
-    /// with its key gets the payment that it has left open.
-    pub fn open_payment(&self, order: &Arc<NewOrder>, amount: i64) -> Pending<String> {
-        let order = Arc::clone(order);
-        self.write(move |db| payments::open(db, &order, amount))
+    /// Opens the payment of an order, in cents, which the process `owner` looks after; gives its key for
+    /// the bank. An order that is repeated with its key gets the payment that it has left open.
+    pub fn open_payment(&self, order: &Arc<NewOrder>, amount: i64, owner: &str) -> Pending<String> {
+        let (order, owner) = (Arc::clone(order), owner.to_owned());
+        self.write(move |db| payments::open(db, &order, amount, &owner))
     }
 
     /// Gives a payment up, unless its order was placed; tells whether it is owed back. No order can be
@@ -160,7 +161,18 @@ impl Store {
         self.write(move |db| payments::repaid(db, &key))
     }
 
-    /// The payments that are owed back since a process died.
+    /// Counts a sign of life of a process; gives the counts of all processes, by their names.
+    pub fn instance_lives(&self, instance: &str) -> Pending<HashMap<String, i64>> {
+        let instance = instance.to_owned();
+        self.write(move |db| instances::beat(db, &instance))
+    }
+
+    /// Notes that processes have ended: what they have left open is owed.
+    pub fn instances_ended(&self, instances: Vec<String>) -> Pending<()> {
+        self.write(move |db| instances::leave(db, &instances))
+    }
+
+    /// The payments that are owed back, because their orders failed or their process has ended.
     pub fn owed_payments(&self) -> Pending<Vec<String>> {
         self.write(payments::owed)
     }
@@ -277,12 +289,17 @@ const SCHEMA: &str = "
         customer TEXT NOT NULL,
         order_key TEXT,
         amount INTEGER NOT NULL,
+        owner TEXT NOT NULL,
         state TEXT NOT NULL,
         opened TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS payments_by_order ON shop_payment (customer, order_key);
     CREATE INDEX IF NOT EXISTS payments_by_state ON shop_payment (state)
         WHERE state IN ('open', 'owed');
+    CREATE TABLE IF NOT EXISTS shop_instance (
+        id TEXT PRIMARY KEY,
+        beats INTEGER NOT NULL
+    ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS bank_account (
         owner TEXT PRIMARY KEY,
         balance INTEGER NOT NULL

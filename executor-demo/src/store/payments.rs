@@ -6,22 +6,31 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
+use super::instances;
 use super::orders::NewOrder;
 
-/// Opens a payment and gives its key. A repeated order gets the one that it has left open, so that it
-/// is not paid twice after a crash.
-pub(super) fn open(db: &Connection, order: &NewOrder, amount: i64) -> Result<String, StoreError> {
+/// Opens a payment that `owner` looks after, a process, and gives its key. A repeated order gets the one
+/// that it has left open, so that it is not paid twice after a crash.
+pub(super) fn open(
+    db: &Connection,
+    order: &NewOrder,
+    amount: i64,
+    owner: &str,
+) -> Result<String, StoreError> {
+    instances::enter(db, owner)?;
     let mut left_open = db.prepare_cached(
-        "SELECT key FROM shop_payment
-         WHERE customer = ?1 AND order_key = ?2 AND amount = ?3 AND state = 'open'",
+        "UPDATE shop_payment SET owner = ?4 WHERE key = (
+             SELECT key FROM shop_payment
+             WHERE customer = ?1 AND order_key = ?2 AND amount = ?3 AND state = 'open'
+         ) RETURNING key",
     )?;
-    let bound = params![order.customer, order.key, amount];
+    let bound = params![order.customer, order.key, amount, owner];
     if let Some(key) = left_open.query_row(bound, |row| row.get(0)).optional()? {
         return Ok(key);
     }
     let mut insert = db.prepare_cached(
-        "INSERT INTO shop_payment (key, customer, order_key, amount, state)
-         VALUES (lower(hex(randomblob(16))), ?1, ?2, ?3, 'open') RETURNING key",
+        "INSERT INTO shop_payment (key, customer, order_key, amount, owner, state)
+         VALUES (lower(hex(randomblob(16))), ?1, ?2, ?3, ?4, 'open') RETURNING key",
     )?;
     Ok(insert.query_row(bound, |row| row.get(0))?)
 }
@@ -58,14 +67,13 @@ pub(super) fn repaid(db: &Connection, key: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The payments that are owed back. One that is open for a day was left by a process that died, because
-/// no request takes as long: it is given up.
+/// The payments that are owed back. One that is open, and whose owner has ended, is given up.
 pub(super) fn owed(db: &Connection) -> Result<Vec<String>, StoreError> {
-    db.execute(
+    let mut give_up = db.prepare_cached(
         "UPDATE shop_payment SET state = 'owed'
-         WHERE state = 'open' AND opened < datetime('now', '-1 day')",
-        [],
+         WHERE state = 'open' AND owner NOT IN (SELECT id FROM shop_instance)",
     )?;
+    give_up.execute([])?;
     let mut query = db.prepare_cached("SELECT key FROM shop_payment WHERE state = 'owed'")?;
     Ok(query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
@@ -95,12 +103,12 @@ mod tests {
     #[actix_rt::test]
     async fn a_payment_is_taken_or_given_up_and_never_both() {
         let (store, order) = shop(None).await;
-        let key = store.open_payment(&order, 5).await.expect("opened");
+        let key = store.open_payment(&order, 5, "me").await.expect("opened");
         let placed = store.place_order(&order, terms(&key), || {}).await.expect("placed");
         assert_eq!(placed.total, 5);
         assert!(!store.give_up_payment(&key).await.expect("asked"), "the order stands");
 
-        let key = store.open_payment(&order, 5).await.expect("opened");
+        let key = store.open_payment(&order, 5, "me").await.expect("opened");
         for _ in 0..2 {
             assert!(store.give_up_payment(&key).await.expect("given up"), "until it is repaid");
         }
@@ -114,9 +122,22 @@ mod tests {
     }
 
     #[actix_rt::test]
+    async fn what_a_process_that_ended_has_left_open_is_owed_unless_the_order_is_repeated() {
+        let (store, order) = shop(Some("k1")).await;
+        let (_, other) = shop(Some("k2")).await;
+        let repeated = store.open_payment(&order, 5, "dead").await.expect("opened");
+        let left = store.open_payment(&other, 5, "dead").await.expect("opened");
+        assert!(store.owed_payments().await.expect("a list").is_empty(), "its owner may live");
+        assert_eq!(store.open_payment(&order, 5, "me").await.expect("opened"), repeated);
+        store.instances_ended(vec!["dead".to_owned()]).await.expect("noted");
+        assert_eq!(store.owed_payments().await.expect("a list"), [left]);
+        store.place_order(&order, terms(&repeated), || {}).await.expect("it was not given up");
+    }
+
+    #[actix_rt::test]
     async fn a_repeated_order_takes_the_payment_that_it_left_open() {
         let (store, order) = shop(Some("k1")).await;
-        let open = async |amount| store.open_payment(&order, amount).await.expect("opened");
+        let open = async |amount| store.open_payment(&order, amount, "me").await.expect("opened");
         let key = open(5).await;
         assert_eq!(open(5).await, key);
         assert_ne!(open(6).await, key, "the price has changed");

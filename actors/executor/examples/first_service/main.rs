@@ -1,20 +1,18 @@
 //! Seats of events, which are reserved and paid.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex as StdMutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use asyncsteps::{Code, Fallible, Retry};
+use asyncsteps::{Code, Fallible, Retry, sleep};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_executor::transport::http::{self, Server};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps, observe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::sleep;
 
 /// What callers are told: the names are the codes.
 #[derive(Debug, thiserror::Error, Code)]
@@ -50,67 +48,42 @@ struct Event {
     event: String,
 }
 
-/// Stands for the client of a bank. It fails as often as it is told.
-#[derive(Default)]
-struct Bank {
-    failures: AtomicU32,
-}
+/// Stands for the client of a bank, which carries out a call once for each key.
+#[derive(Clone, Default)]
+struct Bank(Arc<StdMutex<BTreeSet<String>>>);
 
 impl Bank {
     async fn pay(&self, key: &str) -> Result<String, SeatError> {
+        sleep(Duration::from_millis(20)).await; // this one runs in tests too, in virtual time
+        self.books()?.insert(key.to_owned());
         sleep(Duration::from_millis(20)).await;
-        let failures = self.failures.load(Ordering::Relaxed);
-        self.failures.store(failures.saturating_sub(1), Ordering::Relaxed);
-        if failures > 0 { Err(SeatError::BankUnavailable) } else { Ok(format!("paid {key}")) }
+        Ok(format!("paid {key}"))
+    }
+
+    async fn refund(&self, key: &str) -> Result<(), SeatError> {
+        sleep(Duration::from_millis(20)).await;
+        self.books()?.remove(key);
+        Ok(())
+    }
+
+    /// The keys that were paid. A bank that is busy does not answer.
+    fn books(&self) -> Result<MutexGuard<'_, BTreeSet<String>>, SeatError> {
+        self.0.try_lock().map_err(|_| SeatError::BankUnavailable)
     }
 }
 
-/// What the functions share.
-struct Seats {
-    bank: Bank,
-    taken: StdMutex<HashMap<String, i32>>,
-    events: Mutex, // each key is a lock of its own
-}
+/// Stands for a database: how many seats of an event are taken.
+#[derive(Clone, Default)]
+struct Halls(Arc<StdMutex<HashMap<String, i32>>>);
 
-impl Service for Seats {
-    type Errors = SeatError; // whose codes callers see; any other error is InternalError for them
-}
-
-impl Seats {
-    const ALL: i32 = 100;
-
-    fn new(bank: Bank) -> Self {
-        Self { bank, taken: StdMutex::default(), events: Mutex::new(Default::default()) }
-    }
-
-    /// A function in steps: it has locks, attempts, and something to undo.
-    fn reserve(asi: &mut Steps<Self, Reserve>) -> Gives<Reserved> {
-        let cx = asi.cx();
-        asi.this().locked(&cx.events.key(&cx.params.event)); // one at a time for each event
-        asi.run("take seats", async |cx, ()| Ok(cx.take(&cx.params.event, cx.params.seats)?))
-            .undo(async |cx, _| Ok(cx.take(&cx.params.event, -cx.params.seats).map(drop)?))
-            .then("pay", async |cx, left| {
-                let payment = cx.bank.pay(cx.key()).await?; // the same key in each attempt
-                Ok(Reserved { payment, left })
-            })
-            .timeout(Duration::from_millis(300)) // each attempt
-            .retry(
-                Retry::attempts(3).backoff(Duration::from_millis(50)).on(SeatError::is_transient),
-            )
-            .into()
-    }
-
-    /// A function without structure is an `async fn`.
-    async fn left(cx: &Cx<Self, Event>) -> Fallible<i32> {
-        let _turn = cx.events.key(&cx.params.event).lock().await; // after reservations under way
-        Ok(cx.take(&cx.params.event, 0)?)
-    }
+impl Halls {
+    const SEATS: i32 = 100;
 
     /// Takes seats, or gives them back; gives how many are left.
     fn take(&self, event: &str, seats: i32) -> Result<i32, SeatError> {
-        let mut events = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = events.entry(event.to_owned()).or_default();
-        let left = Self::ALL - *taken - seats;
+        let mut halls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = halls.entry(event.to_owned()).or_default();
+        let left = Self::SEATS - *taken - seats;
         if left < 0 {
             return Err(SeatError::SoldOut(left + seats));
         }
@@ -119,10 +92,49 @@ impl Seats {
     }
 }
 
-fn executor(bank: Bank) -> Result<Executor, Box<dyn Error>> {
+/// What the functions share.
+struct Seats {
+    bank: Bank,
+    halls: Halls,
+    events: Mutex, // each key is a lock of its own
+}
+
+impl Service for Seats {
+    type Errors = SeatError; // whose codes callers see; any other error is InternalError for them
+}
+
+impl Seats {
+    /// A function in steps: it has locks, attempts, and something to undo.
+    fn reserve(asi: &mut Steps<Self, Reserve>) -> Gives<Reserved> {
+        let cx = asi.cx();
+        asi.this().locked(&cx.events.key(&cx.params.event)); // one at a time for each event
+        asi.run("take seats", async |cx, ()| {
+            Ok(cx.halls.take(&cx.params.event, cx.params.seats)?)
+        })
+        .undo(async |cx, _| Ok(cx.halls.take(&cx.params.event, -cx.params.seats).map(drop)?))
+        .then("pay", async |cx, left| {
+            let payment = cx.bank.pay(cx.key()).await?; // the same key in each attempt
+            Ok((payment, left))
+        })
+        .timeout(Duration::from_millis(300)) // each attempt
+        .retry(Retry::attempts(3).backoff(Duration::from_millis(50)).on(SeatError::is_transient))
+        .undo(async |cx, _| Ok(cx.bank.refund(cx.key()).await?)) // of a cut payment too
+        .then("confirm", async |_, (payment, left)| Ok(Reserved { payment, left }))
+        .into()
+    }
+
+    /// A function without structure is an `async fn`.
+    async fn left(cx: &Cx<Self, Event>) -> Fallible<i32> {
+        let _turn = cx.events.key(&cx.params.event).lock().await; // after reservations under way
+        Ok(cx.halls.take(&cx.params.event, 0)?)
+    }
+}
+
+fn executor(bank: Bank, halls: Halls) -> Result<Executor, Box<dyn Error>> {
     let mut interface = Interface::new("acme.seats:1.0".parse()?);
     interface.allow_anonymous();
-    let executor = Executor::builder().service(interface, Seats::new(bank), |functions| {
+    let seats = Seats { bank, halls, events: Mutex::new(Default::default()) };
+    let executor = Executor::builder().service(interface, seats, |functions| {
         functions.on("reserve", Seats::reserve).on("left", Seats::left);
     });
     Ok(executor.build()?)
@@ -131,7 +143,7 @@ fn executor(bank: Bank) -> Result<Executor, Box<dyn Error>> {
 #[actix_rt::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let _log = observe::init()?; // a line for each request
-    let executor = executor(Bank::default())?;
+    let executor = executor(Bank::default(), Halls::default())?;
     let server = Server::new(http::service("/ftn/", executor));
     server.listen(TcpListener::bind("127.0.0.1:8080")?)?.run().await?;
     Ok(())
@@ -139,32 +151,75 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use asyncsteps::sim::{self, Cut, Options};
+    use asyncsteps::{Error, Outcome};
+    use asyncsteps_executor::test::TestRequest;
+    use serde_json::json;
 
     use super::*;
 
-    /// Reserves two seats at a bank that fails at first; gives the outcome and what is left.
-    async fn reserve(failures: u32) -> (Result<Value, String>, i32) {
-        tokio::time::pause(); // pauses take no time
-        let executor =
-            executor(Bank { failures: failures.into() }).expect("the types can be written");
-        let two = json!({ "event": "opera", "seats": 2 });
-        let reserved = executor.call_as_system("acme.seats:1.0:reserve", two).await;
-        let left = executor.call_as_system("acme.seats:1.0:left", json!({ "event": "opera" }));
-        (reserved.map_err(|error| error.code().to_owned()), left.await.expect("a number"))
+    fn reserve(seats: i32) -> TestRequest {
+        let params = json!({ "event": "opera", "seats": seats });
+        TestRequest::new("acme.seats:1.0:reserve").params(params)
     }
 
-    #[actix_rt::test]
-    async fn a_bank_that_fails_twice_is_asked_three_times() {
-        let (reserved, left) = reserve(2).await;
-        assert_eq!(reserved.expect("it was paid")["left"], 98);
-        assert_eq!(left, 98);
+    /// The world around a service: how many payments it has got, and how many seats it has taken.
+    #[derive(Default)]
+    struct World {
+        bank: Bank,
+        halls: Halls,
     }
 
-    #[actix_rt::test]
-    async fn seats_that_are_not_paid_are_free_again() {
-        let (reserved, left) = reserve(3).await;
-        assert_eq!(reserved, Err("BankUnavailable".to_owned()));
-        assert_eq!(left, 100);
+    impl World {
+        fn executor(&self) -> Executor {
+            executor(self.bank.clone(), self.halls.clone()).expect("the types can be written")
+        }
+
+        fn sold(&self) -> (usize, i32) {
+            let left = self.halls.take("opera", 0).expect("a number");
+            (self.bank.books().expect("free").len(), Halls::SEATS - left)
+        }
+    }
+
+    #[test]
+    fn a_bank_that_fails_twice_is_asked_three_times() {
+        sim::check(0..10, |sim| {
+            let world = World::default();
+            sim.fail_nth("pay", 1, SeatError::BankUnavailable);
+            sim.fail_nth("pay", 2, SeatError::BankUnavailable);
+            let reserved = sim.start(reserve(2).flow(&world.executor()));
+            sim.run();
+            reserved.assert_success();
+            assert_eq!(world.sold(), (1, 2));
+        });
+    }
+
+    #[test]
+    fn seats_that_are_not_paid_are_free_again() {
+        sim::check(0..10, |sim| {
+            let world = World::default();
+            sim.fail("pay", SeatError::BankUnavailable);
+            let refused = sim.start(reserve(2).flow(&world.executor()));
+            sim.run();
+            refused.assert_error("BankUnavailable");
+            assert_eq!(world.sold(), (0, 0));
+        });
+    }
+
+    /// Whatever ends a reservation, and wherever: there is a payment if seats are taken.
+    #[test]
+    fn a_reservation_that_is_cut_anywhere_is_paid_or_undone() {
+        for cut in [Cut::Cancel, Cut::Drop, Cut::Timeout, Cut::Error(Error::new("Down"))] {
+            sim::cut_everywhere(&cut, &Options::default(), 0..3, |_| {
+                let world = World::default();
+                let flow = reserve(2).flow(&world.executor());
+                (flow, move |outcome| match outcome {
+                    Outcome::Success(_) => assert_eq!(world.sold(), (1, 2)),
+                    Outcome::Error(_) | Outcome::Cancelled => {
+                        assert!([(0, 0), (1, 2)].contains(&world.sold()), "{:?}", world.sold());
+                    }
+                })
+            });
+        }
     }
 }

@@ -6,7 +6,7 @@ use asyncsteps_futoin::iface::IfaceVer;
 use asyncsteps_futoin::typed::InterfaceError;
 
 /// Why an executor cannot be built as asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A template was given for a function that the interface does not declare.
@@ -49,8 +49,12 @@ pub enum ConfigError {
         error: Box<InterfaceError>,
     },
     /// An error of a service has a code that no function of the interface `throws`, so no caller could
-    /// ever see it (FTN3 §1.9).
-    #[error("{iface} has no function that throws {code}")]
+    /// ever see it (FTN3 §1.9). Standard codes need no `throws`, but for those that invokers generate
+    /// (Timeout, ConnectError, CommError, InvokerError), and a function without a result has none.
+    #[error(
+        "{iface} has no function that throws {code}, which is a code of the service's errors: declare it \
+         in the `throws` of a function with a result"
+    )]
     Undeclared {
         /// The interface.
         iface: IfaceVer,
@@ -99,6 +103,8 @@ pub enum ConfigError {
     #[error("{}", lines(.0))]
     Several(Vec<Self>),
 }
+
+asyncsteps_futoin::debug_as_report!(ConfigError);
 
 impl ConfigError {
     /// These errors as one, if there are any.

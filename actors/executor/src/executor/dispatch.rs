@@ -19,6 +19,7 @@ use super::reply::Reply;
 use super::reply_to::ReplyTo;
 use super::request::RequestInfo;
 use super::responder::Responder;
+use super::result::add_result_step;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
 use crate::observe;
@@ -82,7 +83,9 @@ impl Executor {
             input: incoming.input,
             head: None,
             result: ResultDraft::default(),
+            response: None,
         });
+        add_result_step(&mut flow);
         if let Some(flow) = host_flow(flow, Responder(Rc::clone(&exchange))) {
             if self.shared.grace_end.is_reached() {
                 flow.cancel();

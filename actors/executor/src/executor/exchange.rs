@@ -103,7 +103,7 @@ impl Exchange {
     /// A flow undoes what the one of the request has done; it keeps what this gives.
     pub(super) fn undoing(&self, undo: FlowRef) -> Option<Box<dyn Any>> {
         let held = self.held()?;
-        self.listed(&held).set_undo(undo);
+        self.listed(&held).add_undo(undo);
         Some(Box::new(held))
     }
 

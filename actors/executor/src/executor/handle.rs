@@ -11,7 +11,7 @@ use asyncsteps_actors::budget::Reservation;
 use asyncsteps_actors::budget::{Budget, Client, Usage};
 use asyncsteps_actors::drain::Drain;
 use asyncsteps_futoin::iface::{Definition, FunctionName};
-use asyncsteps_futoin::message::Request;
+use asyncsteps_futoin::message::{RefusedMessage, Request};
 
 use super::admission::GraceEnd;
 use super::client_limits::{ClientLimiters, ClientPermit};
@@ -20,9 +20,10 @@ use super::functions::Functions;
 use super::hashing::Hashing;
 use super::hooks::{Hooks, Way};
 use super::in_flight::LocalRequests;
+use super::message_count::MessageCount;
 use super::refused::Refused;
 use super::registry::Registry;
-use super::unanswerable::UnanswerableMessages;
+use super::reply::Reply;
 use crate::channel::Channel;
 use crate::security::SecurityProvider;
 
@@ -73,7 +74,10 @@ pub(super) struct Shared {
     actors: Mutex<Vec<Addr<ExecutorActor>>>,
     /// Apart from the budget, for work that takes a processor.
     pub(super) hashing: Hashing,
-    unanswerable: UnanswerableMessages,
+    /// Messages that cannot be answered.
+    unanswerable: MessageCount,
+    /// Messages that are no requests.
+    malformed: MessageCount,
 }
 
 impl Executor {
@@ -89,7 +93,8 @@ impl Executor {
                 grace_end: GraceEnd::default(),
                 actors: Mutex::default(),
                 hashing: Hashing::new(),
-                unanswerable: UnanswerableMessages::new(),
+                unanswerable: MessageCount::new(),
+                malformed: MessageCount::new(),
             }),
         }
     }
@@ -152,13 +157,35 @@ impl Executor {
     /// transports where the id relates a reply to its request. The log gets at most one line in ten
     /// seconds.
     pub fn count_unanswerable(&self, channel: &Channel) {
-        self.shared.unanswerable.count_one(channel);
+        if let Some(count) = self.shared.unanswerable.add() {
+            let (kind, peer) = (channel.kind().name(), channel.peer());
+            tracing::warn!(count, channel = kind, ?peer, "messages that cannot be answered");
+        }
+    }
+
+    /// The reply to a message that is no request, for transports. It is counted and logged with what is
+    /// wrong with it, in at most one line in ten seconds.
+    #[must_use]
+    pub fn refuse(&self, refusal: RefusedMessage, channel: &Channel) -> Reply {
+        if let Some(count) = self.shared.malformed.add() {
+            let (kind, peer) = (channel.kind().name(), channel.peer());
+            let (text, defect) = (refusal.refusal().to_string(), refusal.defect());
+            tracing::warn!(
+                count,
+                channel = kind,
+                ?peer,
+                text,
+                defect,
+                "messages that are no requests"
+            );
+        }
+        refusal.into()
     }
 
     /// The messages so far that could not be answered.
     #[must_use]
     pub fn unanswerable(&self) -> u64 {
-        self.shared.unanswerable.count()
+        self.shared.unanswerable.all()
     }
 
     /// The largest message that any hosted function takes, in bytes.

@@ -1,5 +1,6 @@
 //! Handlers with types as functions of an interface.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -19,6 +20,7 @@ impl<S> Functions<S> {
     /// Each point in which the types differ from the definition is an error when the executor is
     /// built. An interface that is [written down from types](crate::typed::Interface) gets the
     /// function, unless it declares it already.
+    #[track_caller]
     pub fn on<Form, H>(&mut self, function: &'static str, handler: H) -> &mut Self
     where
         S: Service,
@@ -27,7 +29,8 @@ impl<S> Functions<S> {
         H::Result: Serialize + JsonSchema,
     {
         self.codes.extend(codes_to_declare::<S::Errors>());
-        let template = typed_template(function, Arc::clone(&self.state), handler);
+        let template =
+            typed_template(function, Arc::clone(&self.state), handler, Location::caller());
         let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>();
         self.set(function, Some(Implementation { template, types: Some(types) }))
     }

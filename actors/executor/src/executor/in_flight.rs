@@ -39,7 +39,7 @@ pub struct InFlightRequest {
     pub age: Duration,
     /// How far it is.
     pub state: RequestState,
-    /// Where its flow is, and what it waits for; of the undo, if it is undone.
+    /// Where its flow is, and what it waits for; of its first undo, if it is undone.
     pub stack: Stack,
     /// The address of that flow, which takes messages from any thread, such as
     /// [`Cancel`](asyncsteps_actors::flow::Cancel). An undo that is cancelled gives up.
@@ -71,8 +71,8 @@ struct Request {
     arrived: Time,
     /// `None` once the flow is over.
     flow: Option<FlowRef>,
-    /// The flow that undoes what that has done, the last one if there were several.
-    undo: Option<FlowRef>,
+    /// The flows that undo what that has done, those that are over among them.
+    undos: Vec<FlowRef>,
 }
 
 impl LocalRequests {
@@ -83,7 +83,7 @@ impl LocalRequests {
         caller: Caller,
         arrived: Time,
     ) -> Listed {
-        let request = Request { function, caller, arrived, flow: None, undo: None };
+        let request = Request { function, caller, arrived, flow: None, undos: Vec::new() };
         let index = self.0.borrow_mut().insert(request);
         Listed { requests: Rc::clone(self), index }
     }
@@ -104,7 +104,7 @@ impl LocalRequests {
 
 impl Request {
     fn look(&self, now: Time) -> Option<InFlightRequest> {
-        let undo = self.undo.as_ref().filter(|undo| undo.is_valid());
+        let undo = self.undos.iter().find(|undo| undo.is_valid());
         let flow = undo.or(self.flow.as_ref())?;
         let state = if undo.is_some() { RequestState::Undoing } else { RequestState::Running };
         Some(InFlightRequest {
@@ -125,8 +125,14 @@ impl Listed {
     }
 
     /// This flow undoes what the one of the request has done.
-    pub(super) fn set_undo(&self, undo: FlowRef) {
-        self.change(|request| request.undo.replace(undo));
+    pub(super) fn add_undo(&self, undo: FlowRef) {
+        let mut requests = self.requests.0.borrow_mut();
+        let Some(request) = requests.get_mut(self.index) else { return };
+        let over: Vec<FlowRef> = request.undos.extract_if(.., |undo| !undo.is_valid()).collect();
+        request.undos.push(undo);
+        // dropped when nothing is borrowed: they may be the last references to their flows
+        drop(requests);
+        drop(over);
     }
 
     /// Cancels the flow of the request, after this returned. An undo goes on.

@@ -6,7 +6,7 @@
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
 //! 6. `request`, `served`, `result_draft`, `call`: what steps see of it
-//! 7. `responder`, `reply_to`, `reply`: from the end of the flow to the reply
+//! 7. `result`, `responder`, `reply_to`, `reply`: from the last step of the flow to the reply
 //! 8. `over`, `hooks`: reporting the end
 //!
 //! `arbiter`, `actor`, `messages`, `in_flight`, `close`: the executor on one arbiter, as others reach
@@ -31,6 +31,7 @@ mod config_error;
 mod declaration;
 mod dispatch;
 mod dynamic_limits;
+mod error_text;
 mod estimate;
 mod exchange;
 mod failed_call;
@@ -47,6 +48,7 @@ mod implementation;
 mod in_flight;
 mod incoming;
 mod limit;
+mod message_count;
 mod messages;
 mod outcome;
 mod over;
@@ -56,13 +58,13 @@ mod reply;
 mod reply_to;
 mod request;
 mod responder;
+mod result;
 mod result_draft;
 mod served;
 mod standard;
 #[cfg(feature = "test")]
 pub mod test;
 mod time_limit;
-mod unanswerable;
 
 pub use blocking::BlockingRequest;
 pub use builder::Builder;

@@ -60,6 +60,14 @@ impl ReplyTo {
         }
     }
 
+    /// How many bytes the complete response takes.
+    pub(super) fn size_of(&self, response: Response, function: &HostedFunction) -> usize {
+        let mut bytes = Vec::new();
+        let response = self.complete(response, Some(function));
+        response.write(self.coding, Some(function.declared()), &mut bytes);
+        bytes.len()
+    }
+
     /// The reply with a complete response.
     pub(super) fn reply(&self, response: Response, function: Option<Arc<HostedFunction>>) -> Reply {
         Reply::message(response, self.coding, function)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use asyncsteps::{AsyncSteps, Error, StepResult, Time, codes};
 use asyncsteps_actors::clock;
 use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Headers, Rid};
+use asyncsteps_futoin::message::{Headers, Response, Rid};
 use asyncsteps_futoin::net::SourceAddress;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,6 +30,8 @@ pub struct RequestInfo {
     pub(super) input: Option<RawInput>,
     pub(super) head: Option<Box<Head>>,
     pub(super) result: ResultDraft,
+    /// The response with the result, once it is written.
+    pub(super) response: Option<Response>,
 }
 
 impl RequestInfo {

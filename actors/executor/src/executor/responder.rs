@@ -1,16 +1,17 @@
 //! From the end of a flow to the reply of its request (FTN6 §1.2, FTN3 §1.7).
 
 use std::any::Any;
-use std::error::Error as StdError;
+use std::error::Error as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{Args, Error, Execution, Outcome, Time, codes};
+use asyncsteps::{Error, Execution, Outcome, Time, codes};
 use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
 
+use super::error_text::causes;
 use super::exchange::Exchange;
 use super::failed_call::FailedCall;
 use super::guarded::guarded;
@@ -18,7 +19,6 @@ use super::outcome::RequestOutcome;
 use super::over::{Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
-use super::result_draft::{NotMerged, ResultDraft};
 use super::standard::STANDARD;
 use crate::raw::Head;
 
@@ -41,12 +41,12 @@ impl FlowOwner for Responder {
     fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         let exchange = &self.0;
         let finished = end.is_done();
-        let (draft, head) = match execution.extension_mut::<RequestInfo>() {
-            Some(info) => (info.take_result(), info.take_head()),
-            None => (ResultDraft::default(), None),
+        let (written, head) = match execution.extension_mut::<RequestInfo>() {
+            Some(info) => (info.response.take(), info.take_head()),
+            None => (None, None),
         };
         // a value that the flow returned may panic when it is dropped
-        let response = guarded("the result of a function panicked", || self.response(draft, end))
+        let response = guarded("the result of a function panicked", || self.response(written, end))
             .unwrap_or_else(|| Err(not_expected()))
             .unwrap_or_else(|failure| failure);
         let succeeded = response.code().is_none();
@@ -71,9 +71,17 @@ impl FlowOwner for Responder {
 }
 
 impl Responder {
-    pub(super) fn response(&self, draft: ResultDraft, end: FlowEnd) -> Result<Response, Response> {
+    /// The response of a flow that ended like this, and wrote this result.
+    pub(super) fn response(
+        &self,
+        written: Option<Response>,
+        end: FlowEnd,
+    ) -> Result<Response, Response> {
         match end {
-            FlowEnd::Done(Outcome::Success(args)) => self.success(draft, args),
+            // none was written if there was a raw one
+            FlowEnd::Done(Outcome::Success(_)) => {
+                Ok(written.unwrap_or_else(|| Response::success(Value::Null)))
+            }
             FlowEnd::Done(Outcome::Error(error)) => Err(self.failure(&error)),
             FlowEnd::Expired(stack) => {
                 tracing::warn!(stack = stack.one_line(), "request timeout");
@@ -83,35 +91,6 @@ impl Responder {
                 Err(Response::error(codes::INTERNAL_ERROR, Some("Executor is closing")))
             }
         }
-    }
-
-    /// The response with the result, merged in the order of FTN6 §2.9, and checked unless that is
-    /// switched off.
-    fn success(&self, draft: ResultDraft, args: Args) -> Result<Response, Response> {
-        let exchange = &self.0;
-        let function = exchange.function.declared();
-        if function.rawresult() && !exchange.can_reply() {
-            return Ok(Response::success(Value::Null));
-        }
-        let args = match exchange.function.implementation() {
-            Ok(implementation) => implementation.written(args).map_err(|error| {
-                let cause = error.source().map(causes);
-                tracing::error!(cause, "the result of the function cannot be written");
-                invalid_result()
-            })?,
-            Err(_) => args,
-        };
-        let mut result = draft.merge(args).map_err(|NotMerged(types)| {
-            tracing::error!(returned = %types, "what the last step returned cannot be in the result");
-            invalid_result()
-        })?;
-        if exchange.reply_to.shared.config.checks_results {
-            function.check_result(&mut result).map_err(|violation| {
-                tracing::error!(%violation, "the result does not follow the interface");
-                Response::error(violation.code(), Some(&violation.to_string()))
-            })?;
-        }
-        Ok(Response::success(result))
     }
 
     /// The response to an error: declared errors and those that FTN3 allows every function pass; any
@@ -130,7 +109,9 @@ impl Responder {
             return Response::error(code, error.info());
         }
         let limit = error.limit().map(tracing::field::debug);
-        tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, "not expected error");
+        let hint = (!is_known && error.is_deliberate() && !STANDARD.contains(&code))
+            .then(|| undeclared(code, &exchange.function.full_name()));
+        tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, hint, "not expected error");
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);
         }
@@ -159,12 +140,16 @@ impl Responder {
     }
 }
 
-fn invalid_result() -> Response {
-    Response::error(codes::INTERNAL_ERROR, Some("Invalid message: r"))
-}
-
 fn not_expected() -> Response {
     Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
+}
+
+/// What to do about a code that the function may not raise.
+fn undeclared(code: &str, function: &str) -> String {
+    format!(
+        "{function} does not declare {code}: to have callers see it, add it to the function's `throws` in \
+         the definition, or its type to `Service::Errors`"
+    )
 }
 
 /// Whether the error says that the function itself made a wrong call, which is not the fault of its
@@ -177,16 +162,4 @@ fn is_mistake_in_call(error: &Error) -> bool {
         codes::INVALID_REQUEST,
     ];
     MISTAKES.contains(&error.code()) && error.source().is_some_and(|cause| cause.is::<FailedCall>())
-}
-
-/// The texts of an error and of its causes.
-fn causes(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

@@ -2,6 +2,7 @@
 //! without a transport (FTN6 §1.2).
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use super::reply::{Reply, ReplyBody};
 use super::reply_to::ReplyTo;
 use super::request::RequestInfo;
 use super::responder::Responder;
+use super::result::finish;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
 use crate::channel::Channel;
@@ -157,10 +159,11 @@ impl TestRequest {
     ///
     /// The flow needs no arbiter. Steps that [call](super::CallSteps::call) other functions, queues of
     /// the executor's budget, and raw data do need one: for them there is [`call`](Self::call).
+    #[track_caller]
     pub fn flow(self, executor: &Executor) -> Flow {
-        let executor = executor.clone();
+        let (executor, source) = (executor.clone(), Location::caller());
         let mut flow = Flow::new();
-        flow.add(move |asi, ()| serve(asi, executor, self.into_incoming()));
+        flow.add(move |asi, ()| serve(asi, executor, self.into_incoming(), source));
         flow
     }
 
@@ -170,8 +173,13 @@ impl TestRequest {
     }
 }
 
-/// Adds the steps of a request: it is admitted, then it runs.
-fn serve(asi: &mut AsyncSteps, executor: Executor, mut incoming: Incoming) {
+/// Adds the steps of a request that a test made at `source`: it is admitted, then it runs.
+fn serve(
+    asi: &mut AsyncSteps,
+    executor: Executor,
+    mut incoming: Incoming,
+    source: &'static Location<'static>,
+) {
     asi.await_(async move {
         let shared = &executor.shared;
         let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
@@ -184,8 +192,9 @@ fn serve(asi: &mut AsyncSteps, executor: Executor, mut incoming: Incoming) {
             }
         }
     })
-    .named("admission");
-    asi.add(|asi, running: Running| running.run(asi));
+    .named("admission")
+    .located_at(source);
+    asi.add(move |asi, running: Running| running.run(asi, source)).located_at(source);
 }
 
 /// A request that was admitted.
@@ -209,7 +218,7 @@ impl Running {
     }
 
     /// Adds the steps of the function, and the answer to what they end with.
-    fn run(self, asi: &mut AsyncSteps) {
+    fn run(self, asi: &mut AsyncSteps, source: &'static Location<'static>) {
         let Self { exchange, template, params, patience } = self;
         asi.extend(RequestInfo {
             exchange: Rc::clone(&exchange),
@@ -218,29 +227,35 @@ impl Running {
             input: None,
             head: None,
             result: ResultDraft::default(),
+            response: None,
         });
         let (failure, failed) = (Rc::new(Cell::new(None)), Rc::clone(&exchange));
         let fails = Rc::clone(&failure);
-        asi.scope(move |asi, ()| asi.copy_from(&template))
-            .named(REQUEST)
-            .timeout(patience)
-            .on_error(move |asi, error| {
-                let answer = if is_deadline(error) {
-                    let response = Response::error(codes::INTERNAL_ERROR, None);
-                    result_of(Responder(failed).reply(response, None))
-                } else {
-                    answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
-                };
-                fails.set(answer.err());
-                asi.success(())
-            });
+        asi.scope(move |asi, ()| {
+            asi.copy_from(&template);
+            asi.add(finish).named("result");
+        })
+        .named(REQUEST)
+        .located_at(source)
+        .timeout(patience)
+        .on_error(move |asi, error| {
+            let answer = if is_deadline(error) {
+                let response = Response::error(codes::INTERNAL_ERROR, None);
+                result_of(Responder(failed).reply(response, None))
+            } else {
+                answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
+            };
+            fails.set(answer.err());
+            asi.success(())
+        });
         asi.add(move |asi, result: Args| {
             if let Some(error) = failure.take() {
                 return Err(error.into());
             }
             let result = answer(asi, exchange, FlowEnd::Done(Outcome::Success(result)))?;
             asi.success((result,))
-        });
+        })
+        .located_at(source);
     }
 }
 
@@ -252,12 +267,12 @@ fn is_deadline(error: &Error) -> bool {
 
 /// What the caller gets of a request whose steps ended like this.
 fn answer(asi: &mut AsyncSteps, exchange: Rc<Exchange>, end: FlowEnd) -> Result<Value, Error> {
-    let (draft, head) = match asi.extension_mut::<RequestInfo>() {
-        Some(info) => (info.take_result(), info.take_head()),
-        None => (ResultDraft::default(), None),
+    let (written, head) = match asi.extension_mut::<RequestInfo>() {
+        Some(info) => (info.response.take(), info.take_head()),
+        None => (None, None),
     };
     let responder = Responder(exchange);
-    let response = responder.response(draft, end).unwrap_or_else(|failure| failure);
+    let response = responder.response(written, end).unwrap_or_else(|failure| failure);
     responder.0.release(true);
     result_of(responder.reply(response, head))
 }

@@ -2,8 +2,9 @@
 
 use std::any::type_name;
 use std::cell::OnceCell;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::ops::Deref;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use asyncsteps::{AsyncSteps, Codes, Error, Raised, RunContext, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::key::{Around, Siblings, StepName, Undoes};
 use crate::executor::{RequestSteps, ServedRequest};
 
 /// The state that the functions of an interface share, and the errors that their callers see.
@@ -50,6 +52,8 @@ pub struct Cx<S: Service, P> {
     pub params: Rc<P>,
     state: Arc<S>,
     request: Rc<Request>,
+    /// The steps beside the step; `None` for those of the function.
+    nested: Option<Rc<Siblings>>,
     step: StepOf,
     key: OnceCell<Box<str>>,
 }
@@ -59,12 +63,16 @@ struct Request {
     served: ServedRequest,
     /// Made when it is first asked for.
     id: OnceCell<Box<str>>,
+    /// The steps of the function.
+    steps: Siblings,
 }
 
 /// The step that a context was made for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct StepOf {
-    name: &'static str,
+    name: StepName,
+    /// Where the application wrote it.
+    source: &'static Location<'static>,
     item: Option<usize>,
     attempt: u32,
 }
@@ -75,13 +83,19 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         asi: &AsyncSteps,
         state: &Arc<S>,
         function: &'static str,
+        source: &'static Location<'static>,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
         Ok(Self {
             params: Rc::new(read(info.params())?),
             state: Arc::clone(state),
-            request: Rc::new(Request { served: info.handle(), id: OnceCell::new() }),
-            step: StepOf { name: function, item: None, attempt: 1 },
+            request: Rc::new(Request {
+                served: info.handle(),
+                id: OnceCell::new(),
+                steps: Siblings::default(),
+            }),
+            nested: None,
+            step: StepOf { name: StepName::only(function), source, item: None, attempt: 1 },
             key: OnceCell::new(),
         })
     }
@@ -104,37 +118,73 @@ impl<S: Service, P> Cx<S, P> {
     /// the other side carries it out once. All attempts of the step and its undo have the same key,
     /// other steps, other items of [`each`](super::Steps::each) and other requests have other ones.
     ///
-    /// It is the random id of the request, then the names of the function and of the step. So steps
-    /// of one function need different names. An item has its number behind a `#`.
+    /// If a step with sub-steps is tried again, and some of them can be undone, all of them have new
+    /// keys in each attempt: what was asked for under an old one is undone. If none of them can be
+    /// undone, they keep their keys, so that nothing is carried out twice.
+    ///
+    /// The key is the random id of the request, then the names of the function and of the step, with
+    /// the steps around it and a slash between them. A further attempt of one of those has its number
+    /// behind a dot, a further step of the same name has its number behind a `~`, and an item behind a
+    /// `#`.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.get_or_init(|| {
             let id = self.request.id.get_or_init(random_id);
-            let (function, step) = (self.request.served.function().func(), self.step.name);
-            match self.step.item {
-                Some(item) => format!("{id}-{function}-{step}#{item}").into(),
-                None => format!("{id}-{function}-{step}").into(),
+            let mut key = format!("{id}-{}-", self.request.served.function().func());
+            match self.write_step(&mut key) {
+                Ok(()) => key.into(),
+                Err(fmt::Error) => unreachable!("a string takes what is written"),
             }
         })
     }
 
-    pub(super) fn step_name(&self) -> &'static str {
-        self.step.name
+    fn write_step(&self, key: &mut String) -> fmt::Result {
+        self.siblings().write_path(key)?;
+        self.step.name.write(key)?;
+        self.step.item.map_or(Ok(()), |item| write!(key, "#{item}"))
     }
 
-    /// The context of another step of the function.
-    pub(super) fn of_step(&self, name: &'static str) -> Self {
-        self.with(StepOf { name, item: None, attempt: 1 })
+    /// The steps beside the step.
+    fn siblings(&self) -> &Siblings {
+        self.nested.as_deref().unwrap_or(&self.request.steps)
+    }
+
+    pub(super) fn step_name(&self) -> &'static str {
+        self.step.name.name
+    }
+
+    /// Where the application wrote the step.
+    pub(super) fn source(&self) -> &'static Location<'static> {
+        self.step.source
+    }
+
+    /// The context of another step, which the caller adds beside the step.
+    #[track_caller]
+    pub(super) fn of_new_step(&self, name: &'static str) -> Self {
+        let (name, source) = (self.siblings().add(name), Location::caller());
+        self.with(StepOf { name, source, item: None, attempt: 1 })
+    }
+
+    /// The context of the sub-steps that an attempt of the step adds.
+    pub(super) fn of_substeps(&self, attempt: u32, undoes: &Undoes) -> Self {
+        let (siblings, undoes) = (self.nested.clone(), undoes.clone());
+        let around = Around { siblings, step: self.step.name, attempt, undoes };
+        Self { nested: Some(Rc::new(Siblings::inside(around))), ..self.clone() }
+    }
+
+    /// The step can be undone.
+    pub(super) fn can_be_undone(&self) {
+        self.siblings().can_be_undone();
     }
 
     /// The context of an attempt of the step.
     pub(super) fn of_attempt(&self, run: RunContext) -> Self {
-        self.with(StepOf { attempt: run.attempt, ..self.step })
+        self.with(StepOf { attempt: run.attempt, ..self.step.clone() })
     }
 
     /// The context of one of several things that the step does.
     pub(super) fn of_item(&self, item: usize) -> Self {
-        self.with(StepOf { item: Some(item), ..self.step })
+        self.with(StepOf { item: Some(item), ..self.step.clone() })
     }
 
     fn with(&self, step: StepOf) -> Self {
@@ -142,6 +192,7 @@ impl<S: Service, P> Cx<S, P> {
             params: Rc::clone(&self.params),
             state: Arc::clone(&self.state),
             request: Rc::clone(&self.request),
+            nested: self.nested.clone(),
             step,
             key: OnceCell::new(),
         }
@@ -150,7 +201,7 @@ impl<S: Service, P> Cx<S, P> {
 
 impl<S: Service, P> Clone for Cx<S, P> {
     fn clone(&self) -> Self {
-        self.with(self.step)
+        self.with(self.step.clone())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can handle a function, and the template that is made of it.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use asyncsteps::{AsyncSteps, Fallible, StepResult, Template};
@@ -69,21 +70,24 @@ where
     type Result = R;
 
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>) -> StepResult {
-        let name = cx.step_name();
+        let (name, source) = (cx.step_name(), cx.source());
         asi.run_with(async move |run, ()| {
             let result = self(&cx.of_attempt(run)).await;
             result.map(|value| (value,)).map_err(coded::<S>)
         })
-        .named(name);
+        .named(name)
+        .located_at(source);
         Ok(())
     }
 }
 
-/// The template of a function with this handler. Its last step gives `(H::Result,)`.
+/// The template of a function with this handler, which the application gave at `source`. Its last step
+/// gives `(H::Result,)`.
 pub(crate) fn typed_template<S, Form, H>(
     function: &'static str,
     state: Arc<S>,
     handler: H,
+    source: &'static Location<'static>,
 ) -> Template
 where
     S: Service,
@@ -93,10 +97,11 @@ where
     let handler = Arc::new(handler);
     Template::build(|asi| {
         asi.add(move |asi, ()| {
-            let cx = Cx::of_request(asi, &state, function)?;
+            let cx = Cx::of_request(asi, &state, function, source)?;
             Arc::clone(&handler).start(asi, cx)
         })
         .named(function)
+        .located_at(source)
         .on_error(|_, error| Err(error.clone().coded::<S::Errors>().into()));
     })
 }

@@ -1,8 +1,8 @@
 //! Steps that do several things at once, each with a context and a key of its own.
 
-use asyncsteps::{Arguments, Fallible, gather};
+use asyncsteps::{Arguments, Error, Fallible, gather};
 
-use super::context::{Cx, Service};
+use super::context::{Cx, Service, coded};
 use super::step::{Kind, Step};
 use super::steps::Steps;
 
@@ -23,6 +23,26 @@ impl<S: Service, P: 'static> Steps<S, P> {
         F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R> + 'static,
     {
         self.run(name, async move |cx: &Cx<S, P>, ()| each(cx, items.clone(), at_once, &body).await)
+    }
+
+    /// [`each`](Self::each) that gives all results, errors included: none of them drops another one,
+    /// see [`AsyncSteps::each_result`](asyncsteps::AsyncSteps::each_result).
+    #[track_caller]
+    pub fn each_result<I, R, F>(
+        &mut self,
+        name: &'static str,
+        items: I,
+        at_once: usize,
+        body: F,
+    ) -> Step<'_, S, P, (), Vec<Result<R, Error>>>
+    where
+        I: IntoIterator + Clone + 'static,
+        R: 'static,
+        F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R> + 'static,
+    {
+        self.run(name, async move |cx: &Cx<S, P>, ()| {
+            each_result(cx, items.clone(), at_once, &body).await
+        })
     }
 
     /// Adds a step that runs `body` for all items at once and gives the result of the first that
@@ -109,6 +129,24 @@ where
     {
         self.then(name, async move |cx: &Cx<S, P>, items| each(cx, items, at_once, &body).await)
     }
+
+    /// [`then_each`](Self::then_each) that gives all results, errors included; see
+    /// [`Steps::each_result`].
+    #[track_caller]
+    pub fn then_each_result<R, F>(
+        self,
+        name: &'static str,
+        at_once: usize,
+        body: F,
+    ) -> Step<'a, S, P, (T,), Vec<Result<R, Error>>>
+    where
+        R: 'static,
+        F: AsyncFn(&Cx<S, P>, T::Item) -> Fallible<R> + 'static,
+    {
+        self.then(name, async move |cx: &Cx<S, P>, items| {
+            each_result(cx, items, at_once, &body).await
+        })
+    }
 }
 
 async fn each<S: Service, P, I, R, F>(
@@ -124,4 +162,20 @@ where
     let items = items.into_iter().enumerate();
     let body = async |(number, item)| body(&cx.of_item(number), item).await;
     gather::each(items, at_once, &body).await
+}
+
+async fn each_result<S: Service, P, I, R, F>(
+    cx: &Cx<S, P>,
+    items: I,
+    at_once: usize,
+    body: &F,
+) -> Fallible<Vec<Result<R, Error>>>
+where
+    I: IntoIterator,
+    F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R>,
+{
+    let body = async |cx: &Cx<S, P>, item| {
+        Ok(body(cx, item).await.map_err(|error| coded::<S>(error).into_error()))
+    };
+    each(cx, items, at_once, &body).await
 }

@@ -20,7 +20,7 @@ use super::context::{Cx, Service, coded};
 pub struct Step<'a, S: Service, P, A, T, K = Body> {
     pub(super) flow: &'a mut Flow,
     pub(super) cx: &'a Cx<S, P>,
-    pub(super) name: &'static str,
+    pub(super) of_step: Cx<S, P>,
     pub(super) types: PhantomData<fn(A, K) -> T>,
 }
 
@@ -57,29 +57,6 @@ pub struct Gives<T>(PhantomData<fn() -> T>);
 impl<S: Service, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Gives<T> {
     fn from(_: Step<'_, S, P, A, T, K>) -> Self {
         Self(PhantomData)
-    }
-}
-
-impl<'a, S, P, A, T> Step<'a, S, P, A, T>
-where
-    S: Service,
-    P: 'static,
-    A: Arguments,
-    T: 'static,
-{
-    /// Adds a step to `flow`. Its result travels as one value, whatever its type.
-    #[track_caller]
-    pub(super) fn add<F>(flow: &'a mut Flow, cx: &'a Cx<S, P>, name: &'static str, body: F) -> Self
-    where
-        F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + 'static,
-    {
-        let of_step = cx.of_step(name);
-        let body = async move |run, args| {
-            let result = body(&of_step.of_attempt(run), args).await;
-            result.map(|value| (value,)).map_err(coded::<S>)
-        };
-        flow.run_with::<A, (T,), _>(body).named(name);
-        Self { flow, cx, name, types: PhantomData }
     }
 }
 
@@ -143,17 +120,20 @@ where
 
     /// Sets the error handler of the step to a body that gives another result for it, or fails with
     /// this error or another one (FTN12 §1.2).
+    #[track_caller]
     pub fn recover<F>(self, body: F) -> Self
     where
         F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + 'static,
     {
-        let cx = self.cx.of_step(self.name);
+        let cx = self.of_step.clone();
+        let source = cx.source();
         self.on_error(move |asi, error| {
             let error = error.clone();
             asi.run(async move |()| {
                 let result = body(&cx, &error).await;
                 result.map(|value| (value,)).map_err(coded::<S>)
-            });
+            })
+            .located_at(source);
         })
     }
 
@@ -172,20 +152,38 @@ where
     clippy::return_self_not_must_use,
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
-impl<S, P, A, T> Step<'_, S, P, A, T>
+impl<'a, S, P, A, T> Step<'a, S, P, A, T>
 where
     S: Service,
     P: 'static,
     A: Arguments,
     T: 'static,
 {
+    /// Adds a step to `flow`. Its result travels as one value, whatever its type.
+    #[track_caller]
+    pub(super) fn add<F>(flow: &'a mut Flow, cx: &'a Cx<S, P>, name: &'static str, body: F) -> Self
+    where
+        F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + 'static,
+    {
+        let of_step = cx.of_new_step(name);
+        let of_body = of_step.clone();
+        let body = async move |run, args| {
+            let result = body(&of_body.of_attempt(run), args).await;
+            result.map(|value| (value,)).map_err(coded::<S>)
+        };
+        flow.run_with::<A, (T,), _>(body).named(name);
+        Self { flow, cx, of_step, types: PhantomData }
+    }
+
     /// Shields the body from what ends the step from outside, see [`Added::shielded`].
     pub fn shielded(self) -> Self {
         self.say(|step| _ = step.shielded())
     }
 
     /// Undoes the step when something later fails, on every way out, see [`Added::undo`]. The body
-    /// gets the same [key](Cx::key) as that of the step.
+    /// gets the same [key](Cx::key) as that of the step, and its result, which is cloned for it: what is
+    /// not `Clone` travels in an [`Rc`](std::rc::Rc).
+    #[track_caller]
     pub fn undo<F>(self, undo: F) -> Self
     where
         T: Clone,
@@ -195,12 +193,14 @@ where
     }
 
     /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
+    #[track_caller]
     pub fn undo_with<F>(self, policy: UndoPolicy, undo: F) -> Self
     where
         T: Clone,
         F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
     {
-        let cx = self.cx.of_step(self.name);
+        let cx = self.of_step.clone();
+        cx.can_be_undone();
         self.say(|step| {
             step.undo_with(policy, async move |outcome: Undo<&(T,)>| {
                 let outcome = match outcome {
@@ -215,7 +215,7 @@ where
 
 impl<S: Service, P, A, T, K> fmt::Debug for Step<'_, S, P, A, T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.name)
+        write!(f, "step {}", self.of_step.step_name())
     }
 }
 

@@ -62,21 +62,21 @@ impl<S: Service, P: 'static> Steps<S, P> {
         self.flow.sleep(pause);
     }
 
-    /// The flow that the steps are added to, for what this interface does not offer: loops, parallel
-    /// branches, steps as FTN12 has them. Their results are checked when they run.
+    /// The flow that the steps are added to, for what this interface does not offer: loops, and steps
+    /// as FTN12 has them. Their results are checked when they run.
     pub fn plain(&mut self) -> &mut Flow {
         &mut self.flow
     }
 
     /// Makes the steps sub-steps of the running one.
-    #[track_caller]
     pub(super) fn finish(self, asi: &mut AsyncSteps) {
-        let Self { flow, this, is_final, .. } = self;
+        let Self { flow, cx, this, is_final } = self;
         let mut whole = match is_final {
             true => asi.scope(move |asi, ()| asi.append(flow)),
             false if this.is_empty() => return asi.append(flow),
             false => asi.add(move |asi, ()| asi.append(flow)),
         };
+        whole.located_at(cx.source());
         for policy in this {
             policy(&mut whole);
         }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use asyncsteps::{Arguments, AsyncSteps, Flow};
 
 use super::context::{Cx, Service};
+use super::key::Undoes;
 use super::step::{Gives, Kind, Nested, Step};
 use super::steps::Steps;
 
@@ -87,13 +88,27 @@ where
     where
         F: Fn(&mut Steps<S, P>, A) -> Gives<T> + 'static,
     {
-        let of_step = cx.of_step(name);
-        let body = move |asi: &mut AsyncSteps, args| {
-            let mut steps = Steps::new(of_step.clone());
+        let of_step = cx.of_new_step(name);
+        let (of_body, undoes) = (of_step.clone(), Undoes::default());
+        Self::with_substeps(flow, cx, of_step, move |asi, args| {
+            let mut steps = Steps::new(of_body.of_substeps(asi.attempt(), &undoes));
             let Gives { .. } = body(&mut steps, args);
             steps.finish(asi);
-        };
-        flow.substeps(body).named(name);
-        Self { flow, cx, name, types: PhantomData }
+        })
+    }
+
+    /// Adds a step to `flow` whose sub-steps `body` adds, the last of which gives `(T,)`.
+    #[track_caller]
+    pub(super) fn with_substeps<F>(
+        flow: &'a mut Flow,
+        cx: &'a Cx<S, P>,
+        of_step: Cx<S, P>,
+        body: F,
+    ) -> Self
+    where
+        F: Fn(&mut AsyncSteps, A) + 'static,
+    {
+        flow.substeps(body).named(of_step.step_name());
+        Self { flow, cx, of_step, types: PhantomData }
     }
 }

@@ -9,7 +9,7 @@
 //!    [`Executor::request_timeout`]. Bound the requests of a connection, and read no further while
 //!    its client does not take replies.
 //! 4. Parse the bytes with [`Request::parse`], or with [`Message::parse`] if the other end may answer
-//!    calls. A refusal of the parser is a [`Reply`] already.
+//!    calls. [`Executor::refuse`] makes a [`Reply`] of a refusal of the parser.
 //! 5. Hand the request, with all that is known beside it, as [`Incoming`] to
 //!    [`Executor::dispatch`]. Drop that future when the client goes away: this cancels the flow.
 //! 6. Send the [`Reply`]: a message, nothing, or raw data. A reply without a request id cannot be
@@ -58,7 +58,7 @@
 //! async fn handle(executor: &Executor, channel: &Channel, message: Vec<u8>) -> Option<Vec<u8>> {
 //!     executor.trace_message(&message, Way::In, channel);
 //!     let reply = match (executor.admit(channel).await, Request::parse(&message)) {
-//!         (_, Err(refusal)) => refusal.into(),
+//!         (_, Err(refusal)) => executor.refuse(refusal, &channel),
 //!         (Err(refused), Ok(request)) => Reply::refused(&refused, request.rid(), request.coding()),
 //!         (Ok(permit), Ok(request)) => {
 //!             let incoming = Incoming::new(request, channel.clone()).with_size(message.len());

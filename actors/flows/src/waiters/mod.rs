@@ -11,6 +11,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use asyncsteps::SendArguments;
 use table::Table;
 
 pub use step::WaitersSteps;
@@ -63,10 +64,14 @@ impl<K: Eq + Hash, V> Waiters<K, V> {
         Self(Arc::new(Table::new(name, max)))
     }
 
-    /// Gives the value to the step that waits for the key. `Ok` means that the step takes it.
+    /// Gives the value to the step that waits for the key. `Ok` means that the step takes it: the value
+    /// is its result, also if its time limit or a cancel comes before the next turn of its flow. What
+    /// the flow does with it is its own matter: if it is cancelled, or the limit of a step around this
+    /// one has passed, no further step gets the value.
     ///
     /// # Errors
-    /// The value, if no step waits for the key: it did not begin to, or is over. A value that comes too
+    /// The value, if no step waits for the key: it did not begin to, is over, or is being cancelled. A
+    /// value that comes too
     /// early is not kept here, because a process that restarts would lose it. Either the sender is told
     /// to try again, as senders of webhooks do after an error; or the value is stored, and the step
     /// looks there before it waits.
@@ -74,6 +79,7 @@ impl<K: Eq + Hash, V> Waiters<K, V> {
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
+        V: SendArguments,
     {
         self.0.complete(key, value)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use asyncsteps::{Added, Arguments, AsyncSteps, Awaitable, Error, Identity, StepResult, codes};
 
 use super::Waiters;
-use super::table::{Refused, Value};
+use super::table::Refused;
 
 /// What steps do to wait for a value under a key.
 pub trait WaitersSteps {
@@ -32,33 +32,20 @@ impl WaitersSteps for AsyncSteps {
         V: Arguments,
     {
         let (waiters, key) = (waiters.clone(), key.into());
-        self.add(move |asi, ()| {
-            let value = Value::none();
-            let taken = Arc::clone(&value);
-            asi.add_inner(move |asi, ()| wait(asi, &waiters, key, &value));
-            asi.add_inner(move |asi, ()| match taken.take() {
-                Some(value) => asi.success(value),
-                None => asi.error(codes::INTERNAL_ERROR, "a wait was completed without its value"),
-            });
-        })
+        self.add(move |asi, ()| wait(asi, &waiters, key))
     }
 }
 
 /// Makes the running step wait. It owns its entry, but not the table: when the last handle of that is
 /// gone, the step fails.
-fn wait<K, V>(
-    asi: &mut AsyncSteps,
-    waiters: &Waiters<K, V>,
-    key: K,
-    value: &Arc<Value<V>>,
-) -> StepResult
+fn wait<K, V>(asi: &mut AsyncSteps, waiters: &Waiters<K, V>, key: K) -> StepResult
 where
     K: Clone + Debug + Eq + Hash + 'static,
     V: 'static,
 {
     let wait = Arc::new(KeyWait { name: waiters.0.name(), key: format!("{key:?}") });
     let step = asi.wait_external_for(Arc::clone(&wait) as Arc<dyn Awaitable>);
-    match waiters.0.register(key, value, step) {
+    match waiters.0.register(key, step) {
         Ok(registered) => {
             asi.stack(registered);
             Ok(())

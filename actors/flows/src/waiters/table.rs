@@ -4,31 +4,30 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use asyncsteps::Completion;
+use asyncsteps::{Completion, SendArguments};
 
 /// The steps that wait for a value under a key.
 pub(super) struct Table<K, V> {
     name: &'static str,
     max: usize,
-    waiting: Mutex<HashMap<K, Waiting<V>>>,
+    waiting: Mutex<Waiting<K>>,
+    values: PhantomData<fn(V)>,
 }
 
-/// A step that waits.
-struct Waiting<V> {
-    step: Completion,
-    value: Arc<Value<V>>,
+/// The steps that wait, and how many did before.
+struct Waiting<K> {
+    steps: HashMap<K, (u64, Completion)>,
+    numbers: u64,
 }
-
-/// The value on its way to its step.
-pub(super) struct Value<V>(Mutex<Option<V>>);
 
 /// The entry of a step, until this is dropped.
 pub(super) struct Registered<K: Eq + Hash, V> {
     table: Weak<Table<K, V>>,
     key: K,
-    value: Arc<Value<V>>,
+    number: u64,
 }
 
 /// Why a step does not wait.
@@ -40,7 +39,8 @@ pub(super) enum Refused {
 
 impl<K: Eq + Hash, V> Table<K, V> {
     pub(super) fn new(name: &'static str, max: usize) -> Self {
-        Self { name, max, waiting: Mutex::default() }
+        let waiting = Waiting { steps: HashMap::new(), numbers: 0 };
+        Self { name, max, waiting: Mutex::new(waiting), values: PhantomData }
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -48,73 +48,58 @@ impl<K: Eq + Hash, V> Table<K, V> {
     }
 
     pub(super) fn len(&self) -> usize {
-        guarded(&self.waiting).len()
+        self.waiting().steps.len()
     }
 
-    /// Enters a step, which waits for a completion and then takes its value.
+    /// Enters a step, which waits for a completion with its value.
     pub(super) fn register(
         self: &Arc<Self>,
         key: K,
-        value: &Arc<Value<V>>,
         step: Completion,
     ) -> Result<Registered<K, V>, Refused>
     where
         K: Clone,
     {
-        let mut waiting = guarded(&self.waiting);
-        let is_full = waiting.len() >= self.max;
-        let Entry::Vacant(entry) = waiting.entry(key.clone()) else { return Err(Refused::Taken) };
+        let mut waiting = self.waiting();
+        let Waiting { steps, numbers } = &mut *waiting;
+        let is_full = steps.len() >= self.max;
+        let Entry::Vacant(entry) = steps.entry(key.clone()) else { return Err(Refused::Taken) };
         if is_full {
             return Err(Refused::Full);
         }
-        let value = Arc::clone(value);
-        entry.insert(Waiting { step, value: Arc::clone(&value) });
-        Ok(Registered { table: Arc::downgrade(self), key, value })
+        *numbers += 1;
+        entry.insert((*numbers, step));
+        Ok(Registered { table: Arc::downgrade(self), key, number: *numbers })
     }
 
     pub(super) fn complete<Q>(&self, key: &Q, value: V) -> Result<(), V>
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
+        V: SendArguments,
     {
         // not locked while the step is woken, because that runs foreign code
-        let removed = guarded(&self.waiting).remove(key);
-        let Some(waiting) = removed else { return Err(value) };
-        waiting.value.put(value);
-        match waiting.step.success(()) {
-            Ok(()) => Ok(()),
-            Err(_) => waiting.value.take().map_or(Ok(()), Err),
+        let removed = self.waiting().steps.remove(key);
+        match removed {
+            Some((_, step)) => step.try_success(value),
+            None => Err(value),
         }
     }
-}
 
-impl<V> Value<V> {
-    pub(super) fn none() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(None)))
-    }
-
-    pub(super) fn take(&self) -> Option<V> {
-        guarded(&self.0).take()
-    }
-
-    fn put(&self, value: V) {
-        *guarded(&self.0) = Some(value);
+    /// Locks what is held for a moment.
+    fn waiting(&self) -> MutexGuard<'_, Waiting<K>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Eq + Hash, V> Drop for Registered<K, V> {
     fn drop(&mut self) {
         let Some(table) = self.table.upgrade() else { return };
-        let mut waiting = guarded(&table.waiting);
+        let mut waiting = table.waiting();
         // the entry may be that of a step that waits for the same key by now
-        let is_own = |waiting: &Waiting<V>| Arc::ptr_eq(&waiting.value, &self.value);
-        let removed = waiting.get(&self.key).is_some_and(is_own).then(|| waiting.remove(&self.key));
+        let is_own = waiting.steps.get(&self.key).is_some_and(|(number, _)| *number == self.number);
+        let removed = if is_own { waiting.steps.remove(&self.key) } else { None };
         drop(waiting);
         drop(removed);
     }
-}
-
-/// Locks what is held for a moment.
-fn guarded<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

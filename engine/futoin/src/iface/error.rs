@@ -8,7 +8,6 @@ use super::name::{IfaceVer, Version};
 ///
 /// Printed as `file: /json/pointer: rule`, for example
 /// `a.b-1.0-iface.json: /funcs/echo/params/n/type: unknown type Foo`.
-#[derive(Debug)]
 pub struct LoadError {
     file: String,
     pointer: String,
@@ -48,6 +47,8 @@ impl fmt::Display for LoadError {
         write!(f, "{}", self.rule)
     }
 }
+
+crate::debug_as_report!(LoadError);
 
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

@@ -192,7 +192,7 @@ impl fmt::Display for FunctionName {
 }
 
 /// Why a text is not a name of FTN3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
     /// The number of parts between colons is wrong, or the whole is too long.
@@ -208,6 +208,8 @@ pub enum NameError {
     #[error("not a version")]
     Version,
 }
+
+crate::debug_as_report!(NameError);
 
 /// `some.iface` (FTN3 §2.2.1).
 pub(crate) fn is_iface(text: &str) -> bool {

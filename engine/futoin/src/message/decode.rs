@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::error::Category;
 
 use super::binary::{self, BinaryValue, cbor, msgpack};
 use super::coding::Coding;
@@ -48,10 +49,12 @@ impl Fields {
         if is_too_deep(bytes) {
             return Err(Malformed::Depth);
         }
-        let text = str::from_utf8(bytes).map_err(|_| Malformed::Syntax)?;
+        let text = str::from_utf8(bytes).map_err(|error| {
+            Malformed::Json(format!("not UTF-8 from byte {}", error.valid_up_to()))
+        })?;
         let mut json = serde_json::Deserializer::from_str(text);
         let read = DeserializeSeed::deserialize(self, &mut json).and_then(|()| json.end());
-        read.map_err(|_| Malformed::Syntax)
+        read.map_err(|error| Malformed::Json(json_defect(&error)))
     }
 
     /// Sets a field of a binary coding.
@@ -74,6 +77,14 @@ impl Fields {
             Key::ForceRsp => self.forcersp = Some(value),
             Key::Unknown(name) => self.unknown.push((name, value)),
         }
+    }
+}
+
+/// Why a text is no message. The parser's own words have no piece of the text, unless it is JSON.
+fn json_defect(error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Data => "JSON, but not an object".to_owned(),
+        Category::Syntax | Category::Eof | Category::Io => format!("not JSON: {error}"),
     }
 }
 

@@ -5,10 +5,12 @@
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// Why bytes are not a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// They do not follow their coding.
     Syntax,
+    /// They are not JSON, or no map; why, without anything of what they say.
+    Json(String),
     /// Lists and maps are nested too deep.
     Depth,
 }

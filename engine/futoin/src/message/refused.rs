@@ -20,26 +20,36 @@ pub struct RefusedMessage {
     refusal: Refusal,
     rid: Option<Rid>,
     coding: Coding,
+    defect: Option<Box<str>>,
 }
 
 impl RefusedMessage {
     pub(super) fn new(refusal: Refusal, rid: Option<Rid>, coding: Coding) -> Self {
-        Self { refusal, rid, coding }
+        Self { refusal, rid, coding, defect: None }
     }
 
     /// A refusal of bytes that are not a message. Nothing in them is relied on, not even an id.
     pub(super) fn malformed(coding: Coding, malformed: Malformed) -> Self {
-        let text = match malformed {
-            Malformed::Syntax => NO_FUNCTION,
-            Malformed::Depth => "Invalid message: nested too deep",
+        let (text, defect) = match malformed {
+            Malformed::Syntax => (NO_FUNCTION, Some(format!("not {coding:?}"))),
+            Malformed::Json(defect) => (NO_FUNCTION, Some(defect)),
+            Malformed::Depth => ("Invalid message: nested too deep", None),
         };
-        Self::new(invalid(text), None, coding)
+        let defect = defect.map(String::into_boxed_str);
+        Self { defect, ..Self::new(invalid(text), None, coding) }
     }
 
     /// The code, always InvalidRequest, and the text of the answer.
     #[must_use]
     pub fn refusal(&self) -> &Refusal {
         &self.refusal
+    }
+
+    /// What is wrong with bytes that are not a message, for logs: clients know the text of the refusal,
+    /// which does not say it. It has nothing of the message.
+    #[must_use]
+    pub fn defect(&self) -> Option<&str> {
+        self.defect.as_deref()
     }
 
     /// The request's id, if it could be read.

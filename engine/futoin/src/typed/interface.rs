@@ -174,7 +174,7 @@ impl Interface {
 }
 
 /// Why an [`Interface`] is no definition.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum InterfaceError {
     /// A type cannot be written in FTN3.
@@ -184,6 +184,8 @@ pub enum InterfaceError {
     #[error("the definition breaks a rule of FTN3")]
     Load(#[from] LoadError),
 }
+
+crate::debug_as_report!(InterfaceError);
 
 /// The entries of `types` so far.
 #[derive(Default)]

@@ -176,7 +176,7 @@ impl Execution {
     /// is being cancelled; then nothing happens.
     pub fn complete(&mut self, wait: WaitId, result: WaitResult) -> Result<(), Stale> {
         let is_own = !self.machine.is_done() && self.machine.asi.id == Some(wait.flow());
-        let taken = is_own && self.machine.asi.inbox().send(wait.key, result.0);
+        let taken = is_own && self.machine.asi.inbox().send(wait.key, result.0).is_ok();
         if taken { Ok(()) } else { Err(Stale) }
     }
 

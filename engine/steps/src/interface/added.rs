@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -200,6 +201,13 @@ impl<'a, A, T> Added<'a, A, T> {
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
         self.step.set_name(name);
+        self
+    }
+
+    /// Sets the place in the source that stacks, errors and traces show, for libraries that add steps
+    /// for their users: by default it is where the step was added.
+    pub fn located_at(&mut self, source: &'static Location<'static>) -> &mut Self {
+        self.step.set_source(source);
         self
     }
 }

@@ -150,14 +150,9 @@ impl AsyncSteps {
 
     /// Lists what the running step would have to undo.
     pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
-        self.add_inside(ToUndo::Step(undo));
-    }
-
-    /// Adds what is to be undone inside of the running step.
-    pub(crate) fn add_inside(&mut self, inside: ToUndo) {
-        let (strand, level) = (self.active(), self.strand.depth() + 1);
-        let step = (self.location(), self.strand.branch);
-        self.policy_state().undos.push((strand, level), step, inside);
+        let inside = (self.active(), self.strand.depth() + 1);
+        let step = (self.location(), self.branch_path());
+        self.policy_state().undos.push(inside, step, ToUndo::Step(undo));
     }
 
     /// Has the future of the running step tell its undo what becomes of it.

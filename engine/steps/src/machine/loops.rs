@@ -100,7 +100,7 @@ impl Machine {
     }
 
     /// Leaves steps until the loop that `end` means is on top, without their error handlers
-    /// (FTN12 §2.2.4).
+    /// (FTN12 §2.2.4). What comes next begins when the branches that this cancels are undone.
     ///
     /// # Errors
     /// The violation of the rule if there is no such loop.
@@ -136,7 +136,7 @@ impl Machine {
         if !end.continues {
             self.end_loop();
         }
-        Ok(Next::Step)
+        Ok(if self.wait_before_next() { Next::Wait } else { Next::Step })
     }
 
     #[cold]

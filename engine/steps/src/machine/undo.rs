@@ -3,12 +3,12 @@
 use std::rc::{Rc, Weak};
 
 use super::types::{Machine, Next};
+use crate::args::Args;
 use crate::error::{Error, codes};
 use crate::flow::Identity;
-use crate::location::StepLocation;
 use crate::observe::StepEnd;
 use crate::stack::{
-    Activity, Flags, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue, UndoWork, Undone,
+    Activity, BranchPath, Flags, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue, UndoWork, Undone,
 };
 use crate::undo::undo_flow;
 
@@ -54,9 +54,14 @@ impl Machine {
             return false;
         }
         self.asi.strand.clear();
+        self.enter_wait(|machine| machine.undo_from(0, error))
+    }
+
+    /// Enters a step that waits for undos, unless `wait` finds none to wait for.
+    fn enter_wait(&mut self, wait: impl FnOnce(&mut Self) -> bool) -> bool {
         let location = self.asi.location().named("undo");
         self.enter(location, None, Flags::default());
-        let waits = self.undo_from(0, error);
+        let waits = wait(self);
         if !waits {
             self.leave(StepEnd::Success);
         }
@@ -67,9 +72,16 @@ impl Machine {
     fn undo_from(&mut self, level: u32, error: &Error) -> bool {
         let active = self.asi.active();
         let entries = self.asi.policy_state().undos.take_inside((active, level));
-        let Some(queue) = self.launch_undos(entries, Some(error)) else { return false };
-        queue.tell(self.asi.completion());
-        self.asi.start_activity(Activity::Undoing(error.clone()));
+        self.launch_undos(entries, Some(error));
+        self.wait_for_undos(Some(error))
+    }
+
+    /// Has the step on top wait until what was inside is undone, then go on with this error, or
+    /// complete; `false` if there is nothing to wait for.
+    fn wait_for_undos(&mut self, error: Option<&Error>) -> bool {
+        let Some((queue, branch)) = self.undos_before() else { return false };
+        queue.append([(branch, UndoItem::Tell(self.asi.completion()))]);
+        self.asi.start_activity(Activity::Undoing(error.cloned()));
         self.asi.strand.runnable = false;
         true
     }
@@ -86,12 +98,14 @@ impl Machine {
             self.asi.set_activity(activity);
             return Next::Wait;
         };
+        let Some(error) = error else { return self.complete_waiting(Args::none()) };
         // other branches may have failed meanwhile
         self.asi.last_error = Some(error.clone());
         self.unwind_undone(error)
     }
 
-    /// Undoes what branches have done that the end of a loop cancelled, without waiting for it.
+    /// Undoes what branches have done that the end of a loop cancelled: the entries of the active
+    /// strand after the first `kept`. The step on top is left, and its locks are held meanwhile.
     pub(super) fn undo_cancelled_branches(&mut self, kept: usize) {
         if !self.asi.has_undos() {
             return;
@@ -99,6 +113,17 @@ impl Machine {
         let active = self.asi.active();
         let entries = self.asi.policy_state().undos.take_after(active, kept);
         self.launch_undos(entries, None);
+        if let Some((queue, branch)) = self.undos_before() {
+            queue.append([(branch, UndoItem::Release(self.asi.take_locks()))]);
+        }
+    }
+
+    /// Has the active strand wait for the undos of what the end of a loop cancelled, in a step of its
+    /// own; `false` if there is nothing to wait for.
+    pub(super) fn wait_before_next(&mut self) -> bool {
+        self.asi.has_undos()
+            && self.undos_before().is_some()
+            && self.enter_wait(|machine| machine.wait_for_undos(None))
     }
 
     /// How many entries the active strand has.
@@ -106,20 +131,12 @@ impl Machine {
         self.asi.own_policy_state().map_or(0, |policies| policies.undos.len(self.asi.active()))
     }
 
-    /// The step on top is ended from outside while it waits for an undo, which goes on: if an error
-    /// ends it or a step around it, that step waits instead.
-    pub(super) fn leave_undo(&mut self) {
-        if self.is_undoing() {
-            self.asi.add_inside(ToUndo::InProgress);
-        }
-    }
-
     /// Undoes everything that is left, without waiting for it; a flow that undoes gives up.
     pub(super) fn undo_all(&mut self) {
         let Some(cold) = &mut self.asi.cold else { return };
         let Some(policies) = &mut cold.policies else { return };
         if let Some(own) = &policies.undoes {
-            cold.unseen.extend(own.abandon().into_iter().map(lost_undo));
+            cold.unseen.extend(own.leave().into_iter().map(lost_undo));
         }
         let entries = policies.undos.take_all();
         self.launch_undos(entries, None);
@@ -137,71 +154,57 @@ impl Machine {
     #[cold]
     fn keep_locks(&mut self) {
         let inside = (self.asi.active(), self.asi.strand.depth() + 1);
-        if !self.asi.policy_state().undos.any_inside(inside, ToUndo::is_needed) {
+        let undos = &self.asi.policy_state().undos;
+        if !undos.any_inside(inside, ToUndo::is_needed) && self.undos_before().is_none() {
             return;
         }
         let locks = self.asi.take_locks();
         if !locks.is_empty() {
-            let step = (self.asi.location(), self.asi.strand.branch);
+            let step = (self.asi.location(), self.asi.branch_path());
             let release = ToUndo::Release(locks);
             self.asi.policy_state().undos.push_around(inside, step, release);
         }
     }
 
-    /// Has undos run by a flow of their own, or after those that still run, and gives their queue;
-    /// `None` if nothing is to be waited for. `why` is the error that caused them.
-    fn launch_undos(
-        &mut self,
-        entries: Vec<UndoEntry<ToUndo>>,
-        why: Option<&Error>,
-    ) -> Option<Rc<UndoQueue<UndoWork>>> {
-        let in_progress = entries.iter().any(|entry| matches!(entry.undo, ToUndo::InProgress));
-        let running = self.running_undo();
-        let mut items = self.items_of(entries, why);
-        if running.is_none() || !in_progress {
-            // nothing is undone before them
-            let is_undo = |item: &UndoItem<_>| matches!(item, UndoItem::Undo(..));
-            items.drain(..items.iter().position(is_undo).unwrap_or(items.len()));
-        }
-        let newest = items.iter().find_map(UndoItem::location);
-        let queue = running.or_else(|| newest.map(|newest| self.launch_undo_flow(newest)))?;
-        if items.is_empty() && !in_progress {
-            return None;
-        }
+    /// Has undos run by flows of their own, together with those that still run. `why` is the error
+    /// that caused them.
+    fn launch_undos(&mut self, entries: Vec<UndoEntry<ToUndo>>, why: Option<&Error>) {
+        let newest = entries.first().map(|entry| entry.location);
+        let items = self.items_of(entries, why);
+        let Some(newest) = newest.filter(|_| !items.is_empty()) else { return };
+        let queue = self.running_undo().unwrap_or_else(|| Rc::new(UndoQueue::new()));
         queue.append(items);
-        Some(queue)
-    }
-
-    /// Launches a flow that undoes the step at this location, and what is appended to its queue.
-    fn launch_undo_flow(&mut self, location: StepLocation) -> Rc<UndoQueue<UndoWork>> {
-        let queue = Rc::new(UndoQueue::new());
         self.asi.policy_state().undo = Rc::downgrade(&queue);
-        self.asi.cold().launched.push(undo_flow(Rc::clone(&queue), location));
-        queue
+        let workers = queue.hire().into_iter().map(|worker| undo_flow(worker, newest));
+        self.asi.cold().launched.extend(workers);
     }
 
-    /// What the flow that undoes has to do for these entries: of the steps, for those that have
-    /// something to undo.
+    /// What is to be done for these entries: of the steps, for those that have something to undo.
     fn items_of(
         &mut self,
         entries: Vec<UndoEntry<ToUndo>>,
         why: Option<&Error>,
-    ) -> Vec<UndoItem<UndoWork>> {
+    ) -> Vec<(BranchPath, UndoItem<UndoWork>)> {
         let flow = self.asi.flow_id();
         let items =
             entries.into_iter().filter_map(|UndoEntry { location, undo, branch, .. }| match undo {
                 ToUndo::Step(undo) => {
-                    let (is_done, work) = undo.take(Identity { flow, branch })?;
+                    let (is_done, work) = undo.take(Identity { flow, branch: branch.number() })?;
                     let undone = Undone { location, is_done, why: why.cloned() };
-                    Some(UndoItem::Undo(undone, work))
+                    Some((branch, UndoItem::Undo(undone, work)))
                 }
-                ToUndo::Release(locks) => Some(UndoItem::Release(locks)),
-                ToUndo::InProgress => None,
+                ToUndo::Release(locks) => Some((branch, UndoItem::Release(locks))),
             });
         items.collect()
     }
 
-    /// The undos that the flow launched and that are not over.
+    /// The undos that come before the rest of the active strand, and the branch that this is.
+    fn undos_before(&self) -> Option<(Rc<UndoQueue<UndoWork>>, BranchPath)> {
+        let (queue, branch) = (self.running_undo()?, self.asi.branch_path());
+        queue.holds_up(&branch).then_some((queue, branch))
+    }
+
+    /// The undos that run for the flow.
     fn running_undo(&self) -> Option<Rc<UndoQueue<UndoWork>>> {
         let queue = self.asi.own_policy_state().map(|policies| &policies.undo);
         queue.and_then(Weak::upgrade).filter(|queue| !queue.is_over())

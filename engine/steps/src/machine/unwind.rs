@@ -168,7 +168,6 @@ impl Machine {
         self.disarm_timers();
         drop(self.asi.close_wait());
         if !matches!(self.asi.strand.top.activity(), Activity::Holding(_)) {
-            self.leave_undo();
             self.asi.set_activity(Activity::Plain);
         }
         let extras = self.asi.strand.top.extras.as_mut();

@@ -73,7 +73,7 @@ impl Attempts {
         }
         if !pause.is_zero() {
             let at = asi.now() + pause;
-            asi.queue(QueuedStep::body(asi.location(), move |asi, _| {
+            asi.queue(QueuedStep::body(asi.location().named("pause"), move |asi, _| {
                 asi.wait_until(at);
                 Ok(())
             }));

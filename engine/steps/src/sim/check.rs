@@ -1,11 +1,11 @@
 //! Running a scenario for many seeds, and the report of the one that fails.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::faults::FaultReport;
 use super::{Options, Sim};
 use crate::error::Error;
 
@@ -34,7 +34,7 @@ pub fn check_with(
     seeds: impl IntoIterator<Item = u64>,
     scenario: impl Fn(&Sim),
 ) {
-    let mut faults = BTreeMap::new();
+    let mut faults = FaultReport::default();
     for seed in seeds {
         let sim = Sim::new(seed, options.clone());
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -42,15 +42,13 @@ pub fn check_with(
             sim.finish();
         }));
         let report = result.err().map(|payload| report(&sim, &*payload));
-        sim.0.faults.note(&mut faults);
+        faults.add(&sim.0.faults);
         sim.clear();
         if let Some(report) = report {
             panic!("{report}");
         }
     }
-    for (step, has_struck) in faults {
-        assert!(has_struck, "the fault of step `{step}` struck in no run: is it its name?");
-    }
+    faults.check();
 }
 
 pub(super) fn report(sim: &Sim, payload: &(dyn Any + Send)) -> String {

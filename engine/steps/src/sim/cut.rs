@@ -1,9 +1,11 @@
 //! Cutting a flow everywhere: one run for each moment at which it could be ended from outside.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::check::report;
+use super::check::{in_full, report};
+use super::faults::FaultReport;
 use super::{Options, Sim};
 use crate::error::Error;
 use crate::flow::{Flow, Outcome};
@@ -19,7 +21,7 @@ pub enum Cut {
     /// A time limit around the flow expires: what is inside of its outermost step is cancelled, and
     /// the flow fails with `Timeout`, unless that step recovers.
     Timeout,
-    /// The step that waits fails with this error, or the next step that starts.
+    /// A step fails with this error: one that waits, or one that starts, instead of its body.
     Error(Error),
 }
 
@@ -27,18 +29,23 @@ pub enum Cut {
 pub(super) struct CutPlan {
     pub(super) flow: usize,
     cut: Cut,
-    at: u64,
+    /// `None` for a run that is not cut and counts the moments.
+    at: Option<u64>,
     /// How many moments have passed.
     passed: u64,
     /// The steps in progress when it was cut.
     place: Option<String>,
 }
 
+/// The plan of a simulation, if it cuts a flow.
+pub(super) type SharedCutPlan = RefCell<Option<CutPlan>>;
+
 impl CutPlan {
     /// One more moment: gives the cut if this is the one.
     pub(super) fn pass(&mut self, place: impl FnOnce() -> String) -> Option<Cut> {
+        let moment = self.passed;
         self.passed += 1;
-        if self.passed != self.at + 1 {
+        if self.at != Some(moment) {
             return None;
         }
         self.place = Some(place());
@@ -90,18 +97,21 @@ pub fn cancel_everywhere<C: FnOnce(Outcome)>(
     cut_everywhere(&Cut::Cancel, &Options::default(), seeds, scenario);
 }
 
-/// Cuts a flow at every moment of its run: runs it again and again, each time in a simulation of its
-/// own, until a run comes to its end uncut. So a test proves in one line that a flow is undone
+/// Cuts a flow at every moment of its run: runs it once to its end, and then once for each moment of
+/// that run, each time in a simulation of its own. So a test proves in one line that a flow is undone
 /// wherever it ends.
 ///
-/// The scenario makes the flow and its check, with fresh state for each run. The moments are: before
-/// each step, after it, when it begins to wait, and when what it waits for has come. Each run goes on
-/// until undos and launched flows are over as well, then the check gets the outcome of the flow, that
-/// of the uncut run included. [`Cut::Drop`] has the outcome of a cancelled flow.
+/// The scenario makes the flow and its check, with fresh state for each run. The first run is not cut:
+/// the flow has to succeed, unless a fault of the scenario, such as [`Sim::fail`], strikes in it. The
+/// moments are: before each step, after it, when it begins to wait, and when what it waits for has
+/// come; for [`Cut::Error`], each start of a body and each wait. Each run goes on until undos and
+/// launched flows are over as well, then the check gets the outcome of the flow, that of the first run
+/// included. [`Cut::Drop`] has the outcome of a cancelled flow.
 ///
 /// # Panics
 /// With the report of the first failure, see [`check`](super::check()); it names the seed, and the
-/// steps that were in progress when the flow was cut.
+/// steps that were in progress when the flow was cut. If the flow fails when it is not cut. And if a
+/// fault by name struck in no run.
 #[track_caller]
 pub fn cut_everywhere<C: FnOnce(Outcome)>(
     cut: &Cut,
@@ -109,45 +119,68 @@ pub fn cut_everywhere<C: FnOnce(Outcome)>(
     seeds: impl IntoIterator<Item = u64>,
     scenario: impl Fn(&Sim) -> (Flow, C),
 ) {
+    let mut faults = FaultReport::default();
     for seed in seeds {
-        let mut at = 0;
-        while cut_once(cut, at, &Sim::new(seed, options.clone()), &scenario) {
-            at += 1;
+        let run = |at, faults: &mut FaultReport| {
+            cut_once(cut, at, &Sim::new(seed, options.clone()), faults, &scenario)
+        };
+        let moments = run(None, &mut faults).passed;
+        for at in 0..moments {
+            if run(Some(at), &mut faults).place.is_none() {
+                break;
+            }
         }
     }
+    faults.check();
 }
 
-/// Runs the flow and cuts it at this moment; `false` if it had come to its end before.
+/// Runs the flow and cuts it at this moment, if it comes to it; gives what became of the plan.
 #[track_caller]
 fn cut_once<C: FnOnce(Outcome)>(
     cut: &Cut,
-    at: u64,
+    at: Option<u64>,
     sim: &Sim,
+    faults: &mut FaultReport,
     scenario: impl Fn(&Sim) -> (Flow, C),
-) -> bool {
+) -> CutPlan {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let (flow, check) = scenario(sim);
         let plan = |flow| CutPlan { flow, cut: cut.clone(), at, passed: 0, place: None };
         let started = sim.start_cut(flow, plan);
         sim.run();
-        match started.take_outcome() {
-            Some(outcome) => check(outcome),
-            None => unreachable!("every flow is over"),
+        let Some(outcome) = started.take_outcome() else { unreachable!("every flow is over") };
+        if at.is_none() && !sim.0.faults.have_struck() {
+            assert_succeeds(&outcome);
         }
+        check(outcome);
     }));
-    let place = sim.0.cut.borrow_mut().take().and_then(|plan| plan.place);
+    let plan = sim.0.cut.borrow_mut().take();
+    let place = plan.as_ref().and_then(|plan| plan.place.as_deref());
     let failure = result.err().map(|payload| {
-        let place = place.as_deref().map_or_else(
+        let place = place.zip(at).map_or_else(
             || "was not cut".to_owned(),
-            |place| format!("was cut by {cut} at moment {at}, {place}"),
+            |(place, at)| format!("was cut by {cut} at moment {at}, {place}"),
         );
         format!("the flow {place}\n{}", report(sim, &*payload))
     });
+    faults.add(&sim.0.faults);
     sim.clear();
-    if let Some(failure) = failure {
-        panic!("{failure}");
+    match (failure, plan) {
+        (Some(failure), _) => panic!("{failure}"),
+        (None, Some(plan)) => plan,
+        (None, None) => unreachable!("the flow was started with a plan"),
     }
-    place.is_some()
+}
+
+/// Checks that a flow succeeds when it is not cut, because what happens when it is cut proves little
+/// otherwise.
+fn assert_succeeds(outcome: &Outcome) {
+    let how = match outcome {
+        Outcome::Success(_) => return,
+        Outcome::Error(error) => format!("fails: {}", in_full(error)),
+        Outcome::Cancelled => "is cancelled".to_owned(),
+    };
+    panic!("a flow that is to be cut everywhere has to succeed when it is not cut, but it {how}");
 }
 
 impl fmt::Display for Cut {

@@ -1,9 +1,10 @@
 //! Faults by the names of steps.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::cut::{Cut, SharedCutPlan};
 use crate::completion::Canceller;
 use crate::error::Error;
 use crate::location::StepLocation;
@@ -11,7 +12,11 @@ use crate::probe::{Probe, ProbedWork};
 
 /// The faults of a simulation.
 #[derive(Default)]
-pub(super) struct Faults(RefCell<Vec<Fault>>);
+pub(super) struct Faults {
+    faults: RefCell<Vec<Fault>>,
+    /// The names of the steps whose bodies started, with how many did.
+    steps: RefCell<BTreeMap<&'static str, u32>>,
+}
 
 struct Fault {
     step: String,
@@ -28,34 +33,37 @@ pub(super) enum Effect {
     Cancel,
 }
 
-/// Puts the faults of a simulation into one of its flows.
-pub(super) struct FlowProbe {
-    faults: Rc<Faults>,
-    canceller: Canceller,
-    next: Rc<NextFault>,
+/// What became of the faults of several runs.
+#[derive(Default)]
+pub(super) struct FaultReport {
+    /// By step and number: whether the fault struck.
+    faults: BTreeMap<(String, Option<u32>), bool>,
+    steps: BTreeMap<&'static str, u32>,
 }
 
-/// The error of the next step of a flow, whatever its name.
-#[derive(Default)]
-pub(super) struct NextFault(Cell<Option<Error>>);
+/// Puts the faults of a simulation into one of its flows.
+pub(super) struct FlowProbe {
+    pub(super) faults: Rc<Faults>,
+    pub(super) cut: Rc<SharedCutPlan>,
+    pub(super) flow: usize,
+    pub(super) canceller: Canceller,
+}
 
 impl Faults {
     pub(super) fn add(&self, step: &str, nth: Option<u32>, effect: Effect) {
         let fault = Fault { step: step.to_owned(), nth, effect, bodies: 0, has_struck: false };
-        self.0.borrow_mut().push(fault);
+        self.faults.borrow_mut().push(fault);
     }
 
-    /// Adds to `steps` which faults have struck, by their steps.
-    pub(super) fn note(&self, steps: &mut BTreeMap<String, bool>) {
-        for fault in &*self.0.borrow() {
-            *steps.entry(fault.step.clone()).or_default() |= fault.has_struck;
-        }
+    pub(super) fn have_struck(&self) -> bool {
+        self.faults.borrow().iter().any(|fault| fault.has_struck)
     }
 
     /// The body of a step of this name starts.
-    fn strike(&self, step: &str, canceller: &Canceller) -> Result<(), Error> {
+    fn strike(&self, step: &'static str, canceller: &Canceller) -> Result<(), Error> {
+        *self.steps.borrow_mut().entry(step).or_default() += 1;
         let mut struck = Ok(());
-        for fault in self.0.borrow_mut().iter_mut().filter(|fault| fault.step == step) {
+        for fault in self.faults.borrow_mut().iter_mut().filter(|fault| fault.step == step) {
             fault.bodies += 1;
             if fault.nth.is_some_and(|nth| nth != fault.bodies) {
                 continue;
@@ -70,21 +78,67 @@ impl Faults {
     }
 }
 
-impl NextFault {
-    pub(super) fn set(&self, error: Error) {
-        self.0.set(Some(error));
+impl FaultReport {
+    /// Adds the faults of one run.
+    pub(super) fn add(&mut self, run: &Faults) {
+        for fault in &*run.faults.borrow() {
+            *self.faults.entry((fault.step.clone(), fault.nth)).or_default() |= fault.has_struck;
+        }
+        for (step, bodies) in &*run.steps.borrow() {
+            let most = self.steps.entry(step).or_default();
+            *most = (*most).max(*bodies);
+        }
+    }
+
+    /// Checks that each fault struck in a run.
+    ///
+    /// # Panics
+    /// If one did not. It says what it should have struck.
+    #[track_caller]
+    pub(super) fn check(&self) {
+        for ((step, nth), has_struck) in &self.faults {
+            assert!(*has_struck, "{}", self.missed(step, *nth));
+        }
+    }
+
+    /// Why a fault struck in no run.
+    fn missed(&self, step: &str, nth: Option<u32>) -> String {
+        match (nth, self.steps.get(step)) {
+            (Some(nth), Some(bodies)) => format!(
+                "the fault of body {nth} of step `{step}` struck in no run: at most {bodies} of its \
+                 bodies started"
+            ),
+            (_, Some(_)) => {
+                format!(
+                    "the fault of step `{step}` struck in no run: it was set when the step was over"
+                )
+            }
+            (_, None) => {
+                let names: Vec<_> = self.steps.keys().map(|name| format!("`{name}`")).collect();
+                let names = names.join(", ");
+                let names = if names.is_empty() { "none" } else { &*names };
+                format!(
+                    "the fault of step `{step}` struck in no run: no step of this name started; the \
+                     names of those that did: {names}"
+                )
+            }
+        }
     }
 }
 
 impl FlowProbe {
-    pub(super) fn new(faults: &Rc<Faults>, canceller: Canceller, next: &Rc<NextFault>) -> Self {
-        Self { faults: Rc::clone(faults), canceller, next: Rc::clone(next) }
+    /// The error with which the plan cuts the flow where this step starts.
+    fn cut(&self, step: StepLocation) -> Option<Error> {
+        let mut plan = self.cut.borrow_mut();
+        let plan = plan.as_mut().filter(|plan| plan.flow == self.flow)?;
+        let Cut::Error(error) = plan.cut().clone() else { return None };
+        plan.pass(|| format!("where step {step} starts")).map(|_| error)
     }
 }
 
 impl Probe for FlowProbe {
     fn ask(&self, step: StepLocation, work: ProbedWork) -> Result<(), Error> {
-        if let Some(error) = self.next.0.take() {
+        if let Some(error) = self.cut(step) {
             return Err(error);
         }
         match (work, step.name()) {

@@ -13,7 +13,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, Raised};
 use crate::flow::Flow;
 use crate::stack::AsyncSteps;
 use crate::time::Time;
@@ -96,15 +96,15 @@ impl Sim {
 
     /// Has every body of the steps of this name fail with `error` instead of running: each attempt
     /// of a step that is tried again, within its locks and time limits. It goes for all flows, from
-    /// now on.
-    pub fn fail(&self, step: &str, error: Error) {
-        self.0.faults.add(step, None, Effect::Fail(error));
+    /// now on. Any error will do, as it does for `?`.
+    pub fn fail(&self, step: &str, error: impl Into<Raised>) {
+        self.0.faults.add(step, None, Effect::Fail(error.into().into_error()));
     }
 
     /// [`fail`](Self::fail) for one body: the `nth` that starts from now on, over all flows and
     /// attempts, from 1.
-    pub fn fail_nth(&self, step: &str, nth: u32, error: Error) {
-        self.0.faults.add(step, Some(nth), Effect::Fail(error));
+    pub fn fail_nth(&self, step: &str, nth: u32, error: impl Into<Raised>) {
+        self.0.faults.add(step, Some(nth), Effect::Fail(error.into().into_error()));
     }
 
     /// Cancels each flow in which a body of the steps of this name starts (FTN12 §2.2.3 `cancel`):

@@ -14,20 +14,16 @@ impl World {
             let mut plan = self.cut.borrow_mut();
             let Some(plan) = &mut *plan else { return };
             if let Cut::Error(error) = plan.cut().clone() {
-                let strands = execution.waiting_strands();
-                let is_next = !flows[flow].waits || strands.is_empty();
-                let victims = is_next.then_some(None).into_iter();
-                let mut victims = victims.chain(strands.into_iter().map(Some));
-                let victim = victims.find(|_| plan.pass(|| place(execution)).is_some());
-                victim.map(|victim| Chosen::Fail(victim, error))
+                let mut strands = execution.waiting_strands().into_iter();
+                let victim = strands.find(|_| plan.pass(|| place(execution)).is_some());
+                victim.map(|victim| Chosen::Wait(victim, error))
             } else {
                 plan.pass(|| place(execution)).map(Chosen::Whole)
             }
         };
         match cut {
             None => {}
-            Some(Chosen::Fail(None, error)) => self.flows.borrow()[flow].next_fault.set(error),
-            Some(Chosen::Fail(Some(strand), error)) => {
+            Some(Chosen::Wait(strand, error)) => {
                 let now = self.now.get();
                 self.interrupt(flow, |execution| execution.fail_wait(strand, error, now));
             }
@@ -54,8 +50,8 @@ impl World {
 enum Chosen {
     /// The flow.
     Whole(Cut),
-    /// The step that waits in a strand, or else the next step that starts.
-    Fail(Option<u32>, Error),
+    /// The step that waits in a strand.
+    Wait(u32, Error),
 }
 
 /// The steps in progress, for the report of a failure.

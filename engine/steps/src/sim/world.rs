@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
 use super::check::in_full;
-use super::cut::CutPlan;
-use super::faults::{Faults, FlowProbe, NextFault};
+use super::cut::SharedCutPlan;
+use super::faults::{Faults, FlowProbe};
 use super::{Options, Random};
 use crate::completion::Canceller;
 use crate::flow::{BURST, Execution, Flow, Outcome, Progress, Wait, WaitReason};
@@ -34,7 +34,7 @@ pub(super) struct World {
     pub(super) trace: RefCell<VecDeque<String>>,
     pub(super) faults: Rc<Faults>,
     /// Where a flow is to be cut.
-    pub(super) cut: RefCell<Option<CutPlan>>,
+    pub(super) cut: Rc<SharedCutPlan>,
     /// The events to come; the number orders those at the same time.
     agenda: RefCell<BTreeMap<Moment, Due>>,
     numbers: Cell<u64>,
@@ -66,7 +66,6 @@ pub(super) struct SimFlow {
     is_started: bool,
     /// A check knows how it ended.
     pub(super) is_expected: bool,
-    pub(super) next_fault: Rc<NextFault>,
     /// It waits, or has not started.
     pub(super) waits: bool,
 }
@@ -111,7 +110,7 @@ impl World {
             flows: RefCell::default(),
             trace: RefCell::default(),
             faults: Rc::default(),
-            cut: RefCell::new(None),
+            cut: Rc::default(),
             agenda: RefCell::default(),
             numbers: Cell::new(0),
             ready: Arc::default(),
@@ -152,10 +151,14 @@ impl World {
             queued: AtomicBool::new(false),
         };
         flow.seed(self.seed ^ Random::new(number as u64).number());
-        let (canceller, next_fault) = (flow.canceller(), Rc::default());
+        let canceller = flow.canceller();
         if !flow.asi.is_part() {
-            let probe = FlowProbe::new(&self.faults, canceller.clone(), &next_fault);
-            flow.asi.cold().probe = Some(Rc::new(probe));
+            flow.asi.cold().probe = Some(Rc::new(FlowProbe {
+                faults: Rc::clone(&self.faults),
+                cut: Rc::clone(&self.cut),
+                flow: number,
+                canceller: canceller.clone(),
+            }));
         }
         flows.push(SimFlow {
             canceller,
@@ -166,7 +169,6 @@ impl World {
             over: false,
             is_started: false,
             is_expected: false,
-            next_fault,
             waits: true,
         });
         number

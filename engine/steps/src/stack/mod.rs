@@ -10,8 +10,10 @@
 //! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
 //! - `walk.rs`: the strands and steps around a step.
 //! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs
-//!   them. `undo_queue.rs`: the undos that a flow runs.
+//!   them. `undo_queue.rs`: the undos that other flows run for it. `branch_path.rs`: which branches run
+//!   beside each other.
 
+mod branch_path;
 mod branches;
 mod queued;
 mod shapes;
@@ -24,6 +26,7 @@ mod undo_queue;
 mod values;
 mod walk;
 
+pub(crate) use branch_path::BranchPath;
 pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
@@ -34,7 +37,7 @@ pub(crate) use shapes::{
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::Turn;
 pub(crate) use undo::UndoEntry;
-pub(crate) use undo_queue::{Locks, UndoItem, UndoQueue, Undone};
+pub(crate) use undo_queue::{Locks, NextUndo, UndoItem, UndoQueue, UndoWorker, Undone};
 pub(crate) use values::Lifetime;
 pub use values::Stack;
 pub(crate) use walk::{locations, outermost_first};

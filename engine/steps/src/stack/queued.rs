@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::mem;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -32,6 +33,10 @@ impl QueuedStep {
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
     {
         Self::new(location, Body(body))
+    }
+
+    pub(crate) fn set_source(&mut self, source: &'static Location<'static>) {
+        self.source = source;
     }
 
     pub(crate) fn set_name(&mut self, name: &'static str) {

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
 use super::undo::Undos;
-use super::undo_queue::{Locks, UndoQueue};
+use super::undo_queue::{Locks, UndoQueue, UndoWorker};
 use super::values::Values;
 use crate::args::Args;
 use crate::error::{Error, Fault, StepResult};
@@ -91,10 +91,10 @@ pub(crate) struct PolicyState {
     pub(crate) has_attempts: bool,
     /// What the steps of the flow would have to undo.
     pub(crate) undos: Undos<ToUndo>,
-    /// The undos that the flow launched last: until they are over, further ones follow them.
+    /// The undos that other flows run for this one.
     pub(crate) undo: Weak<UndoQueue<UndoWork>>,
-    /// The undos that this flow runs, if it exists for that.
-    pub(crate) undoes: Option<Rc<UndoQueue<UndoWork>>>,
+    /// The flow exists to run undos of another one.
+    pub(crate) undoes: Option<Rc<UndoWorker<UndoWork>>>,
     /// The flow runs the body of a shielded step of another one.
     pub(crate) is_shield: bool,
 }
@@ -189,8 +189,8 @@ pub(crate) enum Activity {
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Polling(StepFuture),
-    /// It failed and waits until what was inside is undone; then its error goes on.
-    Undoing(Error),
+    /// It waits until what was inside is undone; then its error goes on, or it completes if it has none.
+    Undoing(Option<Error>),
 }
 
 /// A future that a step polls (FTN12 §1.13).
@@ -266,8 +266,6 @@ pub(crate) enum ToUndo {
     Step(Rc<dyn Undoable>),
     /// Nothing itself: what a cancelled step held, until what was inside is undone.
     Release(Locks),
-    /// Undos that run already: the step that waited for them was ended from outside.
-    InProgress,
 }
 
 impl ToUndo {
@@ -275,7 +273,7 @@ impl ToUndo {
     pub(crate) fn is_needed(&self) -> bool {
         match self {
             Self::Step(undo) => undo.is_needed(),
-            Self::Release(_) | Self::InProgress => true,
+            Self::Release(_) => true,
         }
     }
 }

@@ -6,14 +6,15 @@
 use std::cmp::Reverse;
 use std::mem;
 
+use super::branch_path::BranchPath;
 use crate::location::StepLocation;
 
 /// A step that can be undone. `U` is its undo: the table does not look into it.
 pub(crate) struct UndoEntry<U> {
     pub(crate) location: StepLocation,
     pub(crate) undo: U,
-    /// The number of the branch that the step ran in.
-    pub(crate) branch: u32,
+    /// The branch that the step ran in.
+    pub(crate) branch: BranchPath,
     level: u32,
     /// How many entries the flow had before this one; that of a lock is the number of the first entry
     /// inside.
@@ -42,8 +43,13 @@ impl<U> Undos<U> {
     }
 
     /// Adds an entry of the step at this level of the strand in this slot.
-    pub(crate) fn push(&mut self, (strand, level): (u32, u32), step: (StepLocation, u32), undo: U) {
-        let (number, (location, branch)) = (self.numbers, step);
+    pub(crate) fn push(
+        &mut self,
+        (strand, level): (u32, u32),
+        (location, branch): (StepLocation, BranchPath),
+        undo: U,
+    ) {
+        let number = self.numbers;
         self.numbers += 1;
         self.count += 1;
         self.list(strand).push(UndoEntry { location, undo, branch, level, number });
@@ -60,12 +66,13 @@ impl<U> Undos<U> {
     pub(crate) fn push_around(
         &mut self,
         (strand, level): (u32, u32),
-        (location, branch): (StepLocation, u32),
+        (location, branch): (StepLocation, BranchPath),
         undo: U,
     ) {
+        let newest = self.numbers;
         let list = self.list(strand);
         let outside = list.partition_point(|entry| entry.level < level);
-        let Some(number) = list[outside..].iter().map(|entry| entry.number).min() else { return };
+        let number = list[outside..].iter().map(|entry| entry.number).min().unwrap_or(newest);
         list.insert(outside, UndoEntry { location, undo, branch, level, number });
         self.count += 1;
     }

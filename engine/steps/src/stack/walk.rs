@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::shapes::{AsyncSteps, Callback, ColdState, Frame, PolicyState, Strand};
+use super::branch_path::BranchPath;
+use super::shapes::{Activity, AsyncSteps, Callback, ColdState, Frame, PolicyState, Strand};
 use crate::error::StepResult;
 use crate::inbox::Inbox;
 use crate::location::StepLocation;
@@ -84,10 +85,11 @@ impl AsyncSteps {
         }
     }
 
-    /// Whether a step of the flow can be undone.
+    /// Whether a step of the flow can be undone, or is being undone.
     #[inline]
     pub(crate) fn has_undos(&self) -> bool {
-        self.own_policy_state().is_some_and(|policies| !policies.undos.is_empty())
+        self.own_policy_state()
+            .is_some_and(|policies| !policies.undos.is_empty() || policies.undo.strong_count() > 0)
     }
 
     pub(crate) fn inbox(&mut self) -> &Arc<Inbox> {
@@ -116,6 +118,18 @@ impl AsyncSteps {
             (id, _) = strands.parent_and_position(id)?;
             if id == strands.active { Some(&self.strand) } else { strands.get(id) }
         })
+    }
+
+    /// The branch that the running step is in.
+    pub(crate) fn branch_path(&self) -> BranchPath {
+        let parents = self.strands_around(self.active()).filter_map(|parent| {
+            let Activity::Parallel(branches) = parent.top.activity() else { return None };
+            Some((branches.number, parent.branch))
+        });
+        let mut branch = self.strand.branch;
+        BranchPath::from_innermost(
+            parents.map(|(first, parent)| (first, std::mem::replace(&mut branch, parent))),
+        )
     }
 
     /// The steps in progress of the strand in this slot and those around them, innermost first.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::draft::NewStep;
 use crate::args::Arguments;
 use crate::error::{Error, Raised, StepReturn};
 use crate::interface::Untyped;
+use crate::location::StepLocation;
 use crate::outcome::Undo;
 use crate::plan::{Keep, SharedPolicies, Tries};
 use crate::retry::Retry;
@@ -52,6 +54,13 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
         self.step.location = self.step.location.named(name);
+        self
+    }
+
+    /// Sets the place in the source that stacks, errors and traces show, for libraries that add steps
+    /// for their users: by default it is where the step was added.
+    pub fn located_at(&mut self, source: &'static Location<'static>) -> &mut Self {
+        self.step.location = StepLocation::new(source, self.step.location.name());
         self
     }
 

@@ -1,4 +1,4 @@
-//! The flow that runs undos, one after the other, the newest first.
+//! A flow that runs undos, one after the other.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -9,28 +9,27 @@ use crate::location::StepLocation;
 use crate::observe::UndoneStep;
 use crate::outcome::Undo;
 use crate::plan::{Body, Policies, Tries};
-use crate::stack::{AsyncSteps, Locks, QueuedStep, UndoItem, UndoQueue, UndoWork, Undone};
+use crate::stack::{
+    AsyncSteps, Locks, NextUndo, QueuedStep, UndoItem, UndoWork, UndoWorker, Undone,
+};
 
-/// A flow that runs the undos of this queue, for the step at this location that failed or was
+/// A flow that runs undos as this worker takes them, for the step at this location that failed or was
 /// cancelled.
-pub(crate) fn undo_flow(queue: Rc<UndoQueue<UndoWork>>, location: StepLocation) -> AsyncSteps {
-    let mut asi = AsyncSteps::root();
-    asi.policy_state().undoes = Some(Rc::clone(&queue));
-    let next = move |asi: &mut AsyncSteps, ()| match queue.start_next() {
-        Some(UndoItem::Undo(undone, work)) => {
-            add(asi, undone, work);
-            Ok(())
+pub(crate) fn undo_flow(worker: UndoWorker<UndoWork>, location: StepLocation) -> AsyncSteps {
+    let (mut asi, worker) = (AsyncSteps::root(), Rc::new(worker));
+    asi.policy_state().undoes = Some(Rc::clone(&worker));
+    let next = move |asi: &mut AsyncSteps, ()| {
+        match worker.start_next() {
+            NextUndo::Start(UndoItem::Undo(undone, work)) => add(asi, undone, work),
+            NextUndo::Start(UndoItem::Release(locks)) => release(asi, locks),
+            NextUndo::Start(UndoItem::Tell(waiting)) => {
+                // the step may have been ended from outside meanwhile
+                let _ = waiting.success(());
+            }
+            NextUndo::Wait => worker.wait(asi.wait_external()),
+            NextUndo::Over => return asi.break_loop(None),
         }
-        Some(UndoItem::Release(locks)) => {
-            release(asi, locks);
-            Ok(())
-        }
-        Some(UndoItem::Tell(waiting)) => {
-            // the step may have been ended from outside meanwhile
-            let _ = waiting.success(());
-            Ok(())
-        }
-        None => asi.break_loop(None),
+        Ok(())
     };
     let undo = QueuedStep::looping_over(location.named("undo"), std::iter::repeat(()), next);
     asi.queue(undo);

@@ -18,7 +18,12 @@ mod sleep;
 mod timeout;
 /// What was done is undone on every way out.
 mod undo;
+/// Branches are undone beside each other.
+mod undo_branches;
+/// Locks are held until what is inside is undone.
 mod undo_locks;
+/// What follows a loop begins after the undos inside.
+mod undo_loops;
 /// Undos run in order, whatever ends the steps that wait for them.
 mod undo_order;
 

@@ -88,8 +88,8 @@ fn the_handler_of_a_limited_step_follows_the_undo_inside() {
 }
 
 #[test]
-fn undos_of_two_branches_run_one_after_the_other_before_older_ones() {
-    for (first, second) in [(60, 200), (200, 60)] {
+fn undos_of_two_branches_run_beside_each_other_before_older_ones() {
+    for (first, second, ends) in [(60, 200, "-2 -3"), (200, 60, "-3 -2")] {
         let (tool, log) = (tool(), Log::default());
         let mut flow = Flow::new();
         book(flow.steps(), (&tool, &log), 1, ms(5));
@@ -100,7 +100,7 @@ fn undos_of_two_branches_run_one_after_the_other_before_older_ones() {
                 p.add(move |asi, ()| fail(asi, (&clock, &books), number, ms(undo)));
             }
         });
-        let expected = "+1 +2 +3 [2 InternalError -2 [3 -3 [1 -1";
+        let expected = format!("+1 +2 +3 [2 [3 InternalError {ends} [1 -1");
         assert_eq!(run(&tool, &log, flow, Some(ms(40))), expected);
     }
 }

@@ -224,7 +224,7 @@ impl Drop for LogGuard {
 }
 
 /// Why there is no log.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// What is to be logged is not in the syntax of [`EnvFilter`].
@@ -243,6 +243,8 @@ pub enum LogError {
     #[error("cannot start the thread of the log")]
     Thread(#[source] io::Error),
 }
+
+asyncsteps_futoin::debug_as_report!(LogError);
 
 /// A variable of the environment, if it is set.
 fn variable(name: &'static str) -> Result<Option<String>, LogError> {

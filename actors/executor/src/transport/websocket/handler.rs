@@ -50,7 +50,7 @@ impl MessageHandler {
         }
         Handled::Request(match (admitted, request) {
             (Err(refused), _) => Reply::refused(&refused, rid.as_ref(), coding),
-            (Ok(_), Err(refusal)) => refusal.into(),
+            (Ok(_), Err(refusal)) => executor.refuse(refusal, &channel),
             (Ok(permit), Ok(request)) => {
                 let incoming = Incoming::new(request, channel)
                     .with_size(size)

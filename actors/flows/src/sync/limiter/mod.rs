@@ -11,7 +11,7 @@ use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Error, StepResult};
 
 use super::on_demand::OnDemand;
-use super::{Load, LockGuard, LockReport, LockTicket, Mutex, Throttle, UnlockError};
+use super::{KeyReport, Load, LockGuard, LockReport, LockTicket, Mutex, Throttle, UnlockError};
 
 /// A limiter for flows on all arbiters, and for other code: a [`Mutex`] around a [`Throttle`], which
 /// is waited for inside of the mutex. Cheap to clone.
@@ -51,7 +51,17 @@ impl Limiter {
     #[must_use]
     #[track_caller]
     pub fn new(options: Options) -> Self {
-        Self::of("", options, Throttle::new(options.throttle()))
+        Self::named("", options)
+    }
+
+    /// The same with a name, for reports and logs.
+    ///
+    /// # Panics
+    /// If a limit is 0 that must not be, see [`Options::check`].
+    #[must_use]
+    #[track_caller]
+    pub fn named(name: &'static str, options: Options) -> Self {
+        Self::of(name, options, Throttle::named(name, options.throttle()))
     }
 
     /// Starts a limiter with the actor of its throttle on this arbiter.
@@ -130,6 +140,14 @@ impl Limiter {
     #[must_use]
     pub fn load(&self) -> Load {
         self.inspect().load()
+    }
+
+    /// How busy this key is, apart from the others of its object; for metrics.
+    #[must_use]
+    pub fn key_report(&self) -> KeyReport {
+        let mut report = self.0.mutex.key_report();
+        report.queued += self.0.throttle.key_report().queued;
+        report
     }
 
     /// The keys that are held or waited for, or that have entries in the current period.

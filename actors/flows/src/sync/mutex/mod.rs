@@ -17,7 +17,7 @@ use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Stack, StepResult};
 
 use super::deadlock::{self, HoldsUpCaller, Verdict, Wait};
-use super::load::{Load, LockReport};
+use super::load::{KeyReport, Load, LockReport};
 use super::waiter::{Holder, Waiter};
 
 use guard::Guard;
@@ -146,6 +146,12 @@ impl Mutex {
         self.inspect().load()
     }
 
+    /// How busy this key is, apart from the others of its object; for metrics.
+    #[must_use]
+    pub fn key_report(&self) -> KeyReport {
+        self.0.report()
+    }
+
     /// The keys that are held or waited for.
     #[must_use]
     pub fn inspect(&self) -> LockReport {
@@ -185,7 +191,7 @@ impl Mutex {
             return true;
         }
         let guard = asi.hold_named(guard);
-        asi.add_inner(move |asi, ()| wait(asi, guard));
+        asi.add_inner(move |asi, ()| wait(asi, guard)).named(self.0.wait_name());
         false
     }
 }

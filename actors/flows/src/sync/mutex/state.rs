@@ -80,9 +80,8 @@ impl Family {
     /// The keys that are held or waited for.
     pub(super) fn report(&self) -> LockReport {
         let keys = self.keys.all().into_iter().filter_map(|state| {
-            let (holders, queued) = state.counts();
-            let key = Arc::clone(&state.key);
-            (holders + queued > 0).then_some(KeyReport { key, holders, queued })
+            let report = state.report();
+            (report.holders + report.queued > 0).then_some(report)
         });
         LockReport { name: self.name, keys: keys.collect() }
     }
@@ -94,12 +93,22 @@ impl KeyState {
         Self { single_owner, queue, key, family: Arc::clone(family) }
     }
 
+    pub(super) fn report(&self) -> KeyReport {
+        let (holders, queued) = self.counts();
+        KeyReport { key: Arc::clone(&self.key), holders, queued }
+    }
+
     pub(super) fn family(&self) -> &Arc<Family> {
         &self.family
     }
 
     pub(super) fn name(&self) -> &'static str {
         self.family.name
+    }
+
+    /// The name of steps that wait for it.
+    pub(super) fn wait_name(&self) -> &'static str {
+        if self.family.name.is_empty() { "lock" } else { self.family.name }
     }
 
     pub(super) fn key(&self) -> &Arc<str> {

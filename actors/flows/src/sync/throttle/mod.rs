@@ -17,7 +17,7 @@ use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Error, StepResult};
 
 use super::waiter::guarded;
-use super::{Load, LockReport};
+use super::{KeyReport, Load, LockReport};
 
 use entering::Queued;
 use state::{Family, KeyState, Pace};
@@ -66,8 +66,12 @@ impl Throttle {
     }
 
     /// The same with a name, for reports and logs.
+    ///
+    /// # Panics
+    /// If `max` is 0 or `period` is zero, see [`Options::check`].
+    #[must_use]
     #[track_caller]
-    pub(super) fn named(name: &'static str, options: Options) -> Self {
+    pub fn named(name: &'static str, options: Options) -> Self {
         Self(Family::start(name, options))
     }
 
@@ -155,6 +159,12 @@ impl Throttle {
         self.inspect().load()
     }
 
+    /// How busy this key is, apart from the others of its object; for metrics.
+    #[must_use]
+    pub fn key_report(&self) -> KeyReport {
+        self.0.report()
+    }
+
     /// The keys that have entries in the current period.
     #[must_use]
     pub fn inspect(&self) -> LockReport {
@@ -169,9 +179,14 @@ impl ISync for Throttle {
             return section.enter(asi);
         }
         let queued = asi.stack(Queued::new(&self.0));
+        let name = self.0.family.wait_name();
         match pace {
-            Pace::Actor(_) => drop(asi.add_inner(move |asi, ()| entering::wait(asi, queued))),
-            Pace::Waiters(_) => drop(asi.make_loop(move |asi| entering::look(asi, queued))),
+            Pace::Actor(_) => {
+                asi.add_inner(move |asi, ()| entering::wait(asi, queued)).named(name);
+            }
+            Pace::Waiters(_) => {
+                asi.make_loop(move |asi| entering::look(asi, queued)).named(name);
+            }
         }
         section.add(asi);
         Ok(())

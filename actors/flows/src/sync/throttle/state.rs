@@ -143,12 +143,16 @@ impl Family {
         family.keys.get(key, |key| KeyState::new(key, family, Queue::new(family.options)))
     }
 
+    /// The name of steps that wait for it.
+    pub(super) fn wait_name(&self) -> &'static str {
+        if self.name.is_empty() { "throttle" } else { self.name }
+    }
+
     /// The keys that have entries in the current period.
     pub(super) fn report(&self) -> LockReport {
         let keys = self.keys.all().into_iter().filter_map(|state| {
-            let entries = guarded(&state.entries);
-            let (key, queued) = (Arc::clone(&state.key), entries.queue.queued());
-            entries.scheduled.then_some(KeyReport { key, holders: 0, queued })
+            let is_scheduled = guarded(&state.entries).scheduled;
+            is_scheduled.then(|| state.report())
         });
         LockReport { name: self.name, keys: keys.collect() }
     }
@@ -207,6 +211,11 @@ impl KeyState {
     fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<Waiter>) -> Self {
         let entries = Mutex::new(Entries { queue, scheduled: false });
         Self { entries, key, family: Arc::clone(family) }
+    }
+
+    pub(super) fn report(&self) -> KeyReport {
+        let queued = guarded(&self.entries).queue.queued();
+        KeyReport { key: Arc::clone(&self.key), holders: 0, queued }
     }
 
     /// Admits the waiters whose turn has come, then acts.

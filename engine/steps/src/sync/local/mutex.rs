@@ -72,7 +72,8 @@ impl ISync for Mutex {
                 Lock::Rejected => return asi.error(codes::DEFENSE_REJECTED, "Mutex queue limit"),
             };
             Ok(())
-        });
+        })
+        .named("lock");
         section.add(asi);
         Ok(())
     }

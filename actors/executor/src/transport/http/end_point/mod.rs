@@ -13,7 +13,7 @@ use std::sync::Arc;
 use asyncsteps::codes;
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::iface::{Function, FunctionName};
-use asyncsteps_futoin::message::{Coding, Headers as _, MediaType, RefusedMessage, Request};
+use asyncsteps_futoin::message::{Coding, Headers as _, MediaType, Request};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
@@ -132,7 +132,7 @@ impl EndPoint {
                 let incoming = incoming(head, request, channel.clone());
                 self.executor.dispatch(incoming.with_size(size).with_client_permit(permit)).await
             }
-            Err(refusal) => refusal.into(),
+            Err(refusal) => self.executor.refuse(refusal, &channel),
         };
         self.reply(reply, media, &channel)
     }
@@ -165,7 +165,7 @@ impl EndPoint {
                 let incoming = incoming(head, request, channel.clone()).with_size(size);
                 self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
             }
-            Err(refusal) => RefusedMessage::from(refusal).into(),
+            Err(refusal) => self.executor.refuse(refusal.into(), &channel),
         };
         self.reply(reply, media, &channel)
     }

@@ -60,6 +60,14 @@ impl Listener {
         Ok(Self { handshakes, listener: actix_rt::net::TcpListener::from_std(listener)? })
     }
 
+    /// Tells the log where clients reach this listener.
+    pub(super) fn announce(&self, path: &str) -> Result<()> {
+        let address = self.listener.local_addr()?;
+        let scheme = if self.handshakes.is_some() { "https" } else { "http" };
+        tracing::info!("listening on {scheme}://{address}{path}");
+        Ok(())
+    }
+
     /// Takes connections for ever.
     pub(super) async fn accept(&self, acceptor: &Acceptor) {
         loop {

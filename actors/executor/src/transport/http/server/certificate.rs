@@ -9,7 +9,7 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Why a certificate cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
     /// A file cannot be read, or has no certificate or key in it.
@@ -19,6 +19,8 @@ pub enum CertificateError {
     #[error("the certificate is refused")]
     Refused(#[from] rustls::Error),
 }
+
+asyncsteps_futoin::debug_as_report!(CertificateError);
 
 /// TLS 1.2 and 1.3 with a certificate chain and its private key, two PEM files, for
 /// [`Server::listen_rustls`](super::Server::listen_rustls). Clients need no certificate.

@@ -17,12 +17,10 @@ use super::limits::ServerLimits;
 use super::metered::Metered;
 use super::progress::Alarm;
 use super::requests::Requests;
+use crate::transport::websocket::WebSocket;
 
 /// How a client that knows beforehand that this end speaks HTTP/2 begins (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// How much is read at first.
-const FIRST_READ: usize = 4 << 10;
 
 /// The least size of hyper's buffers.
 const LEAST_BUFFER: usize = 8 << 10;
@@ -70,36 +68,31 @@ impl Protocols {
         &self,
         mut io: Metered<T>,
         is_http2: bool,
-        requests: Requests,
+        mut requests: Requests,
     ) -> Result<(), hyper::Error>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        if is_http2 {
-            return self.serve_http2(io, requests).await;
+        if is_http2 || read_preface(&mut io).await {
+            // its memory is only taken for those that speak it
+            return Box::pin(self.serve_http2(io, requests)).await;
         }
-        match read_first(&mut io).await {
-            Some(First::Preface) => self.serve_http2(io, requests).await,
-            Some(First::Request) => self.serve_http1(io, requests).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn serve_http1<T>(&self, io: Metered<T>, requests: Requests) -> Result<(), hyper::Error>
-    where
-        T: AsyncRead + AsyncWrite + Unpin + 'static,
-    {
+        io.begin_http1();
         let progress = Rc::clone(&requests.progress);
-        let mut connection = self.http1.serve_connection(TokioIo::new(io), requests);
-        let ended = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
-        let parts = connection.into_parts();
-        let mut io = parts.io.into_inner();
-        if ended.is_ok()
-            && let Some(socket) = progress.take_upgrade()
-        {
-            socket.serve_io(io.into_inner(), BytesMut::from(parts.read_buf)).await;
-            return Ok(());
-        }
+        let (mut io, ended) = loop {
+            // a connection that waits for its next request has none of hyper's buffers
+            if !io.wait_for(1).await {
+                break (io, Ok(()));
+            }
+            (io, requests) = match Box::pin(self.serve_http1(io, requests)).await {
+                Then::Rest(io, requests) => (io, requests),
+                Then::WebSocket(socket, io, read) => {
+                    socket.serve_io(io, read).await;
+                    return Ok(());
+                }
+                Then::End(io, ended) => break (io, ended),
+            };
+        };
         if progress.is_head_late() {
             // its client may be gone
             let _ = io.write_all(HEAD_TIMEOUT).await;
@@ -108,6 +101,35 @@ impl Protocols {
             linger(io).await;
         }
         ended
+    }
+
+    /// Serves requests until the connection ends, or rests while others have requests.
+    async fn serve_http1<T>(&self, io: Metered<T>, requests: Requests) -> Then<T>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let (site, progress) = (Rc::clone(&requests.site), Rc::clone(&requests.progress));
+        let mut connection = self.http1.serve_connection(TokioIo::new(io), requests);
+        let ended = poll_fn(|cx| {
+            let polled = connection.poll_without_shutdown(cx);
+            if polled.is_pending() && progress.is_idle() && site.warm.is_over(&progress, cx) {
+                return Poll::Ready(None);
+            }
+            polled.map(Some)
+        })
+        .await;
+        let parts = connection.into_parts();
+        let mut io = parts.io.into_inner();
+        match (ended, progress.take_upgrade()) {
+            (None, _) => {
+                io.put_back(parts.read_buf);
+                Then::Rest(io, parts.service)
+            }
+            (Some(Ok(())), Some(socket)) => {
+                Then::WebSocket(socket, io.into_inner(), BytesMut::from(&parts.read_buf[..]))
+            }
+            (Some(ended), _) => Then::End(io, ended),
+        }
     }
 
     async fn serve_http2<T>(&self, io: Metered<T>, requests: Requests) -> Result<(), hyper::Error>
@@ -143,29 +165,29 @@ impl Protocols {
     }
 }
 
-enum First {
-    Preface,
-    Request,
+/// What becomes of a connection after requests.
+enum Then<T> {
+    /// It waits for the next one.
+    Rest(Metered<T>, Requests),
+    /// With what was read of it already.
+    WebSocket(Box<WebSocket>, T, BytesMut),
+    End(Metered<T>, Result<(), hyper::Error>),
 }
 
-/// Finds out the protocol by the first bytes; `None` if there are none in time.
-async fn read_first<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> Option<First> {
-    let mut first = BytesMut::with_capacity(FIRST_READ);
-    loop {
-        // neither an end nor an error has an answer
-        if io.read_buf(&mut first).await.ok()? == 0 {
-            return None;
+/// Waits for the first bytes; whether they are those of HTTP/2.
+async fn read_preface<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> bool {
+    let mut length = 1;
+    while io.wait_for(length).await {
+        let read = io.first();
+        if !PREFACE.starts_with(&read[..read.len().min(PREFACE.len())]) {
+            return false;
         }
-        let is_preface = first.len() >= PREFACE.len();
-        if !PREFACE.starts_with(&first[..first.len().min(PREFACE.len())]) {
-            io.begin_http1(first.freeze());
-            return Some(First::Request);
+        if read.len() >= PREFACE.len() {
+            return true;
         }
-        if is_preface {
-            io.begin_http2(first.freeze());
-            return Some(First::Preface);
-        }
+        length = read.len() + 1;
     }
+    false
 }
 
 /// Ends the writing half and drops what still comes for a while.

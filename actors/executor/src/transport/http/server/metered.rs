@@ -1,18 +1,23 @@
 //! The bytes of a connection, with time limits for what its client does not send or take.
 
+use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use asyncsteps_actors::clock;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::{Ambiguous, Framing};
 use super::limits::ServerLimits;
 use super::patience::{Patience, timed_out};
 use super::progress::{Alarm, Progress, Waiting};
+
+/// How much is read at once without a buffer.
+const FIRST_READ: usize = 4 << 10;
 
 /// A connection that ends when its client is too slow.
 ///
@@ -22,7 +27,7 @@ use super::progress::{Alarm, Progress, Waiting};
 pub(super) struct Metered<T> {
     io: T,
     progress: Rc<Progress>,
-    /// Read already, to find out the protocol.
+    /// Read already, before anything was there to parse it.
     first: Bytes,
     /// Where its requests end, in HTTP/1.
     framing: Option<Framing>,
@@ -43,15 +48,22 @@ impl<T> Metered<T> {
         }
     }
 
-    /// Has these bytes read again, which are the first of HTTP/1.
-    pub(super) fn begin_http1(&mut self, first: Bytes) {
-        self.first = first;
+    /// Follows requests of HTTP/1 from the first byte on.
+    pub(super) fn begin_http1(&mut self) {
         self.framing = Some(Framing::new());
+        let clear = self.follow(&self.first.clone());
+        self.first.truncate(clear);
     }
 
-    /// The same, which are the first of HTTP/2.
-    pub(super) fn begin_http2(&mut self, first: Bytes) {
-        self.first = first;
+    /// The bytes that were waited for.
+    pub(super) fn first(&self) -> &[u8] {
+        &self.first
+    }
+
+    /// Has bytes read again, behind which nothing was read.
+    pub(super) fn put_back(&mut self, read: Bytes) {
+        debug_assert!(self.first.is_empty(), "they come first");
+        self.first = read;
     }
 
     /// The connection itself, for another protocol.
@@ -59,15 +71,69 @@ impl<T> Metered<T> {
         self.io
     }
 
-    /// Looks at what was read behind `begin`; nothing is given of what follows a head that two ends
-    /// could take for different requests.
-    fn follow(&mut self, buf: &mut ReadBuf<'_>, begin: usize) {
-        if let Some(framing) = &mut self.framing
-            && let Err(Ambiguous { end, number }) = framing.follow(&buf.filled()[begin..])
-        {
-            self.progress.refuse(number);
-            buf.set_filled(begin + end);
+    /// Looks at what was read; how much of it may be given: nothing behind a head that two ends could
+    /// take for different requests.
+    fn follow(&mut self, read: &[u8]) -> usize {
+        let Some(framing) = &mut self.framing else { return read.len() };
+        match framing.follow(read) {
+            Ok(()) => read.len(),
+            Err(Ambiguous { end, number }) => {
+                self.progress.refuse(number);
+                end
+            }
         }
+    }
+}
+
+impl<T: AsyncRead + Unpin> Metered<T> {
+    /// Waits until at least so many bytes were read, without a buffer; whether they came in time.
+    pub(super) async fn wait_for(&mut self, bytes: usize) -> bool {
+        while self.first.len() < bytes {
+            // neither an end nor an error has an answer
+            if !poll_fn(|cx| self.poll_fill(cx)).await.is_ok_and(|read| read > 0) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut chunk = [MaybeUninit::uninit(); FIRST_READ];
+        let mut chunk = ReadBuf::uninit(&mut chunk);
+        ready!(self.poll_more(cx, &mut chunk))?;
+        let read = chunk.filled();
+        self.first = match self.first.is_empty() {
+            true => Bytes::copy_from_slice(read),
+            false => [&self.first, read].concat().into(),
+        };
+        Poll::Ready(Ok(read.len()))
+    }
+
+    /// Reads from the connection itself.
+    fn poll_more(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.progress.is_refused() {
+            return Poll::Ready(Ok(()));
+        }
+        let begin = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        if polled.is_ready() {
+            self.progress.read();
+            let clear = self.follow(&buf.filled()[begin..]);
+            buf.set_filled(begin + clear);
+            return polled;
+        }
+        let (due, late) = match self.progress.waiting() {
+            Waiting::InService => return Poll::Pending,
+            Waiting::Over => return Poll::Ready(Ok(())),
+            Waiting::Idle(due) => (due, Ok(())),
+            Waiting::Head(due) => (due, Err(timed_out())),
+        };
+        let now = clock::now();
+        if now >= due {
+            return Poll::Ready(late);
+        }
+        self.reading.set(due, now, cx);
+        Poll::Pending
     }
 }
 
@@ -78,35 +144,15 @@ impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let begin = buf.filled().len();
-        if this.progress.is_refused() {
-            return Poll::Ready(Ok(()));
+        if this.first.is_empty() {
+            return this.poll_more(cx, buf);
         }
-        if !this.first.is_empty() {
-            let length = this.first.len().min(buf.remaining());
-            buf.put_slice(&this.first[..length]);
-            this.first.advance(length);
-            this.follow(buf, begin);
-            return Poll::Ready(Ok(()));
+        let length = this.first.len().min(buf.remaining());
+        buf.put_slice(&this.first.split_to(length));
+        if this.first.is_empty() {
+            this.first = Bytes::new();
         }
-        let polled = Pin::new(&mut this.io).poll_read(cx, buf);
-        if polled.is_ready() {
-            this.progress.read();
-            this.follow(buf, begin);
-            return polled;
-        }
-        let (due, late) = match this.progress.waiting() {
-            Waiting::InService => return Poll::Pending,
-            Waiting::Over => return Poll::Ready(Ok(())),
-            Waiting::Idle(due) => (due, Ok(())),
-            Waiting::Head(due) => (due, Err(timed_out())),
-        };
-        let now = clock::now();
-        if now >= due {
-            return Poll::Ready(late);
-        }
-        this.reading.set(due, now, cx);
-        Poll::Pending
+        Poll::Ready(Ok(()))
     }
 }
 

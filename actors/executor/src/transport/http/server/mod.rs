@@ -21,6 +21,7 @@ mod tls;
 #[cfg(not(feature = "rustls"))]
 #[path = "no_tls.rs"]
 mod tls;
+mod warm;
 mod worker;
 
 use std::any::Any;
@@ -54,6 +55,7 @@ use connections::Connections;
 use requests::{MakeOther, Site, other};
 use sending::BoxError;
 use tls::Handshakes;
+use warm::Warm;
 use worker::{OnConnect, Order, Worker};
 
 /// How long requests in flight may take when the server stops, unless it is set: as long as a
@@ -237,7 +239,7 @@ impl Server {
         .await
     }
 
-    /// Serves until `stop` is ready, then closes; gives what became of the requests in flight.
+    /// Serves until `stop` is ready, then closes; the log says where it listens. Gives what became of the requests in flight.
     ///
     /// Connections that were made before are served, later ones are refused. The executor closes:
     /// new requests on open connections are answered with DefenseRejected. A connection ends with the
@@ -262,7 +264,8 @@ impl Server {
             let (other, on_connect) = (other.as_ref().map(|make| make()), on_connect.clone());
             arbiter.spawn_fn(move || {
                 let other = other.map(|other| other());
-                let worker = Worker::new(Site { end_point, path, other, limits }, on_connect);
+                let site = Site { end_point, path, other, limits, warm: Warm::default() };
+                let worker = Worker::new(site, on_connect);
                 actix_rt::spawn(worker.run(ordered));
             });
             orders.push(order);
@@ -272,6 +275,9 @@ impl Server {
             .into_iter()
             .map(|(listener, handshakes)| Listener::new(listener, handshakes))
             .collect::<Result<Vec<_>>>()?;
+        for listener in &listeners {
+            listener.announce(&service.path)?;
+        }
         let acceptor = Acceptor::new(connections.clone(), orders);
         tokio::select! {
             _ = join_all(listeners.iter().map(|listener| listener.accept(&acceptor))) => {}

@@ -29,6 +29,8 @@ pub(super) struct Progress {
     refused: Cell<Option<u64>>,
     /// When the client had the last answer, or the connection began.
     idle_since: Cell<Time>,
+    /// Which one of its worker's connections to become idle it was, while it is.
+    idle_turn: Cell<Option<u64>>,
     /// When the first byte of the head that is read now came.
     head_since: Cell<Option<Time>>,
     /// Since when the server closes.
@@ -74,6 +76,7 @@ impl Progress {
             requests: Cell::new(0),
             refused: Cell::new(None),
             idle_since: Cell::new(now),
+            idle_turn: Cell::new(None),
             head_since: Cell::new(None),
             closing: Cell::new(None),
             is_blocked: Cell::new(false),
@@ -135,6 +138,19 @@ impl Progress {
         }
     }
 
+    /// Whether the client has had all answers, and has sent nothing more.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_service.get() == 0 && self.head_since.get().is_none() && !self.is_blocked.get()
+    }
+
+    pub(super) fn idle_turn(&self) -> Option<u64> {
+        self.idle_turn.get()
+    }
+
+    pub(super) fn set_idle_turn(&self, turn: u64) {
+        self.idle_turn.set(Some(turn));
+    }
+
     /// Whether a head has begun and did not end in time.
     pub(super) fn is_head_late(&self) -> bool {
         matches!(self.waiting(), Waiting::Head(due) if clock::now() >= due)
@@ -145,6 +161,7 @@ impl Progress {
         self.in_service.set(self.in_service.get() + 1);
         self.requests.set(self.requests.get() + 1);
         self.head_since.set(None);
+        self.idle_turn.set(None);
         InService { progress: Rc::clone(self), is_answered: false, unsent: None }
     }
 

@@ -18,6 +18,7 @@ use super::limits::ServerLimits;
 use super::progress::Progress;
 use super::receiving::Receiving;
 use super::sending::{BoxError, Content, Sending};
+use super::warm::Warm;
 use crate::transport::http::answer::AnswerBody;
 use crate::transport::http::body::Body;
 use crate::transport::http::end_point::{EndPoint, Route};
@@ -30,6 +31,7 @@ pub(super) struct Site {
     pub(super) path: String,
     pub(super) other: Option<Other>,
     pub(super) limits: ServerLimits,
+    pub(super) warm: Warm,
 }
 
 /// The application's own service, for all other paths.

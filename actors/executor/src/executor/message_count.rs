@@ -1,4 +1,4 @@
-//! Messages that cannot be answered, because they have no id or are malformed.
+//! Messages that are no requests: counted, and logged now and then.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,13 +6,11 @@ use std::time::Duration;
 use asyncsteps::Time;
 use asyncsteps_actors::clock::Clock;
 
-use crate::channel::Channel;
-
 /// The least time between two lines of the log, so that a flood of messages does not flood it.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Counts messages that cannot be answered, and logs them now and then.
-pub(super) struct UnanswerableMessages {
+/// Counts messages of one kind, and says when a line of the log is due.
+pub(super) struct MessageCount {
     clock: Clock,
     counts: Mutex<Counts>,
 }
@@ -25,22 +23,19 @@ struct Counts {
     at: Option<Time>,
 }
 
-impl UnanswerableMessages {
+impl MessageCount {
     pub(super) fn new() -> Self {
         Self { clock: Clock::start(), counts: Mutex::default() }
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(super) fn all(&self) -> u64 {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).all
     }
 
-    pub(super) fn count_one(&self, channel: &Channel) {
+    /// Counts one; gives those that are not in the log yet, if a line is due.
+    pub(super) fn add(&self) -> Option<u64> {
         let now = self.clock.now();
-        let unlogged = self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(now);
-        if let Some(count) = unlogged {
-            let (kind, peer) = (channel.kind().name(), channel.peer());
-            tracing::warn!(count, channel = kind, ?peer, "messages that cannot be answered");
-        }
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(now)
     }
 }
 

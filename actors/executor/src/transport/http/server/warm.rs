@@ -1,0 +1,53 @@
+//! Which idle connections keep the buffers that the next request will need.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use super::progress::Progress;
+
+/// Idle connections of a worker that keep their buffers, which are 16 KiB each: enough for those that
+/// send one request after the other, and a megabyte at most.
+const KEPT: usize = 64;
+
+/// The connections of a worker that became idle last.
+#[derive(Default)]
+pub(super) struct Warm {
+    /// The last [`KEPT`] of them; each has the place of its turn.
+    last: RefCell<Vec<Idle>>,
+    turns: Cell<u64>,
+}
+
+struct Idle {
+    progress: Rc<Progress>,
+    turn: u64,
+    task: Waker,
+}
+
+impl Warm {
+    /// Whether so many others became idle since this connection did that its buffers are better given
+    /// back. Its task is woken when that changes.
+    pub(super) fn is_over(&self, progress: &Rc<Progress>, cx: &Context<'_>) -> bool {
+        let Some(turn) = progress.idle_turn() else {
+            self.enter(progress, cx);
+            return false;
+        };
+        self.turns.get() - turn >= KEPT as u64
+    }
+
+    fn enter(&self, progress: &Rc<Progress>, cx: &Context<'_>) {
+        let turn = self.turns.get() + 1;
+        self.turns.set(turn);
+        progress.set_idle_turn(turn);
+        let idle = Idle { progress: Rc::clone(progress), turn, task: cx.waker().clone() };
+        let mut last = self.last.borrow_mut();
+        if last.len() < KEPT {
+            return last.push(idle);
+        }
+        let displaced = std::mem::replace(&mut last[(turn - 1) as usize % KEPT], idle);
+        drop(last);
+        if displaced.progress.idle_turn() == Some(displaced.turn) {
+            displaced.task.wake();
+        }
+    }
+}

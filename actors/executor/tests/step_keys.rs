@@ -1,0 +1,144 @@
+//! The promise: the key of a step stays the same until what was asked for under it is undone, and no
+//! other step has it.
+
+#![cfg(feature = "schemars")]
+
+use std::sync::{Arc, Mutex};
+
+use asyncsteps::{Code, Fallible, Retry};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use serde_json::{Value, json};
+
+const BANK: &str = r#"{
+    "iface": "test.bank", "version": "1.0", "ftn3rev": "1.9",
+    "funcs": {
+        "undone": { "result": "integer", "throws": [ "Busy" ] },
+        "kept": { "result": "integer", "throws": [ "Busy" ] },
+        "twins": { "result": "integer" }
+    },
+    "requires": [ "AllowAnonymous" ]
+}"#;
+
+fn definition() -> Arc<Definition> {
+    let source = Source::texts([("test.bank-1.0-iface.json", BANK)]);
+    let id = "test.bank:1.0".parse().expect("a name");
+    Loader::new([source]).load(&id).expect("a right definition")
+}
+
+#[derive(Debug, Code, thiserror::Error)]
+#[error("busy")]
+#[code("Busy")]
+struct Busy;
+
+/// A bank that carries out each key once, until it is undone, and that is busy once.
+#[derive(Clone, Default)]
+struct Bank(Arc<Mutex<Vec<String>>>);
+
+impl Service for Bank {
+    type Errors = (Busy,);
+}
+
+impl Bank {
+    /// Notes what a step does, without the random part of its key.
+    fn note<P>(&self, what: &str, cx: &Cx<Self, P>) {
+        let key = cx.key().split_once('-').map(|(_, step)| step).unwrap_or_default();
+        self.0.lock().expect("nothing panics").push(format!("{what} {key}"));
+    }
+
+    /// Adds a capture that can be undone or not, and a step that is busy at the first attempt.
+    fn capture(asi: &mut Steps<Self, ()>, is_undone: bool) -> Gives<i32> {
+        let retry = || Retry::attempts(2).on(|_: &Busy| true);
+        asi.substeps("order", move |asi, ()| {
+            asi.run("prepare", async |cx, ()| {
+                cx.note("prepare", cx);
+                Ok(())
+            });
+            let attempt = Arc::new(Mutex::new(0));
+            asi.substeps("pay", move |asi, ()| {
+                *attempt.lock().expect("nothing panics") += 1;
+                let is_first = *attempt.lock().expect("nothing panics") == 1;
+                let captured = asi.run("capture", async |cx, ()| {
+                    cx.note("capture", cx);
+                    Ok(())
+                });
+                let captured = match is_undone {
+                    true => captured.undo(async |cx, _| {
+                        cx.note("refund", cx);
+                        Ok(())
+                    }),
+                    false => captured,
+                };
+                captured
+                    .then(
+                        "record",
+                        async move |_, ()| if is_first { Err(Busy.into()) } else { Ok(7) },
+                    )
+                    .into()
+            })
+            .retry(retry())
+            .into()
+        })
+        .into()
+    }
+
+    fn undone(asi: &mut Steps<Self, ()>) -> Gives<i32> {
+        Self::capture(asi, true)
+    }
+
+    fn kept(asi: &mut Steps<Self, ()>) -> Gives<i32> {
+        Self::capture(asi, false)
+    }
+
+    fn twins(asi: &mut Steps<Self, ()>) -> Gives<i32> {
+        let note = async |cx: &Cx<Self, ()>, ()| -> Fallible<()> {
+            cx.note("twin", cx);
+            Ok(())
+        };
+        asi.run("twin", note).then("twin", note);
+        asi.substeps("twin", move |asi, ()| asi.run("twin", note).into())
+            .then("last", async |_, ()| Ok(7))
+            .into()
+    }
+}
+
+async fn notes(function: &str) -> Vec<String> {
+    let bank = Bank::default();
+    let executor = Executor::builder()
+        .service(definition(), bank.clone(), |functions| {
+            functions.on("undone", Bank::undone).on("kept", Bank::kept).on("twins", Bank::twins);
+        })
+        .build()
+        .expect("a right configuration");
+    let function = format!("test.bank:1.0:{function}");
+    let result = executor.call_as_system::<Value>(&function, json!({})).await;
+    assert_eq!(result.expect("the second attempt succeeds"), json!(7));
+    bank.0.lock().expect("nothing panics").clone()
+}
+
+#[actix::test]
+async fn what_was_undone_is_asked_for_under_another_key() {
+    let expected = [
+        "prepare undone-order/prepare",
+        "capture undone-order/pay/capture",
+        "refund undone-order/pay/capture",
+        "capture undone-order/pay.2/capture",
+    ];
+    assert_eq!(notes("undone").await, expected);
+}
+
+#[actix::test]
+async fn what_is_kept_is_asked_for_under_the_same_key() {
+    let expected = [
+        "prepare kept-order/prepare",
+        "capture kept-order/pay/capture",
+        "capture kept-order/pay/capture",
+    ];
+    assert_eq!(notes("kept").await, expected);
+}
+
+#[actix::test]
+async fn steps_of_one_name_have_their_own_keys() {
+    let expected = ["twin twins-twin", "twin twins-twin~2", "twin twins-twin~3/twin"];
+    assert_eq!(notes("twins").await, expected);
+}

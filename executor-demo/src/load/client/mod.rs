@@ -1,0 +1,147 @@
+//! Calls of a FutoIn server, over HTTP or WebSocket.
+
+mod http;
+mod target;
+mod websocket;
+
+use std::cell::Cell;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::timeout;
+
+pub(super) use target::{Scheme, Target};
+
+use http::HttpClient;
+use websocket::WebSocketClient;
+
+/// The largest answer, in bytes.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// A client of one server.
+pub(super) struct Client {
+    transport: Transport,
+    patience: Duration,
+    /// The id of the next message.
+    next: Cell<u64>,
+}
+
+enum Transport {
+    Http(HttpClient),
+    WebSocket(WebSocketClient),
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer {
+    /// It was carried out, with this result.
+    Result(Value),
+    /// The server says no, with this code.
+    Error(String),
+    /// There was none, for this reason; whether the call was carried out is not known.
+    None(String),
+}
+
+impl Client {
+    /// Connects with so many connections at the most; an answer may take so long.
+    pub(super) async fn connect(
+        target: &Target,
+        connections: NonZeroUsize,
+        patience: Duration,
+    ) -> anyhow::Result<Self> {
+        let transport = match target.scheme {
+            Scheme::Http => Transport::Http(HttpClient::connect(target, connections).await?),
+            Scheme::WebSocket => {
+                Transport::WebSocket(WebSocketClient::connect(target, connections).await?)
+            }
+        };
+        Ok(Self { transport, patience, next: Cell::new(0) })
+    }
+
+    /// Calls a function.
+    pub(super) async fn call(&self, function: &str, params: &Value) -> Answer {
+        let id = self.next.get();
+        self.next.set(id + 1);
+        let rid = format!("C{id}");
+        let request = Request { f: function, p: params, rid: &rid, forcersp: true };
+        let answer = async {
+            let message = serde_json::to_vec(&request)?;
+            read(&self.send(id, message.into()).await?, &rid)
+        };
+        match timeout(self.patience, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => Answer::None(format!("{error:#}")),
+            Err(_) => Answer::None(format!("none within {:?}", self.patience)),
+        }
+    }
+
+    /// Answers that belong to no call: repeated ones, and junk.
+    pub(super) async fn unasked(&self) -> u64 {
+        match &self.transport {
+            Transport::Http(_) => 0,
+            Transport::WebSocket(client) => client.unasked().await,
+        }
+    }
+
+    async fn send(&self, id: u64, message: Bytes) -> anyhow::Result<Bytes> {
+        match &self.transport {
+            Transport::Http(client) => client.send(message).await,
+            Transport::WebSocket(client) => client.send(id, message).await,
+        }
+    }
+}
+
+/// A message to the server.
+#[derive(Serialize)]
+struct Request<'a> {
+    f: &'a str,
+    p: &'a Value,
+    rid: &'a str,
+    forcersp: bool,
+}
+
+/// A message of the server.
+#[derive(Deserialize)]
+struct Response {
+    r: Option<Value>,
+    e: Option<String>,
+    rid: Option<String>,
+}
+
+fn read(answer: &[u8], rid: &str) -> anyhow::Result<Answer> {
+    let response: Response = serde_json::from_slice(answer).context("an answer is no message")?;
+    anyhow::ensure!(response.rid.as_deref() == Some(rid), "an answer to another request");
+    match (response.r, response.e) {
+        (Some(result), None) => Ok(Answer::Result(result)),
+        (None, Some(code)) => Ok(Answer::Error(code)),
+        (Some(_), Some(_)) | (None, None) => anyhow::bail!("an answer without result or error"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_result_or_an_error_of_its_own_request() {
+        let read = |text: &str| read(text.as_bytes(), "C1").map_err(|error| format!("{error:#}"));
+        assert_eq!(read(r#"{"r":{"a":1},"rid":"C1"}"#), Ok(Answer::Result(json!({ "a": 1 }))));
+        let error = Answer::Error("Declined".to_owned());
+        assert_eq!(read(r#"{"e":"Declined","edesc":"no","rid":"C1"}"#), Ok(error));
+        for wrong in [
+            r#"{"r":1,"rid":"C2"}"#,
+            r#"{"r":1}"#,
+            r#"{"r":1,"e":"X","rid":"C1"}"#,
+            r#"{"rid":"C1"}"#,
+            "junk",
+        ] {
+            read(wrong).expect_err(wrong);
+        }
+    }
+}

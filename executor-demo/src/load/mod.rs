@@ -1,0 +1,86 @@
+//! `executor-demo load`: requests at a given rate, and what the server made of them.
+//!
+//! The schedule is open: a request is due when its time comes, whether or not earlier ones were
+//! answered, and its response time counts from then. A server that stalls for a second shows it in
+//! every request that was due in that second, and not in one of them (coordinated omission).
+//!
+//! In reading order:
+//! - `options`: the command line
+//! - `schedule`, `pacer`: when requests are due
+//! - `calls`, `mix`: which requests, as customers of the shop and the bank would send them
+//! - `client`: HTTP and WebSocket
+//! - `run`: one run at one rate; `knee`: several, to find the highest rate
+//! - `books`, `check`: what stock, orders and money have to be afterwards, and are
+//! - `measured`, `report`, `hgrm`: times, and how they are told
+
+mod books;
+mod calls;
+mod check;
+mod client;
+mod hgrm;
+mod knee;
+mod measured;
+mod mix;
+mod options;
+mod pacer;
+mod progress;
+mod report;
+mod run;
+mod schedule;
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+pub use options::{Arrivals, LoadOptions};
+pub use report::{ErrorCount, FunctionReport, Knee, Percentiles, Report};
+
+use client::Client;
+use mix::Mix;
+use run::Load;
+
+/// Loads a server as it is told to, and checks what the server has made of it.
+///
+/// The server must be a demo that nothing else uses meanwhile: the check compares what its shop and
+/// bank have before and after.
+///
+/// # Errors
+/// If the server cannot be reached or is no demo, or a file cannot be written. What the check finds is
+/// in the report.
+///
+/// # Panics
+/// Outside of a tokio `LocalSet`.
+pub async fn load(options: &LoadOptions) -> anyhow::Result<Report> {
+    let target = options.target()?;
+    let client = Client::connect(&target, options.connections, options.patience()).await?;
+    let name = run_name()?;
+    let books = check::open_books(&client, Mix::skus(&name).collect()).await;
+    let books = books.context("this is no demo shop")?;
+    let mix = Mix::new(&name, options.seed, options.rate * options.duration().as_secs_f64());
+    let load = Load::new(client, books, mix);
+    let (run, knee) = match options.find_knee {
+        None => (load.run(options, options.rate).await?, None),
+        Some(limit) => {
+            let limit = Duration::from_millis(limit);
+            let (run, knee) = knee::find(&load, options, limit).await?;
+            (run, Some(knee))
+        }
+    };
+    let mismatches = load.check(options.patience()).await;
+    let mut report = Report::new(&run, load.client.unasked().await, mismatches);
+    report.knee = knee;
+    if let Some(file) = &options.json {
+        report.write(file)?;
+    }
+    if let Some(folder) = &options.hgrm {
+        hgrm::write(&run.measured, folder)?;
+    }
+    Ok(report)
+}
+
+/// The name of this run, which its products and customers have in theirs, so that runs on one database
+/// do not meet.
+fn run_name() -> anyhow::Result<String> {
+    let number = getrandom::u32().context("no random number")?;
+    Ok(format!("{number:08x}"))
+}

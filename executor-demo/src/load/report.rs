@@ -1,0 +1,241 @@
+//! What is told of a load.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::measured::{ALL, FunctionTimes, Times};
+use super::run::Run;
+
+/// What came of a load. Times are in microseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// Requests per second that were due.
+    pub rate: f64,
+    /// Answers per second, from the first request to the last answer.
+    pub answers_per_second: f64,
+    /// Requests that were answered.
+    pub answered: u64,
+    /// Requests that were sent, and not answered.
+    pub unanswered: u64,
+    /// Answers beyond one per request.
+    pub unasked: u64,
+    /// Requests that were not sent, because too many were in flight.
+    pub held_back: u64,
+    /// How late requests were sent.
+    pub late: Percentiles,
+    /// The times of each function, and of all together under the name `all`.
+    pub functions: BTreeMap<String, FunctionReport>,
+    /// Errors and missing answers.
+    pub errors: Vec<ErrorCount>,
+    /// The highest rate within the limit, if it was looked for.
+    pub knee: Option<Knee>,
+    /// What the server has otherwise than its answers say.
+    pub mismatches: Vec<String>,
+}
+
+/// The highest rate that a server stands.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Knee {
+    /// It is this, in requests per second.
+    At(f64),
+    /// It does not stand the lowest rate.
+    None,
+}
+
+/// The times of one function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FunctionReport {
+    /// Its answers.
+    pub count: u64,
+    /// From when a request was due to its answer.
+    pub response: Percentiles,
+    /// From when it was sent to its answer.
+    pub service: Percentiles,
+}
+
+/// Percentiles of times, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
+pub struct Percentiles {
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p99_9: u64,
+    pub p99_99: u64,
+    pub max: u64,
+}
+
+/// How often a function failed with a code, or was not answered for a reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
+pub struct ErrorCount {
+    pub function: String,
+    pub code: String,
+    pub count: u64,
+}
+
+impl Report {
+    pub(super) fn new(run: &Run, unasked: u64, mismatches: Vec<String>) -> Self {
+        let measured = &run.measured;
+        let functions = measured.times();
+        let errors = measured.errors.iter().map(|((function, code), count)| ErrorCount {
+            function: (*function).to_owned(),
+            code: code.clone(),
+            count: *count,
+        });
+        let answered = measured.all.response.count();
+        #[expect(clippy::cast_precision_loss, reason = "a rate to show")]
+        let answers_per_second = answered as f64 / run.took.as_secs_f64();
+        Self {
+            rate: run.rate,
+            answers_per_second,
+            answered,
+            unanswered: measured.unanswered,
+            unasked,
+            held_back: measured.held_back,
+            late: Percentiles::of(&measured.late),
+            functions: functions.map(|(name, times)| (name.to_owned(), times.into())).collect(),
+            errors: errors.collect(),
+            knee: None,
+            mismatches,
+        }
+    }
+
+    /// Whether every request got one answer, and the server has what its answers say.
+    #[must_use]
+    pub fn adds_up(&self) -> bool {
+        self.unanswered == 0 && self.unasked == 0 && self.mismatches.is_empty()
+    }
+
+    /// The report that an earlier run wrote.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no report.
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
+        let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is no report", file.display()))
+    }
+
+    /// Writes it as JSON.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, file: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Compares the times with those of an earlier report, as a table.
+    #[must_use]
+    pub fn compared_with<'a>(&'a self, before: &'a Self) -> impl fmt::Display {
+        Compared { before, now: self }
+    }
+}
+
+impl From<&FunctionTimes> for FunctionReport {
+    fn from(times: &FunctionTimes) -> Self {
+        Self {
+            count: times.response.count(),
+            response: Percentiles::of(&times.response),
+            service: Percentiles::of(&times.service),
+        }
+    }
+}
+
+impl Percentiles {
+    fn of(times: &Times) -> Self {
+        Self {
+            p50: times.quantile(0.5),
+            p90: times.quantile(0.9),
+            p99: times.quantile(0.99),
+            p99_9: times.quantile(0.999),
+            p99_99: times.quantile(0.9999),
+            max: times.max(),
+        }
+    }
+
+    fn columns(&self) -> [u64; 6] {
+        [self.p50, self.p90, self.p99, self.p99_9, self.p99_99, self.max]
+    }
+}
+
+const HEAD: &str = "     p50      p90      p99    p99.9   p99.99      max";
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "milliseconds                  answers {HEAD}")?;
+        for (name, function) in &self.functions {
+            let FunctionReport { count, response, service } = function;
+            writeln!(f, "{name:27} {count:9} {response}")?;
+            if name == ALL {
+                writeln!(f, "  from when it was sent               {service}")?;
+            }
+        }
+        writeln!(f, "sent too late by                      {}", self.late)?;
+        writeln!(
+            f,
+            "{:.0} requests/s were due, {:.0} answers/s came; {} answered, {} not, {} held back",
+            self.rate, self.answers_per_second, self.answered, self.unanswered, self.held_back
+        )?;
+        for ErrorCount { function, code, count } in &self.errors {
+            writeln!(f, "{count:9} {function}: {code}")?;
+        }
+        match self.knee {
+            Some(Knee::At(rate)) => writeln!(f, "the highest rate within the limit: {rate:.0}/s")?,
+            Some(Knee::None) => writeln!(f, "no rate is within the limit")?,
+            None => {}
+        }
+        if self.unasked > 0 {
+            writeln!(f, "{} answers more than requests", self.unasked)?;
+        }
+        self.mismatches.iter().try_for_each(|mismatch| writeln!(f, "wrong: {mismatch}"))?;
+        match self.adds_up() {
+            true => write!(f, "every request got one answer; stock, orders and money add up"),
+            false => write!(f, "IT DOES NOT ADD UP"),
+        }
+    }
+}
+
+impl fmt::Display for Percentiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for time in self.columns() {
+            write!(f, "{:8.2} ", ms(time))?;
+        }
+        Ok(())
+    }
+}
+
+/// Two reports side by side.
+struct Compared<'a> {
+    before: &'a Report,
+    now: &'a Report,
+}
+
+impl fmt::Display for Compared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "times of what was before              {HEAD}")?;
+        for (name, now) in &self.now.functions {
+            let Some(before) = self.before.functions.get(name) else { continue };
+            write!(f, "\n{name:37}")?;
+            for (now, before) in now.response.columns().into_iter().zip(before.response.columns()) {
+                write!(f, " {:8.2}", ms(now) / ms(before))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of an hour fit")]
+fn ms(micros: u64) -> f64 {
+    micros as f64 / 1000.0
+}
