@@ -73,7 +73,9 @@ impl Machine {
             } else {
                 Err(message)
             };
-            others.extend(taken.err().map(|message| (key, strand, message)));
+            if let Err(message) = taken {
+                others.push((key, strand, message));
+            }
         }
         others
     }

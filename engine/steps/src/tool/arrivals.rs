@@ -7,8 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
 
-use super::futures::FutureKey;
-
 /// What arrived for a loop and was not taken yet; `P` is a callback that another thread posts.
 pub(super) struct Arrivals<P> {
     incoming: Mutex<Incoming<P>>,
@@ -24,14 +22,14 @@ struct Incoming<P> {
 /// What arrived for a loop.
 pub(super) struct Arrived<P> {
     pub(super) posts: VecDeque<P>,
-    /// The futures to poll, each at most once.
-    pub(super) woken: VecDeque<FutureKey>,
+    /// The slots of the futures to poll, each at most once.
+    pub(super) woken: VecDeque<usize>,
 }
 
-/// Wakes one future of a loop.
+/// Wakes the future in one slot of a loop.
 pub(super) struct WakeFuture<P> {
     arrivals: Arc<Arrivals<P>>,
-    key: FutureKey,
+    slot: usize,
     /// It is among the woken futures already.
     queued: AtomicBool,
 }
@@ -75,11 +73,6 @@ impl<P> Arrivals<P> {
         self.arrive(|incoming| incoming.arrived.posts.push_back(post));
     }
 
-    /// Leaves a future to be polled and wakes the host.
-    pub(super) fn wake(&self, key: FutureKey) {
-        self.arrive(|incoming| incoming.arrived.woken.push_back(key));
-    }
-
     /// Has `host` woken when something arrives; `false` if something has arrived already.
     pub(super) fn wake_on_arrival(&self, host: &Waker) -> bool {
         let mut incoming = self.lock();
@@ -106,9 +99,8 @@ impl<P> Arrivals<P> {
 }
 
 impl<P> WakeFuture<P> {
-    /// For a future that is woken when it is spawned.
-    pub(super) fn woken(arrivals: &Arc<Arrivals<P>>, key: FutureKey) -> Self {
-        Self { arrivals: Arc::clone(arrivals), key, queued: AtomicBool::new(true) }
+    pub(super) fn new(arrivals: &Arc<Arrivals<P>>, slot: usize) -> Self {
+        Self { arrivals: Arc::clone(arrivals), slot, queued: AtomicBool::new(false) }
     }
 
     /// The future is about to be polled: a wake-up from now on counts again.
@@ -124,7 +116,7 @@ impl<P: Send + 'static> Wake for WakeFuture<P> {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.arrivals.wake(self.key);
+            self.arrivals.arrive(|incoming| incoming.arrived.woken.push_back(self.slot));
         }
     }
 }

@@ -1,36 +1,35 @@
-//! The futures of a loop (FTN12 §2.6), by number.
+//! The futures of a loop (FTN12 §2.6), in slots.
 
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Waker;
 
-/// A future, `W`, which wakes it, and the same as a waker.
-pub(super) struct Spawned<W> {
-    pub(super) future: Pin<Box<dyn Future<Output = ()>>>,
-    pub(super) wake: Arc<W>,
-    pub(super) waker: Waker,
-}
+/// A future that a loop polls to its end.
+pub(super) type Spawned = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Names a future of a loop; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FutureKey {
-    slot: usize,
+    pub(super) slot: usize,
     /// Tells the future from others that had the slot.
     number: u64,
 }
 
-/// The futures of a loop.
+/// The futures of a loop; `W` wakes the future in a slot.
+///
+/// A slot keeps what wakes it. So a waker that outlives its future wakes the next one, which is polled
+/// once more than needed.
 pub(super) struct Futures<W> {
-    /// `None` is a free slot.
-    slots: Vec<Option<Slot<W>>>,
+    slots: Vec<Slot<W>>,
     free: Vec<usize>,
 }
 
 struct Slot<W> {
-    number: u64,
+    /// The number of the future; `None` if the slot is free.
+    number: Option<u64>,
     /// `None` while it is being polled.
-    spawned: Option<Spawned<W>>,
+    future: Option<Spawned>,
+    wake: Arc<W>,
 }
 
 impl<W> Default for Futures<W> {
@@ -40,50 +39,59 @@ impl<W> Default for Futures<W> {
 }
 
 impl<W> Futures<W> {
-    /// Keeps the future of this number, which is made with its key.
+    /// Keeps the future of this number; gives its key and what wakes it, which is made for a new slot.
     pub(super) fn add(
         &mut self,
         number: u64,
-        make: impl FnOnce(FutureKey) -> Spawned<W>,
-    ) -> FutureKey {
+        future: Spawned,
+        make: impl FnOnce(usize) -> W,
+    ) -> (FutureKey, &Arc<W>) {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
+            let slot = self.slots.len();
+            self.slots.push(Slot { number: None, future: None, wake: Arc::new(make(slot)) });
+            slot
         });
-        let key = FutureKey { slot, number };
-        self.slots[slot] = Some(Slot { number, spawned: Some(make(key)) });
-        key
+        let entry = &mut self.slots[slot];
+        (entry.number, entry.future) = (Some(number), Some(future));
+        (FutureKey { slot, number }, &entry.wake)
     }
 
-    /// Takes a future to poll it; `None` if it is over or cancelled.
-    pub(super) fn take(&mut self, key: FutureKey) -> Option<Spawned<W>> {
-        self.slot(key)?.spawned.take()
+    /// What wakes the future in a slot.
+    pub(super) fn wake(&self, slot: usize) -> Option<&Arc<W>> {
+        self.slots.get(slot).map(|slot| &slot.wake)
+    }
+
+    /// Takes a future to poll it; `None` if it is over, cancelled or being polled.
+    pub(super) fn take(&mut self, slot: usize) -> Option<(FutureKey, Spawned)> {
+        let entry = self.slots.get_mut(slot)?;
+        Some((FutureKey { slot, number: entry.number? }, entry.future.take()?))
     }
 
     /// Keeps a pending future; gives it back if it was cancelled while it was being polled.
-    pub(super) fn put_back(&mut self, key: FutureKey, spawned: Spawned<W>) -> Option<Spawned<W>> {
+    pub(super) fn put_back(&mut self, key: FutureKey, future: Spawned) -> Option<Spawned> {
         match self.slot(key) {
-            Some(slot) => slot.spawned.replace(spawned),
-            None => Some(spawned),
+            Some(slot) => slot.future.replace(future),
+            None => Some(future),
         }
     }
 
     /// Forgets a future; gives it if it is not being polled.
-    pub(super) fn remove(&mut self, key: FutureKey) -> Option<Spawned<W>> {
-        self.slot(key)?;
+    pub(super) fn remove(&mut self, key: FutureKey) -> Option<Spawned> {
+        let slot = self.slot(key)?;
+        slot.number = None;
+        let future = slot.future.take();
         self.free.push(key.slot);
-        self.slots[key.slot].take()?.spawned
+        future
     }
 
     /// Takes all futures out.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Spawned<W>> + use<W> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Spawned> + use<W> {
         self.free.clear();
-        mem::take(&mut self.slots).into_iter().filter_map(|slot| slot?.spawned)
+        mem::take(&mut self.slots).into_iter().filter_map(|slot| slot.future)
     }
 
     pub(super) fn contains(&self, key: FutureKey) -> bool {
-        let slot = self.slots.get(key.slot).and_then(Option::as_ref);
-        slot.is_some_and(|slot| slot.number == key.number)
+        self.slots.get(key.slot).is_some_and(|slot| slot.number == Some(key.number))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -92,6 +100,6 @@ impl<W> Futures<W> {
 
     #[inline]
     fn slot(&mut self, key: FutureKey) -> Option<&mut Slot<W>> {
-        self.slots.get_mut(key.slot)?.as_mut().filter(|slot| slot.number == key.number)
+        self.slots.get_mut(key.slot).filter(|slot| slot.number == Some(key.number))
     }
 }

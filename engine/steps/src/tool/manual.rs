@@ -5,12 +5,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Arrived, WakeFuture};
 use super::async_tool::AsyncTool;
-use super::futures::{FutureKey, Spawned};
 use super::queue::{Key, Queue, Task};
 use crate::error::Error;
 use crate::time::Time;
@@ -154,21 +153,26 @@ impl Manual {
         Handle { of: Rc::downgrade(&self.0), key }
     }
 
-    fn poll(&self, key: FutureKey) {
-        let taken = self.0.queue.borrow_mut().futures.take(key);
-        let Some(mut spawned) = taken else { return };
-        spawned.wake.reset();
-        let Spawned { future, waker, .. } = &mut spawned;
-        let mut cx = Context::from_waker(waker);
+    fn poll(&self, slot: usize) {
+        let mut queue = self.0.queue.borrow_mut();
+        let Some(wake) = queue.futures.wake(slot) else { return };
+        wake.reset();
+        let waker = Waker::from(Arc::clone(wake));
+        let Some((key, mut future)) = queue.futures.take(slot) else { return };
+        drop(queue);
+        let mut cx = Context::from_waker(&waker);
         let result = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx)));
-        if let Ok(Poll::Pending) = result {
-            let cancelled = self.0.queue.borrow_mut().futures.put_back(key, spawned);
-            drop(cancelled);
-            return;
-        }
-        // the future is forgotten before it is dropped, because its destructor may use the loop
-        let over = self.0.queue.borrow_mut().futures.remove(key);
-        drop((over, spawned));
+        let mut queue = self.0.queue.borrow_mut();
+        let over = match result {
+            Ok(Poll::Pending) => queue.futures.put_back(key, future),
+            Ok(Poll::Ready(())) | Err(_) => {
+                queue.futures.remove(key);
+                Some(future)
+            }
+        };
+        drop(queue);
+        // its destructor may use the loop
+        drop(over);
         if let Err(payload) = result {
             resume_unwind(payload);
         }
@@ -188,12 +192,13 @@ impl AsyncTool for Manual {
 
     fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Handle {
         let future = Box::pin(future);
-        let key = self.0.queue.borrow_mut().add_future(|key| {
-            let wake = Arc::new(WakeFuture::woken(&self.0.arrivals, key));
-            let waker = Waker::from(Arc::clone(&wake));
-            Spawned { future, wake, waker }
-        });
-        self.0.arrivals.wake(key);
+        let mut queue = self.0.queue.borrow_mut();
+        let make = |slot| WakeFuture::new(&self.0.arrivals, slot);
+        let (key, wake) = queue.add_future(future, make);
+        let wake = Arc::clone(wake);
+        drop(queue);
+        // the waker of the host may use the loop
+        wake.wake();
         self.handle(Key::Future(key))
     }
 

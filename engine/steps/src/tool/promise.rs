@@ -56,7 +56,9 @@ impl<A, T: AsyncTool> Promise<A, T> {
     /// Polls for the outcome itself, for hosts that tell a cancel from an error.
     pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let progress = self.execution.run(self.tool.now(), cx.waker());
-        self.start_launched();
+        if self.execution.has_side_effects() {
+            self.start_launched();
+        }
         match progress {
             Progress::Done(outcome) => {
                 self.disarm();

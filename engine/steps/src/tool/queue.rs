@@ -1,6 +1,7 @@
 //! What a loop has to call and when (FTN12 §2.6): callbacks by time, futures by number.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::futures::{FutureKey, Futures, Spawned};
 use crate::time::Time;
@@ -17,9 +18,9 @@ pub(super) enum Key {
 
 /// What was taken out of a [`Queue`], to be dropped when the queue is not borrowed any more.
 #[must_use = "its destructor may call the loop"]
-pub(super) enum Removed<W> {
+pub(super) enum Removed {
     Task(#[expect(dead_code, reason = "kept to be dropped")] Task),
-    Future(#[expect(dead_code, reason = "kept to be dropped")] Spawned<W>),
+    Future(#[expect(dead_code, reason = "kept to be dropped")] Spawned),
 }
 
 /// The callbacks and futures of a loop.
@@ -43,10 +44,14 @@ impl<W> Queue<W> {
         Key::Task(at, number)
     }
 
-    /// Keeps a future, which is made with its key.
-    pub(super) fn add_future(&mut self, make: impl FnOnce(FutureKey) -> Spawned<W>) -> FutureKey {
+    /// Keeps a future; gives its key and what wakes it, which is made for a new slot.
+    pub(super) fn add_future(
+        &mut self,
+        future: Spawned,
+        make: impl FnOnce(usize) -> W,
+    ) -> (FutureKey, &Arc<W>) {
         let number = self.number();
-        self.futures.add(number, make)
+        self.futures.add(number, future, make)
     }
 
     /// The next callback that is due, of those that were scheduled before the number `limit`.
@@ -59,7 +64,7 @@ impl<W> Queue<W> {
         self.tasks.remove(&key)
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Removed<W>> {
+    pub(super) fn remove(&mut self, key: Key) -> Option<Removed> {
         match key {
             Key::Task(at, number) => self.tasks.remove(&(at, number)).map(Removed::Task),
             Key::Future(key) => self.futures.remove(key).map(Removed::Future),
@@ -67,7 +72,7 @@ impl<W> Queue<W> {
     }
 
     /// Takes everything out.
-    pub(super) fn take_all(&mut self) -> Vec<Removed<W>> {
+    pub(super) fn take_all(&mut self) -> Vec<Removed> {
         let tasks = std::mem::take(&mut self.tasks).into_values().map(Removed::Task);
         tasks.chain(self.futures.take_all().map(Removed::Future)).collect()
     }
