@@ -99,20 +99,21 @@ impl Inbox {
         self.has_news.load(Ordering::Relaxed)
     }
 
-    /// Receives the messages since the last time, in the order in which they came, `limit` at most.
+    /// Receives the message that came first, if there is one.
+    ///
     /// A poll leaves its wait open; the flow polls at once, so a later wake-up counts again.
-    pub(crate) fn receive(&self, limit: u32) -> SmallVec<[Arrival; 1]> {
+    pub(crate) fn receive(&self) -> Option<Arrival> {
         let mut waits = self.lock();
-        let received = waits.receive(limit);
+        let received = waits.receive();
         self.has_news.store(waits.has_news() || self.is_cancelled(), Ordering::Relaxed);
         received
     }
 
-    /// Refuses everything that is sent from now on, and gives everything that came before.
-    pub(crate) fn close(&self) -> SmallVec<[Arrival; 1]> {
-        let mut waits = self.lock();
+    /// Refuses everything that is sent from now on.
+    pub(crate) fn close(&self) {
+        let waits = self.lock();
         self.refuse();
-        waits.receive(u32::MAX)
+        drop(waits);
     }
 
     /// Has `waker` woken when something comes; `false` if something has come already.
@@ -217,23 +218,23 @@ impl Waits {
         self.news.first != NONE
     }
 
-    fn receive(&mut self, limit: u32) -> SmallVec<[Arrival; 1]> {
-        let mut arrivals = SmallVec::new();
-        for _ in 0..limit {
-            let Some((index, wait)) = self.news.pop(&mut self.table) else { break };
-            let (message, state) = match mem::replace(&mut wait.state, WaitState::Free) {
-                WaitState::Came(Message::Poll) => (Some(Message::Poll), WaitState::Open),
-                WaitState::Came(message) => (Some(message), WaitState::Free),
-                WaitState::Free | WaitState::Open => (None, WaitState::Free),
-            };
-            wait.state = state;
-            let key = WaitKey { index, generation: wait.generation };
-            arrivals.extend(message.map(|message| (key, wait.strand, message)));
-            if matches!(wait.state, WaitState::Free) {
-                self.free.push(index, &mut self.table);
+    fn receive(&mut self) -> Option<Arrival> {
+        while let Some((index, wait)) = self.news.pop(&mut self.table) {
+            let (key, strand) = (WaitKey { index, generation: wait.generation }, wait.strand);
+            match mem::replace(&mut wait.state, WaitState::Free) {
+                WaitState::Came(Message::Poll) => {
+                    wait.state = WaitState::Open;
+                    return Some((key, strand, Message::Poll));
+                }
+                WaitState::Came(message) => {
+                    self.free.push(index, &mut self.table);
+                    return Some((key, strand, message));
+                }
+                // its step ended before the message was received
+                WaitState::Free | WaitState::Open => self.free.push(index, &mut self.table),
             }
         }
-        arrivals
+        None
     }
 }
 

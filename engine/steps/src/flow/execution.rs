@@ -95,6 +95,12 @@ impl Execution {
         self.machine.expire(now)
     }
 
+    /// Whether the flow launched others or has errors for its host.
+    #[inline]
+    pub(crate) fn has_side_effects(&self) -> bool {
+        self.machine.has_launched() || self.machine.has_unseen()
+    }
+
     /// Flows that steps and cancel handlers launched since the last call: the host executes them on
     /// the same event loop, also after it cancelled this flow (FTN12 §2.2.1 `newInstance`).
     #[inline]

@@ -1,13 +1,10 @@
 //! What comes from outside for the steps that wait (FTN12 §1.3): results, errors, wake-ups of
 //! futures.
 
-use std::mem;
 use std::task::Waker;
 
-use smallvec::SmallVec;
-
 use super::types::{Machine, Next};
-use crate::args::Args;
+use crate::args::{Args, SendArgs};
 use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::inbox::{Arrival, Message, WaitKey};
@@ -19,12 +16,14 @@ impl Machine {
     ///
     /// Steps take the results that were sent to them before an error takes effect that would cancel
     /// them.
+    #[inline]
     pub(super) fn receive_arrivals(&mut self, waker: &Waker) -> Option<Outcome> {
-        let inbox =
-            self.asi.inbox.as_ref().filter(|inbox| inbox.has_news() && !inbox.is_cancelled())?;
-        let arrivals = inbox.receive(self.asi.burst);
-        let others = self.take_results(arrivals);
-        for (key, strand, message) in others {
+        let inbox = self.asi.inbox.as_ref()?;
+        if inbox.has_news() && !inbox.is_cancelled() { self.receive_news(waker) } else { None }
+    }
+
+    fn receive_news(&mut self, waker: &Waker) -> Option<Outcome> {
+        for (key, strand, message) in self.take_results(self.asi.burst) {
             if self.is_cancelled() || !self.activate(strand) {
                 continue;
             }
@@ -60,29 +59,41 @@ impl Machine {
             && matches!(self.asi.close_wait(), Some(Message::Success(_)))
     }
 
-    /// Completes the waiting steps to which results were sent; gives the other arrivals.
-    pub(super) fn take_results(
-        &mut self,
-        mut arrivals: SmallVec<[Arrival; 1]>,
-    ) -> SmallVec<[Arrival; 1]> {
-        arrivals.retain(|(key, strand, message)| {
-            let is_result = matches!(message, Message::Success(_));
-            if !is_result || !self.activate(*strand) || !self.waits_for(*key) || self.is_undoing() {
-                return true;
+    /// Receives so many messages, and completes the waiting steps to which results were sent; gives the
+    /// other messages.
+    pub(super) fn take_results(&mut self, limit: u32) -> Vec<Arrival> {
+        let mut others = Vec::new();
+        for _ in 0..limit {
+            let inbox = self.asi.inbox.as_ref().filter(|inbox| inbox.has_news());
+            let Some((key, strand, message)) = inbox.and_then(|inbox| inbox.receive()) else {
+                break;
+            };
+            let taken = if let Message::Success(result) = message {
+                self.take_result(key, strand, result)
+            } else {
+                Err(message)
+            };
+            if let Err(message) = taken {
+                others.push((key, strand, message));
             }
-            let taken = mem::replace(message, Message::Abandoned);
-            let Message::Success(result) = taken else { return true };
-            let result = result.into_args();
-            if let Err(violation) = self.asi.check_result(&result) {
-                *message = Message::Error(violation);
-                return true;
-            }
-            // the inbox has closed the wait
-            self.asi.strand.top.wait = None;
-            self.complete_with(result);
-            false
-        });
-        arrivals
+        }
+        others
+    }
+
+    /// Completes a waiting step with a result.
+    ///
+    /// # Errors
+    /// What is left to be received, if the step cannot take it.
+    fn take_result(&mut self, key: WaitKey, strand: u32, result: SendArgs) -> Result<(), Message> {
+        if !self.activate(strand) || !self.waits_for(key) || self.is_undoing() {
+            return Err(Message::Success(result));
+        }
+        let result = result.into_args();
+        self.asi.check_result(&result).map_err(Message::Error)?;
+        // the inbox has closed the wait
+        self.asi.strand.top.wait = None;
+        self.complete_with(result);
+        Ok(())
     }
 
     /// Whether the step on top waits for this, without sub-steps.

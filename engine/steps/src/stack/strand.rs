@@ -39,7 +39,7 @@ impl Strand {
     }
 
     /// Appends to the queue of the current level.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue(&mut self, queued: Queued) {
         if self.pending.len() == self.pending.capacity() {
             self.pending.reserve(GROWTH);

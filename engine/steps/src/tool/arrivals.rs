@@ -1,6 +1,7 @@
 //! What other threads and wakers leave for a loop (FTN12 §2.6).
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
@@ -13,25 +14,36 @@ pub(super) struct Arrivals<P> {
 }
 
 struct Incoming<P> {
-    posts: VecDeque<P>,
-    /// The futures to poll, each at most once.
-    woken: VecDeque<u64>,
+    arrived: Arrived<P>,
     /// Woken when something arrives; set at the end of each round.
     host: Option<Waker>,
 }
 
-/// Wakes one future of a loop.
+/// What arrived for a loop.
+pub(super) struct Arrived<P> {
+    pub(super) posts: VecDeque<P>,
+    /// The slots of the futures to poll, each at most once.
+    pub(super) woken: VecDeque<usize>,
+}
+
+/// Wakes the future in one slot of a loop.
 pub(super) struct WakeFuture<P> {
     arrivals: Arc<Arrivals<P>>,
-    number: u64,
+    slot: usize,
     /// It is among the woken futures already.
     queued: AtomicBool,
+}
+
+impl<P> Default for Arrived<P> {
+    fn default() -> Self {
+        Self { posts: VecDeque::new(), woken: VecDeque::new() }
+    }
 }
 
 impl<P> Arrivals<P> {
     /// For the loop of this thread.
     pub(super) fn here() -> Self {
-        let incoming = Incoming { posts: VecDeque::new(), woken: VecDeque::new(), host: None };
+        let incoming = Incoming { arrived: Arrived::default(), host: None };
         Self { incoming: Mutex::new(incoming), thread: thread::current().id() }
     }
 
@@ -40,29 +52,32 @@ impl<P> Arrivals<P> {
         self.thread == thread::current().id()
     }
 
-    /// How many posts and woken futures wait.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        let incoming = self.lock();
-        (incoming.posts.len(), incoming.woken.len())
+    /// Whether another thread has posted a callback that was not taken.
+    pub(super) fn has_posts(&self) -> bool {
+        !self.lock().arrived.posts.is_empty()
+    }
+
+    /// Moves everything that arrived behind what is left of an earlier round.
+    pub(super) fn take(&self, round: &mut Arrived<P>) {
+        let arrived = &mut self.lock().arrived;
+        round.posts.append(&mut arrived.posts);
+        if round.woken.is_empty() {
+            mem::swap(&mut round.woken, &mut arrived.woken);
+        } else {
+            round.woken.append(&mut arrived.woken);
+        }
     }
 
     /// Leaves a callback and wakes the host.
     pub(super) fn post(&self, post: P) {
-        self.arrive(|incoming| incoming.posts.push_back(post));
-    }
-
-    pub(super) fn next_post(&self) -> Option<P> {
-        self.lock().posts.pop_front()
-    }
-
-    pub(super) fn next_woken(&self) -> Option<u64> {
-        self.lock().woken.pop_front()
+        self.arrive(|incoming| incoming.arrived.posts.push_back(post));
     }
 
     /// Has `host` woken when something arrives; `false` if something has arrived already.
     pub(super) fn wake_on_arrival(&self, host: &Waker) -> bool {
         let mut incoming = self.lock();
-        let is_empty = incoming.posts.is_empty() && incoming.woken.is_empty();
+        let Arrived { posts, woken } = &incoming.arrived;
+        let is_empty = posts.is_empty() && woken.is_empty();
         incoming.host = is_empty.then(|| host.clone());
         is_empty
     }
@@ -84,8 +99,8 @@ impl<P> Arrivals<P> {
 }
 
 impl<P> WakeFuture<P> {
-    pub(super) fn new(arrivals: &Arc<Arrivals<P>>, number: u64) -> Self {
-        Self { arrivals: Arc::clone(arrivals), number, queued: AtomicBool::new(false) }
+    pub(super) fn new(arrivals: &Arc<Arrivals<P>>, slot: usize) -> Self {
+        Self { arrivals: Arc::clone(arrivals), slot, queued: AtomicBool::new(false) }
     }
 
     /// The future is about to be polled: a wake-up from now on counts again.
@@ -101,7 +116,7 @@ impl<P: Send + 'static> Wake for WakeFuture<P> {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.arrivals.arrive(|incoming| incoming.woken.push_back(self.number));
+            self.arrivals.arrive(|incoming| incoming.arrived.woken.push_back(self.slot));
         }
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::arrivals::{Arrivals, WakeFuture};
+use super::arrivals::{Arrivals, Arrived, WakeFuture};
 use super::async_tool::AsyncTool;
-use super::queue::{Key, Queue, Spawned, Task};
+use super::queue::{Key, Queue, Task};
 use crate::error::Error;
 use crate::time::Time;
 
@@ -31,6 +31,8 @@ struct Core {
     now: Cell<Time>,
     queue: RefCell<Queue<WakeFuture<Post>>>,
     arrivals: Arc<Arrivals<Post>>,
+    /// What arrived before the round that is under way, or was left by one that panicked.
+    round: RefCell<Arrived<Post>>,
     unseen: RefCell<Vec<Error>>,
 }
 
@@ -51,7 +53,8 @@ impl Manual {
     pub fn new(now: Time) -> Self {
         let queue = RefCell::new(Queue::default());
         let (arrivals, unseen) = (Arc::new(Arrivals::here()), RefCell::default());
-        Self(Rc::new(Core { now: Cell::new(now), queue, arrivals, unseen }))
+        let round = RefCell::default();
+        Self(Rc::new(Core { now: Cell::new(now), queue, arrivals, round, unseen }))
     }
 
     /// The errors of promises since the last call that nothing else shows, see
@@ -76,9 +79,10 @@ impl Manual {
         let now = now.max(self.now());
         self.0.now.set(now);
         let limit = self.0.queue.borrow().next_number();
-        let (posts, woken) = self.0.arrivals.counts();
-        for _ in 0..posts {
-            let Some(post) = self.0.arrivals.next_post() else { break };
+        self.0.arrivals.take(&mut self.0.round.borrow_mut());
+        loop {
+            let next = self.0.round.borrow_mut().posts.pop_front();
+            let Some(post) = next else { break };
             post(self);
         }
         loop {
@@ -86,9 +90,10 @@ impl Manual {
             let Some(task) = due else { break };
             task();
         }
-        for _ in 0..woken {
-            let Some(number) = self.0.arrivals.next_woken() else { break };
-            self.poll(number);
+        loop {
+            let next = self.0.round.borrow_mut().woken.pop_front();
+            let Some(woken) = next else { break };
+            self.poll(woken);
         }
         if self.0.arrivals.wake_on_arrival(waker) {
             self.0.queue.borrow().earliest().map(|at| at.max(now))
@@ -122,7 +127,8 @@ impl Manual {
     /// Whether nothing is scheduled and no future is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.queue.borrow().is_empty() && self.0.arrivals.counts().0 == 0
+        let left = self.0.round.borrow().posts.len();
+        self.0.queue.borrow().is_empty() && left == 0 && !self.0.arrivals.has_posts()
     }
 
     /// Drops all callbacks and futures, which cancels every flow. The futures keep the loop alive and
@@ -147,20 +153,25 @@ impl Manual {
         Handle { of: Rc::downgrade(&self.0), key }
     }
 
-    fn poll(&self, number: u64) {
-        let taken = self.0.queue.borrow_mut().take_future(number);
-        let Some(mut spawned) = taken else { return };
-        spawned.wake.reset();
-        let waker = Waker::from(Arc::clone(&spawned.wake));
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            spawned.future.as_mut().poll(&mut Context::from_waker(&waker))
-        }));
-        if let Ok(Poll::Pending) = result {
-            let cancelled = self.0.queue.borrow_mut().put_back(number, spawned);
-            drop(cancelled);
-            return;
-        }
-        let over = self.0.queue.borrow_mut().remove(Key::Future(number));
+    fn poll(&self, slot: usize) {
+        let mut queue = self.0.queue.borrow_mut();
+        let Some(wake) = queue.futures.wake(slot) else { return };
+        wake.reset();
+        let waker = Waker::from(Arc::clone(wake));
+        let Some((key, mut future)) = queue.futures.take(slot) else { return };
+        drop(queue);
+        let mut cx = Context::from_waker(&waker);
+        let result = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx)));
+        let mut queue = self.0.queue.borrow_mut();
+        let over = match result {
+            Ok(Poll::Pending) => queue.futures.put_back(key, future),
+            Ok(Poll::Ready(())) | Err(_) => {
+                queue.futures.remove(key);
+                Some(future)
+            }
+        };
+        drop(queue);
+        // its destructor may use the loop
         drop(over);
         if let Err(payload) = result {
             resume_unwind(payload);
@@ -180,13 +191,15 @@ impl AsyncTool for Manual {
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Handle {
-        let number = self.0.queue.borrow_mut().add_future();
-        let wake = Arc::new(WakeFuture::new(&self.0.arrivals, number));
-        wake.wake_by_ref();
-        let spawned = Spawned { future: Box::pin(future), wake };
-        let before = self.0.queue.borrow_mut().put_back(number, spawned);
-        drop(before);
-        self.handle(Key::Future(number))
+        let future = Box::pin(future);
+        let mut queue = self.0.queue.borrow_mut();
+        let make = |slot| WakeFuture::new(&self.0.arrivals, slot);
+        let (key, wake) = queue.add_future(future, make);
+        let wake = Arc::clone(wake);
+        drop(queue);
+        // the waker of the host may use the loop
+        wake.wake();
+        self.handle(Key::Future(key))
     }
 
     fn cancel(&self, handle: &Handle) {

@@ -27,6 +27,7 @@
 
 mod arrivals;
 mod async_tool;
+mod futures;
 mod manual;
 mod promise;
 mod queue;

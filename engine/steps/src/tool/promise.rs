@@ -21,7 +21,7 @@ impl Flow {
     /// flow; what the flow has done is undone on the loop.
     pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
         let tool = tool.clone();
-        Promise { execution: self.execute(), tool, timer: None, of: PhantomData }
+        Promise { execution: Box::new(self.execute()), tool, timer: None, of: PhantomData }
     }
 }
 
@@ -32,7 +32,8 @@ impl Flow {
 /// cancelled flow.
 #[must_use = "a promise runs only while it is polled, and dropping it cancels the flow"]
 pub struct Promise<A, T: AsyncTool> {
-    execution: Execution,
+    /// Boxed, because a future is moved several times before a loop polls it.
+    execution: Box<Execution>,
     tool: T,
     timer: Option<Timer<T>>,
     of: PhantomData<fn() -> A>,
@@ -55,7 +56,9 @@ impl<A, T: AsyncTool> Promise<A, T> {
     /// Polls for the outcome itself, for hosts that tell a cancel from an error.
     pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let progress = self.execution.run(self.tool.now(), cx.waker());
-        self.start_launched();
+        if self.execution.has_side_effects() {
+            self.start_launched();
+        }
         match progress {
             Progress::Done(outcome) => {
                 self.disarm();

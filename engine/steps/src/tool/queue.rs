@@ -1,46 +1,39 @@
 //! What a loop has to call and when (FTN12 §2.6): callbacks by time, futures by number.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use super::futures::{FutureKey, Futures, Spawned};
 use crate::time::Time;
 
 pub(super) type Task = Box<dyn FnOnce()>;
-
-/// A future and `W`, which wakes it.
-pub(super) struct Spawned<W> {
-    pub(super) future: Pin<Box<dyn Future<Output = ()>>>,
-    pub(super) wake: Arc<W>,
-}
 
 /// Names a callback or a future of a [`Queue`]; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// In the order of time; those of the same time in the order in which they were scheduled.
     Task(Time, u64),
-    Future(u64),
+    Future(FutureKey),
 }
 
 /// What was taken out of a [`Queue`], to be dropped when the queue is not borrowed any more.
 #[must_use = "its destructor may call the loop"]
-pub(super) enum Removed<W> {
+pub(super) enum Removed {
     Task(#[expect(dead_code, reason = "kept to be dropped")] Task),
-    Future(#[expect(dead_code, reason = "kept to be dropped")] Spawned<W>),
+    Future(#[expect(dead_code, reason = "kept to be dropped")] Spawned),
 }
 
 /// The callbacks and futures of a loop.
 pub(super) struct Queue<W> {
     tasks: BTreeMap<(Time, u64), Task>,
-    /// `None` while it is being polled.
-    futures: BTreeMap<u64, Option<Spawned<W>>>,
+    pub(super) futures: Futures<W>,
     /// The number that is given next.
     next_number: u64,
 }
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Self { tasks: BTreeMap::new(), futures: BTreeMap::new(), next_number: 0 }
+        Self { tasks: BTreeMap::new(), futures: Futures::default(), next_number: 0 }
     }
 }
 
@@ -51,51 +44,43 @@ impl<W> Queue<W> {
         Key::Task(at, number)
     }
 
-    /// Reserves the number of a future, as if the future was being polled.
-    pub(super) fn add_future(&mut self) -> u64 {
+    /// Keeps a future; gives its key and what wakes it, which is made for a new slot.
+    pub(super) fn add_future(
+        &mut self,
+        future: Spawned,
+        make: impl FnOnce(usize) -> W,
+    ) -> (FutureKey, &Arc<W>) {
         let number = self.number();
-        self.futures.insert(number, None);
-        number
+        self.futures.add(number, future, make)
     }
 
     /// The next callback that is due, of those that were scheduled before the number `limit`.
     pub(super) fn take_due(&mut self, now: Time, limit: u64) -> Option<Task> {
+        if self.tasks.is_empty() {
+            return None;
+        }
         let mut due = self.tasks.range(..=(now, u64::MAX));
         let key = *due.find(|((_, number), _)| *number < limit)?.0;
         self.tasks.remove(&key)
     }
 
-    /// Takes a future to poll it; `None` if it is over or cancelled.
-    pub(super) fn take_future(&mut self, number: u64) -> Option<Spawned<W>> {
-        self.futures.get_mut(&number)?.take()
-    }
-
-    /// Keeps a pending future; gives it back if it was cancelled while it was being polled.
-    pub(super) fn put_back(&mut self, number: u64, spawned: Spawned<W>) -> Option<Removed<W>> {
-        match self.futures.get_mut(&number) {
-            Some(slot) => slot.replace(spawned).map(Removed::Future),
-            None => Some(Removed::Future(spawned)),
-        }
-    }
-
-    pub(super) fn remove(&mut self, key: Key) -> Option<Removed<W>> {
+    pub(super) fn remove(&mut self, key: Key) -> Option<Removed> {
         match key {
             Key::Task(at, number) => self.tasks.remove(&(at, number)).map(Removed::Task),
-            Key::Future(number) => self.futures.remove(&number)?.map(Removed::Future),
+            Key::Future(key) => self.futures.remove(key).map(Removed::Future),
         }
     }
 
     /// Takes everything out.
-    pub(super) fn take_all(&mut self) -> Vec<Removed<W>> {
+    pub(super) fn take_all(&mut self) -> Vec<Removed> {
         let tasks = std::mem::take(&mut self.tasks).into_values().map(Removed::Task);
-        let futures = std::mem::take(&mut self.futures).into_values().flatten();
-        tasks.chain(futures.map(Removed::Future)).collect()
+        tasks.chain(self.futures.take_all().map(Removed::Future)).collect()
     }
 
     pub(super) fn contains(&self, key: Key) -> bool {
         match key {
             Key::Task(at, number) => self.tasks.contains_key(&(at, number)),
-            Key::Future(number) => self.futures.contains_key(&number),
+            Key::Future(key) => self.futures.contains(key),
         }
     }
 

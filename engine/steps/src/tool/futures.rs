@@ -1,0 +1,105 @@
+//! The futures of a loop (FTN12 §2.6), in slots.
+
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A future that a loop polls to its end.
+pub(super) type Spawned = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Names a future of a loop; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FutureKey {
+    pub(super) slot: usize,
+    /// Tells the future from others that had the slot.
+    number: u64,
+}
+
+/// The futures of a loop; `W` wakes the future in a slot.
+///
+/// A slot keeps what wakes it. So a waker that outlives its future wakes the next one, which is polled
+/// once more than needed.
+pub(super) struct Futures<W> {
+    slots: Vec<Slot<W>>,
+    free: Vec<usize>,
+}
+
+struct Slot<W> {
+    /// The number of the future; `None` if the slot is free.
+    number: Option<u64>,
+    /// `None` while it is being polled.
+    future: Option<Spawned>,
+    wake: Arc<W>,
+}
+
+impl<W> Default for Futures<W> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<W> Futures<W> {
+    /// Keeps the future of this number; gives its key and what wakes it, which is made for a new slot.
+    pub(super) fn add(
+        &mut self,
+        number: u64,
+        future: Spawned,
+        make: impl FnOnce(usize) -> W,
+    ) -> (FutureKey, &Arc<W>) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            let slot = self.slots.len();
+            self.slots.push(Slot { number: None, future: None, wake: Arc::new(make(slot)) });
+            slot
+        });
+        let entry = &mut self.slots[slot];
+        (entry.number, entry.future) = (Some(number), Some(future));
+        (FutureKey { slot, number }, &entry.wake)
+    }
+
+    /// What wakes the future in a slot.
+    pub(super) fn wake(&self, slot: usize) -> Option<&Arc<W>> {
+        self.slots.get(slot).map(|slot| &slot.wake)
+    }
+
+    /// Takes a future to poll it; `None` if it is over, cancelled or being polled.
+    pub(super) fn take(&mut self, slot: usize) -> Option<(FutureKey, Spawned)> {
+        let entry = self.slots.get_mut(slot)?;
+        Some((FutureKey { slot, number: entry.number? }, entry.future.take()?))
+    }
+
+    /// Keeps a pending future; gives it back if it was cancelled while it was being polled.
+    pub(super) fn put_back(&mut self, key: FutureKey, future: Spawned) -> Option<Spawned> {
+        match self.slot(key) {
+            Some(slot) => slot.future.replace(future),
+            None => Some(future),
+        }
+    }
+
+    /// Forgets a future; gives it if it is not being polled.
+    pub(super) fn remove(&mut self, key: FutureKey) -> Option<Spawned> {
+        let slot = self.slot(key)?;
+        slot.number = None;
+        let future = slot.future.take();
+        self.free.push(key.slot);
+        future
+    }
+
+    /// Takes all futures out.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Spawned> + use<W> {
+        self.free.clear();
+        mem::take(&mut self.slots).into_iter().filter_map(|slot| slot.future)
+    }
+
+    pub(super) fn contains(&self, key: FutureKey) -> bool {
+        self.slots.get(key.slot).is_some_and(|slot| slot.number == Some(key.number))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.len() == self.free.len()
+    }
+
+    #[inline]
+    fn slot(&mut self, key: FutureKey) -> Option<&mut Slot<W>> {
+        self.slots.get_mut(key.slot).filter(|slot| slot.number == Some(key.number))
+    }
+}
