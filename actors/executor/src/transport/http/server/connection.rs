@@ -1,7 +1,7 @@
 //! One connection, from its first byte to its last.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use asyncsteps_actors::clock;
 use bytes::BytesMut;
 use hyper::rt::Executor as HyperExecutor;
 use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -87,7 +88,7 @@ impl Protocols {
             (io, requests) = match Box::pin(self.serve_http1(io, requests)).await {
                 Then::Rest(io, requests) => (io, requests),
                 Then::WebSocket(socket, io, read) => {
-                    socket.serve_io(io, read).await;
+                    Box::pin(socket.serve_io(io, read)).await;
                     return Ok(());
                 }
                 Then::End(io, ended) => break (io, ended),
@@ -108,11 +109,12 @@ impl Protocols {
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let (site, progress) = (Rc::clone(&requests.site), Rc::clone(&requests.progress));
-        let mut connection = self.http1.serve_connection(TokioIo::new(io), requests);
+        let Requests { site, progress, .. } = &requests;
+        let service = service_fn(|request| requests.respond(request));
+        let mut connection = self.http1.serve_connection(TokioIo::new(io), service);
         let ended = poll_fn(|cx| {
-            let polled = connection.poll_without_shutdown(cx);
-            if polled.is_pending() && progress.is_idle() && site.warm.is_over(&progress, cx) {
+            let polled = Pin::new(&mut connection).poll(cx);
+            if polled.is_pending() && progress.is_idle() && site.warm.is_over(progress, cx) {
                 return Poll::Ready(None);
             }
             polled.map(Some)
@@ -123,7 +125,7 @@ impl Protocols {
         match (ended, progress.take_upgrade()) {
             (None, _) => {
                 io.put_back(parts.read_buf);
-                Then::Rest(io, parts.service)
+                Then::Rest(io, requests)
             }
             (Some(Ok(())), Some(socket)) => {
                 Then::WebSocket(socket, io.into_inner(), BytesMut::from(&parts.read_buf[..]))
@@ -138,7 +140,8 @@ impl Protocols {
     {
         let progress = Rc::clone(&requests.progress);
         progress.multiplex();
-        let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), requests));
+        let service = service_fn(move |request| requests.respond(request));
+        let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), service));
         let (mut alarm, mut is_told) = (Alarm::default(), false);
         poll_fn(|cx| {
             if progress.closing().is_some() && !is_told {
