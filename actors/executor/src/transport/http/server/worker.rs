@@ -87,7 +87,10 @@ impl Worker {
         let io = match (stream, handshakes) {
             (Err(error), _) => Err(error),
             (Ok(stream), None) => Ok(Io::Plain(stream)),
-            (Ok(stream), Some(handshakes)) => handshakes.shake(stream, connected.client()).await,
+            // in a box, whose memory the connection does not keep
+            (Ok(stream), Some(handshakes)) => {
+                Box::pin(handshakes.shake(stream, connected.client())).await
+            }
         };
         let io = match io {
             Ok(io) => io,
