@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use actix_web::{App, HttpServer};
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
@@ -10,7 +11,7 @@ use asyncsteps_executor::transport::http::{
 use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 
 use crate::bank::{self, Bank};
-use crate::config::Config;
+use crate::config::{Config, Front};
 use crate::interface::{self, is_read};
 use crate::shop::Shop;
 use crate::store::{Store, StoreError};
@@ -55,7 +56,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     let executor = executor(&config)?;
-    let service = http::service("/ftn/", executor).get_calls(is_read);
+    let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
     let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
@@ -65,6 +66,9 @@ pub async fn run(
         Some(hosts) => service.allowed_hosts(hosts),
         None => service,
     };
+    if config.front == Front::ActixWeb {
+        return serve_mounted(service, &executor, listener, &config, shutdown).await;
+    }
     let limits = ServerLimits {
         head_timeout: config.head_timeout(),
         keep_alive: config.keep_alive(),
@@ -76,6 +80,35 @@ pub async fn run(
         None => server.listen(listener)?,
     };
     Ok(server.run_until(shutdown).await?)
+}
+
+/// Serves an actix-web application that mounts the service.
+async fn serve_mounted(
+    service: http::Service,
+    executor: &Executor,
+    listener: TcpListener,
+    config: &Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<Closed, RunError> {
+    let server = HttpServer::new(move || App::new().service(service.clone()))
+        .workers(config.workers.get())
+        .tcp_nodelay(true)
+        .h1_allow_half_closed(false)
+        .client_request_timeout(config.head_timeout())
+        .keep_alive(config.keep_alive())
+        .disable_signals()
+        .listen(listener)?
+        .run();
+    let handle = server.handle();
+    let stopped = async {
+        shutdown.await;
+        let closed = executor.close(config.grace()).await;
+        handle.stop(true).await;
+        closed
+    };
+    let (ended, closed) = tokio::join!(server, stopped);
+    ended?;
+    Ok(closed)
 }
 
 /// The executor with everything the demo hosts; also for applications and tests that bring their
