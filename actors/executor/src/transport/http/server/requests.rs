@@ -120,6 +120,9 @@ impl Requests {
         let Self { site, progress, connection } = self;
         let uri = request.uri();
         let Some(route) = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path) else {
+            if !request.body().is_end_stream() {
+                progress.give_body();
+            }
             let mut request = request;
             request.extensions_mut().insert(connection.peer);
             return site.answer_other(request).await;
