@@ -80,7 +80,7 @@ impl Protocols {
         }
         io.begin_http1();
         let progress = Rc::clone(&requests.progress);
-        let (mut io, ended) = loop {
+        let (io, ended) = loop {
             // a connection that waits for its next request has none of hyper's buffers
             if !io.wait_for(1).await {
                 break (io, Ok(()));
@@ -94,13 +94,8 @@ impl Protocols {
                 Then::End(io, ended) => break (io, ended),
             };
         };
-        if progress.is_head_late() {
-            // its client may be gone
-            let _ = io.write_all(HEAD_TIMEOUT).await;
-        }
-        if ended.is_ok() || ended.as_ref().is_err_and(is_answered) {
-            linger(io).await;
-        }
+        // what comes last has memory of its own, too
+        Box::pin(end(io, progress.is_head_late(), &ended)).await;
         ended
     }
 
@@ -191,6 +186,20 @@ async fn read_preface<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> bool {
         length = read.len() + 1;
     }
     false
+}
+
+/// Answers what hyper does not, and ends a connection whose client can know why.
+async fn end<T>(mut io: Metered<T>, is_head_late: bool, ended: &Result<(), hyper::Error>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    if is_head_late {
+        // its client may be gone
+        let _ = io.write_all(HEAD_TIMEOUT).await;
+    }
+    if ended.as_ref().err().is_none_or(is_answered) {
+        linger(io).await;
+    }
 }
 
 /// Ends the writing half and drops what still comes for a while.
