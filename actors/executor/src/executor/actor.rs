@@ -4,11 +4,12 @@ use std::future::ready;
 use std::time::Duration;
 
 use actix::{Context, Handler, ResponseFuture};
+use asyncsteps_actors::record::Recorded;
 use futures_util::future::join_all;
 
 use super::handle::{Executor, ExecutorActor};
 use super::in_flight::InFlightRequest;
-use super::messages::{CancelRequests, Dispatch, InFlight};
+use super::messages::{CancelRequests, Dispatch, InFlight, InspectSteps};
 use super::refused::Refused;
 use super::reply::Message;
 
@@ -34,6 +35,30 @@ impl Executor {
             async { tokio::time::timeout(ANSWER_TIME, actor.send(InFlight)).await.ok()?.ok() }
         });
         join_all(lists).await.into_iter().flatten().flatten().collect()
+    }
+
+    /// What the steps of a request have done: of one [in flight](Self::in_flight) until now, of one that
+    /// was [kept](Self::recent) in all. `None` if it is neither, or its arbiter does not answer within a
+    /// second.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn steps(&self, number: u64) -> Option<Recorded> {
+        let actors = self.shared.actors().clone();
+        let asked = actors.iter().map(|actor| async move {
+            tokio::time::timeout(ANSWER_TIME, actor.send(InspectSteps { number }))
+                .await
+                .ok()?
+                .ok()?
+        });
+        let in_flight = join_all(asked).await.into_iter().flatten().next();
+        in_flight.or_else(|| {
+            let kept = self.recent();
+            kept.iter().find(|record| record.number == number).map(|record| record.steps.clone())
+        })
     }
 
     /// Cancels the requests in flight on all arbiters.
@@ -75,6 +100,18 @@ impl Handler<InFlight> for ExecutorActor {
 
     fn handle(&mut self, _: InFlight, _: &mut Context<Self>) -> Self::Result {
         self.requests.list()
+    }
+}
+
+impl Handler<InspectSteps> for ExecutorActor {
+    type Result = Option<Recorded>;
+
+    fn handle(
+        &mut self,
+        InspectSteps { number }: InspectSteps,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.requests.steps(number)
     }
 }
 

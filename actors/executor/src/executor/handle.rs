@@ -25,6 +25,7 @@ use super::refused::Refused;
 use super::registry::Registry;
 use super::reply::Reply;
 use crate::channel::Channel;
+use crate::observe::{Recorder, RequestRecord};
 use crate::security::SecurityProvider;
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
@@ -60,6 +61,7 @@ pub(super) struct Config {
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) client_limits: Option<Arc<ClientLimiters>>,
     pub(super) checks_results: bool,
+    pub(super) recorder: Option<Arc<Recorder>>,
 }
 
 /// The client that a request is counted for in the budget.
@@ -199,6 +201,13 @@ impl Executor {
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
         self.shared.config.request_timeout
+    }
+
+    /// The requests that are over and were kept, the newest first; see
+    /// [`Builder::record`](super::Builder::record).
+    #[must_use]
+    pub fn recent(&self) -> Vec<Arc<RequestRecord>> {
+        self.shared.config.recorder.as_ref().map(|recorder| recorder.kept()).unwrap_or_default()
     }
 
     /// The requests that are not over, those that wait for a permit included.

@@ -8,8 +8,11 @@
 
 #[cfg(feature = "log")]
 mod log;
+mod recorder;
 mod span;
 
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
+pub(crate) use recorder::Recorder;
+pub use recorder::{Keep, RequestRecord};
 pub(crate) use span::{refused, request_span};
