@@ -4,12 +4,13 @@ use std::future::ready;
 use std::time::Duration;
 
 use actix::{Context, Handler, ResponseFuture};
+use asyncsteps_actors::clock::Clock;
 use asyncsteps_actors::record::Recorded;
 use futures_util::future::join_all;
 
 use super::handle::{Executor, ExecutorActor};
 use super::in_flight::InFlightRequest;
-use super::messages::{CancelRequests, Dispatch, InFlight, InspectSteps};
+use super::messages::{Answer, CancelRequests, Dispatch, InFlight, InspectSteps};
 use super::refused::Refused;
 use super::reply::Message;
 
@@ -59,6 +60,25 @@ impl Executor {
             let kept = self.recent();
             kept.iter().find(|record| record.number == number).map(|record| record.steps.clone())
         })
+    }
+
+    /// How long each arbiter of this executor took to answer a message just now: the time that
+    /// anything waits there for its turn. One second for those that did not answer in it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn arbiter_delays(&self) -> Vec<Duration> {
+        let actors = self.shared.actors().clone();
+        let alive = actors.iter().filter(|actor| actor.connected());
+        let asked = alive.map(|actor| async move {
+            let clock = Clock::start();
+            let answered = tokio::time::timeout(ANSWER_TIME, actor.send(Answer)).await;
+            answered.map_or(ANSWER_TIME, |_| clock.elapsed())
+        });
+        join_all(asked).await
     }
 
     /// Cancels the requests in flight on all arbiters.
@@ -113,6 +133,12 @@ impl Handler<InspectSteps> for ExecutorActor {
     ) -> Self::Result {
         self.requests.steps(number)
     }
+}
+
+impl Handler<Answer> for ExecutorActor {
+    type Result = ();
+
+    fn handle(&mut self, Answer: Answer, _: &mut Context<Self>) {}
 }
 
 impl Handler<CancelRequests> for ExecutorActor {

@@ -57,6 +57,12 @@ pub struct InspectSteps {
     pub number: u64,
 }
 
+/// Asks for nothing but an answer, which tells how long the arbiter of the actor takes to get to a
+/// message; [`Executor::arbiter_delays`](super::Executor::arbiter_delays) sends it.
+#[derive(Clone, Copy, Debug, ActixMessage)]
+#[rtype(result = "()")]
+pub struct Answer;
+
 /// Cancels the requests whose flows wait on the arbiter of the actor;
 /// [`Executor::close`](super::Executor::close) sends it at the end of its grace.
 #[derive(Clone, Copy, Debug, ActixMessage)]

@@ -47,7 +47,7 @@ impl RequestRecording {
         outcome: RequestOutcome<'_>,
         span: &Span,
     ) {
-        let total = clock::now().saturating_since(times.arrived);
+        let total = times.total();
         if !self.recorder.wants(self.number, total, outcome != RequestOutcome::Success) {
             return;
         }
