@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use actix_web::{App, HttpServer};
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
+use asyncsteps_executor::metrics::Metrics;
 use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
 };
@@ -55,11 +56,11 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let Opened { executor, till } = open(&config)?;
+    let Opened { executor, till, metrics } = open(&config)?;
     let payments = actix_rt::spawn(till.clone().look_after_payments());
     let service = service(&executor, &config, listener.local_addr()?);
     let closed = match config.front {
-        Front::Own => serve(service, listener, &config, shutdown).await,
+        Front::Own => serve(service, &metrics, listener, &config, shutdown).await,
         Front::ActixWeb => serve_mounted(service, &executor, listener, &config, shutdown).await,
     };
     payments.abort();
@@ -83,9 +84,10 @@ fn service(executor: &Executor, config: &Config, address: SocketAddr) -> http::S
     }
 }
 
-/// Serves the functions.
+/// Serves the functions, and figures for Prometheus at `/metrics`.
 async fn serve(
     service: http::Service,
+    metrics: &Metrics,
     listener: TcpListener,
     config: &Config,
     shutdown: impl Future<Output = ()>,
@@ -95,7 +97,7 @@ async fn serve(
         keep_alive: config.keep_alive(),
         ..ServerLimits::default()
     };
-    let server = Server::new(service);
+    let server = Server::new(service).fallback(metrics.service());
     let server = server.workers(config.workers).limits(limits).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
         Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
@@ -142,7 +144,7 @@ async fn serve_mounted(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> Result<Executor, RunError> {
-    let Opened { executor, till } = open(config)?;
+    let Opened { executor, till, .. } = open(config)?;
     actix_rt::spawn(till.look_after_payments());
     Ok(executor)
 }
@@ -152,6 +154,7 @@ struct Opened {
     executor: Executor,
     /// Where orders are paid.
     till: Till,
+    metrics: Metrics,
 }
 
 fn open(config: &Config) -> Result<Opened, RunError> {
@@ -159,6 +162,7 @@ fn open(config: &Config) -> Result<Opened, RunError> {
     let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
     let till = Till::new(store.clone(), (!config.without_bank).then(|| bank.clone()));
     let shop = Shop::new(store, till.clone());
+    let locks = shop.locks();
     let ping = builtin::ping();
     let mut loader =
         Loader::new([Source::builtin(), interface::definitions(), bank::definitions()]);
@@ -178,5 +182,7 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         false => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
     };
     let executor = builder.build()?;
-    Ok(Opened { executor, till })
+    let metrics = Metrics::new(&executor).mutex(&till.calls);
+    let metrics = locks.iter().fold(metrics, Metrics::mutex);
+    Ok(Opened { executor, till, metrics })
 }

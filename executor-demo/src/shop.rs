@@ -47,6 +47,12 @@ impl Shop {
         Self { store, till, shelf: Shelf::default(), skus, keys }
     }
 
+    /// Its locks, for metrics.
+    #[must_use]
+    pub fn locks(&self) -> [Mutex; 2] {
+        [self.skus.clone(), self.keys.clone()]
+    }
+
     /// Says what handles each function.
     pub fn define(functions: &mut Functions<Self>) {
         functions

@@ -110,7 +110,7 @@ fn a_server_that_ends_in_the_middle_is_told() {
     });
     let told = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("no answer: ") && told.contains("calls have no outcome"), "{told}");
+    assert!(told.contains("no answer: ") && told.contains("orders have no outcome"), "{told}");
 }
 
 #[test]

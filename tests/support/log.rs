@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// Keeps what is logged on this thread.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,13 @@ impl Log {
     #[must_use]
     pub fn open(&self) -> DefaultGuard {
         let log = tracing_subscriber::fmt().with_ansi(false).without_time();
+        tracing::subscriber::set_default(log.with_writer(self.clone()).finish())
+    }
+
+    /// The same with a line for each request, when it is over.
+    #[must_use]
+    pub fn open_with_spans(&self) -> DefaultGuard {
+        let log = tracing_subscriber::fmt().with_ansi(false).with_span_events(FmtSpan::CLOSE);
         tracing::subscriber::set_default(log.with_writer(self.clone()).finish())
     }
 

@@ -63,14 +63,15 @@
 //! - [`security`]: users and their passwords (FTN8)
 #![cfg_attr(feature = "test", doc = "- [`test`](mod@test): requests of tests")]
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5), and how to write another one
-//! - [`observe`]: spans of requests, and a log of them and of steps
+//! - [`observe`]: spans of requests, a log of them and of steps, and requests that were kept
+#![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
 //! [`iface`], [`message`], [`net`], `typed` and [`url`] are those of `asyncsteps-futoin`, so that a service
 //! needs one dependency.
 //!
 //! Features: `http` (on by default) brings the transports, `schemars` (on by default) functions with
-//! types, `log` the log of [`observe`], `rustls` TLS for the server, and `test` requests of tests, for
+//! types, `log` the log of [`observe`], `metrics` figures for Prometheus, `rustls` TLS for the server, and `test` requests of tests, for
 //! the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
@@ -84,6 +85,8 @@ pub use self::service::{Branches, Cx, Gives, Service, Step, Steps};
 
 pub mod channel;
 mod executor;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod observe;
 pub mod raw;
 mod recent;

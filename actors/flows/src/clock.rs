@@ -3,6 +3,7 @@
 //! No other file of these crates reads a clock.
 
 use std::cell::Cell;
+use std::time::SystemTime;
 
 use asyncsteps::Time;
 use tokio::time::Instant;
@@ -39,6 +40,13 @@ pub fn instant(at: Time) -> Instant {
 pub fn time(at: Instant) -> Time {
     let epoch = epoch(Instant::now());
     Time::from_epoch(at.saturating_duration_since(epoch))
+}
+
+/// The time of day, for people.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this file reads the clocks")]
+pub fn wall() -> SystemTime {
+    SystemTime::now()
 }
 
 /// Thirty years: as good as never, and still a time that every platform can represent.

@@ -15,10 +15,8 @@ pub(super) struct Books {
     stock: BTreeMap<String, Units>,
     /// Per customer, the orders that were placed, with their totals.
     orders: BTreeMap<String, BTreeSet<Placed>>,
-    /// Calls without an answer that tells what became of them.
-    unknown: Vec<Call>,
-    /// Payments that the bank holds.
-    held: BTreeSet<String>,
+    /// Orders without an answer that tells what became of them.
+    unknown: Vec<Order>,
     bank: Option<Money>,
 }
 
@@ -45,42 +43,25 @@ impl Books {
     /// there is no bank.
     pub(super) fn new(skus: impl Iterator<Item = String>, units: i64, bank: Option<Money>) -> Self {
         let stock = skus.map(|sku| (sku, Units { known: units, perhaps: 0 })).collect();
-        let (orders, unknown, held) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { stock, orders, unknown, held, bank }
+        Self { stock, orders: BTreeMap::new(), unknown: Vec::new(), bank }
     }
 
     /// Notes what became of a call.
     pub(super) fn record(&mut self, call: Call, answer: &Answer) {
-        match answer {
-            Answer::Result(result) => self.carried_out(call, result),
-            Answer::Error(code) if is_refusal(code) => {}
-            Answer::Error(_) | Answer::None(_) => match call {
-                Call::Restock { sku, count } => self.units(sku).perhaps += count,
-                Call::Order(_)
-                | Call::Authorize { .. }
-                | Call::Capture { .. }
-                | Call::Refund { .. } => {
-                    self.unknown.push(call);
-                }
-                Call::Stock { .. } | Call::Get { .. } | Call::List { .. } => {}
-            },
+        match (call, answer) {
+            (Call::Order(order), Answer::Result(result)) => self.placed(order, result),
+            (Call::Restock { sku, count }, Answer::Result(_)) => self.units(sku).known += count,
+            (Call::Stock { .. } | Call::Get { .. } | Call::List { .. }, _) => {}
+            (_, Answer::Error(code)) if is_refusal(code) => {}
+            (Call::Order(order), _) => self.unknown.push(order),
+            (Call::Restock { sku, count }, _) => self.units(sku).perhaps += count,
         }
     }
 
-    /// Calls to make so that nothing is unknown and nothing is held any more, from now on.
-    pub(super) fn unsettled(&mut self) -> Vec<Call> {
-        let mut calls = mem::take(&mut self.unknown);
-        for call in &mut calls {
-            // it may have been carried out, and nothing is to be held
-            if let Call::Authorize { key, .. } = call {
-                *call = Call::Refund { key: mem::take(key) };
-            }
-        }
-        let moving: BTreeSet<&String> = calls.iter().filter_map(payment_of).collect();
-        let held = self.held.iter().filter(|key| !moving.contains(key));
-        let refunds: Vec<Call> = held.map(|key| Call::Refund { key: key.clone() }).collect();
-        calls.extend(refunds);
-        calls
+    /// Orders of which it is not known whether they were placed, to be repeated; from now on they are
+    /// forgotten.
+    pub(super) fn take_unknown(&mut self) -> Vec<Order> {
+        mem::take(&mut self.unknown)
     }
 
     /// The products, with what is known of their units.
@@ -98,32 +79,6 @@ impl Books {
         self.bank
     }
 
-    fn carried_out(&mut self, call: Call, result: &Value) {
-        match call {
-            Call::Order(order) => self.placed(order, result),
-            Call::Restock { sku, count } => self.units(sku).known += count,
-            Call::Authorize { key, amount, .. } => {
-                self.held.insert(key);
-                self.money(|bank| bank.held += amount);
-            }
-            Call::Capture { key } => {
-                let amount = whole(&result["amount"]).unwrap_or(0);
-                self.held.remove(&key);
-                self.money(|bank| {
-                    bank.held -= amount;
-                    bank.shop += amount;
-                });
-            }
-            Call::Refund { key } => {
-                let amount = whole(&result["amount"]).unwrap_or(0);
-                if self.held.remove(&key) {
-                    self.money(|bank| bank.held -= amount);
-                }
-            }
-            Call::Stock { .. } | Call::Get { .. } | Call::List { .. } => {}
-        }
-    }
-
     fn placed(&mut self, order: Order, result: &Value) {
         let total = order.items.iter().map(|item| item.1 * PRICE).sum();
         let number = whole(&result["order"]).unwrap_or(0);
@@ -131,17 +86,13 @@ impl Books {
         for (sku, qty) in order.items {
             self.units(sku).known -= qty;
         }
-        self.money(|bank| bank.shop += total);
+        if let Some(bank) = &mut self.bank {
+            bank.shop += total;
+        }
     }
 
     fn units(&mut self, sku: String) -> &mut Units {
         self.stock.entry(sku).or_default()
-    }
-
-    fn money(&mut self, change: impl FnOnce(&mut Money)) {
-        if let Some(bank) = &mut self.bank {
-            change(bank);
-        }
     }
 }
 
@@ -152,30 +103,14 @@ impl Units {
     }
 }
 
-/// The payment that a call moves, which the bank holds.
-fn payment_of(call: &Call) -> Option<&String> {
-    match call {
-        Call::Capture { key } | Call::Refund { key } => Some(key),
-        Call::Order(_)
-        | Call::Stock { .. }
-        | Call::Get { .. }
-        | Call::List { .. }
-        | Call::Restock { .. }
-        | Call::Authorize { .. } => None,
-    }
-}
-
 /// Whether an error says that the call was not carried out.
 fn is_refusal(code: &str) -> bool {
-    const REFUSALS: [&str; 12] = [
+    const REFUSALS: [&str; 9] = [
         "OutOfStock",
         "UnknownSku",
-        "UnknownOrder",
         "KeyReused",
         "Declined",
         "BankUnavailable",
-        "Refunded",
-        "UnknownPayment",
         "DefenseRejected",
         "InvalidRequest",
         "UnknownInterface",
@@ -194,8 +129,6 @@ pub(super) fn whole(number: &Value) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
-
     use serde_json::json;
 
     use super::*;
@@ -211,10 +144,6 @@ mod tests {
         Call::Order(Order { customer: "ann".to_owned(), key: key.to_owned(), items })
     }
 
-    fn key(key: &str) -> String {
-        key.to_owned()
-    }
-
     #[test]
     fn an_order_takes_units_and_gives_money() {
         let mut books = books();
@@ -225,7 +154,7 @@ mod tests {
         assert_eq!(books.bank(), Some(Money { shop: 1750, held: 0 }));
         let orders: Vec<_> = books.orders().collect();
         assert_eq!(orders, [("ann", &BTreeSet::from([(7, 750)]))]);
-        assert_eq!(books.unsettled(), []);
+        assert_eq!(books.take_unknown(), []);
     }
 
     #[test]
@@ -233,45 +162,14 @@ mod tests {
         let mut books = books();
         books.record(order("1"), &Answer::None("gone".to_owned()));
         books.record(order("2"), &Answer::Error("InternalError".to_owned()));
-        let restock = Call::Restock { sku: key("a"), count: 10 };
+        let restock = Call::Restock { sku: "a".to_owned(), count: 10 };
         books.record(restock, &Answer::None("gone".to_owned()));
-        let authorize = Call::Authorize { key: key("3"), customer: key("ann"), amount: 5 };
-        books.record(authorize.clone(), &Answer::Error("Unavailable".to_owned()));
-        let unsettled = books.unsettled();
-        assert_eq!(unsettled, [order("1"), order("2"), Call::Refund { key: key("3") }]);
-        assert_eq!(books.unsettled(), []);
-        let (_, units) = books.stock().next().unwrap();
+        let unknown: Vec<Call> = books.take_unknown().into_iter().map(Call::Order).collect();
+        assert_eq!(unknown, [order("1"), order("2")]);
+        assert_eq!(books.take_unknown(), []);
+        let (_, units) = books.stock().next().expect("a product");
         assert!([100, 110].iter().all(|stock| units.allow(*stock)));
         assert!([99, 111].iter().all(|stock| !units.allow(*stock)));
-
-        books.record(authorize, &Answer::Result(json!({ "amount": 5 })));
-        assert_eq!(books.bank(), Some(Money { shop: 1000, held: 5 }));
-        assert_eq!(books.unsettled(), [Call::Refund { key: key("3") }]);
-        books.record(Call::Refund { key: key("3") }, &Answer::Result(json!({ "amount": 5 })));
         assert_eq!(books.bank(), Some(BANK));
-        assert_eq!(books.unsettled(), []);
-    }
-
-    #[test]
-    fn a_captured_payment_is_the_shops() {
-        let mut books = books();
-        let authorize = Call::Authorize { key: key("1"), customer: key("ann"), amount: 5 };
-        books.record(authorize, &Answer::Result(json!({ "amount": 5 })));
-        books.record(Call::Capture { key: key("1") }, &Answer::Result(json!({ "amount": 5 })));
-        assert_eq!(books.bank(), Some(Money { shop: 1005, held: 0 }));
-        assert_eq!(books.unsettled(), []);
-    }
-
-    #[test]
-    fn a_capture_without_an_answer_is_repeated_and_not_refunded() {
-        let mut books = books();
-        let authorize = Call::Authorize { key: key("1"), customer: key("ann"), amount: 5 };
-        books.record(authorize, &Answer::Result(json!({ "amount": 5 })));
-        let capture = Call::Capture { key: key("1") };
-        books.record(capture.clone(), &Answer::Error("Unavailable".to_owned()));
-        assert_eq!(books.unsettled(), slice::from_ref(&capture));
-        books.record(capture, &Answer::Result(json!({ "amount": 5 })));
-        assert_eq!(books.bank(), Some(Money { shop: 1005, held: 0 }));
-        assert_eq!(books.unsettled(), []);
     }
 }

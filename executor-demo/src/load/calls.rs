@@ -1,4 +1,4 @@
-//! Calls of the shop and the bank.
+//! Calls of the shop.
 
 use serde_json::{Value, json};
 
@@ -10,9 +10,6 @@ pub(super) enum Call {
     Get { order: f64 },
     List { customer: String },
     Restock { sku: String, count: i64 },
-    Authorize { key: String, customer: String, amount: i64 },
-    Capture { key: String },
-    Refund { key: String },
 }
 
 /// An order of a customer, who names it.
@@ -29,15 +26,12 @@ pub(super) const LISTED: usize = 100;
 
 impl Call {
     /// All functions, by their whole names.
-    pub(super) const FUNCTIONS: [&str; 8] = [
+    pub(super) const FUNCTIONS: [&str; 5] = [
         "demo.shop:1.0:order",
         "demo.shop:1.0:stock",
         "demo.shop:1.0:get",
         "demo.shop:1.0:list",
         "demo.shop:1.0:restock",
-        "demo.bank:1.0:authorize",
-        "demo.bank:1.0:capture",
-        "demo.bank:1.0:refund",
     ];
 
     /// The whole name of the function.
@@ -48,9 +42,6 @@ impl Call {
             Self::Get { .. } => 2,
             Self::List { .. } => 3,
             Self::Restock { .. } => 4,
-            Self::Authorize { .. } => 5,
-            Self::Capture { .. } => 6,
-            Self::Refund { .. } => 7,
         }]
     }
 
@@ -66,10 +57,6 @@ impl Call {
             Self::Get { order } => json!({ "order": order }),
             Self::List { customer } => json!({ "customer": customer, "limit": LISTED }),
             Self::Restock { sku, count } => json!({ "sku": sku, "count": count, "price": PRICE }),
-            Self::Authorize { key, customer, amount } => {
-                json!({ "key": key, "customer": customer, "amount": amount })
-            }
-            Self::Capture { key } | Self::Refund { key } => json!({ "key": key }),
         }
     }
 }

@@ -52,20 +52,18 @@ pub(super) async fn check(client: &Client, books: &mut Books, patience: Duration
     found
 }
 
-/// Repeats calls whose outcome is not known, until it is.
+/// Repeats orders whose outcome is not known, until it is: each has a key.
 async fn settle(client: &Client, books: &mut Books, until: Instant, found: &mut Vec<String>) {
-    let mut unsettled = books.unsettled();
-    while !unsettled.is_empty() {
+    let mut unknown = books.take_unknown();
+    while !unknown.is_empty() {
         if Instant::now() >= until {
-            let first = unsettled[0].function();
-            found.push(format!("{} calls have no outcome, {first} first", unsettled.len()));
-            return;
+            return found.push(format!("{} orders have no outcome", unknown.len()));
         }
-        for call in unsettled {
+        for call in unknown.into_iter().map(Call::Order) {
             let answer = client.call(call.function(), &call.params()).await;
             books.record(call, &answer);
         }
-        unsettled = books.unsettled();
+        unknown = books.take_unknown();
         sleep(PAUSE).await;
     }
 }

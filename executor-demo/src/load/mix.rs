@@ -1,4 +1,5 @@
-//! Which requests are sent, as customers of the shop and the bank would send them.
+//! Which requests are sent, as customers of the shop would send them. Their orders are paid at the
+//! bank.
 
 use std::cmp;
 
@@ -13,14 +14,13 @@ const SKUS: usize = 50;
 /// Orders that a customer places, on average: fewer than a list shows.
 const ORDERS_OF_CUSTOMER: f64 = 40.0;
 
-/// Of a hundred requests, how many are of which kind; the rest is for the bank.
-const STOCK: usize = 30;
+/// Of a hundred requests, how many are of which kind; the rest are lists.
+const STOCK: usize = 35;
 const ORDER: usize = 35;
 const GET: usize = 15;
-const LIST: usize = 10;
-const RESTOCK: usize = 4;
+const RESTOCK: usize = 5;
 
-/// Orders and payments that later requests name.
+/// Orders that later requests name.
 const REMEMBERED: usize = 1000;
 
 /// What customers do next.
@@ -28,12 +28,10 @@ pub(super) struct Mix {
     random: Random,
     run: String,
     customers: usize,
-    /// Keys of orders and payments are numbered.
+    /// Keys of orders are numbered.
     next_key: u64,
     /// Orders that were placed, a part of them.
     orders: Vec<f64>,
-    /// Payments that the bank holds.
-    held: Vec<String>,
 }
 
 impl Mix {
@@ -52,7 +50,6 @@ impl Mix {
             customers: cmp::max(customers, 1),
             next_key: 0,
             orders: Vec::new(),
-            held: Vec::new(),
         }
     }
 
@@ -78,31 +75,19 @@ impl Mix {
                 Some(order) => Call::Get { order: *order },
                 None => Call::Stock { sku: self.sku() },
             }
-        } else if is(LIST) {
-            Call::List { customer: self.customer() }
         } else if is(RESTOCK) {
             Call::Restock { sku: self.sku(), count: 10 }
         } else {
-            self.payment()
+            Call::List { customer: self.customer() }
         }
     }
 
     /// What an answer says, for later requests.
     pub(super) fn learn(&mut self, call: &Call, answer: &Answer) {
-        let Answer::Result(result) = answer else { return };
-        match call {
-            Call::Order(_) => {
-                if let Some(order) = result["order"].as_f64() {
-                    self.remember(order);
-                }
-            }
-            Call::Authorize { key, .. } => self.held.push(key.clone()),
-            Call::Stock { .. }
-            | Call::Get { .. }
-            | Call::List { .. }
-            | Call::Restock { .. }
-            | Call::Capture { .. }
-            | Call::Refund { .. } => {}
+        if let (Call::Order(_), Answer::Result(result)) = (call, answer)
+            && let Some(order) = result["order"].as_f64()
+        {
+            self.remember(order);
         }
     }
 
@@ -128,21 +113,6 @@ impl Mix {
         Call::Order(Order { customer: self.customer(), key: self.key(), items })
     }
 
-    /// A payment of its own: it is authorized, then captured or refunded.
-    fn payment(&mut self) -> Call {
-        if self.random.one_in(2)
-            && let Some(key) = self.held.pop()
-        {
-            return if self.random.one_in(4) {
-                Call::Refund { key }
-            } else {
-                Call::Capture { key }
-            };
-        }
-        let amount = 100 + i64::try_from(self.random.below(10_000)).unwrap_or(0);
-        Call::Authorize { key: self.key(), customer: self.customer(), amount }
-    }
-
     /// A product; half of the times one of the first five.
     fn sku(&mut self) -> String {
         let among = if self.random.one_in(2) { 5 } else { SKUS };
@@ -166,7 +136,7 @@ fn sku(run: &str, number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, HashSet};
+    use std::collections::BTreeMap;
 
     use serde_json::json;
 
@@ -175,24 +145,19 @@ mod tests {
     #[test]
     fn the_mix_has_its_shares_and_names_what_is_there() {
         let mut mix = Mix::new("run", 0, 10_000.0);
-        let (mut calls, mut held) = (BTreeMap::new(), HashSet::new());
+        let mut calls = BTreeMap::new();
         for number in 0..10_000 {
             let call = mix.next();
             *calls.entry(call.function()).or_insert(0) += 1;
-            match &call {
-                Call::Capture { key } | Call::Refund { key } => {
-                    assert!(held.remove(key), "{key} is moved once");
-                }
-                Call::Get { order } => assert!(*order < f64::from(number)),
-                Call::Authorize { key, .. } => assert!(held.insert(key.clone())),
-                Call::Order(_) | Call::Stock { .. } | Call::List { .. } | Call::Restock { .. } => {}
+            if let Call::Get { order } = &call {
+                assert!(*order < f64::from(number), "{order} was placed");
             }
             mix.learn(&call, &Answer::Result(json!({ "order": number })));
         }
         let share = |function| calls[function] / 100;
-        assert_eq!(calls.len(), 8);
+        assert_eq!(calls.len(), Call::FUNCTIONS.len());
         assert!((33..38).contains(&share("demo.shop:1.0:order")), "{calls:?}");
         assert!((13..17).contains(&share("demo.shop:1.0:get")), "{calls:?}");
-        assert!((1..4).contains(&share("demo.bank:1.0:authorize")), "{calls:?}");
+        assert!((4..7).contains(&share("demo.shop:1.0:restock")), "{calls:?}");
     }
 }

@@ -4,11 +4,13 @@ use std::future::ready;
 use std::time::Duration;
 
 use actix::{Context, Handler, ResponseFuture};
+use asyncsteps_actors::clock::Clock;
+use asyncsteps_actors::record::Recorded;
 use futures_util::future::join_all;
 
 use super::handle::{Executor, ExecutorActor};
 use super::in_flight::InFlightRequest;
-use super::messages::{CancelRequests, Dispatch, InFlight};
+use super::messages::{Answer, CancelRequests, Dispatch, InFlight, InspectSteps};
 use super::refused::Refused;
 use super::reply::Message;
 
@@ -34,6 +36,49 @@ impl Executor {
             async { tokio::time::timeout(ANSWER_TIME, actor.send(InFlight)).await.ok()?.ok() }
         });
         join_all(lists).await.into_iter().flatten().flatten().collect()
+    }
+
+    /// What the steps of a request have done: of one [in flight](Self::in_flight) until now, of one that
+    /// was [kept](Self::recent) in all. `None` if it is neither, or its arbiter does not answer within a
+    /// second.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn steps(&self, number: u64) -> Option<Recorded> {
+        let actors = self.shared.actors().clone();
+        let asked = actors.iter().map(|actor| async move {
+            tokio::time::timeout(ANSWER_TIME, actor.send(InspectSteps { number }))
+                .await
+                .ok()?
+                .ok()?
+        });
+        let in_flight = join_all(asked).await.into_iter().flatten().next();
+        in_flight.or_else(|| {
+            let kept = self.recent();
+            kept.iter().find(|record| record.number == number).map(|record| record.steps.clone())
+        })
+    }
+
+    /// How long each arbiter of this executor took to answer a message just now: the time that
+    /// anything waits there for its turn. One second for those that did not answer in it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn arbiter_delays(&self) -> Vec<Duration> {
+        let actors = self.shared.actors().clone();
+        let alive = actors.iter().filter(|actor| actor.connected());
+        let asked = alive.map(|actor| async move {
+            let clock = Clock::start();
+            let answered = tokio::time::timeout(ANSWER_TIME, actor.send(Answer)).await;
+            answered.map_or(ANSWER_TIME, |_| clock.elapsed())
+        });
+        join_all(asked).await
     }
 
     /// Cancels the requests in flight on all arbiters.
@@ -76,6 +121,24 @@ impl Handler<InFlight> for ExecutorActor {
     fn handle(&mut self, _: InFlight, _: &mut Context<Self>) -> Self::Result {
         self.requests.list()
     }
+}
+
+impl Handler<InspectSteps> for ExecutorActor {
+    type Result = Option<Recorded>;
+
+    fn handle(
+        &mut self,
+        InspectSteps { number }: InspectSteps,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.requests.steps(number)
+    }
+}
+
+impl Handler<Answer> for ExecutorActor {
+    type Result = ();
+
+    fn handle(&mut self, Answer: Answer, _: &mut Context<Self>) {}
 }
 
 impl Handler<CancelRequests> for ExecutorActor {

@@ -15,6 +15,7 @@ use super::handle::{Config, Executor};
 use super::hooks::{GuardedHooks, Hooks};
 use super::registry::Registry;
 use crate::channel::Channel;
+use crate::observe::{Keep, Recorder};
 use crate::security::SecurityProvider;
 #[cfg(feature = "schemars")]
 use crate::service::Service;
@@ -75,6 +76,7 @@ impl Builder {
             hooks: None,
             client_limits: None,
             checks_results: true,
+            recorder: Some(Arc::new(Recorder::new(Keep::default()))),
         };
         Self { config, registry: Registry::default(), errors: Vec::new() }
     }
@@ -181,6 +183,19 @@ impl Builder {
     /// The hooks that get the events of the executor.
     pub fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
         self.config.hooks = Some(Arc::new(GuardedHooks(hooks)));
+        self
+    }
+
+    /// Which requests are kept when they are over, with what their steps did; [`Keep::default`] unless
+    /// set.
+    pub fn record(mut self, keep: Keep) -> Self {
+        self.config.recorder = Some(Arc::new(Recorder::new(keep)));
+        self
+    }
+
+    /// Does not record what steps do.
+    pub fn unrecorded(mut self) -> Self {
+        self.config.recorder = None;
         self
     }
 

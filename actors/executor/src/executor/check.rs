@@ -100,6 +100,8 @@ impl Shared {
         let Incoming { request, channel, size, input, .. } = incoming;
         let called = request.function_name()?;
         let function = self.registry.resolve(&called, caller)?;
+        reply_to.function = Some(Arc::clone(&function));
+        let caller = &reply_to.caller;
         let declared = function.declared();
         if *size > declared.max_request_size() {
             return Err(Refused::request_too_large());

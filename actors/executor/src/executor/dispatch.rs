@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::host_flow;
-use asyncsteps_actors::span::trace_steps;
+use asyncsteps_actors::record;
 
 use super::check::{Admitted, Checked};
 use super::exchange::{Exchange, PendingReply};
@@ -75,7 +75,8 @@ impl Executor {
         if let Some(call) = incoming.call {
             call.begin(&mut flow);
         }
-        trace_steps(&mut flow, &exchange.span);
+        let recording = exchange.recording.as_ref().map(|recording| &recording.steps);
+        record::observe(&mut flow, &exchange.span, recording);
         flow.extend(RequestInfo {
             exchange: Rc::clone(&exchange),
             params,

@@ -20,6 +20,7 @@ use super::admission::Admission;
 use super::handle::Executor;
 use super::in_flight::Listed;
 use super::over::Times;
+use super::recording::RequestRecording;
 use super::registry::HostedFunction;
 use super::reply::Reply;
 use super::reply_to::ReplyTo;
@@ -34,6 +35,7 @@ pub(super) struct Exchange {
     pub(super) function: Arc<HostedFunction>,
     pub(super) times: Times,
     pub(super) span: Span,
+    pub(super) recording: Option<Rc<RequestRecording>>,
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
     held: RefCell<Option<Rc<Held>>>,
@@ -44,6 +46,8 @@ struct Held {
     /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
     /// flow, which owns this exchange in turn.
     listed: OnceCell<Listed>,
+    /// Kept by the flows that undo as well.
+    recording: Option<Rc<RequestRecording>>,
     admission: RefCell<Admission>,
 }
 
@@ -78,16 +82,20 @@ impl Exchange {
         admission: Admission,
         limit: TimeLimit,
     ) -> Rc<Self> {
+        let recorder = reply_to.shared.config.recorder.as_ref();
+        let recording = recorder.map(RequestRecording::start);
         Rc::new(Self {
             reply_to,
             called,
             function,
             times,
             span,
+            recording: recording.clone(),
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
             held: RefCell::new(Some(Rc::new(Held {
                 listed: OnceCell::new(),
+                recording,
                 admission: RefCell::new(admission),
             }))),
         })
@@ -116,7 +124,9 @@ impl Exchange {
         held.listed.get_or_init(|| {
             let executor = Executor { shared: Arc::clone(&self.reply_to.shared) };
             let caller = self.reply_to.caller.clone();
-            executor.local_requests().add(self.called.clone(), caller, self.times.arrived)
+            let recording = held.recording.clone();
+            let (called, arrived) = (self.called.clone(), self.times.arrived);
+            executor.local_requests().add(called, caller, arrived, recording)
         })
     }
 

@@ -25,6 +25,7 @@ use super::refused::Refused;
 use super::registry::Registry;
 use super::reply::Reply;
 use crate::channel::Channel;
+use crate::observe::{ErrorCounts, Figures, Recorder, RequestRecord};
 use crate::security::SecurityProvider;
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
@@ -60,6 +61,7 @@ pub(super) struct Config {
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) client_limits: Option<Arc<ClientLimiters>>,
     pub(super) checks_results: bool,
+    pub(super) recorder: Option<Arc<Recorder>>,
 }
 
 /// The client that a request is counted for in the budget.
@@ -74,6 +76,8 @@ pub(super) struct Shared {
     actors: Mutex<Vec<Addr<ExecutorActor>>>,
     /// Apart from the budget, for work that takes a processor.
     pub(super) hashing: Hashing,
+    /// Requests that did not get to a function.
+    pub(super) refused: ErrorCounts,
     /// Messages that cannot be answered.
     unanswerable: MessageCount,
     /// Messages that are no requests.
@@ -93,6 +97,7 @@ impl Executor {
                 grace_end: GraceEnd::default(),
                 actors: Mutex::default(),
                 hashing: Hashing::new(),
+                refused: ErrorCounts::default(),
                 unanswerable: MessageCount::new(),
                 malformed: MessageCount::new(),
             }),
@@ -199,6 +204,20 @@ impl Executor {
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
         self.shared.config.request_timeout
+    }
+
+    /// How many requests there were, how long they took and how they failed, per function.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let (functions, refused) = (self.shared.registry.figures(), self.shared.refused.figures());
+        Figures { functions, refused }
+    }
+
+    /// The requests that are over and were kept, the newest first; see
+    /// [`Builder::record`](super::Builder::record).
+    #[must_use]
+    pub fn recent(&self) -> Vec<Arc<RequestRecord>> {
+        self.shared.config.recorder.as_ref().map(|recorder| recorder.kept()).unwrap_or_default()
     }
 
     /// The requests that are not over, those that wait for a permit included.

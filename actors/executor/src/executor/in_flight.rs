@@ -10,10 +10,12 @@ use actix::Addr;
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{FlowActor, FlowRef, Stack};
+use asyncsteps_actors::record::Recorded;
 use asyncsteps_futoin::iface::FunctionName;
 use slab::Slab;
 
 use super::caller::Caller;
+use super::recording::RequestRecording;
 use crate::security::User;
 
 /// How far a request in flight is.
@@ -31,6 +33,8 @@ pub enum RequestState {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InFlightRequest {
+    /// Its number among the requests of its executor; 0 if they are not recorded.
+    pub number: u64,
     /// The function as the caller named it.
     pub function: FunctionName,
     /// The local id of the user; `None` for an anonymous caller.
@@ -69,6 +73,7 @@ struct Request {
     function: FunctionName,
     caller: Caller,
     arrived: Time,
+    recording: Option<Rc<RequestRecording>>,
     /// `None` once the flow is over.
     flow: Option<FlowRef>,
     /// The parts of the flow: undos and shielded bodies, those that are over among them.
@@ -82,8 +87,10 @@ impl LocalRequests {
         function: FunctionName,
         caller: Caller,
         arrived: Time,
+        recording: Option<Rc<RequestRecording>>,
     ) -> Listed {
-        let request = Request { function, caller, arrived, flow: None, parts: Vec::new() };
+        let (flow, parts) = (None, Vec::new());
+        let request = Request { function, caller, arrived, recording, flow, parts };
         let index = self.0.borrow_mut().insert(request);
         Listed { requests: Rc::clone(self), index }
     }
@@ -95,6 +102,13 @@ impl LocalRequests {
         flows.iter().for_each(FlowRef::cancel);
     }
 
+    /// What the steps of a request have done so far.
+    pub(super) fn steps(&self, number: u64) -> Option<Recorded> {
+        let requests = self.0.borrow();
+        let mut recordings = requests.iter().filter_map(|(_, request)| request.recording.as_ref());
+        recordings.find(|it| it.number == number).map(|recording| recording.steps.recorded())
+    }
+
     pub(super) fn list(&self) -> Vec<InFlightRequest> {
         let now = clock::now();
         let requests = self.0.borrow();
@@ -103,12 +117,17 @@ impl LocalRequests {
 }
 
 impl Request {
+    fn number(&self) -> u64 {
+        self.recording.as_ref().map_or(0, |recording| recording.number)
+    }
+
     fn look(&self, now: Time) -> Option<InFlightRequest> {
         let parts = || self.parts.iter().filter(|part| part.is_valid());
         let undo = parts().find(|part| part.is_undo());
         let flow = undo.or(self.flow.as_ref()).or_else(|| parts().next())?;
         let state = if undo.is_some() { RequestState::Undoing } else { RequestState::Running };
         Some(InFlightRequest {
+            number: self.number(),
             function: self.function.clone(),
             user: self.caller.user().map(User::local_id).map(str::to_owned),
             age: now.saturating_since(self.arrived),

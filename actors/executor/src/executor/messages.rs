@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use actix::Message as ActixMessage;
+use asyncsteps_actors::record::Recorded;
 use asyncsteps_actors::sync::Call;
 use asyncsteps_futoin::message::Request;
 use tokio::sync::oneshot;
@@ -46,6 +47,21 @@ impl Dispatch {
 #[derive(Clone, Copy, Debug, ActixMessage)]
 #[rtype(result = "Vec<InFlightRequest>")]
 pub struct InFlight;
+
+/// Asks what the steps of a request in flight have done so far, if it is one of the arbiter of the
+/// actor; [`Executor::steps`](super::Executor::steps) sends it.
+#[derive(Clone, Copy, Debug, ActixMessage)]
+#[rtype(result = "Option<Recorded>")]
+pub struct InspectSteps {
+    /// [`InFlightRequest::number`].
+    pub number: u64,
+}
+
+/// Asks for nothing but an answer, which tells how long the arbiter of the actor takes to get to a
+/// message; [`Executor::arbiter_delays`](super::Executor::arbiter_delays) sends it.
+#[derive(Clone, Copy, Debug, ActixMessage)]
+#[rtype(result = "()")]
+pub struct Answer;
 
 /// Cancels the requests whose flows wait on the arbiter of the actor;
 /// [`Executor::close`](super::Executor::close) sends it at the end of its grace.

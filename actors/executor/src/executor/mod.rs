@@ -7,7 +7,7 @@
 //! 5. `exchange`, `time_limit`: the request while its flow runs
 //! 6. `request`, `served`, `result_draft`, `call`: what steps see of it
 //! 7. `result`, `responder`, `reply_to`, `reply`: from the last step of the flow to the reply
-//! 8. `over`, `hooks`: reporting the end
+//! 8. `over`, `recording`, `hooks`: reporting the end
 //!
 //! `arbiter`, `actor`, `messages`, `in_flight`, `close`: the executor on one arbiter, as others reach
 //! it. `builder`, `functions`, `handlers`, `implementation`, `blocking`, `builtin`, `limit`, `catalog`: what applications do with it.
@@ -52,6 +52,7 @@ mod message_count;
 mod messages;
 mod outcome;
 mod over;
+mod recording;
 mod refused;
 mod registry;
 mod reply;
@@ -82,7 +83,7 @@ pub use handle::{Executor, ExecutorActor};
 pub use hooks::{Hooks, Way};
 pub use in_flight::{InFlightRequest, RequestState};
 pub use incoming::Incoming;
-pub use messages::{CancelRequests, Dispatch, InFlight};
+pub use messages::{Answer, CancelRequests, Dispatch, InFlight, InspectSteps};
 pub use outcome::{RequestOutcome, RequestOver};
 pub use refused::Refused;
 pub use reply::{Message, Reply, ReplyBody};

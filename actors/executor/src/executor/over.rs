@@ -27,6 +27,13 @@ pub(super) enum Queued {
     For(Duration),
 }
 
+impl Times {
+    /// The time since the request arrived.
+    pub(super) fn total(self) -> Duration {
+        clock::now().saturating_since(self.arrived)
+    }
+}
+
 impl Queued {
     pub(super) fn so_far(self) -> Duration {
         match self {
@@ -55,6 +62,12 @@ pub(super) fn request_over(
     outcome: RequestOutcome<'_>,
     response: Option<&Response>,
 ) {
+    let (total, queued) = (times.total(), times.queued.so_far());
+    let error = (outcome != RequestOutcome::Success).then(|| outcome.as_str());
+    match &reply_to.function {
+        Some(function) => function.counts.count(total, queued, error),
+        None => reply_to.shared.refused.count(outcome.as_str()),
+    }
     match stage {
         Stage::Refused(refused) => observe::refused(
             function,
@@ -72,11 +85,5 @@ pub(super) fn request_over(
     if let Some(response) = response {
         hooks.response(response, &reply_to.channel);
     }
-    hooks.over(&RequestOver {
-        function,
-        user: reply_to.caller.user(),
-        outcome,
-        queued: times.queued.so_far(),
-        total: clock::now().saturating_since(times.arrived),
-    });
+    hooks.over(&RequestOver { function, user: reply_to.caller.user(), outcome, queued, total });
 }

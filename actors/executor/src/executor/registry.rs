@@ -17,6 +17,7 @@ use super::functions::Functions;
 use super::implementation::Implementation;
 use super::refused::Refused;
 use crate::channel::Channel;
+use crate::observe::{FunctionCounts, FunctionFigures};
 use crate::security::SecurityLevel;
 
 /// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
@@ -50,6 +51,8 @@ pub(super) struct HostedFunction {
     implementation: Option<Implementation>,
     conditions: Conditions,
     level: SecurityLevel,
+    /// The requests to it, under any of its names.
+    pub(super) counts: FunctionCounts,
 }
 
 /// What an interface `requires` of a call under any of its names (FTN3 §2.4).
@@ -91,6 +94,7 @@ impl Registry {
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 function: Arc::clone(function),
                 conditions,
+                counts: FunctionCounts::new(),
             };
             (name, Arc::new(hosted))
         };
@@ -200,6 +204,19 @@ impl Registry {
                 visit(called, &implemented);
             }
         }
+    }
+
+    /// The figures of all functions, by interface and name.
+    pub(super) fn figures(&self) -> Vec<FunctionFigures> {
+        let mut figures = Vec::new();
+        for versions in &self.interfaces {
+            for hosted in versions.iter().filter(|hosted| hosted.by_itself) {
+                let functions = hosted.functions.values();
+                figures.extend(functions.map(|it| it.counts.figures(it.full_name())));
+            }
+        }
+        figures.sort_by(|one, other| one.function.cmp(&other.function));
+        figures
     }
 
     /// The interfaces that were written down from types.

@@ -20,6 +20,8 @@ pub(super) struct ReplyTo {
     pub(super) rid: Option<Rid>,
     /// Anonymous until the caller is known.
     pub(super) caller: Caller,
+    /// The function, once it is found.
+    pub(super) function: Option<Arc<HostedFunction>>,
     coding: Coding,
     /// `forcersp` (FTN3 §1.5): the caller waits for a reply even if there is no result.
     forced: bool,
@@ -33,6 +35,7 @@ impl ReplyTo {
             channel: channel.clone(),
             rid: request.rid().cloned(),
             caller: Caller::default(),
+            function: None,
             coding: request.coding(),
             forced: request.forcersp(),
         }

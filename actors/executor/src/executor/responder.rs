@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use asyncsteps::{Error, Execution, Outcome, Time, codes};
 use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
+use asyncsteps_actors::record::Recording;
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
@@ -32,6 +33,10 @@ impl FlowOwner for Responder {
 
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
+    }
+
+    fn recording(&self) -> Option<&Recording> {
+        self.0.recording.as_ref().map(|recording| &recording.steps)
     }
 
     fn part_started(&mut self, part: &FlowRef) -> Option<Box<dyn Any>> {
@@ -134,7 +139,10 @@ impl Responder {
     }
 
     fn over(&self, outcome: RequestOutcome<'_>, response: Option<&Response>) {
-        let Exchange { reply_to, called, times, span, .. } = &*self.0;
+        let Exchange { reply_to, called, times, span, recording, .. } = &*self.0;
+        if let Some(recording) = recording {
+            recording.over(reply_to, called, *times, outcome, span);
+        }
         let stage = Stage::Flow(span);
         request_over(reply_to, called.as_str(), *times, &stage, outcome, response);
     }

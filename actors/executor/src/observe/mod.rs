@@ -6,10 +6,18 @@
 #![cfg_attr(feature = "log", doc = "[`init()`], which is one line.")]
 #![cfg_attr(not(feature = "log"), doc = "`init()` of the feature `log`, which is one line.")]
 
+mod figures;
+mod latency;
 #[cfg(feature = "log")]
 mod log;
+mod recorder;
 mod span;
 
+pub(crate) use figures::{ErrorCounts, FunctionCounts};
+pub use figures::{Figures, FunctionFigures};
+pub use latency::Distribution;
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
+pub(crate) use recorder::Recorder;
+pub use recorder::{Keep, RequestRecord};
 pub(crate) use span::{refused, request_span};

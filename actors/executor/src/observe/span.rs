@@ -8,7 +8,7 @@ use crate::channel::Channel;
 
 const REQUEST: &str = "asyncsteps::request";
 
-/// The span of a request; `outcome` is recorded when it is answered.
+/// The span of a request; `outcome` is recorded when it is answered, and `steps` if it is kept.
 pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>) -> Span {
     tracing::info_span!(
         target: REQUEST,
@@ -16,6 +16,7 @@ pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>) -> Span {
         f = function.as_str(),
         rid = rid.map(Rid::to_string).as_deref(),
         outcome = field::Empty,
+        steps = field::Empty,
     )
 }
 

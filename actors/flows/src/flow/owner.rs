@@ -8,6 +8,7 @@ use tracing::Span;
 
 use super::{FlowRef, Stack, deadline};
 use crate::clock;
+use crate::record::Recording;
 
 /// What a flow runs for: it limits the flow in time and is told how it ended.
 ///
@@ -24,6 +25,11 @@ pub trait FlowOwner: Unpin + 'static {
 
     /// The span that the flow runs in.
     fn span(&self) -> Option<&Span> {
+        None
+    }
+
+    /// What the steps of the flow, and of those that undo it, do is recorded here.
+    fn recording(&self) -> Option<&Recording> {
         None
     }
 

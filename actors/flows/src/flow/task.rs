@@ -16,7 +16,8 @@ use super::mailbox::FlowCell;
 use super::owner::Unattended;
 use super::{Canceller, FlowEnd, FlowOwner, FlowRef, deadline, running};
 use crate::arbiter_load::{self, FlowKind};
-use crate::span::{launched_span, trace_steps};
+use crate::record;
+use crate::span::launched_span;
 use crate::timer::Timer;
 
 /// A flow after its first turn.
@@ -111,7 +112,7 @@ fn start_all(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
 /// Starts a flow that is a part of the flow of this owner.
 fn start_part(mut flow: Flow, launcher: &Span, owner: &mut impl FlowOwner) {
     let _entered = launcher.enter();
-    trace_steps(&mut flow, launcher);
+    record::observe(&mut flow, launcher, owner.recording());
     spawn_for(FlowActor::new(flow.execute()), None, |cell, canceller| {
         let part = FlowRef::new(Rc::clone(cell), canceller.clone());
         let kept = guarded("the owner of a flow panicked when a part of it began", || {

@@ -10,6 +10,8 @@ use asyncsteps::{Error, StepEnd, StepLocation, StepRef};
 pub struct StepEvent {
     /// When, since the recording began.
     pub at: Duration,
+    /// The flow: 0 for the first one, further ones undo it.
+    pub flow: u32,
     /// The parallel branch, 0 for the root.
     pub branch: u32,
     /// The branch whose step started this branch.
@@ -59,9 +61,9 @@ pub struct Recorded {
 }
 
 impl StepEvent {
-    pub(super) fn new(at: Duration, step: StepRef, kind: StepEventKind) -> Self {
+    pub(super) fn new(at: Duration, flow: u32, step: StepRef, kind: StepEventKind) -> Self {
         let StepRef { branch, parent, depth, attempt, location, .. } = step;
-        Self { at, branch, parent, depth, attempt, location, kind }
+        Self { at, flow, branch, parent, depth, attempt, location, kind }
     }
 }
 

@@ -29,7 +29,7 @@ mod line;
 mod ring;
 mod tree;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use asyncsteps::{Error, Flow, Observer, StepEnd, StepRef, Time};
@@ -51,13 +51,22 @@ pub struct Recording(Rc<Inner>);
 struct Inner {
     began: Time,
     ring: RefCell<Ring>,
+    /// How many flows write here.
+    flows: Cell<u32>,
+}
+
+/// A flow that is recorded.
+struct Recorder {
+    recording: Recording,
+    flow: u32,
 }
 
 impl Recording {
     /// A recording that begins now.
     #[must_use]
     pub fn start() -> Self {
-        Self(Rc::new(Inner { began: clock::now(), ring: RefCell::new(Ring::take()) }))
+        let (began, ring) = (clock::now(), RefCell::new(Ring::take()));
+        Self(Rc::new(Inner { began, ring, flows: Cell::new(0) }))
     }
 
     /// What was recorded until now.
@@ -67,9 +76,16 @@ impl Recording {
         self.0.ring.borrow().recorded(length)
     }
 
-    fn write(&self, step: StepRef, kind: StepEventKind) {
+    /// Another flow is recorded here.
+    fn add_flow(&self) -> Recorder {
+        let flow = self.0.flows.get();
+        self.0.flows.set(flow + 1);
+        Recorder { recording: self.clone(), flow }
+    }
+
+    fn write(&self, flow: u32, step: StepRef, kind: StepEventKind) {
         let at = clock::now().saturating_since(self.0.began);
-        self.0.ring.borrow_mut().write(StepEvent::new(at, step, kind));
+        self.0.ring.borrow_mut().write(StepEvent::new(at, flow, step, kind));
     }
 }
 
@@ -79,9 +95,9 @@ impl Drop for Inner {
     }
 }
 
-impl Observer for Recording {
+impl Observer for Recorder {
     fn begin(&mut self, step: StepRef) {
-        self.write(step, StepEventKind::Began);
+        self.recording.write(self.flow, step, StepEventKind::Began);
     }
 
     fn enter(&mut self, _: StepRef) {}
@@ -89,19 +105,20 @@ impl Observer for Recording {
     fn leave(&mut self, _: StepRef) {}
 
     fn end(&mut self, step: StepRef, end: StepEnd<'_>) {
-        self.write(step, StepEventKind::Ended(Ending::of(end)));
+        self.recording.write(self.flow, step, StepEventKind::Ended(Ending::of(end)));
     }
 
     fn cancel_failed(&mut self, _: StepRef, _: &Error) {}
 }
 
 /// Has a flow traced below the span `root`, if a subscriber wants spans of steps, and recorded, if there
-/// is a recording; to be called before the flow starts.
+/// is a recording; to be called before the flow starts. A recording takes several flows, such as those
+/// that undo the first one.
 pub fn observe(flow: &mut Flow, root: &Span, recording: Option<&Recording>) {
     match (SpanObserver::wanted(root), recording) {
         (None, None) => {}
         (Some(spans), None) => flow.observe(spans),
-        (None, Some(recording)) => flow.observe(recording.clone()),
-        (Some(spans), Some(recording)) => flow.observe((spans, recording.clone())),
+        (None, Some(recording)) => flow.observe(recording.add_flow()),
+        (Some(spans), Some(recording)) => flow.observe((spans, recording.add_flow())),
     }
 }

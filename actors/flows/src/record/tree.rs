@@ -21,6 +21,8 @@ pub struct StepTree {
 pub struct RecordedStep {
     /// Its name and source location.
     pub location: StepLocation,
+    /// The flow: 0 for the first one, further ones undo it.
+    pub flow: u32,
     /// The parallel branch, 0 for the root.
     pub branch: u32,
     /// Which attempt of it, or of a step around it, this was, from 1.
@@ -69,20 +71,23 @@ struct Builder {
 
 impl Builder {
     fn read(&mut self, event: &StepEvent) {
-        let StepEvent { at, branch, depth, .. } = *event;
+        let StepEvent { at, flow, branch, depth, .. } = *event;
+        let is_in = |node: &Node| node.step.flow == flow && node.step.branch == branch;
         match &event.kind {
             StepEventKind::Began => {
                 // one step at a time: the end of an earlier one was lost
-                self.forget(|node| node.step.branch == branch && node.depth >= depth);
-                let around = self.innermost(branch).or_else(|| self.innermost(event.parent));
+                self.forget(|node| is_in(node) && node.depth >= depth);
+                let around = self.innermost(flow, branch);
+                let around = around.or_else(|| self.innermost(flow, event.parent));
                 let StepEvent { location, attempt, .. } = *event;
                 let (ended, steps) = (None, Vec::new());
-                let step = RecordedStep { location, branch, attempt, began: at, ended, steps };
+                let began = at;
+                let step = RecordedStep { location, flow, branch, attempt, began, ended, steps };
                 self.open.push(self.nodes.len());
                 self.nodes.push(Node { step, depth, around });
             }
             StepEventKind::Ended(ending) => {
-                let is_it = |node: &Node| node.step.branch == branch && node.depth == depth;
+                let is_it = |node: &Node| is_in(node) && node.depth == depth;
                 let Some(place) = self.open.iter().rposition(|at| is_it(&self.nodes[*at])) else {
                     return;
                 };
@@ -92,8 +97,9 @@ impl Builder {
         }
     }
 
-    fn innermost(&self, branch: u32) -> Option<usize> {
-        self.open.iter().rev().copied().find(|at| self.nodes[*at].step.branch == branch)
+    fn innermost(&self, flow: u32, branch: u32) -> Option<usize> {
+        let is_in = |step: &RecordedStep| step.flow == flow && step.branch == branch;
+        self.open.iter().rev().copied().find(|at| is_in(&self.nodes[*at].step))
     }
 
     fn forget(&mut self, is_over: impl Fn(&Node) -> bool) {

@@ -1,0 +1,162 @@
+//! Figures of an executor and of locks, for Prometheus.
+//!
+//! ```
+//! use asyncsteps_actors::sync::Mutex;
+//! use asyncsteps_executor::Executor;
+//! use asyncsteps_executor::metrics::Metrics;
+//! use asyncsteps_executor::transport::http::{Server, service};
+//!
+//! # actix::System::new().block_on(async {
+//! let executor = Executor::builder().build()?;
+//! let stock = Mutex::named("stock", Default::default());
+//! let metrics = Metrics::new(&executor).mutex(&stock);
+//! // GET /metrics, beside the functions
+//! let server = Server::new(service("/ftn/", executor)).fallback(metrics.service());
+//! let text = metrics.text().await;
+//! assert!(text.contains("asyncsteps_lock_queued{kind=\"mutex\",lock=\"stock\"} 0"), "{text}");
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! | metric | labels | what |
+//! |---|---|---|
+//! | `asyncsteps_request_duration_seconds` | function | histogram of the times from arrival to reply; its count is that of the requests |
+//! | `asyncsteps_request_queue_seconds` | function | histogram of the times in the queue of the budget |
+//! | `asyncsteps_request_errors_total` | function, code | answers with an error, and callers that left (`disconnected`) |
+//! | `asyncsteps_requests_refused_total` | code | requests that did not get to a function |
+//! | `asyncsteps_requests_running`, `asyncsteps_requests_queued` | | requests that have a permit of the budget, or wait for one |
+//! | `asyncsteps_requests_admitted_total`, `asyncsteps_requests_rejected_total` | | what the budget decided |
+//! | `asyncsteps_admission_memory_bytes` | | what the budget counts for requests |
+//! | `asyncsteps_messages_unanswerable_total` | | messages that were malformed or had no id |
+//! | `asyncsteps_arbiter_delay_seconds` | arbiter | how long an arbiter took to answer a message, one second at the most; of those where a request has waited |
+//! | `asyncsteps_lock_keys`, `asyncsteps_lock_holders`, `asyncsteps_lock_queued` | kind, lock | keys in use, holders inside, waiters |
+//!
+//! The format is OpenMetrics 1.0. A program adds its own with [`Metrics::register`].
+
+mod encode;
+mod service;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use asyncsteps_actors::sync::{self, Limiter, LockReport, Throttle};
+use prometheus_client::registry::Registry;
+
+use crate::executor::Executor;
+
+pub use prometheus_client;
+pub use service::MetricsService;
+
+use encode::{Lock, Snapshot};
+
+/// The figures of an executor and of the locks that it is told of. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    executor: Executor,
+    locks: Mutex<Vec<Watched>>,
+    registry: Mutex<Registry>,
+}
+
+/// A lock, and how it is asked for its load.
+struct Watched {
+    kind: &'static str,
+    report: Box<dyn Fn() -> LockReport + Send + Sync>,
+}
+
+impl Metrics {
+    /// The figures of an executor.
+    #[must_use]
+    pub fn new(executor: &Executor) -> Self {
+        let (locks, registry) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { executor: executor.clone(), locks, registry }))
+    }
+
+    /// Adds those of a mutex, over all of its keys. Locks are told apart by their names.
+    #[must_use]
+    pub fn mutex(self, mutex: &sync::Mutex) -> Self {
+        let mutex = mutex.clone();
+        self.watch("mutex", move || mutex.inspect())
+    }
+
+    /// Adds those of a throttle.
+    #[must_use]
+    pub fn throttle(self, throttle: &Throttle) -> Self {
+        let throttle = throttle.clone();
+        self.watch("throttle", move || throttle.inspect())
+    }
+
+    /// Adds those of a limiter.
+    #[must_use]
+    pub fn limiter(self, limiter: &Limiter) -> Self {
+        let limiter = limiter.clone();
+        self.watch("limiter", move || limiter.inspect())
+    }
+
+    fn watch(
+        self,
+        kind: &'static str,
+        report: impl Fn() -> LockReport + Send + Sync + 'static,
+    ) -> Self {
+        let mut locks = self.0.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.push(Watched { kind, report: Box::new(report) });
+        drop(locks);
+        self
+    }
+
+    /// Adds metrics of the program.
+    ///
+    /// ```
+    /// use asyncsteps_executor::Executor;
+    /// use asyncsteps_executor::metrics::Metrics;
+    /// use asyncsteps_executor::metrics::prometheus_client::metrics::counter::Counter;
+    ///
+    /// let metrics = Metrics::new(&Executor::builder().build()?);
+    /// let mails = Counter::<u64>::default();
+    /// metrics.register(|registry| registry.register("mails", "Mails sent", mails.clone()));
+    /// mails.inc();
+    /// # Ok::<(), asyncsteps_executor::ConfigError>(())
+    /// ```
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.0.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// All figures as they are now, in the format OpenMetrics.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn text(&self) -> String {
+        let Inner { executor, locks, registry } = &*self.0;
+        let delays = executor.arbiter_delays().await;
+        let locks = {
+            let locks = locks.lock().unwrap_or_else(PoisonError::into_inner);
+            let look = |watched: &Watched| Lock { kind: watched.kind, report: (watched.report)() };
+            locks.iter().map(look).collect()
+        };
+        let snapshot = Snapshot {
+            figures: executor.figures(),
+            usage: executor.usage(),
+            unanswerable: executor.unanswerable(),
+            delays,
+            locks,
+        };
+        let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+        encode::text(snapshot, &registry)
+    }
+
+    /// A service that answers `GET /metrics` with the figures, and anything else with 404: for
+    /// [`Server::fallback`](crate::transport::http::Server::fallback), or as a route of a router.
+    #[must_use]
+    pub fn service(&self) -> MetricsService {
+        MetricsService(self.clone())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! What an executor counts of its requests.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::latency::{Distribution, Latency};
+
+/// The figures of an executor since it was built; given by
+/// [`Executor::figures`](crate::Executor::figures).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// The functions, by interface and name.
+    pub functions: Vec<FunctionFigures>,
+    /// Requests that did not get to a function, by code: those to unknown ones, with wrong credentials,
+    /// or whose callers left before (`disconnected`).
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// The figures of one function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FunctionFigures {
+    /// Its full name, `iface:version:function`.
+    pub function: String,
+    /// The times from arrival to reply of all requests to it, also of those that it refused.
+    pub total: Distribution,
+    /// Their times in the queue of the budget.
+    pub queued: Distribution,
+    /// Those that were answered with an error, by its code, or whose callers left (`disconnected`).
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// Counts the requests to one function.
+#[derive(Debug)]
+pub(crate) struct FunctionCounts {
+    total: Latency,
+    queued: Latency,
+    errors: ErrorCounts,
+}
+
+/// Counts errors by code. Codes are those of definitions and of FTN3, so there are few.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorCounts(Mutex<BTreeMap<Box<str>, u64>>);
+
+impl FunctionCounts {
+    pub(crate) fn new() -> Self {
+        let (total, queued) = (Latency::new(), Latency::new());
+        Self { total, queued, errors: ErrorCounts::default() }
+    }
+
+    /// Counts a request that is over; `error` is its code, or `disconnected`.
+    pub(crate) fn count(&self, total: Duration, queued: Duration, error: Option<&str>) {
+        self.total.count(total);
+        self.queued.count(queued);
+        if let Some(code) = error {
+            self.errors.count(code);
+        }
+    }
+
+    pub(crate) fn figures(&self, function: String) -> FunctionFigures {
+        FunctionFigures {
+            function,
+            total: self.total.distribution(),
+            queued: self.queued.distribution(),
+            errors: self.errors.figures(),
+        }
+    }
+}
+
+impl ErrorCounts {
+    pub(crate) fn count(&self, code: &str) {
+        let mut counts = self.counts();
+        match counts.get_mut(code) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(code.into(), 1)),
+        }
+    }
+
+    pub(crate) fn figures(&self) -> BTreeMap<String, u64> {
+        self.counts().iter().map(|(code, count)| (code.to_string(), *count)).collect()
+    }
+
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<Box<str>, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

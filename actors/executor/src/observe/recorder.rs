@@ -1,0 +1,114 @@
+//! Requests that are over, kept with what their steps did.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use asyncsteps_actors::record::Recorded;
+use asyncsteps_futoin::iface::FunctionName;
+
+/// Which requests are kept when they are over, with what their steps did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "options")]
+pub struct Keep {
+    /// The most requests that are kept, about 12 KiB each; the oldest one goes first. 256 by default.
+    pub most: usize,
+    /// Requests that took so long are kept; those of 500 ms by default, none if `None`.
+    pub slow: Option<Duration>,
+    /// Requests that were answered with an error are kept; they are by default.
+    pub failed: bool,
+    /// Of all others, one in so many is kept; none by default, which is 0.
+    pub one_in: u64,
+}
+
+impl Keep {
+    /// All requests, for development and tests.
+    pub const ALL: Self = Self { most: 256, slow: None, failed: true, one_in: 1 };
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        let slow = Some(Duration::from_millis(500));
+        Self { most: 256, slow, failed: true, one_in: 0 }
+    }
+}
+
+/// A request that is over.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RequestRecord {
+    /// Its number among the requests of its executor, which it has had in flight.
+    pub number: u64,
+    /// The function as the caller named it.
+    pub function: FunctionName,
+    /// The caller's number of the request.
+    pub rid: Option<String>,
+    /// The local id of the user; `None` for an anonymous caller.
+    pub user: Option<String>,
+    /// When it arrived.
+    pub arrived: SystemTime,
+    /// How long it waited in the queue of the [`Budget`](asyncsteps_actors::budget::Budget).
+    pub queued: Duration,
+    /// How long it took in all, from its arrival to its reply.
+    pub total: Duration,
+    /// `success`, the code of its error, or `disconnected`.
+    pub outcome: String,
+    /// What its steps did, and those that undid it.
+    pub steps: Recorded,
+}
+
+/// One line: `demo.shop:1.0:order 463ms success { pay 456ms { .. } }`.
+impl fmt::Display for RequestRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, outcome, total, steps, .. } = self;
+        write!(f, "{function} {}ms {outcome} {{ {steps} }}", total.as_millis())
+    }
+}
+
+/// The requests of an executor that are kept.
+pub(crate) struct Recorder {
+    keep: Keep,
+    next: AtomicU64,
+    kept: Mutex<VecDeque<Arc<RequestRecord>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(keep: Keep) -> Self {
+        Self { keep, next: AtomicU64::new(1), kept: Mutex::default() }
+    }
+
+    /// A number for a request.
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a request that took so long is kept.
+    pub(crate) fn wants(&self, number: u64, total: Duration, is_error: bool) -> bool {
+        let Keep { slow, failed, one_in, .. } = self.keep;
+        is_error && failed
+            || slow.is_some_and(|slow| total >= slow)
+            || one_in > 0 && number.is_multiple_of(one_in)
+    }
+
+    pub(crate) fn keep(&self, record: RequestRecord) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        while kept.len() >= self.keep.most.max(1) {
+            kept.pop_front();
+        }
+        kept.push_back(Arc::new(record));
+    }
+
+    /// Those that are kept, the newest first.
+    pub(crate) fn kept(&self) -> Vec<Arc<RequestRecord>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().rev().cloned().collect()
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recorder").field(&self.keep).finish()
+    }
+}

@@ -1,0 +1,179 @@
+//! The promise: Prometheus can read how many requests there were, how long they took, how they failed,
+//! and how busy the locks are.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use asyncsteps::{Template, sync};
+use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
+use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::metrics::Metrics;
+use asyncsteps_executor::metrics::prometheus_client::metrics::counter::Counter;
+use asyncsteps_executor::{Executor, RequestSteps as _};
+use http::{Method, Request};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+const DEFINITION: &str = r#"{
+    "iface": "test.till",
+    "version": "1.0",
+    "ftn3rev": "1.9",
+    "funcs": {
+        "pay": { "params": { "cents": "integer" }, "result": "boolean", "throws": [ "Declined" ] }
+    },
+    "requires": [ "AllowAnonymous" ]
+}"#;
+
+fn definition() -> Arc<Definition> {
+    let source = Source::texts([("test.till-1.0-iface.json", DEFINITION)]);
+    Loader::new([source]).load(&"test.till:1.0".parse().expect("a name")).expect("a definition")
+}
+
+fn executor() -> Executor {
+    let pay = Template::build(|asi| {
+        asi.add(|asi, ()| match asi.param("cents")? {
+            0 => asi.error("Declined", "nothing to pay"),
+            1 => panic!("a cent is not worth it"),
+            _ => asi.reply(true),
+        });
+    });
+    let builder = Executor::builder().interface(definition(), |functions| {
+        functions.add("pay", &pay);
+    });
+    builder.build().expect("a right configuration")
+}
+
+async fn call(executor: &Executor, function: &str, cents: impl Into<Value>) {
+    let params = json!({ "cents": cents.into() });
+    let _ = executor.call_as_system::<Value>(function, params).await;
+}
+
+fn assert_has(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(text.lines().any(|other| other == *line), "no line `{line}` in:\n{text}");
+    }
+}
+
+#[actix::test]
+async fn requests_are_counted_by_function_and_code() {
+    let executor = executor();
+    for cents in [7, 7, 7, 0, 0, 1] {
+        call(&executor, "test.till:1.0:pay", cents).await;
+    }
+    call(&executor, "test.till:1.0:pay", "text").await;
+    call(&executor, "test.shop:1.0:pay", 7).await;
+    // an arbiter has an actor once a request has waited there
+    let _address = executor.address();
+    let text = Metrics::new(&executor).text().await;
+    assert_has(
+        &text,
+        &[
+            "# TYPE asyncsteps_request_duration_seconds histogram",
+            "# UNIT asyncsteps_request_duration_seconds seconds",
+            r#"asyncsteps_request_duration_seconds_count{function="test.till:1.0:pay"} 7"#,
+            r#"asyncsteps_request_duration_seconds_bucket{le="+Inf",function="test.till:1.0:pay"} 7"#,
+            r#"asyncsteps_request_duration_seconds_bucket{le="100.0",function="test.till:1.0:pay"} 7"#,
+            r#"asyncsteps_request_errors_total{function="test.till:1.0:pay",code="Declined"} 2"#,
+            r#"asyncsteps_request_errors_total{function="test.till:1.0:pay",code="InternalError"} 1"#,
+            r#"asyncsteps_request_errors_total{function="test.till:1.0:pay",code="InvalidRequest"} 1"#,
+            r#"asyncsteps_requests_refused_total{code="UnknownInterface"} 1"#,
+            "asyncsteps_requests_admitted_total 6",
+            "asyncsteps_requests_rejected_total 0",
+            "asyncsteps_requests_running 0.0",
+            "# EOF",
+        ],
+    );
+    assert_eq!(text.matches("asyncsteps_arbiter_delay_seconds{arbiter=").count(), 1);
+    let buckets =
+        text.lines().filter(|line| line.starts_with("asyncsteps_request_queue_seconds_bucket"));
+    assert_eq!(buckets.count(), 30, "four in each decade, the first and the last");
+}
+
+#[actix::test]
+async fn locks_and_metrics_of_the_program_are_shown() {
+    let executor = Executor::builder().build().expect("a right configuration");
+    let stock = Mutex::named("stock", sync::mutex::Options::default());
+    let mails = Throttle::named("mails", sync::throttle::Options::default());
+    let client = Limiter::named("client", sync::limiter::Options::default());
+    let metrics = Metrics::new(&executor).mutex(&stock).throttle(&mails).limiter(&client);
+    let sent = Counter::<u64>::default();
+    metrics.register(|registry| registry.register("mails", "Mails sent", sent.clone()));
+    sent.inc();
+    let held = stock.key("apple").lock().await.expect("it is free");
+    assert_has(
+        &metrics.text().await,
+        &[
+            r#"asyncsteps_lock_holders{kind="mutex",lock="stock"} 1.0"#,
+            r#"asyncsteps_lock_keys{kind="mutex",lock="stock"} 1.0"#,
+            r#"asyncsteps_lock_queued{kind="throttle",lock="mails"} 0.0"#,
+            r#"asyncsteps_lock_holders{kind="limiter",lock="client"} 0.0"#,
+            "mails_total 1",
+        ],
+    );
+    drop(held);
+    let text = metrics.text().await;
+    assert_has(&text, &[r#"asyncsteps_lock_holders{kind="mutex",lock="stock"} 0.0"#]);
+}
+
+#[actix::test]
+async fn get_metrics_answers_with_the_figures_and_nothing_else_does() {
+    let metrics = Metrics::new(&executor());
+    for (method, path, status) in [
+        (Method::GET, "/metrics", 200),
+        (Method::POST, "/metrics", 405),
+        (Method::GET, "/metrics/", 404),
+        (Method::GET, "/", 404),
+    ] {
+        let request = Request::builder().method(&method).uri(path).body(()).expect("a request");
+        let service = metrics.service();
+        let answer = service.oneshot(request).await.expect("an answer");
+        assert_eq!(answer.status(), status, "{method} {path}");
+        let kind = answer.headers().get("content-type").map(|kind| kind.to_str().expect("text"));
+        assert_eq!(
+            kind.is_some_and(|kind| kind.starts_with("application/openmetrics-text")),
+            status == 200
+        );
+        assert_eq!(answer.body().ends_with("# EOF\n"), status == 200);
+    }
+}
+
+/// The same in the older format that promtool reads: without units, and counters have whole names.
+fn plain(text: &str) -> String {
+    let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
+    let mut plain = String::new();
+    for line in text.lines().filter(|line| !line.starts_with("# UNIT")) {
+        let mut words: Vec<&str> = line.splitn(4, ' ').collect();
+        let whole = words.get(2).map(|name| format!("{name}_total"));
+        if line.starts_with("# ") && words.len() == 4 && is_counter(words[2]) {
+            words[2] = whole.as_deref().unwrap_or_default();
+        }
+        plain.push_str(&words.join(" "));
+        plain.push('\n');
+    }
+    plain
+}
+
+#[actix::test]
+async fn the_names_follow_the_conventions_of_prometheus() {
+    let executor = executor();
+    for cents in [7, 0] {
+        call(&executor, "test.till:1.0:pay", cents).await;
+    }
+    let stock = Mutex::named("stock", sync::mutex::Options::default());
+    let text = Metrics::new(&executor).mutex(&stock).text().await;
+    let check = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut check = match check {
+        Ok(check) => check,
+        Err(missing) => return eprintln!("not checked: promtool: {missing}"),
+    };
+    check.stdin.take().expect("a pipe").write_all(plain(&text).as_bytes()).expect("it reads");
+    let output = check.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && told.is_empty(), "{told}{text}");
+}
