@@ -57,6 +57,7 @@ impl RequestRecording {
             number: self.number,
             function: called.clone(),
             rid: reply_to.rid.as_ref().map(Rid::to_string),
+            trace: reply_to.trace,
             user: reply_to.caller.user().map(User::local_id).map(str::to_owned),
             arrived: clock::wall() - total,
             queued: times.queued.so_far(),
