@@ -65,6 +65,7 @@
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5), and how to write another one
 //! - [`observe`]: spans of requests, a log of them and of steps, and requests that were kept
 #![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
+//! - [`slow`]: find out why it is slow
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
 //! [`iface`], [`message`], [`net`], `typed` and [`url`] are those of `asyncsteps-futoin`, so that a service
@@ -110,6 +111,9 @@ pub mod functions {}
 #[cfg(feature = "schemars")]
 #[doc = include_str!("docs/ftn3.md")]
 pub mod ftn3 {}
+
+#[doc = include_str!("docs/slow.md")]
+pub mod slow {}
 
 #[doc = include_str!("docs/deploy.md")]
 pub mod deploy {}
