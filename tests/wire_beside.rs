@@ -2,6 +2,7 @@
 //! a connection.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -68,7 +69,7 @@ fn an_error_of_it_is_answered_with_no_details() {
     ping(host.address);
 }
 
-/// More than a worker keeps buffers for.
+/// More connections than a worker keeps buffers for.
 const OTHERS: usize = 100;
 
 #[test]
