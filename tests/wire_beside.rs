@@ -83,7 +83,7 @@ fn a_body_that_the_application_keeps_is_no_request() {
         None,
         conform::executor,
         |service| service,
-        |server| server.fallback(service),
+        |server| server.fallback(service).workers(NonZeroUsize::MIN),
     );
     let mut client = Connection::open(host.address);
     let hidden = post_with("/other", "", b"GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n");
