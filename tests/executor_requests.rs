@@ -227,7 +227,7 @@ fn a_result_is_checked_before_it_is_sent() {
         kind,
         &replies(json!({ "a": "text" })),
         expect![[
-            r#"{"e":"InternalError","edesc":"Type mismatch for result variable: badResult(a)"}"#
+            r#"{"e":"InternalError","edesc":"Type mismatch for result variable: badResult(a) = \"text\""}"#
         ]],
     );
     let nothing = Template::build(|asi| {
@@ -237,7 +237,7 @@ fn a_result_is_checked_before_it_is_sent() {
         "answer",
         json!({}),
         &nothing,
-        expect![[r#"{"e":"InternalError","edesc":"Result type mismatch: answer()"}"#]],
+        expect![[r#"{"e":"InternalError","edesc":"Result type mismatch: answer() = \"{}\""}"#]],
     );
 }
 

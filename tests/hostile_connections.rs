@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::transport::http::ServerLimits;
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, head, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::{Job, Jobs};
@@ -15,6 +16,16 @@ use serde_json::json;
 
 /// How many hostile connections there are.
 const CONNECTIONS: usize = 60;
+
+/// How many there are of those that cost almost nothing. Each has two file descriptors.
+const MANY: usize = 400;
+
+/// The most memory that one without a request may take, in bytes: without hyper's two buffers of 8 KiB,
+/// but with the one of its client, which is in this process too.
+const IDLE: usize = 22_000;
+
+/// A request to no service.
+const NOTHING: &[u8] = b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// What each of them sends ahead of its answers, in bytes: less than the system takes from a server
 /// that does not read.
@@ -50,8 +61,7 @@ fn jobs() -> (Jobs, Executor) {
 fn check_pipelining(first: &[u8]) {
     let (mut jobs, executor) = jobs();
     let host = TestServer::start(1, || executor);
-    let ahead = b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n";
-    let all = [first, &ahead.repeat(AHEAD / ahead.len())].concat();
+    let all = [first, &NOTHING.repeat(AHEAD / NOTHING.len())].concat();
     let before = resident_bytes();
     let mut clients = Vec::new();
     let mut running: Vec<Job> = Vec::new();
@@ -71,7 +81,7 @@ fn check_pipelining(first: &[u8]) {
     running.drain(..2).for_each(Job::finish);
     for client in &mut clients {
         assert_eq!(client.receive().json(), json!({ "r": { "n": 0 } }));
-        for _ in 0..AHEAD / ahead.len() {
+        for _ in 0..AHEAD / NOTHING.len() {
             assert_eq!(client.receive().status(), 404);
         }
     }
@@ -93,21 +103,42 @@ fn nor_do_those_behind_a_chunked_one() {
 #[test]
 fn a_request_that_stops_in_its_head_ends_its_connection() {
     let host = conform_with(short());
-    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Connection::open(host.address)).collect();
-    for client in &mut clients {
-        client.send(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(client.receive().status(), 404);
+    let stops = || {
+        let mut client = Connection::open(host.address);
+        assert_eq!(client.send(NOTHING).receive().status(), 404);
         client.send(b"P");
+        client
+    };
+    let _clients: Vec<_> = (0..MANY).map(|_| stops()).collect();
+    host.connections.wait_for_the_end_of(MANY);
+}
+
+#[test]
+fn idle_connections_cost_little_and_can_go_on() {
+    let host = conform_with(ServerLimits { keep_alive: PATIENCE, ..ServerLimits::default() });
+    let open = || {
+        let mut client = Connection::open(host.address);
+        assert_eq!(client.send(NOTHING).receive().status(), 404);
+        client
+    };
+    // what the first use of everything takes does not count
+    let _first: Vec<_> = (0..CONNECTIONS).map(|_| open()).collect();
+    let before = resident_bytes();
+    let mut idle: Vec<_> = (0..MANY).map(|_| open()).collect();
+    let each = resident_bytes().saturating_sub(before) / MANY;
+    assert!(each < IDLE, "{each} bytes for each connection");
+    for client in &mut idle {
+        // in two packets
+        client.send(&NOTHING[..9]).send(&NOTHING[9..]);
+        assert_eq!(client.receive().status(), 404);
     }
-    host.connections.wait_for_the_end_of(CONNECTIONS);
 }
 
 #[test]
 fn empty_lines_are_no_requests() {
     let host = conform_with(short());
     let mut client = Connection::open(host.address);
-    client.send(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(client.receive().status(), 404);
+    assert_eq!(client.send(NOTHING).receive().status(), 404);
     client.send(b"\r\n\r\n");
     host.connections.wait_for_the_end_of(1);
 }

@@ -133,6 +133,35 @@ async fn a_close_waits_for_undos_within_its_grace() {
 }
 
 #[actix::test]
+async fn a_shielded_body_is_part_of_its_request_until_it_ends() {
+    tokio::time::pause();
+    let charge = Template::build(|asi| {
+        let body = async |()| {
+            tokio::time::sleep(UNDO).await;
+            Ok(())
+        };
+        asi.run(body).named("charge").shielded();
+    });
+    let executor = executor_of(&charge);
+    let call = call(&executor);
+    for abort in [true, false] {
+        tokio::time::sleep(UNDO / 4).await;
+        let [request] = <[_; 1]>::try_from(executor.in_flight().await).expect("one request");
+        assert_eq!((request.state, executor.usage().running), (RequestState::Running, 1));
+        assert!(request.to_string().contains("charge"), "{request}");
+        if abort {
+            call.abort();
+        }
+    }
+    let begin = Instant::now();
+    let closed = executor.close(UNDO * 10).await;
+    // a timer may take a millisecond more
+    let waited = begin.elapsed().as_millis().next_multiple_of(10);
+    assert_eq!((waited, closed.cancelled), ((UNDO / 2).as_millis(), 1));
+    assert_eq!((executor.in_flight().await.len(), executor.usage().running), (0, 0));
+}
+
+#[actix::test]
 async fn the_reply_to_a_request_that_is_cancelled_leaves_before_the_undo() {
     tokio::time::pause();
     let (executor, charged) = executor();

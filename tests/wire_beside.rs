@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use asyncsteps::Template;
 use asyncsteps_executor::security::{
@@ -65,6 +66,36 @@ fn an_error_of_it_is_answered_with_no_details() {
     let answer = client.send(b"GET /broken HTTP/1.1\r\nHost: a\r\n\r\n").receive();
     assert_eq!((answer.status(), answer.text()), (500, ""));
     ping(host.address);
+}
+
+/// More than a worker keeps buffers for.
+const OTHERS: usize = 100;
+
+#[test]
+fn a_body_that_the_application_keeps_is_no_request() {
+    let (keep, kept) = mpsc::channel();
+    let service = tower::service_fn(move |request: Request<Incoming>| {
+        let kept = keep.send(request.into_body());
+        async move { kept.map(|()| Response::new(Full::<Bytes>::default())) }
+    });
+    let host = TestServer::start_server(
+        None,
+        conform::executor,
+        |service| service,
+        |server| server.fallback(service),
+    );
+    let mut client = Connection::open(host.address);
+    let hidden = post_with("/other", "", b"GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.send(&hidden).receive().status(), 200);
+    let idle = || {
+        let mut other = Connection::open(host.address);
+        assert_eq!(other.send(&post_with("/other", "", b"")).receive().status(), 200);
+        other
+    };
+    let _others: Vec<_> = (0..OTHERS).map(|_| idle()).collect();
+    // the application is done with all bodies
+    assert_eq!(kept.try_iter().count(), OTHERS + 1);
+    assert_eq!(client.call("conform.main:1.2:answer", &json!({})), json!({ "r": 42 }));
 }
 
 #[test]

@@ -454,7 +454,7 @@ fn a_bad_result_is_not_sent(front: Front) {
             {"f":"conform.main:1.2:badResult","p":{"kind":"extra"}}
                 {"e":"InternalError","edesc":"Unknown result variable: badResult(b)"}
             {"f":"conform.main:1.2:badResult","p":{"kind":"type"}}
-                {"e":"InternalError","edesc":"Type mismatch for result variable: badResult(a)"}
+                {"e":"InternalError","edesc":"Type mismatch for result variable: badResult(a) = \"text\""}
             {"f":"conform.main:1.2:big","p":{"size":1048577},"rid":"C1"}
                 {"e":"InternalError","edesc":"Response size has exceeded the limit","rid":"C1"}
         "#]],

@@ -23,5 +23,5 @@ pub mod shop;
 pub mod store;
 pub mod till;
 
-pub use config::{Config, LogFormat};
+pub use config::{Config, Front, LogFormat};
 pub use server::{RunError, executor, run};

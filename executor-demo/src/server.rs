@@ -1,8 +1,9 @@
 //! The shop behind HTTP and WebSocket: its executor, its server, its graceful end.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use actix_web::{App, HttpServer};
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
@@ -10,7 +11,7 @@ use asyncsteps_executor::transport::http::{
 use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 
 use crate::bank::{self, Bank};
-use crate::config::Config;
+use crate::config::{Config, Front};
 use crate::interface::{self, is_read};
 use crate::shop::Shop;
 use crate::store::{Store, StoreError};
@@ -54,34 +55,82 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let (executor, till) = open(&config)?;
+    let Opened { executor, till } = open(&config)?;
     let payments = actix_rt::spawn(till.clone().look_after_payments());
-    let service = http::service("/ftn/", executor).get_calls(is_read);
+    let service = service(&executor, &config, listener.local_addr()?);
+    let closed = match config.front {
+        Front::Own => serve(service, listener, &config, shutdown).await,
+        Front::ActixWeb => serve_mounted(service, &executor, listener, &config, shutdown).await,
+    };
+    payments.abort();
+    if let Err(error) = till.leave().await {
+        tracing::warn!(%error, "the other processes do not know that this one ends");
+    }
+    closed
+}
+
+/// The functions at `/ftn/`.
+fn service(executor: &Executor, config: &Config, address: SocketAddr) -> http::Service {
+    let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
     let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
         None => service,
     };
-    let service = match config.hosts(listener.local_addr()?) {
+    match config.hosts(address) {
         Some(hosts) => service.allowed_hosts(hosts),
         None => service,
-    };
+    }
+}
+
+/// Serves the functions.
+async fn serve(
+    service: http::Service,
+    listener: TcpListener,
+    config: &Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<Closed, RunError> {
     let limits = ServerLimits {
         head_timeout: config.head_timeout(),
         keep_alive: config.keep_alive(),
         ..ServerLimits::default()
     };
-    let server = Server::new(service).workers(config.workers).limits(limits).grace(config.grace());
+    let server = Server::new(service);
+    let server = server.workers(config.workers).limits(limits).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
         Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
         None => server.listen(listener)?,
     };
-    let closed = server.run_until(shutdown).await;
-    payments.abort();
-    if let Err(error) = till.leave().await {
-        tracing::warn!(%error, "the other processes do not know that this one ends");
-    }
-    Ok(closed?)
+    Ok(server.run_until(shutdown).await?)
+}
+
+/// Serves an actix-web application that mounts the service.
+async fn serve_mounted(
+    service: http::Service,
+    executor: &Executor,
+    listener: TcpListener,
+    config: &Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<Closed, RunError> {
+    let server = HttpServer::new(move || App::new().service(service.clone()))
+        .workers(config.workers.get())
+        .tcp_nodelay(true)
+        .h1_allow_half_closed(false)
+        .client_request_timeout(config.head_timeout())
+        .keep_alive(config.keep_alive())
+        .disable_signals()
+        .listen(listener)?
+        .run();
+    let handle = server.handle();
+    let stopped = async {
+        shutdown.await;
+        let closed = executor.close(config.grace()).await;
+        handle.stop(true).await;
+        closed
+    };
+    let (ended, closed) = tokio::join!(server, stopped);
+    ended?;
+    Ok(closed)
 }
 
 /// The executor with everything the demo hosts; also for applications and tests that bring their
@@ -93,13 +142,19 @@ pub async fn run(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> Result<Executor, RunError> {
-    let (executor, till) = open(config)?;
+    let Opened { executor, till } = open(config)?;
     actix_rt::spawn(till.look_after_payments());
     Ok(executor)
 }
 
-/// The executor, and where its orders are paid.
-fn open(config: &Config) -> Result<(Executor, Till), RunError> {
+/// The executor, and what is done around it.
+struct Opened {
+    executor: Executor,
+    /// Where orders are paid.
+    till: Till,
+}
+
+fn open(config: &Config) -> Result<Opened, RunError> {
     let store = Store::open(&config.data)?;
     let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
     let till = Till::new(store.clone(), (!config.without_bank).then(|| bank.clone()));
@@ -122,5 +177,6 @@ fn open(config: &Config) -> Result<(Executor, Till), RunError> {
         true => builder,
         false => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
     };
-    Ok((builder.build()?, till))
+    let executor = builder.build()?;
+    Ok(Opened { executor, till })
 }

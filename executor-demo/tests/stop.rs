@@ -14,12 +14,14 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
 #[test]
 fn sigterm_ends_the_program_with_code_0() {
-    let data = Data::new();
-    let program = Program::start(PROGRAM, &data);
-    let address = program.address;
-    client::ping(address);
-    assert_eq!(program.terminate().code(), Some(0));
-    assert!(TcpStream::connect(address).is_err(), "it no longer listens");
+    for front in ["own", "actix-web"] {
+        let data = Data::new();
+        let program = Program::start_with(PROGRAM, &data, &["--front", front]);
+        let address = program.address;
+        client::ping(address);
+        assert_eq!(program.terminate().code(), Some(0), "{front}");
+        assert!(TcpStream::connect(address).is_err(), "{front} no longer listens");
+    }
 }
 
 #[test]

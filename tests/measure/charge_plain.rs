@@ -81,22 +81,23 @@ async fn ask_bank(
     refund: &mut Refund,
 ) -> Result<(Tx, u32), ChargeError> {
     let mut pause = Duration::from_millis(50);
-    let mut was_cut = false;
+    let mut is_unknown = false;
     for attempt in 1.. {
         let place = app.bank_calls.acquire().await;
         refund.is_due = true;
         let call = app.bank.charge(&params.customer, params.amount, &refund.key);
         let error = match timeout(Duration::from_millis(300), call).await {
             Ok(Ok(tx)) => return Ok((tx, attempt)),
-            Ok(Err(error)) => {
-                refund.is_due = was_cut;
-                if !error.is_transient() {
-                    return Err(error.into());
-                }
+            Ok(Err(error)) if error.is_transient() => {
+                is_unknown = true;
                 error.into()
             }
+            Ok(Err(error)) => {
+                refund.is_due = is_unknown;
+                return Err(error.into());
+            }
             Err(_) => {
-                was_cut = true;
+                is_unknown = true;
                 ChargeError::Timeout
             }
         };

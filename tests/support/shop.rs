@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
 use asyncsteps_executor::Closed;
-use executor_demo::{Config, RunError};
+use executor_demo::{Config, Front, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -66,6 +66,7 @@ pub fn config(data: &Data) -> Config {
     Config {
         listen: ([127, 0, 0, 1], 0).into(),
         data: data.file(),
+        front: Front::Own,
         tls_cert: None,
         tls_key: None,
         cors: Vec::new(),

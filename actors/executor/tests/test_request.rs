@@ -220,3 +220,16 @@ fn a_function_is_undone_wherever_its_request_is_cut() {
         assert!(runs.get() > 10, "{cut}: {}", runs.get());
     }
 }
+
+#[test]
+fn an_error_that_is_hidden_from_callers_is_the_cause_of_what_they_get() {
+    sim::check([1], |sim| {
+        sim.fail("record", Error::with_info("LedgerDown", "no disk"));
+        let started = sim.start(charge(5).flow(&Service::new().executor()));
+        sim.run();
+        let Some(Outcome::Error(error)) = started.take_outcome() else { panic!("it fails") };
+        assert_eq!(error.to_string(), "InternalError: Not expected error");
+        let hidden = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(hidden, Some("LedgerDown: no disk".to_owned()));
+    });
+}

@@ -15,8 +15,8 @@ thread_local! {
 #[derive(Debug, Default)]
 pub(crate) struct ArbiterLoad {
     pub(crate) flows: Arc<Drain>,
-    /// Those of them that undo what others have done.
-    pub(crate) undos: Arc<Drain>,
+    /// Those of them that are parts of others.
+    pub(crate) parts: Arc<Drain>,
     /// The thread of the arbiter has ended.
     gone: AtomicBool,
 }
@@ -25,8 +25,8 @@ pub(crate) struct ArbiterLoad {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlowKind {
     Logic,
-    /// It undoes what another flow has done.
-    Undo,
+    /// It is a part of another flow: an undo, or the body of a shielded step.
+    Part,
 }
 
 /// Lives as long as the thread of the arbiter.
@@ -58,8 +58,8 @@ pub(crate) fn enter_here(kind: FlowKind) {
     HERE.with(|here| {
         if let Some(Here(load)) = here.get() {
             load.flows.enter();
-            if kind == FlowKind::Undo {
-                load.undos.enter();
+            if kind == FlowKind::Part {
+                load.parts.enter();
             }
         }
     });
@@ -72,8 +72,8 @@ pub(crate) fn leave_here(kind: FlowKind, is_done: bool) {
     let _ = HERE.try_with(|here| {
         if let Some(Here(load)) = here.get() {
             load.flows.leave(is_done);
-            if kind == FlowKind::Undo {
-                load.undos.leave(is_done);
+            if kind == FlowKind::Part {
+                load.parts.leave(is_done);
             }
         }
     });

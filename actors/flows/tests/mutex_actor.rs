@@ -8,11 +8,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use actix::Arbiter;
+use asyncsteps::sync::limiter;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::mutex::Locking;
-use asyncsteps_actors::sync::{Load, Lock, Mutex};
+use asyncsteps_actors::sync::{Limiter, Load, Lock, Mutex};
 use tokio::sync::oneshot;
 
 type Sections = Rc<RefCell<Vec<(usize, Completion)>>>;
@@ -340,4 +341,22 @@ async fn a_flow_says_which_lock_it_waits_for_and_where_in_the_queue_it_is() {
     assert_eq!(reason(&second), "mutex `shelf` key \"apple\", place 1 of 1");
     drop(held);
     second.await.expect("the lock is free");
+}
+
+#[actix::test]
+async fn a_key_tells_how_busy_it_is_apart_from_the_others() {
+    let (mutex, inside) = (Mutex::new(Options::default()), Sections::default());
+    let _flows: Vec<FlowHandle> = ["ann", "ann", "bob"]
+        .map(|key| start_flow(holder(&mutex.key(key), 0, &inside)))
+        .into_iter()
+        .collect();
+    assert_eq!(settle(&mutex.key("ann")).await, Load { keys: 2, holders: 2, queued: 1 });
+    for (key, expected) in [("ann", (1, 1)), ("bob", (1, 0)), ("eve", (0, 0))] {
+        let report = mutex.key(key).key_report();
+        assert_eq!((&*report.key, (report.holders, report.queued)), (key, expected));
+    }
+    let limiter = Limiter::new(limiter::Options::default());
+    let _guard = limiter.key("ann").lock().await.expect("it is free");
+    let reports = ["ann", "bob"].map(|key| limiter.key(key).key_report().holders);
+    assert_eq!(reports, [1, 0]);
 }

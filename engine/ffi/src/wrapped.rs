@@ -15,7 +15,7 @@ const LAST_TURNS: u32 = 10_000;
 /// A flow and those that it launched, which run as long as their foreign step.
 pub(crate) struct WrappedFlows {
     main: Execution,
-    /// That of the main flow, which waits for its undos then.
+    /// That of the main flow, when only launched flows are left.
     outcome: Option<Outcome>,
     launched: Vec<Execution>,
 }
@@ -34,8 +34,8 @@ impl WrappedFlows {
         Self { main: flow.execute(), outcome: None, launched: Vec::new() }
     }
 
-    /// Runs one turn of each flow. The step is over when its flow is, and everything is undone that is
-    /// to be undone; other flows that were launched end with it.
+    /// Runs one turn of each flow. The step is over when its flow is, with all of its parts; other
+    /// flows that were launched end with it, and are undone as well.
     pub(crate) fn run(&mut self, now: Time, waker: &Waker) -> Turn {
         let mut is_ready = false;
         if self.outcome.is_none() {
@@ -47,7 +47,21 @@ impl WrappedFlows {
                 Progress::Waiting => {}
             }
         }
-        let mut next = 0;
+        is_ready |= self.run_launched(now, waker);
+        if self.outcome.is_some() && !self.launched.iter().any(Execution::is_part) {
+            is_ready |= self.cancel_others();
+        }
+        if self.launched.is_empty()
+            && let Some(outcome) = self.outcome.take()
+        {
+            return Turn::Over(outcome);
+        }
+        if is_ready { Turn::Ready } else { Turn::Waiting(self.deadline()) }
+    }
+
+    /// Runs one turn of each flow that was launched; says whether one of them has more to do at once.
+    fn run_launched(&mut self, now: Time, waker: &Waker) -> bool {
+        let (mut is_ready, mut next) = (false, 0);
         while let Some(flow) = self.launched.get_mut(next) {
             let progress = flow.run(now, waker);
             let mut launched = Vec::new();
@@ -61,21 +75,23 @@ impl WrappedFlows {
             }
             self.launched.append(&mut launched);
         }
-        let is_undone = !self.launched.iter().any(Execution::is_undo);
-        if let Some(outcome) = self.outcome.take_if(|_| is_undone) {
-            self.drop_others();
-            return Turn::Over(outcome);
-        }
-        if is_ready { Turn::Ready } else { Turn::Waiting(self.deadline()) }
+        is_ready
     }
 
-    /// Cancels the launched flows that undo nothing.
-    fn drop_others(&mut self) {
-        let before = self.launched.len();
-        self.launched.retain(Execution::is_undo);
-        if self.launched.len() < before {
+    /// Cancels the launched flows that are no parts of others; says whether there were any. What they
+    /// have done is undone by flows that are launched.
+    fn cancel_others(&mut self) -> bool {
+        let mut any = false;
+        while let Some(other) = self.launched.iter().position(|flow| !flow.is_part()) {
+            let mut flow = self.launched.remove(other);
+            flow.cancel();
+            take(&mut flow, &mut self.launched);
+            any = true;
+        }
+        if any {
             report("wrap: a launched flow is cancelled at the end of its foreign step");
         }
+        any
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -88,23 +104,21 @@ impl WrappedFlows {
     pub(crate) fn cancel(mut self, now: Time) {
         self.main.cancel();
         take(&mut self.main, &mut self.launched);
+        self.cancel_others();
         let woken = Arc::new(Woken(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&woken));
-        self.drop_others();
-        for mut undo in self.launched {
-            let mut launched = Vec::new();
-            for _ in 0..LAST_TURNS {
-                if !undo.is_valid() || !woken.0.swap(false, Ordering::SeqCst) {
-                    break;
-                }
-                if matches!(undo.run(now, &waker), Progress::Ready) {
-                    waker.wake_by_ref();
-                }
+        for _ in 0..LAST_TURNS {
+            if !woken.0.swap(false, Ordering::SeqCst) {
+                break;
             }
-            // an undo that waits gives up
-            undo.cancel();
-            take(&mut undo, &mut launched);
-            waker.wake_by_ref();
+            if self.run_launched(now, &waker) {
+                waker.wake_by_ref();
+            }
+        }
+        // what waits gives up
+        while let Some(mut flow) = self.launched.pop() {
+            flow.cancel();
+            take(&mut flow, &mut self.launched);
         }
     }
 }

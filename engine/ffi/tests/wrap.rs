@@ -1,7 +1,7 @@
 //! Steps in Rust on another implementation, which is a table in C (FTN12 §2.2.1 `wrap`).
 #![expect(unsafe_code, reason = "the other implementation is loaded and called")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps::sync::Mutex;
-use asyncsteps::{AsyncSteps, Completion, StepResult};
+use asyncsteps::{AsyncSteps, Completion, Error, Flow, StepResult};
 use asyncsteps_ffi::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use asyncsteps_ffi::exports::{
     AsyncStepsLoop, asyncsteps_last_error, asyncsteps_loop_free, asyncsteps_loop_iterate,
@@ -252,6 +252,90 @@ fn a_foreign_step_that_is_cancelled_is_undone_as_far_as_that_need_not_wait() {
         unsafe { (foreign.api().free)(foreign.root) };
         assert_eq!(asyncsteps_loop_free(foreign.event_loop), 0);
     }
+}
+
+#[test]
+fn a_launched_flow_that_ends_with_its_foreign_step_is_undone() {
+    for ending in ["success", "error", "cancel"] {
+        let foreign = Foreign::new();
+        let notes = Rc::clone(&foreign.notes);
+        foreign.add(move |asi, ()| {
+            let mut launched = Flow::new();
+            let hangs = |asi: &mut AsyncSteps| {
+                asi.wait_only();
+                Ok(())
+            };
+            charge(launched.steps(), &notes, yield_now, hangs);
+            asi.launch(launched);
+            asi.await_(async {
+                for _ in 0..3 {
+                    yield_now().await;
+                }
+                Ok::<(), Error>(())
+            });
+            asi.add(move |asi, ()| match ending {
+                "success" => asi.success(()),
+                "error" => asi.error("LedgerDown", ()),
+                _ => {
+                    asi.wait_only();
+                    Ok(())
+                }
+            });
+        });
+        let notes = Rc::clone(&foreign.notes);
+        foreign.execute();
+        if ending == "cancel" {
+            for _ in 0..20 {
+                asyncsteps_loop_iterate(foreign.event_loop);
+            }
+            // SAFETY: the root was not freed yet
+            unsafe { (foreign.api().cancel)(foreign.root) };
+        }
+        assert_eq!(asyncsteps_loop_run(foreign.event_loop), 0);
+        let expected: &[&str] = match ending {
+            "error" => &["refund", "unhandled LedgerDown"],
+            _ => &["refund"],
+        };
+        assert_eq!(notes.take(), expected, "{ending}");
+        // SAFETY: the root was not freed yet
+        unsafe { (foreign.api().free)(foreign.root) };
+        assert_eq!(asyncsteps_loop_free(foreign.event_loop), 0);
+    }
+}
+
+#[test]
+fn the_undos_of_a_cancelled_step_run_beside_each_other() {
+    let (foreign, second_began) = (Foreign::new(), Rc::new(Cell::new(false)));
+    let notes = Rc::clone(&foreign.notes);
+    foreign.add(move |asi, ()| {
+        asi.parallel(move |p| {
+            for waits in [true, false] {
+                let (notes, began) = (Rc::clone(&notes), Rc::clone(&second_began));
+                p.add(move |asi, ()| {
+                    asi.run(async |()| Ok(())).undo(async move |_| {
+                        began.set(began.get() || !waits);
+                        while !began.get() {
+                            yield_now().await;
+                        }
+                        notes.borrow_mut().push("refund".to_owned());
+                        Ok(())
+                    });
+                    asi.add(|asi, ()| asi.wait_only());
+                });
+            }
+        });
+    });
+    foreign.execute();
+    for _ in 0..10 {
+        asyncsteps_loop_iterate(foreign.event_loop);
+    }
+    // SAFETY: the root was not freed yet
+    unsafe { (foreign.api().cancel)(foreign.root) };
+    assert_eq!(asyncsteps_loop_run(foreign.event_loop), 0);
+    assert_eq!(foreign.notes.take(), ["refund", "refund"]);
+    // SAFETY: the root was not freed yet
+    unsafe { (foreign.api().free)(foreign.root) };
+    assert_eq!(asyncsteps_loop_free(foreign.event_loop), 0);
 }
 
 #[test]

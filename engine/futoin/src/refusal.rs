@@ -1,7 +1,6 @@
 //! Calls that are refused.
 
 use std::borrow::Cow;
-use std::fmt;
 
 /// A call refused before its function runs: a standard error code and the text for `edesc`.
 ///
@@ -12,38 +11,18 @@ use std::fmt;
 pub struct Refusal {
     code: &'static str,
     text: Cow<'static, str>,
-    value: Option<Box<str>>,
 }
 
 impl Refusal {
     /// A refusal with an error code of FTN3 §1.9.1.
     #[must_use]
     pub fn new(code: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, text: text.into(), value: None }
-    }
-
-    /// The same with the value that is refused, which is for the log only.
-    #[must_use]
-    pub(crate) fn of_value(self, value: impl fmt::Display) -> Self {
-        Self { value: Some(value.to_string().into()), ..self }
+        Self { code, text: text.into() }
     }
 
     /// The error code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.code
-    }
-
-    /// The text for `edesc`.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// A value of the service that breaks its declaration, cut to a few bytes: for the log, and not for
-    /// the caller.
-    #[must_use]
-    pub fn value(&self) -> Option<&str> {
-        self.value.as_deref()
     }
 }

@@ -12,7 +12,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::error::{Error, Raised, codes};
 
 /// Runs `body` for each item, at most `at_once` at a time; gives the results in the order of the
-/// items. The first error drops the others.
+/// items. The first error drops the others. If there are others, it says that the
+/// [outcome](Error::outcome_unknown) of the whole is unknown.
 ///
 /// # Errors
 /// The first error of `body`.
@@ -35,7 +36,8 @@ where
             Ok::<(), Raised>(())
         })
     })
-    .await?;
+    .await
+    .map_err(|error| among(error, tasks.started > 1))?;
     Ok(results.into_iter().flatten().collect())
 }
 
@@ -70,7 +72,8 @@ where
     }
 }
 
-/// Polls both at once and gives both results; the first error drops the other.
+/// Polls both at once and gives both results; the first error drops the other. If that had begun, the
+/// error says that the [outcome](Error::outcome_unknown) of the whole is unknown.
 ///
 /// # Errors
 /// The first error of either.
@@ -83,16 +86,18 @@ pub async fn join<A, B>(
 ) -> Result<(A, B), Raised> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut a, mut b) = (None, None);
+    let mut other_began = false;
     poll_fn(|cx| {
         if a.is_none()
             && let Poll::Ready(result) = one.as_mut().poll(cx)
         {
-            a = Some(result?);
+            a = Some(result.map_err(|error| among(error, other_began))?);
         }
+        other_began = true;
         if b.is_none()
             && let Poll::Ready(result) = other.as_mut().poll(cx)
         {
-            b = Some(result?);
+            b = Some(result.map_err(|error| among(error, true))?);
         }
         match (a.take(), b.take()) {
             (Some(a), Some(b)) => Poll::Ready(Ok((a, b))),
@@ -103,6 +108,11 @@ pub async fn join<A, B>(
         }
     })
     .await
+}
+
+/// The error of one of several futures: what the others have done is unknown.
+fn among(error: Raised, others_began: bool) -> Raised {
+    if others_began { error.into_error().outcome_unknown().into() } else { error }
 }
 
 /// Futures of one kind, started as there is room for them.

@@ -7,5 +7,5 @@ mod mistakes;
 
 #[test]
 fn mistakes_are_refused() {
-    mistakes::check("tests/compile_fail", "mistakes_are_refused");
+    mistakes::check("tests/compile_fail", asyncsteps_rustc_args::dependencies!());
 }

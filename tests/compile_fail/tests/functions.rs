@@ -5,5 +5,5 @@ mod mistakes;
 
 #[test]
 fn mistakes_are_refused() {
-    mistakes::check("functions", "mistakes_are_refused");
+    mistakes::check("functions", asyncsteps_rustc_args::dependencies!());
 }

@@ -39,7 +39,7 @@ pub(super) struct Exchange {
     held: RefCell<Option<Rc<Held>>>,
 }
 
-/// What a request holds until its flow is over, and those that undo what that has done.
+/// What a request holds until its flow is over, and those that are parts of it.
 struct Held {
     /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
     /// flow, which owns this exchange in turn.
@@ -100,10 +100,10 @@ impl Exchange {
         }
     }
 
-    /// A flow undoes what the one of the request has done; it keeps what this gives.
-    pub(super) fn undoing(&self, undo: FlowRef) -> Option<Box<dyn Any>> {
+    /// A flow starts that is a part of the one of the request; it keeps what this gives.
+    pub(super) fn part_started(&self, part: FlowRef) -> Option<Box<dyn Any>> {
         let held = self.held()?;
-        self.listed(&held).add_undo(undo);
+        self.listed(&held).add_part(part);
         Some(Box::new(held))
     }
 
@@ -139,7 +139,7 @@ impl Exchange {
         matches!(*self.state.borrow(), State::Running(_))
     }
 
-    /// The flow is over: gives up what the request holds, or leaves it to the flow that undoes.
+    /// The flow is over: gives up what the request holds, or leaves it to the parts of the flow.
     /// `finished` tells whether the flow ended by itself.
     pub(super) fn release(&self, finished: bool) {
         let Some(held) = self.held.take() else { return };

@@ -20,14 +20,14 @@ use crate::security::User;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestState {
-    /// Its flow runs.
+    /// Its flow runs, or the body of a [shielded](asyncsteps::Added::shielded) step of it.
     Running,
     /// What its flow has done is being undone, see [`Added::undo`](asyncsteps::Added::undo). The
     /// reply may have left.
     Undoing,
 }
 
-/// A request whose flow waits, or is undone; given by [`Executor::in_flight`](super::Executor::in_flight).
+/// A request whose flow or a part of it waits; given by [`Executor::in_flight`](super::Executor::in_flight).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InFlightRequest {
@@ -39,10 +39,10 @@ pub struct InFlightRequest {
     pub age: Duration,
     /// How far it is.
     pub state: RequestState,
-    /// Where its flow is, and what it waits for; of its first undo, if it is undone.
+    /// Where its flow is, and what it waits for: of its first undo, if it is undone.
     pub stack: Stack,
     /// The address of that flow, which takes messages from any thread, such as
-    /// [`Cancel`](asyncsteps_actors::flow::Cancel). An undo that is cancelled gives up.
+    /// [`Cancel`](asyncsteps_actors::flow::Cancel). An undo or a shielded body that is cancelled gives up.
     pub flow: Addr<FlowActor>,
 }
 
@@ -71,8 +71,8 @@ struct Request {
     arrived: Time,
     /// `None` once the flow is over.
     flow: Option<FlowRef>,
-    /// The flows that undo what that has done, those that are over among them.
-    undos: Vec<FlowRef>,
+    /// The parts of the flow: undos and shielded bodies, those that are over among them.
+    parts: Vec<FlowRef>,
 }
 
 impl LocalRequests {
@@ -83,12 +83,12 @@ impl LocalRequests {
         caller: Caller,
         arrived: Time,
     ) -> Listed {
-        let request = Request { function, caller, arrived, flow: None, undos: Vec::new() };
+        let request = Request { function, caller, arrived, flow: None, parts: Vec::new() };
         let index = self.0.borrow_mut().insert(request);
         Listed { requests: Rc::clone(self), index }
     }
 
-    /// Cancels all of them, after this returned. Undos go on.
+    /// Cancels all of them, after this returned. Their parts go on.
     pub(super) fn cancel_all(&self) {
         let flows: Vec<FlowRef> =
             self.0.borrow().iter().filter_map(|(_, request)| request.flow.clone()).collect();
@@ -104,8 +104,9 @@ impl LocalRequests {
 
 impl Request {
     fn look(&self, now: Time) -> Option<InFlightRequest> {
-        let undo = self.undos.iter().find(|undo| undo.is_valid());
-        let flow = undo.or(self.flow.as_ref())?;
+        let parts = || self.parts.iter().filter(|part| part.is_valid());
+        let undo = parts().find(|part| part.is_undo());
+        let flow = undo.or(self.flow.as_ref()).or_else(|| parts().next())?;
         let state = if undo.is_some() { RequestState::Undoing } else { RequestState::Running };
         Some(InFlightRequest {
             function: self.function.clone(),
@@ -124,18 +125,18 @@ impl Listed {
         self.change(|request| mem::replace(&mut request.flow, flow));
     }
 
-    /// This flow undoes what the one of the request has done.
-    pub(super) fn add_undo(&self, undo: FlowRef) {
+    /// This flow is a part of the one of the request.
+    pub(super) fn add_part(&self, part: FlowRef) {
         let mut requests = self.requests.0.borrow_mut();
         let Some(request) = requests.get_mut(self.index) else { return };
-        let over: Vec<FlowRef> = request.undos.extract_if(.., |undo| !undo.is_valid()).collect();
-        request.undos.push(undo);
+        let over: Vec<FlowRef> = request.parts.extract_if(.., |part| !part.is_valid()).collect();
+        request.parts.push(part);
         // dropped when nothing is borrowed: they may be the last references to their flows
         drop(requests);
         drop(over);
     }
 
-    /// Cancels the flow of the request, after this returned. An undo goes on.
+    /// Cancels the flow of the request, after this returned. Its parts go on.
     pub(super) fn cancel(&self) {
         let requests = self.requests.0.borrow();
         let flow = requests.get(self.index).and_then(|request| request.flow.clone());

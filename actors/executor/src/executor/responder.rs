@@ -34,8 +34,8 @@ impl FlowOwner for Responder {
         Some(&self.0.span)
     }
 
-    fn undo_started(&mut self, undo: &FlowRef) -> Option<Box<dyn Any>> {
-        self.0.undoing(undo.clone())
+    fn part_started(&mut self, part: &FlowRef) -> Option<Box<dyn Any>> {
+        self.0.part_started(part.clone())
     }
 
     fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {

@@ -49,9 +49,8 @@ fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
     let exchange = &info.exchange;
     if exchange.reply_to.shared.config.checks_results {
         exchange.function.declared().check_result(&mut result).map_err(|violation| {
-            let value = violation.value();
-            tracing::error!(%violation, value, "the result does not follow the interface");
-            Error::with_info(violation.code(), violation.text().to_owned())
+            tracing::error!(%violation, "the result does not follow the interface");
+            Error::with_info(violation.code(), violation.to_string())
         })?;
     }
     let size = most_bytes(&result);

@@ -155,7 +155,7 @@ impl TestRequest {
     }
 
     /// The request as a flow, whose result is that of the function as `(Value,)`, and whose error is
-    /// what a caller gets.
+    /// what a caller gets; its cause is the error of the function, which callers do not see.
     ///
     /// The flow needs no arbiter. Steps that [call](super::CallSteps::call) other functions, queues of
     /// the executor's budget, and raw data do need one: for them there is [`call`](Self::call).
@@ -245,7 +245,8 @@ impl Running {
             } else {
                 answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
             };
-            fails.set(answer.err());
+            // a test that fails shows what is hidden from callers
+            fails.set(answer.err().map(|hidden| hidden.with_cause(error.clone())));
             asi.success(())
         });
         asi.add(move |asi, result: Args| {

@@ -61,7 +61,6 @@ impl<S: Service, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Gives<T> {
 }
 
 #[expect(
-    clippy::must_use_candidate,
     clippy::return_self_not_must_use,
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
@@ -97,8 +96,7 @@ where
         self.say(|step| _ = step.retry(policy))
     }
 
-    /// Runs the step while it holds `lock`, with all attempts, see [`Added::locked`]. A second lock takes
-    /// the place of the first one.
+    /// Runs the step while it holds `lock`, with all attempts, see [`Added::locked`].
     pub fn locked<O: ISync + Clone + 'static>(self, lock: &O) -> Self {
         self.say(|step| _ = step.locked(lock))
     }
@@ -148,7 +146,6 @@ where
 }
 
 #[expect(
-    clippy::must_use_candidate,
     clippy::return_self_not_must_use,
     reason = "the step is added already: what is given back only serves to say more about it"
 )]

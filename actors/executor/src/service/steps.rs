@@ -92,8 +92,7 @@ pub struct This<'a>(&'a mut Vec<Policy>);
     reason = "what is given back only serves to say more about it"
 )]
 impl This<'_> {
-    /// Runs the function while it holds `lock`, see [`Added::locked`]. A second lock takes the place of
-    /// the first one.
+    /// Runs the function while it holds `lock`, see [`Added::locked`].
     pub fn locked<O: ISync + Clone + 'static>(self, lock: &O) -> Self {
         let lock = lock.clone();
         self.say(move |whole| _ = whole.locked(&lock))

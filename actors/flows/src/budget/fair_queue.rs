@@ -1,5 +1,6 @@
 //! The accounting of a budget, without threads and time.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::client::Client;
@@ -133,10 +134,10 @@ impl<W> FairQueue<W> {
     pub(super) fn leave(&mut self, client: &Client, bytes: usize) -> Option<(W, Client, usize)> {
         self.usage.running -= 1;
         self.usage.memory -= bytes;
-        if let Some(inside) = self.inside.get_mut(client) {
-            *inside -= 1;
-            if *inside == 0 {
-                self.inside.remove(client);
+        if let Entry::Occupied(mut inside) = self.inside.entry(client.clone()) {
+            *inside.get_mut() -= 1;
+            if *inside.get() == 0 {
+                inside.remove();
             }
         }
         let client = self.next_client()?.clone();

@@ -61,6 +61,14 @@ impl FlowRef {
         !self.cell.actor.try_borrow().is_ok_and(|actor| actor.is_over())
     }
 
+    /// Whether the flow is a part of another one that goes on after it, see
+    /// [`Flow::is_part`](asyncsteps::Flow::is_part); not for a step of the flow itself.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        let actor = self.cell.actor.try_borrow_mut();
+        actor.is_ok_and(|mut actor| actor.execution().is_some_and(|flow| flow.is_part()))
+    }
+
     /// Whether the flow undoes what another one has done, see
     /// [`Added::undo`](asyncsteps::Added::undo); not for a step of the flow itself.
     #[must_use]

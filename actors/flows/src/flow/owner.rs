@@ -27,11 +27,11 @@ pub trait FlowOwner: Unpin + 'static {
         None
     }
 
-    /// A flow starts that undoes what this one has done, see
-    /// [`Added::undo`](asyncsteps::Added::undo). It may outlive this one, has no deadline, and runs in
-    /// the same span. What this returns is kept until the undo is over: a permit, for example.
-    fn undo_started(&mut self, undo: &FlowRef) -> Option<Box<dyn Any>> {
-        let _ = undo;
+    /// A flow starts that is a [part](asyncsteps::Flow::is_part) of this one: an undo, or the body of a
+    /// shielded step. It may outlive this one, has no deadline, and runs in the same span. What this
+    /// returns is kept until the part is over: a permit, for example.
+    fn part_started(&mut self, part: &FlowRef) -> Option<Box<dyn Any>> {
+        let _ = part;
         None
     }
 

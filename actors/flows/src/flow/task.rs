@@ -89,16 +89,15 @@ fn start(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
     }
 }
 
-/// Starts flows of their own, without the deadline of their launcher: those that undo what it has
-/// done in its span, others in a span that lets the launcher's end. They begin when the arbiter gets
+/// Starts flows of their own, without the deadline of their launcher: its parts in its span, others in a span that lets the launcher's end. They begin when the arbiter gets
 /// to them, because a flow may launch its successor for ever.
 #[cold]
 fn start_all(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
     for Launched { launcher, flows } in launched {
         let _scope = deadline::enter(None);
         for flow in flows {
-            if flow.is_undo() {
-                start_undo(flow, &launcher, owner);
+            if flow.is_part() {
+                start_part(flow, &launcher, owner);
             } else {
                 let span = launched_span(&launcher);
                 let _entered = span.enter();
@@ -109,14 +108,14 @@ fn start_all(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
     }
 }
 
-/// Starts a flow that undoes what the flow of this owner has done.
-fn start_undo(mut flow: Flow, launcher: &Span, owner: &mut impl FlowOwner) {
+/// Starts a flow that is a part of the flow of this owner.
+fn start_part(mut flow: Flow, launcher: &Span, owner: &mut impl FlowOwner) {
     let _entered = launcher.enter();
     trace_steps(&mut flow, launcher);
     spawn_for(FlowActor::new(flow.execute()), None, |cell, canceller| {
-        let undo = FlowRef::new(Rc::clone(cell), canceller.clone());
-        let kept = guarded("the owner of a flow panicked when an undo began", || {
-            owner.undo_started(&undo)
+        let part = FlowRef::new(Rc::clone(cell), canceller.clone());
+        let kept = guarded("the owner of a flow panicked when a part of it began", || {
+            owner.part_started(&part)
         });
         Unattended::new(launcher.clone(), kept.flatten())
     });
@@ -143,8 +142,8 @@ impl FlowRef {
 }
 
 fn kind(execution: Option<&mut Execution>) -> FlowKind {
-    if execution.is_some_and(|execution| execution.is_undo()) {
-        FlowKind::Undo
+    if execution.is_some_and(|execution| execution.is_part()) {
+        FlowKind::Part
     } else {
         FlowKind::Logic
     }

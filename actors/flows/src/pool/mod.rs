@@ -117,7 +117,7 @@ impl ArbiterPool {
     /// Flows that were submitted before may start others as long as the grace lasts. What cancelled
     /// flows have done is undone ([`Added::undo`](asyncsteps::Added::undo)): within the grace, and
     /// if they are cancelled at its end, within [5 seconds](UNDO_GRACE) more. An undo that takes
-    /// longer is logged as failed.
+    /// longer is logged as failed. The bodies of shielded steps go on as long.
     ///
     /// # Cancel safety
     /// Dropping the future stops the arbiters without waiting for them.
@@ -163,7 +163,7 @@ impl ArbiterPool {
         let _ = tokio::time::timeout(report::PATIENCE, all).await;
         let undone = async {
             for member in &self.members {
-                member.load.undos.idle().await;
+                member.load.parts.idle().await;
             }
         };
         if tokio::time::timeout(UNDO_GRACE, undone).await.is_err() {
@@ -216,12 +216,13 @@ impl fmt::Debug for Member {
     }
 }
 
-/// Cancels the flows of an arbiter that undo nothing; tells when their undos have been started.
+/// Cancels the flows of an arbiter that are no parts of others; tells when their undos have been
+/// started.
 fn cancel_flows(arbiter: &ArbiterHandle) -> oneshot::Receiver<()> {
     let (reply, cancelled) = oneshot::channel();
     // false if the arbiter is gone: then the reply is dropped
     let _: bool = arbiter.spawn_fn(move || {
-        running_flows().iter().filter(|flow| !flow.is_undo()).for_each(FlowRef::cancel);
+        running_flows().iter().filter(|flow| !flow.is_part()).for_each(FlowRef::cancel);
         // it runs after the tasks that were just woken
         actix_rt::spawn(async move {
             // the shutdown may have stopped waiting

@@ -42,8 +42,8 @@ fn addresses(arbiter: &ArbiterHandle) -> oneshot::Receiver<(Vec<Addr<FlowActor>>
     // false if the arbiter is gone: then the reply is dropped
     let _: bool = arbiter.spawn_fn(move || {
         let mut flows = running_flows();
-        // what undoes goes on for a while
-        flows.retain(|flow| !flow.is_undo());
+        // parts of other flows go on for a while
+        flows.retain(|flow| !flow.is_part());
         let others = flows.len().saturating_sub(REPORTED);
         let addresses = flows.iter().take(REPORTED).map(FlowRef::address).collect();
         // the shutdown may have stopped waiting

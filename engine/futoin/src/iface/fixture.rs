@@ -71,10 +71,7 @@ pub(super) fn call(definition: &Definition, called: &str, params: Value) -> Stri
     let mut params: Map<String, Value> = params.as_object().unwrap().clone();
     match function.check_params(&called, &mut params) {
         Ok(()) => sorted(Value::Object(params)),
-        Err(violation) => match violation.value() {
-            Some(value) => format!("{}: {violation}, {value}", violation.code()),
-            None => format!("{}: {violation}", violation.code()),
-        },
+        Err(violation) => format!("{}: {violation}", violation.code()),
     }
 }
 
@@ -82,10 +79,7 @@ pub(super) fn call(definition: &Definition, called: &str, params: Value) -> Stri
 pub(super) fn answer(definition: &Definition, function: &str, mut result: Value) -> String {
     match definition.function(function).unwrap().check_result(&mut result) {
         Ok(()) => sorted(result),
-        Err(violation) => match violation.value() {
-            Some(value) => format!("{}: {violation}, {value}", violation.code()),
-            None => format!("{}: {violation}", violation.code()),
-        },
+        Err(violation) => format!("{}: {violation}", violation.code()),
     }
 }
 

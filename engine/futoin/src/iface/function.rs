@@ -377,13 +377,13 @@ mod tests {
         expect![[r#"
             {"a":null,"z":1}
             InternalError: Missing result variable: echo(z)
-            InternalError: Type mismatch for result variable: echo(z), "text"
+            InternalError: Type mismatch for result variable: echo(z) = "text"
             InternalError: Unknown result variable: echo(b)
             InternalError: Invalid message: r
             InternalError: Invalid message: r
             {"k":"x","v":null}
-            InternalError: Result type mismatch: whole(), "{"v":1}"
-            InternalError: Result type mismatch: whole(), "null"
+            InternalError: Result type mismatch: whole() = "{"v":1}"
+            InternalError: Result type mismatch: whole() = "null"
             null
             {}
             InternalError: No result variables are expected: silent()

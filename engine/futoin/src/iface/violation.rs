@@ -39,11 +39,12 @@ pub(super) fn missing_result(function: &str, name: &str) -> Refusal {
 }
 
 pub(super) fn result_type(function: &str, name: &str, value: &Value) -> Refusal {
-    result(format!("Type mismatch for result variable: {function}({name})")).of_value(Quoted(value))
+    let value = Quoted(value);
+    result(format!("Type mismatch for result variable: {function}({name}) = {value}"))
 }
 
 pub(super) fn whole_result_type(function: &str, value: &Value) -> Refusal {
-    result(format!("Result type mismatch: {function}()")).of_value(Quoted(value))
+    result(format!("Result type mismatch: {function}() = {}", Quoted(value)))
 }
 
 pub(super) fn result_not_map() -> Refusal {

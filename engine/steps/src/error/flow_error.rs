@@ -52,6 +52,8 @@ struct Facts {
     attempts: Option<u32>,
     /// What the undo that failed with the error would have undone.
     failed_undo: Option<Undo<()>>,
+    /// What the body that failed with the error has done is unknown.
+    outcome_unknown: bool,
 }
 
 enum Cause {
@@ -169,7 +171,7 @@ impl Error {
     ) -> Self {
         Self(Arc::new(Inner {
             origin: Origin::Own(Content { code, info, cause }),
-            facts: Facts { location, attempts: None, failed_undo: None },
+            facts: Facts { location, attempts: None, failed_undo: None, outcome_unknown: false },
         }))
     }
 
@@ -247,6 +249,27 @@ impl Error {
     pub(crate) fn of_undo(self, is_done: bool) -> Self {
         let undone = if is_done { Undo::Done(()) } else { Undo::Unknown };
         self.with_facts(|facts| facts.failed_undo = Some(undone))
+    }
+
+    /// The same error of a body that does not know whether it had its effect, as when a connection is
+    /// lost before the answer. So the step is undone as [`Undo::Unknown`], see
+    /// [`Added::undo`](crate::Added::undo).
+    ///
+    /// ```
+    /// # use asyncsteps::{Error, Fallible, codes};
+    /// # async fn charge() -> Result<u32, std::io::Error> { Ok(7) }
+    /// # async fn body() -> Fallible<u32> {
+    /// let lost = |error| Error::caused_by(codes::COMM_ERROR, error).outcome_unknown();
+    /// Ok(charge().await.map_err(lost)?)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn outcome_unknown(self) -> Self {
+        self.with_facts(|facts| facts.outcome_unknown = true)
+    }
+
+    pub(crate) fn leaves_outcome_unknown(&self) -> bool {
+        self.0.facts.outcome_unknown
     }
 
     /// The first error of this type among this one and what [caused](StdError::source) it.

@@ -32,7 +32,7 @@ use crate::time::Time;
 ///
 /// To end the flow early, the host calls [`cancel`](Self::cancel), then takes steps 2 and 3 for the
 /// last time: cancel handlers may launch flows, and may fail, and what the flow has done is undone
-/// by a flow that is launched ([`Flow::is_undo`]). Dropping an execution that is not done cancels it
+/// by flows that are launched ([`Flow::is_part`]). Dropping an execution that is not done cancels it
 /// too, but drops the flows that this launched: then nothing is undone. So a host that gives up a
 /// flow cancels it first.
 #[must_use = "a flow runs only while its host drives it"]
@@ -145,6 +145,13 @@ impl Execution {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.machine.is_done()
+    }
+
+    /// Whether the flow is a part of another one that goes on after it, see [`Flow::is_part`].
+    #[must_use]
+    #[inline]
+    pub fn is_part(&self) -> bool {
+        self.machine.asi.is_part()
     }
 
     /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).

@@ -245,6 +245,14 @@ impl Flow {
         Canceller(Arc::clone(self.asi.inbox()))
     }
 
+    /// Whether the flow is a part of another one that goes on after it: it undoes what that has done
+    /// ([`Added::undo`]), or it is the body of a shielded step ([`Added::shielded`]). What its host
+    /// holds for the other one is held until this is over, and only its own limit ends it.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.asi.is_part()
+    }
+
     /// Whether the flow undoes what another one has done, see [`Added::undo`].
     #[must_use]
     pub fn is_undo(&self) -> bool {

@@ -88,19 +88,20 @@ impl<'a, A, T> Added<'a, A, T> {
     ///
     /// If the step fails or is cancelled, the lock is held until it and all that is inside are
     /// [undone](Self::undo): who gets the lock next never sees the half of it. If the step ends
-    /// normally, the lock is free then. A later call replaces an earlier one.
+    /// normally, the lock is free then. Several locks are taken in the order in which they are
+    /// written.
     pub fn locked<O: ISync + Clone + 'static>(&mut self, object: &O) -> &mut Self {
-        Planned::policies_of(self.step).lock = Some(Rc::new(object.clone()));
+        Planned::policies_of(self.step).add_lock(object.clone());
         self
     }
 
     /// Runs the step while it holds a place in `limiter` (FTN12 §1.11.3): each attempt enters by
     /// itself, and holds no place during the pauses between attempts, nor while something is undone.
     ///
-    /// For "at most ten at once" this is a mutex with a `max` of 10; a `Limiter` has a rate as well. A
-    /// later call replaces an earlier one.
+    /// For "at most ten at once" this is a mutex with a `max` of 10; a `Limiter` has a rate as well.
+    /// Several limiters are entered in the order in which they are written.
     pub fn limited<O: ISync + Clone + 'static>(&mut self, limiter: &O) -> &mut Self {
-        Planned::policies_of(self.step).limiter = Some(Rc::new(limiter.clone()));
+        Planned::policies_of(self.step).add_limiter(limiter.clone());
         self
     }
 
@@ -137,7 +138,8 @@ impl<'a, A, T> Added<'a, A, T> {
     /// a branch that fails. It runs to its end as a flow of its own, and only its own
     /// [`timeout`](Self::timeout) cuts it: 30 s if it has none (FTN12 §1.3, §2.2.1 `newInstance`).
     ///
-    /// The step around it ends at once. What it gives is lost then; an [`undo`](Self::undo) of it runs
+    /// The body stays a part of its flow's request: that is in flight until the body is over. The step
+    /// around it ends at once. What it gives is lost then; an [`undo`](Self::undo) of it runs
     /// at once too, and is told that its outcome is unknown.
     pub fn shielded(&mut self) -> &mut Self
     where
@@ -151,12 +153,16 @@ impl<'a, A, T> Added<'a, A, T> {
     /// around both, a time limit, a cancel, a flow that is dropped (FTN12 §1.2, §1.3).
     ///
     /// When the body succeeded, `undo` gets its result, which is cloned for that; when it was begun
-    /// and cut, it gets [`Undo::Unknown`]. A body that failed by itself is not undone.
+    /// and cut, it gets [`Undo::Unknown`]. A body that fails by itself is taken at its word: it has done
+    /// nothing, and is not undone. Its outcome is unknown if it says so
+    /// ([`Error::outcome_unknown`]), if it panics, if [`retry`](Self::retry) would try it again after
+    /// this error, and if one of several things of [`each`](AsyncSteps::each) or
+    /// [`join`](AsyncSteps::join) fails after another one has begun.
     ///
-    /// The steps inside of a step that fails are undone the newest first, after its cancel handlers
-    /// and before its error handler; those of a step that ended normally belong to the step around
-    /// it. So nothing is final before the flow ends, except by
-    /// [`scope`](AsyncSteps::scope). Undos run as a flow of their own, for which the failed step
+    /// The steps inside of a step that fails are undone after its cancel handlers and before its error
+    /// handler: the newest first, and parallel branches beside each other. Those of a step that ended
+    /// normally belong to the step around it. So nothing is final before the flow ends, except by
+    /// [`scope`](AsyncSteps::scope). Undos run as flows of their own, for which the failed step
     /// waits: what ends that step meanwhile does not cut them. When a flow is cancelled or dropped,
     /// its host runs them.
     ///

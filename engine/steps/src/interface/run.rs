@@ -11,6 +11,7 @@ use crate::args::{Args, Arguments};
 use crate::error::{Error, Raised, StepResult};
 use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
+use crate::retry::Retry;
 use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, ToUndo, Undoable, Work};
 use crate::undo::Watched;
 
@@ -156,10 +157,10 @@ impl AsyncSteps {
     }
 
     /// Has the future of the running step tell its undo what becomes of it.
-    pub(crate) fn watch(&mut self, undo: Rc<dyn Undoable>) {
+    pub(crate) fn watch(&mut self, undo: Rc<dyn Undoable>, retry: Option<Retry>) {
         let activity = self.strand.top.replace_activity(Activity::Plain);
         self.set_activity(if let Activity::Polling(future) = activity {
-            Activity::Polling(Box::pin(Watched::new(future, undo)))
+            Activity::Polling(Box::pin(Watched::new(future, undo, retry)))
         } else {
             activity
         });

@@ -56,11 +56,15 @@ impl AsyncSteps {
         name
     }
 
-    /// [`hold`](Self::hold) for a lock that is boxed already.
+    /// Keeps the lock of the running step among its values, as the first one that it made.
     pub(crate) fn keep(&mut self, lock: Box<dyn Any>) {
-        let older = self.strand.top.values();
-        let (id, _) = self.cold().values.insert_boxed(lock, older, Lifetime::Undone);
-        self.strand.top.extras().values = Some(id);
+        let newest = self.strand.top.values();
+        let values = &mut self.cold().values;
+        let (id, _) = values.insert_boxed(lock, None, Lifetime::Undone);
+        match newest {
+            Some(newest) => values.link_oldest(newest, id),
+            None => self.strand.top.extras().values = Some(id),
+        }
     }
 
     /// Takes the locks of the running step from it, in the order in which they are dropped.

@@ -92,6 +92,7 @@ impl Machine {
     }
 
     /// The undo for which the step on top waits has ended: its error goes on.
+    #[cold]
     pub(super) fn end_undo(&mut self) -> Next {
         let activity = self.asi.strand.top.replace_activity(Activity::Plain);
         let Activity::Undoing(error) = activity else {
@@ -106,6 +107,7 @@ impl Machine {
 
     /// Undoes what branches have done that the end of a loop cancelled: the entries of the active
     /// strand after the first `kept`. The step on top is left, and its locks are held meanwhile.
+    #[cold]
     pub(super) fn undo_cancelled_branches(&mut self, kept: usize) {
         if !self.asi.has_undos() {
             return;
@@ -120,6 +122,7 @@ impl Machine {
 
     /// Has the active strand wait for the undos of what the end of a loop cancelled, in a step of its
     /// own; `false` if there is nothing to wait for.
+    #[cold]
     pub(super) fn wait_before_next(&mut self) -> bool {
         self.asi.has_undos()
             && self.undos_before().is_some()

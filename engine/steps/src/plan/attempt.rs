@@ -30,12 +30,15 @@ impl Attempt {
     /// Starts one attempt as part of the running step, which is the attempt if there is a limiter.
     pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let (timeout, undo) = (self.policies.timeout, self.undo.clone());
+        let tries = self.policies.tries.as_ref().filter(|_| undo.is_some());
+        let retry = tries.map(|tries| tries.retry.clone());
         let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
         if limiter.is_some() {
             asi.strand.top.extras().holds_place = true;
         }
         within(limiter, asi, args, move |asi, args| {
             asi.ask_probe_of_body()?;
+            let undo = undo.map(|undo| (undo, retry));
             if is_shielded {
                 return shield::start(body, timeout.unwrap_or(shield::LIMIT), undo, asi, args);
             }
@@ -43,8 +46,8 @@ impl Attempt {
                 asi.limit_hard(limit);
             }
             body.start(asi, args)?;
-            if let Some(undo) = undo {
-                asi.watch(undo);
+            if let Some((undo, retry)) = undo {
+                asi.watch(undo, retry);
             }
             Ok(())
         })

@@ -1,5 +1,6 @@
 //! What a step with policies does in the end, and what it may hold meanwhile.
 
+use std::ops::Deref;
 use std::rc::Rc;
 
 use crate::args::Args;
@@ -19,6 +20,31 @@ impl Body {
             Self::Once(work) => work.start(asi, args),
             Self::Again(repeat) => repeat.start(asi, args),
         }
+    }
+}
+
+/// Two objects of a step: the second one is entered within the first one. `P` is a pointer to an object.
+pub(crate) struct Nested<P> {
+    pub(crate) outer: P,
+    pub(crate) inner: P,
+    /// They are places for one attempt.
+    pub(crate) is_place: bool,
+}
+
+impl<P, O> ISync for Nested<P>
+where
+    P: Deref<Target = O> + Clone + 'static,
+    O: ISync + ?Sized,
+{
+    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+        let (inner, is_place) = (self.inner.clone(), self.is_place);
+        let section = section.within(asi, move |asi, section| {
+            if is_place {
+                asi.strand.top.extras().holds_place = true;
+            }
+            inner.sync(asi, section)
+        });
+        self.outer.sync(asi, section)
     }
 }
 

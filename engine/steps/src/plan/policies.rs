@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::body::Nested;
 use crate::args::{Args, Arguments, Mismatch};
 use crate::error::StepResult;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, Undoable};
-use crate::sync::{ISync, Section};
+use crate::sync::{ISync, Section, SharedSync};
 
 /// The policies of a step of a flow.
 #[derive(Clone, Default)]
@@ -19,6 +20,27 @@ pub(crate) struct Policies {
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_shielded: bool,
     pub(crate) undo: Option<Rc<dyn UndoPlan>>,
+}
+
+impl Policies {
+    /// Adds a lock, within those that the step has.
+    pub(crate) fn add_lock(&mut self, object: impl ISync + 'static) {
+        let outer = self.lock.take();
+        self.lock = Some(nest(outer, Rc::new(object), false));
+    }
+
+    /// Adds a limiter, within those that the step has.
+    pub(crate) fn add_limiter(&mut self, object: impl ISync + 'static) {
+        let outer = self.limiter.take();
+        self.limiter = Some(nest(outer, Rc::new(object), true));
+    }
+}
+
+fn nest(outer: Option<Rc<dyn ISync>>, inner: Rc<dyn ISync>, is_place: bool) -> Rc<dyn ISync> {
+    match outer {
+        Some(outer) => Rc::new(Nested { outer, inner, is_place }),
+        None => inner,
+    }
 }
 
 /// The policies of a step of a template, which threads share.
@@ -77,6 +99,18 @@ impl Tries {
 }
 
 impl SharedPolicies {
+    /// Adds a lock, within those that the step has.
+    pub(crate) fn add_lock(&mut self, object: impl SharedSync) {
+        let outer = self.lock.take();
+        self.lock = Some(nest_shared(outer, Arc::new(object), false));
+    }
+
+    /// Adds a limiter, within those that the step has.
+    pub(crate) fn add_limiter(&mut self, object: impl SharedSync) {
+        let outer = self.limiter.take();
+        self.limiter = Some(nest_shared(outer, Arc::new(object), true));
+    }
+
     /// The policies for one flow of the template.
     pub(crate) fn for_flow(&self) -> Policies {
         let object = |shared: &Option<Arc<dyn ISync + Send + Sync>>| -> Option<Rc<dyn ISync>> {
@@ -93,6 +127,15 @@ impl SharedPolicies {
                 .as_ref()
                 .map(|undo| -> Rc<dyn UndoPlan> { Rc::new(SharedUndo(Arc::clone(undo))) }),
         }
+    }
+}
+
+type SharedObject = Arc<dyn ISync + Send + Sync>;
+
+fn nest_shared(outer: Option<SharedObject>, inner: SharedObject, is_place: bool) -> SharedObject {
+    match outer {
+        Some(outer) => Arc::new(Nested { outer, inner, is_place }),
+        None => inner,
     }
 }
 

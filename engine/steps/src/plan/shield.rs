@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::body::Body;
 use crate::args::Args;
 use crate::error::{Error, StepResult, codes};
+use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep, Undoable};
 
 /// How long a shielded step may take, unless it has a limit: nothing else ends it.
@@ -28,11 +29,11 @@ struct Sender(Rc<RefCell<Answer>>);
 pub(super) fn start(
     body: Body,
     limit: Duration,
-    undo: Option<Rc<dyn Undoable>>,
+    undo: Option<(Rc<dyn Undoable>, Option<Retry>)>,
     asi: &mut AsyncSteps,
     args: Args,
 ) -> StepResult {
-    if let Some(undo) = &undo {
+    if let Some((undo, _)) = &undo {
         // the flow runs whatever becomes of this step, also if that ends before the flow begins
         undo.begin();
     }
@@ -46,8 +47,8 @@ pub(super) fn start(
         asi.strand.top.extras().attempt = attempt;
         asi.limit_hard(limit);
         body.start(asi, args)?;
-        if let Some(undo) = undo {
-            asi.watch(undo);
+        if let Some((undo, retry)) = undo {
+            asi.watch(undo, retry);
         }
         Ok(())
     });

@@ -1,61 +1,12 @@
 //! Cutting a flow everywhere: one run for each moment at which it could be ended from outside.
 
-use std::cell::RefCell;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::check::{in_full, report};
 use super::faults::FaultReport;
+use super::plan::{Cut, CutPlan};
 use super::{Options, Sim};
-use crate::error::Error;
 use crate::flow::{Flow, Outcome};
-
-/// What ends a flow at a moment of its run, see [`cut_everywhere`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Cut {
-    /// It is cancelled (FTN12 §2.2.3 `cancel`), as when a client leaves or a server closes.
-    Cancel,
-    /// Its host drops it: cancel handlers and undos run, and it has no outcome of its own.
-    Drop,
-    /// A time limit around the flow expires: what is inside of its outermost step is cancelled, and
-    /// the flow fails with `Timeout`, unless that step recovers.
-    Timeout,
-    /// A step fails with this error: one that waits, or one that starts, instead of its body.
-    Error(Error),
-}
-
-/// Where a flow is to be cut, and whether it was.
-pub(super) struct CutPlan {
-    pub(super) flow: usize,
-    cut: Cut,
-    /// `None` for a run that is not cut and counts the moments.
-    at: Option<u64>,
-    /// How many moments have passed.
-    passed: u64,
-    /// The steps in progress when it was cut.
-    place: Option<String>,
-}
-
-/// The plan of a simulation, if it cuts a flow.
-pub(super) type SharedCutPlan = RefCell<Option<CutPlan>>;
-
-impl CutPlan {
-    /// One more moment: gives the cut if this is the one.
-    pub(super) fn pass(&mut self, place: impl FnOnce() -> String) -> Option<Cut> {
-        let moment = self.passed;
-        self.passed += 1;
-        if self.at != Some(moment) {
-            return None;
-        }
-        self.place = Some(place());
-        Some(self.cut.clone())
-    }
-
-    pub(super) fn cut(&self) -> &Cut {
-        &self.cut
-    }
-}
 
 /// Cancels a flow at every moment of its run, one run for each; [`cut_everywhere`] with
 /// [`Cut::Cancel`] and the default options.
@@ -121,12 +72,11 @@ pub fn cut_everywhere<C: FnOnce(Outcome)>(
 ) {
     let mut faults = FaultReport::default();
     for seed in seeds {
-        let run = |at, faults: &mut FaultReport| {
-            cut_once(cut, at, &Sim::new(seed, options.clone()), faults, &scenario)
-        };
-        let moments = run(None, &mut faults).passed;
+        let sim = || Sim::new(seed, options.clone());
+        let moments = cut_once(cut, None, &sim(), &mut faults, &scenario).passed;
         for at in 0..moments {
-            if run(Some(at), &mut faults).place.is_none() {
+            let plan = cut_once(cut, Some(at), &sim(), &mut faults, &scenario);
+            if plan.place.is_none() {
                 break;
             }
         }
@@ -181,15 +131,4 @@ fn assert_succeeds(outcome: &Outcome) {
         Outcome::Cancelled => "is cancelled".to_owned(),
     };
     panic!("a flow that is to be cut everywhere has to succeed when it is not cut, but it {how}");
-}
-
-impl fmt::Display for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cancel => f.write_str("a cancel"),
-            Self::Drop => f.write_str("a drop"),
-            Self::Timeout => f.write_str("a time limit"),
-            Self::Error(error) => write!(f, "the error {error}"),
-        }
-    }
 }

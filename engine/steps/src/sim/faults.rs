@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::cut::{Cut, SharedCutPlan};
+use super::plan::{Cut, SharedCutPlan};
 use crate::completion::Canceller;
 use crate::error::Error;
 use crate::location::StepLocation;
@@ -131,7 +131,7 @@ impl FlowProbe {
     fn cut(&self, step: StepLocation) -> Option<Error> {
         let mut plan = self.cut.borrow_mut();
         let plan = plan.as_mut().filter(|plan| plan.flow == self.flow)?;
-        let Cut::Error(error) = plan.cut().clone() else { return None };
+        let Cut::Error(error) = plan.cut.clone() else { return None };
         plan.pass(|| format!("where step {step} starts")).map(|_| error)
     }
 }

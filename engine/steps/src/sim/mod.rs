@@ -5,6 +5,7 @@ mod cut;
 mod faults;
 mod moment;
 mod options;
+mod plan;
 mod started;
 mod world;
 
@@ -18,14 +19,15 @@ use crate::flow::Flow;
 use crate::stack::AsyncSteps;
 use crate::time::Time;
 use crate::tool::AsyncTool;
-use cut::CutPlan;
 use faults::Effect;
+use plan::CutPlan;
 use world::{Due, Moment, World};
 
 pub use crate::random::Random;
 pub use check::{check, check_with};
-pub use cut::{Cut, cancel_everywhere, cut_everywhere};
+pub use cut::{cancel_everywhere, cut_everywhere};
 pub use options::Options;
+pub use plan::Cut;
 pub use started::Started;
 
 /// One simulation: a host in virtual time whose every choice comes from a seed.

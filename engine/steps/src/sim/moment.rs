@@ -1,6 +1,6 @@
 //! The moments of a flow at which a simulation may cut it.
 
-use super::cut::Cut;
+use super::plan::Cut;
 use super::world::World;
 use crate::error::Error;
 use crate::flow::{Execution, Outcome};
@@ -13,7 +13,7 @@ impl World {
             let Some(execution) = &flows[flow].execution else { return };
             let mut plan = self.cut.borrow_mut();
             let Some(plan) = &mut *plan else { return };
-            if let Cut::Error(error) = plan.cut().clone() {
+            if let Cut::Error(error) = plan.cut.clone() {
                 let mut strands = execution.waiting_strands().into_iter();
                 let victim = strands.find(|_| plan.pass(|| place(execution)).is_some());
                 victim.map(|victim| Chosen::Wait(victim, error))

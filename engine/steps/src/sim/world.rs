@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
 use super::check::in_full;
-use super::cut::SharedCutPlan;
 use super::faults::{Faults, FlowProbe};
+use super::plan::SharedCutPlan;
 use super::{Options, Random};
 use crate::completion::Canceller;
 use crate::flow::{BURST, Execution, Flow, Outcome, Progress, Wait, WaitReason};

@@ -286,7 +286,7 @@ pub(crate) trait Undoable {
     fn complete(&self, result: Args) -> Args;
     /// The body failed by itself.
     fn fail(&self);
-    /// The body was dropped before its end.
+    /// The body was dropped before its end, or failed and does not know what it has done.
     fn cut(&self);
     /// Whether there is something to undo.
     fn is_needed(&self) -> bool;

@@ -91,6 +91,20 @@ impl Values {
         }
     }
 
+    /// Makes a value the oldest one of the step that has `newest`.
+    pub(crate) fn link_oldest(&mut self, newest: SlotId, oldest: SlotId) {
+        let mut next = newest;
+        while let Some(slot) = self.slots.get_mut(next.slot()) {
+            match slot.older {
+                Some(older) => next = older,
+                None => {
+                    slot.older = Some(oldest);
+                    return;
+                }
+            }
+        }
+    }
+
     /// Takes the newest value of a step; gives the value and the id of the one made before it.
     pub(crate) fn remove(&mut self, id: SlotId) -> (Option<Box<dyn Any>>, Option<SlotId>) {
         let Some(slot) = self.slots.get_mut(id.slot()) else { return (None, None) };

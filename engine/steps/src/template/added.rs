@@ -70,7 +70,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     where
         O: SharedSync,
     {
-        self.policies().lock = Some(Arc::new(object.clone()));
+        self.policies().add_lock(object.clone());
         self
     }
 
@@ -80,7 +80,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     where
         O: SharedSync,
     {
-        self.policies().limiter = Some(Arc::new(limiter.clone()));
+        self.policies().add_limiter(limiter.clone());
         self
     }
 

@@ -16,6 +16,7 @@ use crate::error::{Error, Raised, StepResult};
 use crate::flow::Identity;
 use crate::outcome::Undo;
 use crate::plan::UndoPlan;
+use crate::retry::Retry;
 use crate::stack::{AsyncSteps, Repeat, StepFuture, UndoWork, Undoable};
 
 /// The undo of a step that gives `T`; `P` is a pointer to its closure.
@@ -52,7 +53,7 @@ struct Slot<P, T> {
     body: P,
     policy: UndoPolicy,
     outcome: RefCell<Outcome<T>>,
-    /// An attempt of the body was cut, so that a failure of a later one says little.
+    /// The outcome of an attempt of the body is unknown, so that a failure of a later one says little.
     was_cut: Cell<bool>,
 }
 
@@ -142,6 +143,8 @@ where
 pub(crate) struct Watched {
     future: StepFuture,
     entry: Rc<dyn Undoable>,
+    /// How the body is tried again.
+    retry: Option<Retry>,
     state: State,
 }
 
@@ -153,8 +156,18 @@ enum State {
 }
 
 impl Watched {
-    pub(crate) fn new(future: StepFuture, entry: Rc<dyn Undoable>) -> Self {
-        Self { future, entry, state: State::New }
+    pub(crate) fn new(future: StepFuture, entry: Rc<dyn Undoable>, retry: Option<Retry>) -> Self {
+        Self { future, entry, retry, state: State::New }
+    }
+
+    /// Tells the entry that the body failed. What is worth another attempt may have been done.
+    fn fail(&self, error: &Error) {
+        let is_worth_another = || self.retry.as_ref().is_some_and(|retry| retry.helps(error));
+        if error.leaves_outcome_unknown() || is_worth_another() {
+            self.entry.cut();
+        } else {
+            self.entry.fail();
+        }
     }
 }
 
@@ -171,7 +184,7 @@ impl Future for Watched {
         Poll::Ready(match result {
             Ok(args) => Ok(self.entry.complete(args)),
             Err(error) => {
-                self.entry.fail();
+                self.fail(&error);
                 Err(error)
             }
         })

@@ -26,5 +26,7 @@ mod undo_locks;
 mod undo_loops;
 /// Undos run in order, whatever ends the steps that wait for them.
 mod undo_order;
+/// What a body that fails may have done.
+mod undo_unknown;
 
 mod support;

@@ -7,7 +7,7 @@ use asyncsteps::sync::{ISync, Mutex, Section, mutex};
 use asyncsteps::tool::AsyncTool;
 use asyncsteps::{AsyncSteps, Error, Flow, Retry, StepResult, Template, codes};
 
-use crate::support::{Dropped, Log, fails, ms, now, run, tool};
+use crate::support::{Dropped, Log, fails, ms, now, pause, run, tool};
 
 /// An object that logs who enters and leaves it.
 #[derive(Clone)]
@@ -48,6 +48,58 @@ fn policies_nest_in_one_order_whatever_the_order_of_writing() {
         let expected = "lock limit body -limit limit body -limit Flaky*Some(2) -lock";
         assert_eq!(log.take(), expected, "order {order}");
     }
+}
+
+#[test]
+fn several_locks_and_limiters_are_held_in_the_order_of_writing() {
+    #[derive(Clone)]
+    struct Shared(&'static str);
+
+    thread_local! {
+        static LOG: Log = Log::default();
+    }
+
+    impl ISync for Shared {
+        fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
+            Gate(LOG.with(Clone::clone), self.0, self.0).sync(asi, section)
+        }
+    }
+
+    let (one, two) = (Shared("one"), Shared("two"));
+    let (ten, five) = (Shared("ten"), Shared("five"));
+    let mut flow = Flow::new();
+    flow.run(async |()| Ok(())).limited(&ten).locked(&one).limited(&five).locked(&two);
+    run::<()>(flow).0.expect("it succeeds");
+    let of_flow = LOG.with(Log::take);
+    let template = Template::build(|asi| {
+        asi.run(async |()| Ok(())).limited(&ten).locked(&one).limited(&five).locked(&two);
+    });
+    run::<()>(template.flow()).0.expect("it succeeds");
+    assert_eq!(of_flow, "one two ten five -five -ten -two -one");
+    assert_eq!(LOG.with(Log::take), of_flow);
+}
+
+#[test]
+fn both_locks_of_a_step_are_waited_for_and_released() {
+    let (one, two, log) = (Mutex::default(), Mutex::default(), Log::default());
+    let tool = tool();
+    for (name, first, second) in [("a", &one, &two), ("b", &one, &two), ("c", &two, &two)] {
+        let log = log.clone();
+        let mut flow = Flow::new();
+        flow.add(move |asi, ()| {
+            log.add(name);
+            asi.sleep(ms(10));
+        })
+        .locked(first)
+        .locked(second);
+        let promise = flow.promise::<(), _>(&tool);
+        tool.spawn(async move { drop(promise.await) });
+    }
+    let clock = tool.clone();
+    let _ = tool.complete(Box::pin(async move { pause(&clock, ms(100)).await }));
+    // the last one asked for the second lock before the one in the middle had the first
+    assert_eq!(log.take(), "a c b");
+    assert_eq!((one.holders(), two.holders(), one.queued(), two.queued()), (0, 0, 0, 0));
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use actix_web::HttpRequest;
 use asyncsteps_futoin::message::Headers;
+use http::header::{AUTHORIZATION, CONNECTION};
 use http::request::Parts;
-use http::{Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use crate::security::{Credentials, Refusal};
 
@@ -41,6 +42,17 @@ impl RequestHead {
 
     pub(in crate::transport) fn mounted(http: &HttpRequest) -> Self {
         Self(Inner::Mounted(http.clone()))
+    }
+
+    /// A copy that is kept for as long as its connection is: its texts have memory of their own, and do
+    /// not hold the buffer that the request was read into.
+    pub(in crate::transport) fn detached(&self) -> Self {
+        Self(match &self.0 {
+            Inner::Own { parts, connection } => {
+                Inner::Own { parts: copy(parts), connection: Rc::clone(connection) }
+            }
+            Inner::Mounted(http) => Inner::Mounted(http.clone()),
+        })
     }
 
     /// The method, such as `POST`.
@@ -111,21 +123,32 @@ impl RequestHead {
 
     /// The credentials of the header `Authorization: Basic`, if it has one.
     pub(in crate::transport) fn credentials(&self) -> Option<Result<Credentials, Refusal>> {
-        self.header(header::AUTHORIZATION.as_str()).and_then(Credentials::from_header)
+        self.get(&AUTHORIZATION).and_then(Credentials::from_header)
+    }
+
+    /// The value of a header, if it is text.
+    pub(in crate::transport) fn get(&self, name: &HeaderName) -> Option<&str> {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
+            Inner::Mounted(http) => http.headers().get(name.as_str())?.to_str().ok(),
+        }
     }
 
     /// The values of a header that are text.
-    pub(in crate::transport) fn values(&self, name: &'static str) -> impl Iterator<Item = &str> {
-        // most headers that are asked for are not there
-        let all = self.has(name).then(|| self.headers()).into_iter().flatten();
-        all.filter(move |(other, _)| *other == name).map(|(_, value)| value)
+    pub(in crate::transport) fn values(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
+        let (own, mounted) = match &self.0 {
+            Inner::Own { parts, .. } => (Some(parts.headers.get_all(name)), None),
+            Inner::Mounted(http) => (None, Some(http.headers().get_all(name.as_str()))),
+        };
+        let own = own.into_iter().flatten().filter_map(|value| value.to_str().ok());
+        own.chain(mounted.into_iter().flatten().filter_map(|value| value.to_str().ok()))
     }
 
     /// Whether it has a header, of any value.
-    pub(super) fn has(&self, name: &'static str) -> bool {
+    pub(super) fn has(&self, name: &HeaderName) -> bool {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.contains_key(name),
-            Inner::Mounted(http) => http.headers().contains_key(name),
+            Inner::Mounted(http) => http.headers().contains_key(name.as_str()),
         }
     }
 
@@ -157,13 +180,20 @@ impl RequestHead {
     /// Whether the client offers another protocol for the rest of its connection.
     pub(in crate::transport) fn offers_upgrade(&self) -> bool {
         let is_upgrade = |option: &str| option.trim().eq_ignore_ascii_case("upgrade");
-        self.values("connection").any(|options| options.split(',').any(is_upgrade))
+        self.values(&CONNECTION).any(|options| options.split(',').any(is_upgrade))
     }
 
     /// Bytes that it keeps in memory.
     pub(super) fn size(&self) -> usize {
-        let headers = self.headers().map(|(name, value)| name.len() + value.len());
-        headers.sum::<usize>() + self.path().len() + self.query().len()
+        let headers: usize = match &self.0 {
+            Inner::Own { parts, .. } => {
+                parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+            }
+            Inner::Mounted(http) => {
+                http.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+            }
+        };
+        headers + self.path().len() + self.query().len()
     }
 }
 
@@ -204,4 +234,23 @@ impl fmt::Debug for RequestHead {
             .field("path", &self.path())
             .finish_non_exhaustive()
     }
+}
+
+/// The same parts in memory of their own.
+fn copy(parts: &Parts) -> Parts {
+    let mut headers = HeaderMap::with_capacity(parts.headers.len());
+    for (name, value) in &parts.headers {
+        // what was a name and a value is one again
+        let name = HeaderName::from_bytes(name.as_str().as_bytes());
+        if let (Ok(name), Ok(mut copy)) = (name, HeaderValue::from_bytes(value.as_bytes())) {
+            copy.set_sensitive(value.is_sensitive());
+            headers.append(name, copy);
+        }
+    }
+    let (mut copied, ()) = http::Request::new(()).into_parts();
+    copied.method = parts.method.clone();
+    copied.uri = parts.uri.to_string().parse().unwrap_or_default();
+    copied.version = parts.version;
+    copied.headers = headers;
+    copied
 }

@@ -20,7 +20,8 @@ const FORGET_AT: usize = 64;
 
 /// Takes calls from flows; the channel of a connection has it.
 pub(super) struct Outgoing {
-    connection: mpsc::Sender<Call>,
+    /// In boxes, because a queue has the memory of many elements when it is empty.
+    connection: mpsc::Sender<Box<Call>>,
     /// Limits the calls that are not answered.
     places: Arc<Semaphore>,
 }
@@ -53,7 +54,7 @@ struct Waiting {
 
 impl Outgoing {
     /// For so many calls at once.
-    pub(super) fn new(calls: usize) -> (Self, mpsc::Receiver<Call>) {
+    pub(super) fn new(calls: usize) -> (Self, mpsc::Receiver<Box<Call>>) {
         let (connection, receiver) = mpsc::channel(WAITING);
         let places = Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS)));
         (Self { connection, places }, receiver)
@@ -68,7 +69,7 @@ impl Outgoing {
     /// Gives a call to the connection when there is room.
     fn send(&self, call: Call) -> impl Future<Output = Result<(), Error>> + Send + 'static {
         let connection = self.connection.clone();
-        async move { connection.send(call).await.map_err(|_| gone()) }
+        async move { connection.send(Box::new(call)).await.map_err(|_| gone()) }
     }
 }
 

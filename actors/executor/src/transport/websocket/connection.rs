@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
@@ -26,7 +27,7 @@ pub(super) struct Connection {
     pub(super) handler: MessageHandler,
     pub(super) frames: Frames,
     /// Calls to the other end.
-    pub(super) calls: mpsc::Receiver<Call>,
+    pub(super) calls: mpsc::Receiver<Box<Call>>,
     pub(super) output: Output,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Connection {
 enum Event {
     Frame(Result<Incoming, Broken>),
     Handled(Handled),
-    Call(Call),
+    Call(Box<Call>),
     Tick,
     /// The executor closes.
     Closing,
@@ -67,6 +68,7 @@ impl Connection {
         // polled when it is woken only, and not with each event
         let mut closing: FuturesUnordered<_> =
             [self.handler.executor.closing()].into_iter().collect();
+        // in boxes, because an empty set has the memory of one element
         let mut messages = FuturesUnordered::new();
         let mut alarm_at = session.due();
         let mut alarm = pin!(timer::sleep_until(alarm_at));
@@ -93,7 +95,9 @@ impl Connection {
             };
             let is_tick = matches!(event, Event::Tick);
             match self.apply(session, event) {
-                Ok(Some(message)) => messages.push(self.handler.clone().handle(message)),
+                Ok(Some(message)) => {
+                    messages.push(self.handler.clone().handle(message).boxed_local())
+                }
                 Ok(None) => {}
                 Err(end) => return end,
             }
@@ -137,8 +141,8 @@ impl Connection {
         Ok(None)
     }
 
-    fn call(&self, session: &mut Session, call: Call) {
-        let message = session.call(call, clock::now());
+    fn call(&self, session: &mut Session, call: Box<Call>) {
+        let message = session.call(*call, clock::now());
         self.send(session, &message);
     }
 

@@ -1,9 +1,9 @@
 //! The opening handshake (RFC 6455 §4.2).
 
 use actix_http::ws::hash_key;
-use asyncsteps_futoin::message::Headers as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use http::header::{SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderValue, StatusCode};
 
 use crate::transport::http::head::RequestHead;
@@ -17,17 +17,17 @@ pub(super) const VERSION: HeaderValue = HeaderValue::from_static("13");
 /// Why the upgrade is refused: the status and the text for its client.
 pub(super) fn accept_key(head: &RequestHead) -> Result<HeaderValue, (StatusCode, &'static str)> {
     let bad = |why| Err((StatusCode::BAD_REQUEST, why));
-    let mut protocols = head.values("upgrade").flat_map(|protocols| protocols.split(','));
+    let mut protocols = head.values(&UPGRADE).flat_map(|protocols| protocols.split(','));
     if !protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket")) {
         return bad("The only upgrade is to websocket");
     }
     if !head.offers_upgrade() {
         return bad("No connection upgrade");
     }
-    if head.header("sec-websocket-version") != VERSION.to_str().ok() {
+    if head.get(&SEC_WEBSOCKET_VERSION) != VERSION.to_str().ok() {
         return Err((StatusCode::UPGRADE_REQUIRED, "Unsupported version"));
     }
-    let key = head.header("sec-websocket-key").unwrap_or_default();
+    let key = head.get(&SEC_WEBSOCKET_KEY).unwrap_or_default();
     if !BASE64_STANDARD.decode(key).is_ok_and(|key| key.len() == 16) {
         return bad("Bad websocket key");
     }

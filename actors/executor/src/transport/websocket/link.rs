@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -11,13 +12,12 @@ use std::task::{Context, Poll, Waker, ready};
 use actix_web::dev::Payload;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use tokio_util::io::poll_read_buf;
 
-/// How much is read at once at least: more than most messages, and little to keep for a connection
-/// that is silent.
-const READ: usize = 1 << 10;
+/// How much is read at once at least: more than most messages.
+const READ: usize = 4 << 10;
 
 /// How much is read at once at most.
 const MOST_READ: usize = 64 << 10;
@@ -150,10 +150,21 @@ impl<T> Socket<T> {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        let mut io = self.io.borrow_mut();
+        let io = Pin::new(&mut *io);
+        if buffer.is_empty() {
+            // a connection that waits for its next message has no buffer
+            *buffer = BytesMut::new();
+            let mut chunk = [MaybeUninit::uninit(); READ];
+            let mut chunk = ReadBuf::uninit(&mut chunk);
+            ready!(io.poll_read(cx, &mut chunk))?;
+            buffer.extend_from_slice(chunk.filled());
+            self.read.set(2 * READ);
+            return Poll::Ready(Ok(chunk.filled().len()));
+        }
         buffer.reserve(self.read.get());
         let room = buffer.capacity() - buffer.len();
-        let io = &mut *self.io.borrow_mut();
-        let read = ready!(poll_read_buf(Pin::new(io), cx, buffer))?;
+        let read = ready!(poll_read_buf(io, cx, buffer))?;
         let most = if read == room { (2 * room).min(MOST_READ) } else { READ };
         self.read.set(most);
         Poll::Ready(Ok(read))

@@ -46,14 +46,14 @@ use self::link::{Input, Output, Socket};
 /// A WebSocket that is accepted, before its server hands the connection over.
 pub(super) struct WebSocket {
     handler: MessageHandler,
-    calls: mpsc::Receiver<Call>,
+    calls: mpsc::Receiver<Box<Call>>,
     limits: WebSocketLimits,
 }
 
 impl WebSocket {
     /// Answers an upgrade: with what serves the connection from then on, or why it is refused.
     pub(super) fn accept(
-        head: &Rc<RequestHead>,
+        head: &RequestHead,
         executor: Executor,
         channel: Channel,
         limits: WebSocketLimits,
@@ -69,7 +69,8 @@ impl WebSocket {
         };
         let (outgoing, calls) = Outgoing::new(limits.calls);
         let channel = channel.with_peer_client(Arc::new(outgoing));
-        let handler = MessageHandler { executor, channel, upgrade: Rc::clone(head) };
+        let upgrade = Rc::new(head.detached());
+        let handler = MessageHandler { executor, channel, upgrade };
         let socket = Self { handler, calls, limits };
         let mut answer = Response::new(Ok(Box::new(socket)));
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

@@ -1,6 +1,8 @@
 //! A connection as a state machine: frames, replies, calls and time go in; bytes, requests and the
 //! end of the connection come out. It has no socket, task or clock.
 
+use std::mem;
+
 use actix_http::ws::OpCode;
 use asyncsteps::Time;
 use asyncsteps_futoin::message::Response;
@@ -107,7 +109,8 @@ impl Session {
             // nothing is read from it, but it takes its replies
             self.watch.hear(now);
         }
-        self.out.split().freeze()
+        // an idle connection keeps no memory of what it has sent
+        mem::take(&mut self.out).freeze()
     }
 
     /// The executor closes: the connection ends as soon as it is [idle](Self::may_close).

@@ -21,7 +21,7 @@ use super::{KeyReport, Load, LockGuard, LockReport, LockTicket, Mutex, Throttle,
 /// | enter in a flow | `asi.sync(&limiter, ...)` | |
 /// | enter elsewhere | [`lock`](Self::lock) | [`Lock`](super::Lock) |
 /// | leave | drop the guard or the ticket, [`unlock`](Self::unlock) | [`Unlock`](super::Unlock) |
-/// | see | [`load`](Self::load), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
+/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 #[derive(Clone)]
 pub struct Limiter(Arc<Parts>);
 

@@ -39,7 +39,7 @@ pub use ticket::{LockTicket, UnlockError};
 /// | lock in a flow | `asi.sync(&mutex, ...)` | |
 /// | lock elsewhere | [`lock`](Self::lock), [`try_lock`](Self::try_lock) | [`Lock`](super::Lock) |
 /// | give back | drop the guard or the ticket, [`unlock`](Self::unlock) | [`Unlock`](super::Unlock) |
-/// | see | [`load`](Self::load), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
+/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 ///
 /// All of them share one accounting: a message is never needed, and costs a hop.
 ///

@@ -35,7 +35,7 @@ pub use state::ThrottleActor;
 /// |---|---|---|
 /// | enter in a flow | `asi.sync(&throttle, ...)` | |
 /// | enter elsewhere | [`enter`](Self::enter), [`try_enter`](Self::try_enter) | [`Enter`](super::Enter) |
-/// | see | [`load`](Self::load), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
+/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 ///
 /// ```
 /// # use asyncsteps::Flow;

@@ -1,9 +1,8 @@
 //! Cross-origin requests (the Fetch standard, "CORS protocol").
 
-use asyncsteps_futoin::message::Headers as _;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, HeaderValue, VARY,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue, ORIGIN, VARY,
 };
 
 use super::super::answer::Answer;
@@ -41,12 +40,12 @@ impl Cors {
     pub(super) fn mark(&self, head: &RequestHead, answer: &mut Answer) {
         let headers = answer.headers_mut();
         headers.append(VARY, HeaderValue::from_static("Origin"));
-        let origin = head.header("origin").filter(|origin| self.allows(origin));
+        let origin = head.get(&ORIGIN).filter(|origin| self.allows(origin));
         let Some(Ok(origin)) = origin.map(HeaderValue::from_str) else { return };
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         if head.method() == "OPTIONS" {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
-            let wanted = head.header("access-control-request-headers");
+            let wanted = head.get(&ACCESS_CONTROL_REQUEST_HEADERS);
             if let Some(Ok(wanted)) = wanted.map(HeaderValue::from_str) {
                 headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
             }

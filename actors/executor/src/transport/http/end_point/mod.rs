@@ -13,12 +13,12 @@ use std::sync::Arc;
 use asyncsteps::codes;
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::iface::{Function, FunctionName};
-use asyncsteps_futoin::message::{Coding, Headers as _, MediaType, Request};
+use asyncsteps_futoin::message::{Coding, MediaType, Request};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, HeaderValue};
-use http::{HeaderMap, StatusCode};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body::{self, Body, BodyError};
@@ -31,6 +31,10 @@ use crate::transport::websocket::{WebSocket, WebSocketLimits};
 pub use cors::Cors;
 pub(super) use origin::Sites;
 pub(super) use route::Route;
+
+/// What proxies say of the connection of their client.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Answers the requests of a service.
 #[derive(Clone)]
@@ -56,13 +60,13 @@ impl EndPoint {
     pub(super) async fn serve(&self, head: Rc<RequestHead>, route: Route, body: Body) -> Answer {
         let mut answer = match (self.sites.check(&head), head.method(), route) {
             (Err(why), ..) => forbidden(why),
-            (Ok(()), "GET", Route::Root) if head.has("upgrade") => self.upgrade(&head),
+            (Ok(()), "GET", Route::Root) if head.has(&UPGRADE) => self.upgrade(&head),
             (Ok(()), "OPTIONS", _) if self.sites.cors.is_some() => {
                 answer::empty(StatusCode::NO_CONTENT)
             }
             (Ok(()), "POST", Route::Root) => self.message(&head, body).await,
             (Ok(()), "GET", Route::Root) if self.publishes_catalog => {
-                catalog::answer(&self.executor, head.header("accept").unwrap_or_default())
+                catalog::answer(&self.executor, head.get(&ACCEPT).unwrap_or_default())
             }
             (Ok(()), "GET" | "POST", Route::Function(url)) => self.function(&head, url, body).await,
             (Ok(()), _, Route::Root) if !self.publishes_catalog => method_not_allowed("POST"),
@@ -94,7 +98,7 @@ impl EndPoint {
 
     /// A message call (FTN5 §2, use case 1).
     async fn message(&self, head: &Rc<RequestHead>, body: Body) -> Answer {
-        let Some(media) = MediaType::parse(head.header("content-type")) else {
+        let Some(media) = MediaType::parse(head.get(&CONTENT_TYPE)) else {
             let text = "Unsupported media type";
             return answer::refusal(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -102,7 +106,7 @@ impl EndPoint {
                 text,
             );
         };
-        let media = media.accepting(head.header("accept"));
+        let media = media.accepting(head.get(&ACCEPT));
         let channel = self.channel(head, ChannelKind::Http);
         let (limit, time) = (self.executor.max_request_size(), self.executor.request_timeout());
         let permit = match self.executor.admit(&channel).await {
@@ -149,7 +153,7 @@ impl EndPoint {
         {
             return method_not_allowed("POST");
         }
-        let media = MediaType::default().accepting(head.header("accept"));
+        let media = MediaType::default().accepting(head.get(&ACCEPT));
         let channel = self.channel(head, ChannelKind::Http);
         let permit = match self.executor.admit(&channel).await {
             Ok(permit) => permit,
@@ -199,11 +203,11 @@ impl EndPoint {
         if !self.proxies.trusts(peer.ip()) {
             return channel.with_peer(peer);
         }
-        let forwarded_for: Vec<_> = head.values("x-forwarded-for").collect();
+        let forwarded_for: Vec<_> = head.values(&FORWARDED_FOR).collect();
         let client = self.proxies.client(peer.ip(), forwarded_for);
         let client = if client == peer.ip() { peer } else { SocketAddr::new(client, 0) };
         // the nearest proxy wrote the last one
-        let scheme = head.values("x-forwarded-proto").last();
+        let scheme = head.values(&FORWARDED_PROTO).last();
         let scheme = scheme.and_then(|schemes| schemes.rsplit(',').next());
         let forwarded = scheme.is_some_and(|scheme| scheme.trim().eq_ignore_ascii_case("https"));
         let channel = if forwarded { channel.secured() } else { channel };
@@ -222,14 +226,14 @@ fn incoming(head: &Rc<RequestHead>, request: Request, channel: Channel) -> Incom
 /// Whether a request has raw data, be it empty.
 fn has_raw(head: &RequestHead, body: &Body) -> bool {
     let is_raw = |media: &str| media.starts_with("application/octet-stream");
-    body.length().is_none_or(|length| length > 0) || head.header("content-type").is_some_and(is_raw)
+    body.length().is_none_or(|length| length > 0) || head.get(&CONTENT_TYPE).is_some_and(is_raw)
 }
 
 /// The raw data of a request.
 fn input(head: &RequestHead, body: Body) -> RawInput {
-    let length = head.header("content-length").and_then(|length| length.parse().ok());
+    let length = head.get(&CONTENT_LENGTH).and_then(|length| length.parse().ok());
     RawInput::new(body)
-        .with_content_type(head.header("content-type").map(str::to_owned))
+        .with_content_type(head.get(&CONTENT_TYPE).map(str::to_owned))
         .with_length(length)
 }
 

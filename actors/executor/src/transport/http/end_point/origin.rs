@@ -7,10 +7,14 @@
 
 use std::sync::Arc;
 
-use asyncsteps_futoin::message::Headers as _;
+use http::HeaderName;
+use http::header::{HOST, ORIGIN};
 
 use super::super::head::RequestHead;
 use super::cors::Cors;
+
+/// How the page of a call is related to the site (the Fetch Metadata specification, §2.1).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The sites whose pages may call, and the host names that requests may be for.
 #[derive(Clone, Default)]
@@ -44,13 +48,13 @@ impl Sites {
     }
 
     fn is_allowed(&self, head: &RequestHead, own: Option<Authority<'_>>) -> bool {
-        if !head.has("origin") {
+        if !head.has(&ORIGIN) {
             let is_other = |site: &str| {
                 site.eq_ignore_ascii_case("cross-site") || site.eq_ignore_ascii_case("same-site")
             };
-            return !head.values("sec-fetch-site").any(is_other);
+            return !head.values(&SEC_FETCH_SITE).any(is_other);
         }
-        let mut origins = head.values("origin");
+        let mut origins = head.values(&ORIGIN);
         let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
         let page = Authority::of_origin(origin);
         (page.is_some() && page == own)
@@ -92,5 +96,5 @@ impl PartialEq for Authority<'_> {
 /// The host that a request is for: the authority of its target, else the header `Host`, of which
 /// there is one (RFC 9112 §3.2).
 fn authority(head: &RequestHead) -> Option<Authority<'_>> {
-    head.authority().or_else(|| head.header("host")).and_then(Authority::parse)
+    head.authority().or_else(|| head.get(&HOST)).and_then(Authority::parse)
 }

@@ -1,6 +1,5 @@
 //! From a reply of the executor to an HTTP answer.
 
-use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 
@@ -41,7 +40,7 @@ pub(super) fn answer(
             answer
         }
         ReplyBody::Nothing => {
-            let mut answer = with_head(answer::with_body(StatusCode::OK, Bytes::new()), head);
+            let mut answer = with_head(answer::empty(StatusCode::OK), head);
             answer.headers_mut().insert(CONTENT_LENGTH, 0.into());
             answer
         }

@@ -1,7 +1,7 @@
 //! One connection, from its first byte to its last.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use asyncsteps_actors::clock;
 use bytes::BytesMut;
 use hyper::rt::Executor as HyperExecutor;
 use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -79,7 +80,7 @@ impl Protocols {
         }
         io.begin_http1();
         let progress = Rc::clone(&requests.progress);
-        let (mut io, ended) = loop {
+        let (io, ended) = loop {
             // a connection that waits for its next request has none of hyper's buffers
             if !io.wait_for(1).await {
                 break (io, Ok(()));
@@ -87,19 +88,14 @@ impl Protocols {
             (io, requests) = match Box::pin(self.serve_http1(io, requests)).await {
                 Then::Rest(io, requests) => (io, requests),
                 Then::WebSocket(socket, io, read) => {
-                    socket.serve_io(io, read).await;
+                    Box::pin(socket.serve_io(io, read)).await;
                     return Ok(());
                 }
                 Then::End(io, ended) => break (io, ended),
             };
         };
-        if progress.is_head_late() {
-            // its client may be gone
-            let _ = io.write_all(HEAD_TIMEOUT).await;
-        }
-        if ended.is_ok() || ended.as_ref().is_err_and(is_answered) {
-            linger(io).await;
-        }
+        // what comes last has memory of its own, too
+        Box::pin(end(io, progress.is_head_late(), &ended)).await;
         ended
     }
 
@@ -108,11 +104,12 @@ impl Protocols {
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let (site, progress) = (Rc::clone(&requests.site), Rc::clone(&requests.progress));
-        let mut connection = self.http1.serve_connection(TokioIo::new(io), requests);
+        let Requests { site, progress, .. } = &requests;
+        let service = service_fn(|request| requests.respond(request));
+        let mut connection = self.http1.serve_connection(TokioIo::new(io), service);
         let ended = poll_fn(|cx| {
-            let polled = connection.poll_without_shutdown(cx);
-            if polled.is_pending() && progress.is_idle() && site.warm.is_over(&progress, cx) {
+            let polled = Pin::new(&mut connection).poll(cx);
+            if polled.is_pending() && progress.is_idle() && site.warm.is_over(progress, cx) {
                 return Poll::Ready(None);
             }
             polled.map(Some)
@@ -123,7 +120,7 @@ impl Protocols {
         match (ended, progress.take_upgrade()) {
             (None, _) => {
                 io.put_back(parts.read_buf);
-                Then::Rest(io, parts.service)
+                Then::Rest(io, requests)
             }
             (Some(Ok(())), Some(socket)) => {
                 Then::WebSocket(socket, io.into_inner(), BytesMut::from(&parts.read_buf[..]))
@@ -138,7 +135,8 @@ impl Protocols {
     {
         let progress = Rc::clone(&requests.progress);
         progress.multiplex();
-        let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), requests));
+        let service = service_fn(move |request| requests.respond(request));
+        let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), service));
         let (mut alarm, mut is_told) = (Alarm::default(), false);
         poll_fn(|cx| {
             if progress.closing().is_some() && !is_told {
@@ -188,6 +186,20 @@ async fn read_preface<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> bool {
         length = read.len() + 1;
     }
     false
+}
+
+/// Answers what hyper does not, and ends a connection whose client can know why.
+async fn end<T>(mut io: Metered<T>, is_head_late: bool, ended: &Result<(), hyper::Error>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    if is_head_late {
+        // its client may be gone
+        let _ = io.write_all(HEAD_TIMEOUT).await;
+    }
+    if ended.as_ref().err().is_none_or(is_answered) {
+        linger(io).await;
+    }
 }
 
 /// Ends the writing half and drops what still comes for a while.

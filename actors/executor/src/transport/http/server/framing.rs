@@ -112,13 +112,18 @@ impl Head {
             // empty lines may come before a request (RFC 9112 §2.2)
             return self.has_begun;
         }
-        if self.has_begun {
-            if let Some(length) = value(line, b"content-length:") {
-                let length = str::from_utf8(length).ok().and_then(|length| length.parse().ok());
-                self.length = Some(length.unwrap_or(0));
-            } else if value(line, b"transfer-encoding:").is_some() {
-                self.is_chunked = true;
+        // most lines are known to be others by their first byte
+        match line[0].to_ascii_lowercase() {
+            b'c' if self.has_begun => {
+                if let Some(length) = value(line, b"content-length:") {
+                    let length = str::from_utf8(length).ok().and_then(|length| length.parse().ok());
+                    self.length = Some(length.unwrap_or(0));
+                }
             }
+            b't' if self.has_begun => {
+                self.is_chunked |= value(line, b"transfer-encoding:").is_some();
+            }
+            _ => {}
         }
         self.has_begun = true;
         false

@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::mem::MaybeUninit;
-use std::pin::Pin;
+use std::mem::{self, MaybeUninit};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -32,6 +32,8 @@ pub(super) struct Metered<T> {
     /// Where its requests end, in HTTP/1.
     framing: Option<Framing>,
     reading: Alarm,
+    /// Whether the time to read is over.
+    is_over: bool,
     writing: Patience,
 }
 
@@ -44,6 +46,7 @@ impl<T> Metered<T> {
             first: Bytes::new(),
             framing: None,
             reading: Alarm::default(),
+            is_over: false,
             writing,
         }
     }
@@ -117,6 +120,7 @@ impl<T: AsyncRead + Unpin> Metered<T> {
         let begin = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         if polled.is_ready() {
+            self.is_over = false;
             self.progress.read();
             let clear = self.follow(&buf.filled()[begin..]);
             buf.set_filled(begin + clear);
@@ -129,11 +133,15 @@ impl<T: AsyncRead + Unpin> Metered<T> {
             Waiting::Head(due) => (due, Err(timed_out())),
         };
         let now = clock::now();
-        if now >= due {
-            return Poll::Ready(late);
+        if now < due {
+            self.reading.set(due, now, cx);
+            return Poll::Pending;
         }
-        self.reading.set(due, now, cx);
-        Poll::Pending
+        if !mem::replace(&mut self.is_over, true) {
+            // what has come while the worker was busy is in time: it shows after this turn
+            return pin!(tokio::task::yield_now()).poll(cx).map(Ok);
+        }
+        Poll::Ready(late)
     }
 }
 

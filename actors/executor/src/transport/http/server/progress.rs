@@ -29,6 +29,10 @@ pub(super) struct Progress {
     refused: Cell<Option<u64>>,
     /// When the client had the last answer, or the connection began.
     idle_since: Cell<Time>,
+    /// Bodies that may be read on after the answer: hyper knows where they are.
+    open_bodies: Cell<usize>,
+    /// Whether the last request has one that is not counted.
+    has_foreign_body: Cell<bool>,
     /// Which one of its worker's connections to become idle it was, while it is.
     idle_turn: Cell<Option<u64>>,
     /// When the first byte of the head that is read now came.
@@ -76,6 +80,8 @@ impl Progress {
             requests: Cell::new(0),
             refused: Cell::new(None),
             idle_since: Cell::new(now),
+            open_bodies: Cell::new(0),
+            has_foreign_body: Cell::new(false),
             idle_turn: Cell::new(None),
             head_since: Cell::new(None),
             closing: Cell::new(None),
@@ -138,9 +144,27 @@ impl Progress {
         }
     }
 
-    /// Whether the client has had all answers, and has sent nothing more.
+    /// Whether the client has had all answers, and has sent nothing that is not read.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_service.get() == 0 && self.head_since.get().is_none() && !self.is_blocked.get()
+        self.in_service.get() == 0
+            && self.open_bodies.get() == 0
+            && !self.has_foreign_body.get()
+            && self.head_since.get().is_none()
+            && !self.is_blocked.get()
+    }
+
+    /// The body of a request can be read, until it is closed.
+    pub(super) fn open_body(&self) {
+        self.open_bodies.set(self.open_bodies.get() + 1);
+    }
+
+    pub(super) fn close_body(&self) {
+        self.open_bodies.set(self.open_bodies.get() - 1);
+    }
+
+    /// The application has the body of the request, and may keep it.
+    pub(super) fn give_body(&self) {
+        self.has_foreign_body.set(true);
     }
 
     pub(super) fn idle_turn(&self) -> Option<u64> {
@@ -162,6 +186,7 @@ impl Progress {
         self.requests.set(self.requests.get() + 1);
         self.head_since.set(None);
         self.idle_turn.set(None);
+        self.has_foreign_body.set(false);
         InService { progress: Rc::clone(self), is_answered: false, unsent: None }
     }
 

@@ -25,6 +25,7 @@ pub(in crate::transport::http) struct Receiving {
 impl Receiving {
     pub(super) fn new(body: Incoming, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
         let patience = Patience::new(limits.stall_timeout, limits.least_rate);
+        progress.open_body();
         Self { body, progress, patience, is_wanted: false }
     }
 }
@@ -66,5 +67,11 @@ impl Body for Receiving {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.progress.close_body();
     }
 }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -12,6 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::Body as HttpBody;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 use super::limits::ServerLimits;
@@ -71,34 +71,7 @@ where
 {
     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
     let response = service.call(request).await.map_err(Into::into)?;
-    Ok(response.map(|body| Box::pin(Boxed(Box::pin(body))) as OtherBody))
-}
-
-/// A body with errors of one type.
-struct Boxed<B>(Pin<Box<B>>);
-
-impl<B> HttpBody for Boxed<B>
-where
-    B: HttpBody<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
-        self.0.as_mut().poll_frame(cx).map_err(Into::into)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.0.size_hint()
-    }
+    Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as OtherBody))
 }
 
 /// The requests of one connection, as hyper calls for their answers; a cheap handle.
@@ -109,16 +82,17 @@ pub(super) struct Requests {
     pub(super) connection: Rc<ConnectionInfo>,
 }
 
-impl hyper::service::Service<Request<Incoming>> for Requests {
-    type Response = Response<Sending>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Sending>, Infallible>>>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+impl Requests {
+    /// Answers a request, which is in service from now on.
+    pub(super) fn respond(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + use<> {
         let in_service = self.progress.begin();
-        let (this, is_refused) = (self.clone(), self.progress.refuses_this());
-        Box::pin(async move {
-            if is_refused || !is_clear(&request) {
+        let is_clear = !self.progress.refuses_this() && is_clear(&request);
+        let this = self.clone();
+        async move {
+            if !is_clear {
                 let (mut head, content) = bare(StatusCode::BAD_REQUEST).into_parts();
                 head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 return Ok(Response::from_parts(head, Sending::new(content, in_service)));
@@ -139,15 +113,16 @@ impl hyper::service::Service<Request<Incoming>> for Requests {
                 head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(Response::from_parts(head, body))
-        })
+        }
     }
-}
 
-impl Requests {
     async fn answer(self, request: Request<Incoming>) -> Response<Content> {
         let Self { site, progress, connection } = self;
         let uri = request.uri();
         let Some(route) = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path) else {
+            if !request.body().is_end_stream() {
+                progress.give_body();
+            }
             let mut request = request;
             request.extensions_mut().insert(connection.peer);
             return site.answer_other(request).await;

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::{SocketAddr, TcpStream};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -68,8 +68,11 @@ impl Worker {
             match order {
                 Order::Serve(accepted) => {
                     let progress = Progress::new(this.site.limits);
-                    let served = Rc::clone(&this).serve(accepted, Rc::clone(&progress));
-                    actix_rt::spawn(Rc::clone(&this.running).run(progress, served));
+                    let this = Rc::clone(&this);
+                    actix_rt::spawn(async move {
+                        let served = pin!(this.serve(accepted, &progress));
+                        this.running.run(&progress, served).await;
+                    });
                 }
                 Order::Close => this.running.change(State::Closing(clock::now())),
                 Order::End => break,
@@ -78,7 +81,7 @@ impl Worker {
         this.running.change(State::Ended);
     }
 
-    async fn serve(self: Rc<Self>, accepted: Accepted, progress: Rc<Progress>) {
+    async fn serve(&self, accepted: Accepted, progress: &Rc<Progress>) {
         let Accepted { stream, peer, handshakes, connected } = accepted;
         // an answer is written as a whole: waiting for more of it would only delay it
         let stream =
@@ -87,7 +90,10 @@ impl Worker {
         let io = match (stream, handshakes) {
             (Err(error), _) => Err(error),
             (Ok(stream), None) => Ok(Io::Plain(stream)),
-            (Ok(stream), Some(handshakes)) => handshakes.shake(stream, connected.client()).await,
+            // in a box, whose memory the connection does not keep
+            (Ok(stream), Some(handshakes)) => {
+                Box::pin(handshakes.shake(stream, connected.client())).await
+            }
         };
         let io = match io {
             Ok(io) => io,
@@ -99,8 +105,8 @@ impl Worker {
         let data = self.on_connect.as_ref().map(|told| told(&NewConnection::new(&io)));
         let connection = Rc::new(ConnectionInfo { peer, is_secure, data });
         let (site, is_http2) = (Rc::clone(&self.site), io.is_http2());
-        let io = Metered::new(io, Rc::clone(&progress), &site.limits);
-        let requests = Requests { site, progress, connection };
+        let io = Metered::new(io, Rc::clone(progress), &site.limits);
+        let requests = Requests { site, progress: Rc::clone(progress), connection };
         if let Err(error) = self.protocols.serve(io, is_http2, requests).await {
             tracing::debug!(%peer, %error, "a connection broke");
         }
@@ -133,8 +139,7 @@ impl Running {
     }
 
     /// Serves a connection until that ends or the worker does.
-    async fn run(self: Rc<Self>, progress: Rc<Progress>, served: impl Future<Output = ()>) {
-        let mut served = pin!(served);
+    async fn run(&self, progress: &Progress, mut served: Pin<&mut impl Future<Output = ()>>) {
         let place = self.tasks.borrow_mut().insert(None);
         poll_fn(|cx| {
             match self.state.get() {

@@ -1,0 +1,112 @@
+//! What a body that fails by itself may have done (FTN12 §1.2).
+
+use std::future::pending;
+
+use asyncsteps::{Error, Fallible, Flow, Raised, Retry, RunContext, Undo};
+
+use crate::support::{Log, ms, tool};
+
+/// Adds a step of the test to a flow, with an undo that logs its outcome.
+type Add = fn(&mut Flow, Log);
+
+/// The log of a flow that ends with an error after this step.
+fn undone(add: Add) -> String {
+    let (tool, log) = (tool(), Log::default());
+    let mut flow = Flow::new();
+    add(&mut flow, log.clone());
+    flow.error_step(Error::new("Later"));
+    let promise = flow.promise::<(), _>(&tool);
+    let error = tool.complete(promise).expect("it ends").expect_err("it fails");
+    format!("{} {}", error.code(), log.take())
+}
+
+/// An undo that logs the outcome.
+fn logs<T: std::fmt::Debug>(log: Log) -> impl AsyncFn(Undo<&T>) -> Fallible<()> + 'static {
+    async move |outcome: Undo<&T>| {
+        log.add(format_args!("{outcome:?}"));
+        Ok(())
+    }
+}
+
+fn lost() -> Raised {
+    Error::new("Lost").into()
+}
+
+#[test]
+fn a_body_that_fails_is_taken_at_its_word() {
+    let at_its_word: Add = |flow, log| {
+        flow.run(async |()| Err::<(), _>(Error::new("Declined").into())).undo(logs(log));
+    };
+    let unknown: Add = |flow, log| {
+        let lost = async |()| Err::<(), _>(Error::new("Lost").outcome_unknown().into());
+        flow.run(lost).undo(logs(log));
+    };
+    assert_eq!((undone(at_its_word), undone(unknown)), ("Declined ".into(), "Lost Unknown".into()));
+}
+
+#[test]
+fn what_is_worth_another_attempt_may_have_been_done() {
+    /// The policy of these steps.
+    fn retry() -> Retry {
+        Retry::attempts(2).on_code("Lost")
+    }
+    let gives_up: Add = |flow, log| {
+        flow.run(async |()| Err::<(), _>(lost())).retry(retry()).undo(logs(log));
+    };
+    let declined: Add = |flow, log| {
+        let declined = async |()| Err::<(), _>(Error::new("Declined").into());
+        flow.run(declined).retry(retry()).undo(logs(log));
+    };
+    let lost_then: Add = |flow, log| {
+        let body = async |context: RunContext, ()| match context.attempt {
+            1 => Err::<(), _>(lost()),
+            _ => Err(Error::new("Declined").into()),
+        };
+        flow.run_with(body).retry(retry()).undo(logs(log));
+    };
+    let succeeds: Add = |flow, log| {
+        let body = async |context: RunContext, ()| match context.attempt {
+            1 => Err(lost()),
+            _ => Ok(7),
+        };
+        flow.run_with(body).shielded().retry(retry()).undo(logs(log));
+    };
+    let logs = [gives_up, declined, lost_then, succeeds].map(undone);
+    assert_eq!(logs, ["Lost Unknown", "Declined ", "Declined Unknown", "Later Done(7)"]);
+}
+
+#[test]
+fn one_of_several_things_that_fails_leaves_the_others_unknown() {
+    let each: Add = |flow, log| {
+        let body = async |item: u32| match item {
+            1 => Ok(1),
+            2 => Err(lost()),
+            _ => pending().await,
+        };
+        flow.each([1, 2, 3], 3, body).undo(logs(log));
+    };
+    let first: Add = |flow, log| {
+        flow.each([1, 2], 1, async |_| Err::<u32, _>(lost())).undo(logs(log));
+    };
+    let second: Add = |flow, log| {
+        let body = async |item: u32| if item == 1 { Ok(1) } else { Err(lost()) };
+        flow.each([1, 2], 1, body).undo(logs(log));
+    };
+    let join: Add = |flow, log| {
+        flow.join(async || Ok(1), async || Err::<u32, _>(lost())).undo(logs(log));
+    };
+    let join_first: Add = |flow, log| {
+        flow.join(async || Err::<u32, _>(lost()), async || Ok(1)).undo(logs(log));
+    };
+    let join3: Add = |flow, log| {
+        let hangs = async || pending::<Result<u32, _>>().await;
+        let fails = async || {
+            asyncsteps::sleep(ms(5)).await;
+            Err::<u32, _>(lost())
+        };
+        flow.join3(fails, hangs, async || Ok(1)).undo(logs(log));
+    };
+    let all = [each, first, second, join, join_first, join3].map(undone);
+    let (unknown, nothing) = ("Lost Unknown", "Lost ");
+    assert_eq!(all, [unknown, nothing, unknown, unknown, nothing, unknown]);
+}

@@ -1,0 +1,39 @@
+//! The result of a call is used without `?`.
+
+use asyncsteps::Code;
+use asyncsteps_executor::{Gives, Service, Steps};
+
+#[derive(Debug, Code)]
+struct BankDown;
+
+impl std::fmt::Display for BankDown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the bank is down")
+    }
+}
+
+impl std::error::Error for BankDown {}
+
+struct Bank;
+
+impl Service for Bank {
+    type Errors = BankDown;
+}
+
+impl Bank {
+    async fn pay(&self) -> Result<i32, BankDown> {
+        Ok(1)
+    }
+}
+
+fn charge(asi: &mut Steps<Bank, ()>) -> Gives<i32> {
+    asi.run("pay", async |cx, ()| {
+        let tx = cx.pay().await;
+        Ok(tx + 1)
+    })
+    .into()
+}
+
+fn main() {
+    let _ = charge;
+}

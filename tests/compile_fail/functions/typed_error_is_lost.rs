@@ -1,0 +1,39 @@
+//! The error of a call is lost.
+
+#![deny(unused_must_use)]
+
+use asyncsteps::{Code, Fallible};
+use asyncsteps_executor::{Cx, Service};
+
+#[derive(Debug, Code)]
+struct BankDown;
+
+impl std::fmt::Display for BankDown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the bank is down")
+    }
+}
+
+impl std::error::Error for BankDown {}
+
+struct Bank;
+
+impl Service for Bank {
+    type Errors = BankDown;
+}
+
+impl Bank {
+    async fn pay(&self) -> Result<i32, BankDown> {
+        Ok(1)
+    }
+}
+
+async fn charge(cx: &Cx<Bank, ()>) -> Fallible<i32> {
+    cx.request().call::<()>("acme.ledger:1.0:note", ()).await;
+    cx.pay().await;
+    Ok(1)
+}
+
+fn main() {
+    let _ = charge;
+}

@@ -1,0 +1,37 @@
+//! A step is undone whose result cannot be cloned.
+
+use asyncsteps::Code;
+use asyncsteps_executor::{Gives, Service, Steps};
+
+#[derive(Debug, Code)]
+struct BankDown;
+
+impl std::fmt::Display for BankDown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the bank is down")
+    }
+}
+
+impl std::error::Error for BankDown {}
+
+struct Bank;
+
+impl Service for Bank {
+    type Errors = BankDown;
+}
+
+impl Bank {
+    async fn pay(&self) -> Result<i32, BankDown> {
+        Ok(1)
+    }
+}
+
+struct Receipt;
+
+fn charge(asi: &mut Steps<Bank, ()>) -> Gives<Receipt> {
+    asi.run("pay", async |_, ()| Ok(Receipt)).undo(async |_, _| Ok(())).into()
+}
+
+fn main() {
+    let _ = charge;
+}
