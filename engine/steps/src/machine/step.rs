@@ -88,7 +88,9 @@ impl Machine {
     /// Drops what the step on top owns, in this order: its wait, timers, values, lock or future.
     #[cold]
     fn clean_top(&mut self) {
-        drop(self.asi.close_wait());
+        if self.asi.strand.top.wait.is_some() {
+            drop(self.asi.close_wait());
+        }
         if self.asi.strand.top.extras.is_some() {
             self.disarm_timers();
             self.drop_values();
