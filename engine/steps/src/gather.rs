@@ -42,7 +42,8 @@ where
 }
 
 /// Runs `body` for all items at once; gives the result of the first that succeeds and drops the
-/// others, or the last error.
+/// others, or the last error. If there are several items, that says that the
+/// [outcome](Error::outcome_unknown) of the whole is unknown.
 ///
 /// # Errors
 /// The last error of `body`, if no item succeeds; InternalError if there are no items.
@@ -68,7 +69,7 @@ where
     });
     match ended.await {
         Err(winner) => Ok(winner),
-        Ok(()) => Err(last),
+        Ok(()) => Err(among(last, tasks.started > 1)),
     }
 }
 

@@ -110,3 +110,26 @@ fn one_of_several_things_that_fails_leaves_the_others_unknown() {
     let (unknown, nothing) = ("Lost Unknown", "Lost ");
     assert_eq!(all, [unknown, nothing, unknown, unknown, nothing, unknown]);
 }
+
+#[test]
+fn a_race_that_all_lose_is_unknown_if_one_of_them_may_have_done_something() {
+    let lost_first: Add = |flow, log| {
+        let body = async |item: u32| match item {
+            1 => Err::<u32, _>(Error::new("Lost").outcome_unknown().into()),
+            _ => Err(Error::new("Declined").into()),
+        };
+        flow.race([1, 2], body).undo(logs(log));
+    };
+    let worth_another: Add = |flow, log| {
+        let body = async |item: u32| match item {
+            1 => Err::<u32, _>(lost()),
+            _ => Err(Error::new("Declined").into()),
+        };
+        flow.race([1, 2], body).retry(Retry::attempts(2).on_code("Lost")).undo(logs(log));
+    };
+    let alone: Add = |flow, log| {
+        flow.race([1], async |_| Err::<u32, _>(lost())).undo(logs(log));
+    };
+    let all = [lost_first, worth_another, alone].map(undone);
+    assert_eq!(all, ["Declined Unknown", "Declined Unknown", "Lost "]);
+}
