@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::{Error, Raised, codes};
+use crate::flow::BURST;
 
 /// Runs `body` for each item, at most `at_once` at a time; gives the results in the order of the
 /// items. The first error drops the others. If there are others, it says that the
@@ -116,6 +117,10 @@ fn among(error: Raised, others_began: bool) -> Raised {
     if others_began { error.into_error().outcome_unknown().into() } else { error }
 }
 
+/// How often futures that wake themselves are polled again before other flows get their turn: as many
+/// as a flow has steps in a turn.
+const AGAIN: usize = BURST as usize;
+
 /// Futures of one kind, started as there is room for them.
 struct Tasks<I: Iterator> {
     futures: I,
@@ -176,14 +181,20 @@ where
         }
     }
 
-    /// Polls those that were woken until all are over, or `ended` breaks with a value.
+    /// Polls those that were woken until all are over, or `ended` breaks with a value. Futures that wake
+    /// themselves are polled again in a later turn.
     fn poll<B>(
         &mut self,
         cx: &Context<'_>,
         mut ended: impl FnMut(usize, <I::Item as Future>::Output) -> Result<(), B>,
     ) -> Poll<Result<(), B>> {
+        let (mut polls, started) = (0, self.started);
         loop {
             self.start();
+            if polls > AGAIN + (self.started - started) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let woken = {
                 let mut woken = self.woken.lock();
                 woken.1 = Some(cx.waker().clone());
@@ -195,6 +206,7 @@ where
             if woken.is_empty() {
                 return Poll::Pending;
             }
+            polls += woken.len();
             for slot in woken {
                 let Some(task) = self.running.get_mut(slot).and_then(Option::as_mut) else {
                     continue;
