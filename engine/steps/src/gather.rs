@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::{Error, Raised, codes};
-use crate::flow::BURST;
 
 /// Runs `body` for each item, at most `at_once` at a time; gives the results in the order of the
 /// items. The first error drops the others. If there are others, it says that the
@@ -119,7 +118,7 @@ fn among(error: Raised, others_began: bool) -> Raised {
 
 /// How often futures that wake themselves are polled again before other flows get their turn: as many
 /// as a flow has steps in a turn.
-const AGAIN: usize = BURST as usize;
+const AGAIN: usize = 100;
 
 /// Futures of one kind, started as there is room for them.
 struct Tasks<I: Iterator> {
