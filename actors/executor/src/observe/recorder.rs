@@ -98,10 +98,10 @@ impl Recorder {
 
     pub(crate) fn keep(&self, record: RequestRecord) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        while kept.len() >= self.keep.most.max(1) {
+        kept.push_back(Arc::new(record));
+        if kept.len() > self.keep.most.max(1) {
             kept.pop_front();
         }
-        kept.push_back(Arc::new(record));
     }
 
     /// Those that are kept, the newest first.
