@@ -386,10 +386,10 @@ fn a_wrong_registration_is_an_error_that_names_it() {
     expect!["test.jobs:1.0 has no function missing"].assert_eq(&unknown.to_string());
     let twice = error(define(&["wait", "wait"]));
     assert!(matches!(twice, ConfigError::Twice { .. }));
-    expect!["test.jobs:1.0 got two templates for wait"].assert_eq(&twice.to_string());
+    expect!["test.jobs:1.0 got two handlers or templates for wait"].assert_eq(&twice.to_string());
     let missing = error(define(&[]));
     assert!(matches!(missing, ConfigError::Missing { .. }));
-    expect!["test.jobs:1.0 got no template for wait"].assert_eq(&missing.to_string());
+    expect!["test.jobs:1.0 got no handler or template for wait"].assert_eq(&missing.to_string());
     let again = error(define(&["wait"]).interface(jobs::definition(), |functions| {
         functions.others_not_implemented();
     }));

@@ -99,7 +99,7 @@ async fn what_was_slow_or_failed_is_kept() {
         lines(&executor),
         [
             "test.bank:1.0:charge 50ms Declined { wait 20ms, decide 0us Declined, \
-             undo 30ms { wait 30ms, wait 0us } }",
+             undo 30ms { wait 30ms } }",
             "test.bank:1.0:charge 500ms success { wait 500ms, decide 0us, result 0us }",
         ]
     );

@@ -371,7 +371,7 @@ fn all_differences_to_the_definition_are_reported_at_once() {
         acme.payments:1.0:charge, result charge: the Rust type has integer from 0 to 4294967295, the definition has string
         acme.payments:1.0:forget, result: the Rust type has string, the definition has none
         acme.payments:1.0 has no function that throws NotDeclared, which is a code of the service's errors: declare it in the `throws` of a function with a result
-        acme.payments:1.0 got no template for notify, status"#]].assert_eq(&error.to_string());
+        acme.payments:1.0 got no handler or template for notify, status"#]].assert_eq(&error.to_string());
     assert_eq!(format!("{error:?}"), error.to_string(), "as `main` shows it");
 }
 
@@ -559,6 +559,7 @@ fn a_type_that_cannot_be_written_is_an_error() {
         .expect_err("integers have 32 bits");
     assert!(matches!(error, ConfigError::Written { .. }));
     expect!["acme.large:1.0 cannot be written down: result number of large: integers of FTN3 have 32 bits: use i32, or f64 for larger ones"].assert_eq(&error.to_string());
+    assert_eq!(format!("{error:?}"), error.to_string(), "what `main` prints says it once");
 }
 
 /// What a function sees of its request, and a call that it makes.

@@ -9,7 +9,7 @@ use asyncsteps_futoin::typed::InterfaceError;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A template was given for a function that the interface does not declare.
+    /// A handler or template was given for a function that the interface does not declare.
     #[error("{iface} has no function {function}")]
     NoSuchFunction {
         /// The interface.
@@ -17,8 +17,8 @@ pub enum ConfigError {
         /// The function.
         function: String,
     },
-    /// Two templates were given for one function.
-    #[error("{iface} got two templates for {function}")]
+    /// Two handlers or templates were given for one function.
+    #[error("{iface} got two handlers or templates for {function}")]
     Twice {
         /// The interface.
         iface: IfaceVer,
@@ -40,12 +40,11 @@ pub enum ConfigError {
     },
     /// A definition cannot be written down from the types of handlers.
     #[cfg(feature = "schemars")]
-    #[error("{iface} cannot be written down: {error}")]
+    #[error("{iface} cannot be written down: {error:?}")]
     Written {
         /// The interface.
         iface: IfaceVer,
         /// The type or name that cannot be written.
-        #[source]
         error: Box<InterfaceError>,
     },
     /// An error of a service has a code that no function of the interface `throws`, so no caller could
@@ -61,9 +60,9 @@ pub enum ConfigError {
         /// The code.
         code: &'static str,
     },
-    /// Declared functions got neither a template nor
+    /// Declared functions got no handler, no template and no
     /// [`not_implemented`](super::Functions::not_implemented).
-    #[error("{iface} got no template for {functions}")]
+    #[error("{iface} got no handler or template for {functions}")]
     Missing {
         /// The interface.
         iface: IfaceVer,

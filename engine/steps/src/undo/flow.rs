@@ -56,7 +56,9 @@ fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
     };
     asi.queue(step.with_handler(Some(Box::new(handler))));
     let began = asi.now();
-    asi.queue(QueuedStep::body(location, move |asi, end| {
+    // no second step of the name: records and traces show the undo once
+    let nameless = StepLocation::new(location.source(), None);
+    asi.queue(QueuedStep::body(nameless, move |asi, end| {
         if !end.is_empty() {
             return Ok(());
         }
