@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix_web::{App, HttpServer};
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::metrics::Metrics;
+use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
 };
@@ -182,7 +183,7 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         false => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
     };
     let executor = builder.build()?;
-    let metrics = Metrics::new(&executor).mutex(&till.calls);
-    let metrics = locks.iter().fold(metrics, Metrics::mutex);
+    let locks = locks.iter().fold(Locks::new().mutex(&till.calls), Locks::mutex);
+    let metrics = Metrics::with_locks(&executor, locks);
     Ok(Opened { executor, till, metrics })
 }

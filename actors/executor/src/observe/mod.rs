@@ -8,6 +8,7 @@
 
 mod figures;
 mod latency;
+mod locks;
 #[cfg(feature = "log")]
 mod log;
 mod recorder;
@@ -16,6 +17,7 @@ mod span;
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
 pub use latency::Distribution;
+pub use locks::{Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
 pub(crate) use recorder::Recorder;
