@@ -106,7 +106,7 @@ pub struct WaitInfo {
     /// Which attempt is under way, from 1.
     #[schemars(with = "f64")]
     pub attempt: u32,
-    /// What it waits for, such as "mutex `stock`, position 2 of 5".
+    /// What it waits for, such as "mutex `stock`, place 2 of 5".
     pub reason: String,
     /// The time until the nearest time limit of a step around it ends the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
