@@ -84,7 +84,7 @@ function draw() {
         : request.outcome ? outcome(request.outcome) : el('span', { class: 'tag' }, 'over');
     const close = el('button', { type: 'button', 'data-key': 'close', title: 'Close (Esc)', onclick: () => dialog.close() }, 'Close');
     const end = running && el('button', { type: 'button', class: 'danger', 'data-key': 'cancel', disabled: wasCancelled, onclick: cancel }, wasCancelled ? 'Cancelling\u2026' : 'Cancel request');
-    const fold = el('button', { type: 'button', 'data-key': 'fold', 'aria-pressed': folds, title: 'Fold stretches in which nothing happens (f)', onclick: toggleFolds }, 'Fold idle time');
+    const fold = el('button', { type: 'button', 'data-key': 'fold', 'aria-pressed': String(folds), title: 'Fold stretches in which nothing happens (f)', onclick: toggleFolds }, 'Fold idle time');
     show(dialog,
         el('header', {},
             el('div', {}, el('h1', {}, functionName(request.function)), facts(request, running, state)),

@@ -60,7 +60,8 @@ export function sparkline(values, label, kind = '') {
     const [width, height] = [160, 36];
     const known = values.map((value, at) => [at, value]).filter(([, value]) => Number.isFinite(value));
     const most = Math.max(...known.map(([, value]) => value), 1e-9);
-    const x = (at) => (width * (at + 120 - values.length)) / 119;
+    const places = Math.max(values.length, 30);
+    const x = (at) => (width * (at + places - values.length)) / (places - 1);
     const y = (value) => height - 2 - ((height - 6) * value) / most;
     const line = known.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
     const drawing = svg('svg', { class: `spark ${kind}`, viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label });

@@ -6,7 +6,8 @@ export function time(ms) {
     if (ms === 0) return '0';
     if (ms < 1) return `${Math.max(1, Math.round(ms * 1000))}\u202f\u00b5s`;
     if (ms < 10) return `${ms.toFixed(1)}\u202fms`;
-    if (ms < 10_000) return `${grouped(Math.round(ms))}\u202fms`;
+    if (ms < 1000) return `${Math.round(ms)}\u202fms`;
+    if (ms < 10_000) return `${(ms / 1000).toFixed(2)}\u202fs`;
     if (ms < 120_000) return `${(ms / 1000).toFixed(1)}\u202fs`;
     return `${Math.floor(ms / 60_000)}\u202fmin ${Math.round((ms % 60_000) / 1000)}\u202fs`;
 }

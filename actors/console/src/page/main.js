@@ -11,7 +11,7 @@ const ALL = { overview: 'Overview', flows: 'Flows', requests: 'Requests', locks:
 
 const KINDS = {
     flows: { '': 'All states', running: 'Running', undoing: 'Undoing' },
-    requests: { '': 'Slow and failed', slow: 'Slow', failed: 'Failed' },
+    requests: { '': 'All outcomes', succeeded: 'Succeeded', failed: 'Failed' },
 };
 
 /** How long the page waits before it asks again after the server went away. */

@@ -29,7 +29,7 @@ export function filterFlows({ flows }, { text, func, kind }) {
 
 /** The requests that a filter lets through. */
 export function filterRequests({ recent }, { text, func, kind }) {
-    const kinds = { failed: (it) => it.outcome !== 'success', slow: (it) => it.outcome === 'success' };
+    const kinds = { failed: (it) => it.outcome !== 'success', succeeded: (it) => it.outcome === 'success' };
     return recent.filter((it) =>
         (!func || it.function === func) && (!kind || kinds[kind](it))
         && matches(`${it.number} ${it.function} ${it.user ?? ''} ${it.rid ?? ''} ${it.outcome} ${it.steps}`, text));

@@ -4,10 +4,11 @@ import { el, svg } from './dom.js';
 import { shortPlace, stepName, time } from './format.js';
 
 /** A stretch of time in which nothing begins or ends is folded if it is so much of the whole. */
-const LONG = 0.5;
+const LONG = 0.9;
 
-/** The share of the width that a folded stretch keeps. */
-const FOLDED = 0.16;
+/** The share of the width that a folded stretch keeps: it stays the longest one, and leaves room for all
+ * that would be too short to be seen beside it. */
+const FOLDED = 0.6;
 
 /** Steps that are rows: a part of a step that its policies added is not, unless it is an attempt. */
 export function rows(steps) {
@@ -96,7 +97,11 @@ export function waterfall({ steps, length }, { folds, running }) {
         const to = place(Math.min(length, step.began + step.took));
         const bar = svg('svg', { class: 'lane', preserveAspectRatio: 'none', viewBox: '0 0 100 10', 'aria-hidden': true },
             folded.map((it) => svg('rect', { class: 'fold', x: it.x, width: it.width, y: 0, height: 10 })),
-            svg('rect', { class: `span ${kind}`, x: from, width: Math.max(to - from, 0.35), y: 1.5, height: 7, rx: 0.4 }));
+            svg('rect', { class: `span ${kind}`, x: from, width: Math.max(to - from, 0.35), y: 1.5, height: 7, rx: 0.4 }),
+            folded.map((it) => [-0.5, 0.5].map((by) => {
+                const middle = it.x + it.width / 2 + by;
+                return svg('line', { class: 'cut', x1: middle - 0.4, y1: 10, x2: middle + 0.4, y2: 0 });
+            })));
         const isCause = cause && cause.began === step.began && samePlace(cause, step) && cause.took === step.took;
         const error = step.error && el('span', { class: 'error' }, step.error, step.info && el('span', { class: 'info' }, ` ${step.info}`));
         const name = el('span', { class: 'name' }, el('b', {}, step.label),
