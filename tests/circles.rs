@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
     "actors/flows/src",
     "actors/executor/src",
+    "actors/console/src",
     "executor-demo/src",
 ];
 

@@ -80,7 +80,9 @@ fn each_crate_knows_only_what_is_below_it() {
     for above in ["asyncsteps-executor", "asyncsteps-futoin", "actix-web", "executor-demo"] {
         assert!(!dependencies("asyncsteps-actors").contains(&above.to_owned()), "{above}");
     }
-    assert!(!dependencies("asyncsteps-executor").contains(&"executor-demo".to_owned()));
+    for above in ["asyncsteps-console", "executor-demo"] {
+        assert!(!dependencies("asyncsteps-executor").contains(&above.to_owned()), "{above}");
+    }
 }
 
 #[test]
@@ -99,8 +101,14 @@ fn only_transports_see_http() {
 
 #[test]
 fn unsafe_code_lives_in_the_binary_interface_only() {
-    let libraries =
-        ["engine/steps", "engine/futoin", "actors/flows", "actors/executor", "executor-demo"];
+    let libraries = [
+        "engine/steps",
+        "engine/futoin",
+        "actors/flows",
+        "actors/executor",
+        "actors/console",
+        "executor-demo",
+    ];
     for library in libraries {
         let file = root().join(library).join("src/lib.rs");
         let text = fs::read_to_string(&file).expect("each crate has a library");

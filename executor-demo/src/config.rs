@@ -49,6 +49,21 @@ pub struct Config {
     #[arg(long)]
     pub list: bool,
 
+    /// Let everyone see the console at /console who has this token; without one it is for this machine
+    /// alone. Better given by the environment, since other users of the machine see the arguments.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "CONSOLE_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "no_console"
+    )]
+    pub console_token: Option<String>,
+
+    /// Do not serve the console.
+    #[arg(long)]
+    pub no_console: bool,
+
     /// Threads that serve requests, 128 at the most; one per processor is enough.
     #[arg(long, value_name = "N", default_value_t = default_workers(), value_parser = workers)]
     pub workers: NonZeroUsize,

@@ -4,12 +4,18 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use actix_web::{App, HttpServer};
+use asyncsteps_console::Console;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::metrics::Metrics;
+use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
 };
 use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
+use http_body_util::Either;
+use hyper::Request;
+use hyper::body::Incoming;
+use tower::ServiceExt as _;
 
 use crate::bank::{self, Bank};
 use crate::config::{Config, Front};
@@ -56,11 +62,11 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let Opened { executor, till, metrics } = open(&config)?;
+    let Opened { executor, till, metrics, console } = open(&config)?;
     let payments = actix_rt::spawn(till.clone().look_after_payments());
     let service = service(&executor, &config, listener.local_addr()?);
     let closed = match config.front {
-        Front::Own => serve(service, &metrics, listener, &config, shutdown).await,
+        Front::Own => serve(service, metrics, console, listener, &config, shutdown).await,
         Front::ActixWeb => serve_mounted(service, &executor, listener, &config, shutdown).await,
     };
     payments.abort();
@@ -84,10 +90,11 @@ fn service(executor: &Executor, config: &Config, address: SocketAddr) -> http::S
     }
 }
 
-/// Serves the functions, and figures for Prometheus at `/metrics`.
+/// Serves the functions, figures for Prometheus at `/metrics`, and the console at `/console`.
 async fn serve(
     service: http::Service,
-    metrics: &Metrics,
+    metrics: Metrics,
+    console: Option<Console>,
     listener: TcpListener,
     config: &Config,
     shutdown: impl Future<Output = ()>,
@@ -97,7 +104,18 @@ async fn serve(
         keep_alive: config.keep_alive(),
         ..ServerLimits::default()
     };
-    let server = Server::new(service).fallback(metrics.service());
+    let pages = tower::service_fn(move |request: Request<Incoming>| {
+        let (metrics, console) = (metrics.service(), console.as_ref().map(Console::service));
+        async move {
+            match console {
+                Some(console) if request.uri().path().starts_with("/console") => {
+                    console.oneshot(request).await.map(|answer| answer.map(Either::Right))
+                }
+                _ => metrics.oneshot(request).await.map(|answer| answer.map(Either::Left)),
+            }
+        }
+    });
+    let server = Server::new(service).fallback(pages);
     let server = server.workers(config.workers).limits(limits).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
         Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
@@ -155,6 +173,7 @@ struct Opened {
     /// Where orders are paid.
     till: Till,
     metrics: Metrics,
+    console: Option<Console>,
 }
 
 fn open(config: &Config) -> Result<Opened, RunError> {
@@ -182,7 +201,11 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         false => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
     };
     let executor = builder.build()?;
-    let metrics = Metrics::new(&executor).mutex(&till.calls);
-    let metrics = locks.iter().fold(metrics, Metrics::mutex);
-    Ok(Opened { executor, till, metrics })
+    let locks = locks.iter().fold(Locks::new().mutex(&till.calls), Locks::mutex);
+    let console = (!config.no_console).then(|| {
+        let console = Console::new(&executor, locks.clone());
+        config.console_token.iter().fold(console, Console::token)
+    });
+    let metrics = Metrics::with_locks(&executor, locks);
+    Ok(Opened { executor, till, metrics, console })
 }

@@ -64,6 +64,8 @@ impl Drop for Shop {
 #[must_use]
 pub fn config(data: &Data) -> Config {
     Config {
+        console_token: None,
+        no_console: false,
         listen: ([127, 0, 0, 1], 0).into(),
         data: data.file(),
         front: Front::Own,

@@ -64,6 +64,10 @@
 #![cfg_attr(feature = "test", doc = "- [`test`](mod@test): requests of tests")]
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5), and how to write another one
 //! - [`observe`]: spans of requests, a log of them and of steps, and requests that were kept
+#![cfg_attr(
+    feature = "schemars",
+    doc = "- [`admin`]: what runs and why it waits, as data and as an interface"
+)]
 #![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
 //! - [`slow`]: find out why it is slow
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
@@ -84,6 +88,8 @@ pub use self::executor::*;
 #[cfg(feature = "schemars")]
 pub use self::service::{Branches, Cx, Gives, Service, Step, Steps};
 
+#[cfg(feature = "schemars")]
+pub mod admin;
 pub mod channel;
 mod executor;
 #[cfg(feature = "metrics")]

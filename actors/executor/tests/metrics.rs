@@ -10,6 +10,7 @@ use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::metrics::Metrics;
 use asyncsteps_executor::metrics::prometheus_client::metrics::counter::Counter;
+use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::{Executor, RequestSteps as _};
 use http::{Method, Request};
 use serde_json::{Value, json};
@@ -96,7 +97,10 @@ async fn locks_and_metrics_of_the_program_are_shown() {
     let stock = Mutex::named("stock", sync::mutex::Options::default());
     let mails = Throttle::named("mails", sync::throttle::Options::default());
     let client = Limiter::named("client", sync::limiter::Options::default());
-    let metrics = Metrics::new(&executor).mutex(&stock).throttle(&mails).limiter(&client);
+    let metrics = Metrics::with_locks(
+        &executor,
+        Locks::new().mutex(&stock).throttle(&mails).limiter(&client),
+    );
     let sent = Counter::<u64>::default();
     metrics.register(|registry| registry.register("mails", "Mails sent", sent.clone()));
     sent.inc();
@@ -161,7 +165,7 @@ async fn the_names_follow_the_conventions_of_prometheus() {
         call(&executor, "test.till:1.0:pay", cents).await;
     }
     let stock = Mutex::named("stock", sync::mutex::Options::default());
-    let text = Metrics::new(&executor).mutex(&stock).text().await;
+    let text = Metrics::with_locks(&executor, Locks::new().mutex(&stock)).text().await;
     let check = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 
 use super::handle::{Executor, ExecutorActor};
 use super::in_flight::InFlightRequest;
-use super::messages::{Answer, CancelRequests, Dispatch, InFlight, InspectSteps};
+use super::messages::{Answer, CancelRequest, CancelRequests, Dispatch, InFlight, InspectSteps};
 use super::refused::Refused;
 use super::reply::Message;
 
@@ -60,6 +60,24 @@ impl Executor {
             let kept = self.recent();
             kept.iter().find(|record| record.number == number).map(|record| record.steps.clone())
         })
+    }
+
+    /// Cancels a request [in flight](Self::in_flight) by its number, and gives whether there was such a
+    /// flow: its cancel handlers run, what it has done is undone, and its caller gets InternalError. A
+    /// request that is undone already goes on. Requests have numbers if they are
+    /// [recorded](super::Builder::record).
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether the request is cancelled.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn cancel(&self, number: u64) -> bool {
+        let actors = self.shared.actors().clone();
+        let cancels = actors
+            .iter()
+            .map(|actor| tokio::time::timeout(ANSWER_TIME, actor.send(CancelRequest { number })));
+        join_all(cancels).await.into_iter().any(|answer| matches!(answer, Ok(Ok(true))))
     }
 
     /// How long each arbiter of this executor took to answer a message just now: the time that
@@ -132,6 +150,18 @@ impl Handler<InspectSteps> for ExecutorActor {
         _: &mut Context<Self>,
     ) -> Self::Result {
         self.requests.steps(number)
+    }
+}
+
+impl Handler<CancelRequest> for ExecutorActor {
+    type Result = bool;
+
+    fn handle(
+        &mut self,
+        CancelRequest { number }: CancelRequest,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.requests.cancel(number)
     }
 }
 

@@ -102,6 +102,18 @@ impl LocalRequests {
         flows.iter().for_each(FlowRef::cancel);
     }
 
+    /// Cancels the flow of a request, after this returned, if it has one. Its parts go on.
+    pub(super) fn cancel(&self, number: u64) -> bool {
+        let requests = self.0.borrow();
+        let numbered = |request: &Request| {
+            request.recording.as_ref().is_some_and(|recording| recording.number == number)
+        };
+        let found = requests.iter().find(|(_, request)| numbered(request));
+        let flow = found.and_then(|(_, request)| request.flow.clone());
+        drop(requests);
+        flow.as_ref().map(FlowRef::cancel).is_some()
+    }
+
     /// What the steps of a request have done so far.
     pub(super) fn steps(&self, number: u64) -> Option<Recorded> {
         let requests = self.0.borrow();

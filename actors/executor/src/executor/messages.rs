@@ -57,6 +57,15 @@ pub struct InspectSteps {
     pub number: u64,
 }
 
+/// Cancels the flow of a request, if it waits on the arbiter of the actor; answers whether it does.
+/// [`Executor::cancel`](super::Executor::cancel) sends it.
+#[derive(Clone, Copy, Debug, ActixMessage)]
+#[rtype(result = "bool")]
+pub struct CancelRequest {
+    /// [`InFlightRequest::number`].
+    pub number: u64,
+}
+
 /// Asks for nothing but an answer, which tells how long the arbiter of the actor takes to get to a
 /// message; [`Executor::arbiter_delays`](super::Executor::arbiter_delays) sends it.
 #[derive(Clone, Copy, Debug, ActixMessage)]

@@ -83,7 +83,7 @@ pub use handle::{Executor, ExecutorActor};
 pub use hooks::{Hooks, Way};
 pub use in_flight::{InFlightRequest, RequestState};
 pub use incoming::Incoming;
-pub use messages::{Answer, CancelRequests, Dispatch, InFlight, InspectSteps};
+pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InFlight, InspectSteps};
 pub use outcome::{RequestOutcome, RequestOver};
 pub use refused::Refused;
 pub use reply::{Message, Reply, ReplyBody};

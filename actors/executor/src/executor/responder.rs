@@ -97,7 +97,9 @@ impl Responder {
                 Err(Response::error(codes::INTERNAL_ERROR, None))
             }
             FlowEnd::Done(Outcome::Cancelled) | FlowEnd::Cancelled => {
-                Err(Response::error(codes::INTERNAL_ERROR, Some("Executor is closing")))
+                let is_closing = self.0.reply_to.shared.drain.is_closing();
+                let text = if is_closing { "Executor is closing" } else { "Request was cancelled" };
+                Err(Response::error(codes::INTERNAL_ERROR, Some(text)))
             }
         }
     }

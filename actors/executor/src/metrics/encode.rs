@@ -4,14 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::Usage;
-use asyncsteps_actors::sync::LockReport;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::observe::{Distribution, Figures};
+use crate::observe::{Distribution, Figures, WatchedLock};
 
 /// What is shown.
 #[derive(Debug)]
@@ -20,14 +19,7 @@ pub(super) struct Snapshot {
     pub(super) usage: Usage,
     pub(super) unanswerable: u64,
     pub(super) delays: Vec<Duration>,
-    pub(super) locks: Vec<Lock>,
-}
-
-/// A lock and its load.
-#[derive(Debug)]
-pub(super) struct Lock {
-    pub(super) kind: &'static str,
-    pub(super) report: LockReport,
+    pub(super) locks: Vec<WatchedLock>,
 }
 
 /// Every so many buckets of a distribution are shown as one: four in each decade.

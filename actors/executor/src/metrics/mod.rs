@@ -4,12 +4,13 @@
 //! use asyncsteps_actors::sync::Mutex;
 //! use asyncsteps_executor::Executor;
 //! use asyncsteps_executor::metrics::Metrics;
+//! use asyncsteps_executor::observe::Locks;
 //! use asyncsteps_executor::transport::http::{Server, service};
 //!
 //! # actix::System::new().block_on(async {
 //! let executor = Executor::builder().build()?;
 //! let stock = Mutex::named("stock", Default::default());
-//! let metrics = Metrics::new(&executor).mutex(&stock);
+//! let metrics = Metrics::with_locks(&executor, Locks::new().mutex(&stock));
 //! // GET /metrics, beside the functions
 //! let server = Server::new(service("/ftn/", executor)).fallback(metrics.service());
 //! let text = metrics.text().await;
@@ -38,15 +39,15 @@ mod service;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use asyncsteps_actors::sync::{self, Limiter, LockReport, Throttle};
 use prometheus_client::registry::Registry;
 
 use crate::executor::Executor;
+use crate::observe::Locks;
 
 pub use prometheus_client;
 pub use service::MetricsService;
 
-use encode::{Lock, Snapshot};
+use encode::Snapshot;
 
 /// The figures of an executor and of the locks that it is told of. Cheap to clone.
 #[derive(Clone)]
@@ -54,54 +55,21 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     executor: Executor,
-    locks: Mutex<Vec<Watched>>,
+    locks: Locks,
     registry: Mutex<Registry>,
-}
-
-/// A lock, and how it is asked for its load.
-struct Watched {
-    kind: &'static str,
-    report: Box<dyn Fn() -> LockReport + Send + Sync>,
 }
 
 impl Metrics {
     /// The figures of an executor.
     #[must_use]
     pub fn new(executor: &Executor) -> Self {
-        let (locks, registry) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { executor: executor.clone(), locks, registry }))
+        Self::with_locks(executor, Locks::new())
     }
 
-    /// Adds those of a mutex, over all of its keys. Locks are told apart by their names.
+    /// The figures of an executor, and of locks over all of their keys.
     #[must_use]
-    pub fn mutex(self, mutex: &sync::Mutex) -> Self {
-        let mutex = mutex.clone();
-        self.watch("mutex", move || mutex.inspect())
-    }
-
-    /// Adds those of a throttle.
-    #[must_use]
-    pub fn throttle(self, throttle: &Throttle) -> Self {
-        let throttle = throttle.clone();
-        self.watch("throttle", move || throttle.inspect())
-    }
-
-    /// Adds those of a limiter.
-    #[must_use]
-    pub fn limiter(self, limiter: &Limiter) -> Self {
-        let limiter = limiter.clone();
-        self.watch("limiter", move || limiter.inspect())
-    }
-
-    fn watch(
-        self,
-        kind: &'static str,
-        report: impl Fn() -> LockReport + Send + Sync + 'static,
-    ) -> Self {
-        let mut locks = self.0.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.push(Watched { kind, report: Box::new(report) });
-        drop(locks);
-        self
+    pub fn with_locks(executor: &Executor, locks: Locks) -> Self {
+        Self(Arc::new(Inner { executor: executor.clone(), locks, registry: Mutex::default() }))
     }
 
     /// Adds metrics of the program.
@@ -131,17 +99,12 @@ impl Metrics {
     pub async fn text(&self) -> String {
         let Inner { executor, locks, registry } = &*self.0;
         let delays = executor.arbiter_delays().await;
-        let locks = {
-            let locks = locks.lock().unwrap_or_else(PoisonError::into_inner);
-            let look = |watched: &Watched| Lock { kind: watched.kind, report: (watched.report)() };
-            locks.iter().map(look).collect()
-        };
         let snapshot = Snapshot {
             figures: executor.figures(),
             usage: executor.usage(),
             unanswerable: executor.unanswerable(),
             delays,
-            locks,
+            locks: locks.look(),
         };
         let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
         encode::text(snapshot, &registry)

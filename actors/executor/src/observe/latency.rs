@@ -94,6 +94,15 @@ impl Distribution {
         if is_empty { Duration::ZERO } else { Self::bounds().last().unwrap_or_default() }
     }
 
+    /// What this and another distribution counted together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let of = |counts: &[u64], at: usize| counts.get(at).copied().unwrap_or_default();
+        let buckets = self.counts.len().max(other.counts.len());
+        let counts = (0..buckets).map(|at| of(&self.counts, at) + of(&other.counts, at));
+        Self { counts: counts.collect(), sum: self.sum + other.sum }
+    }
+
     /// What was counted since an earlier look at the same distribution.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -138,5 +147,7 @@ mod tests {
         assert_eq!(later.quantile(1.0), Duration::from_secs(100));
         assert_eq!(later.since(&distribution).count(), 1);
         assert_eq!(later.since(&distribution).sum, Duration::from_secs(5000));
+        assert_eq!(distribution.and(&later.since(&distribution)), later);
+        assert_eq!(Distribution::default().and(&later), later);
     }
 }

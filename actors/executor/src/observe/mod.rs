@@ -8,6 +8,7 @@
 
 mod figures;
 mod latency;
+mod locks;
 #[cfg(feature = "log")]
 mod log;
 mod recorder;
@@ -17,6 +18,7 @@ mod trace_parent;
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
 pub use latency::Distribution;
+pub use locks::{Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
 pub(crate) use recorder::Recorder;

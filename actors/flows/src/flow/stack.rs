@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use actix::dev::MessageResponse;
-use asyncsteps::{Execution, Wait, WaitReason};
+use asyncsteps::{Execution, Time, Wait, WaitReason};
 
 use crate::clock;
 
@@ -19,12 +19,15 @@ pub struct Stack {
     pub waits: Vec<Wait>,
     /// The time since the last turn of the flow.
     pub idle: Duration,
+    /// When this was, on the clock of the arbiter of the flow, as are the times of `waits`.
+    pub at: Time,
 }
 
 impl Stack {
     pub(super) fn of(execution: &mut Execution) -> Self {
-        let idle = clock::now().saturating_since(execution.last_turn());
-        Self { waits: execution.waits(), idle }
+        let at = clock::now();
+        let idle = at.saturating_since(execution.last_turn());
+        Self { waits: execution.waits(), idle, at }
     }
 
     /// The same text on one line, for logs.

@@ -1,0 +1,155 @@
+//! Who may see the console.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{AUTHORIZATION, FORWARDED, HOST};
+use http::request::Parts;
+use subtle::ConstantTimeEq as _;
+
+/// Who may see the console.
+pub(crate) enum Access {
+    /// Peers on this machine.
+    Loopback,
+    /// Those who have the token.
+    Token(String),
+}
+
+/// Why a request is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// It does not come from this machine, as far as can be told.
+    NotLoopback,
+    /// It has no token, or a wrong one.
+    NoToken,
+}
+
+impl Access {
+    /// Whether a request may have the page itself, which tells nothing of the service.
+    pub(crate) fn to_page(&self, request: &Parts) -> Result<(), Denied> {
+        match self {
+            Self::Loopback => self.to_data(request),
+            Self::Token(_) => Ok(()),
+        }
+    }
+
+    /// Whether a request may know what runs, and end it.
+    pub(crate) fn to_data(&self, request: &Parts) -> Result<(), Denied> {
+        match self {
+            Self::Loopback if is_local(request) => Ok(()),
+            Self::Loopback => Err(Denied::NotLoopback),
+            Self::Token(token) if has_token(request, token) => Ok(()),
+            Self::Token(_) => Err(Denied::NoToken),
+        }
+    }
+}
+
+/// Whether a request comes from this machine, and from a page that was opened under a name of it: any
+/// other name may be one that its owner points at the loopback, so that a foreign page reads ours.
+fn is_local(request: &Parts) -> bool {
+    let peer = request.extensions.get::<SocketAddr>();
+    let is_forwarded = ["x-forwarded-for", "x-real-ip", "via"]
+        .iter()
+        .any(|name| request.headers.contains_key(*name));
+    peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
+        && !is_forwarded
+        && !request.headers.contains_key(FORWARDED)
+        && host(request).is_some_and(is_loopback_name)
+}
+
+/// The host that a request names.
+fn host(request: &Parts) -> Option<&str> {
+    let named = request.uri.authority().map(|authority| authority.as_str());
+    named.or_else(|| request.headers.get(HOST)?.to_str().ok())
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn has_token(request: &Parts, token: &str) -> bool {
+    let credentials = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = credentials.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or_default();
+    // the time tells how long the token is, and nothing else of it
+    !token.is_empty() && bool::from(given.as_bytes().ct_eq(token.as_bytes()))
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "Loopback",
+            Self::Token(_) => "Token",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn request(peer: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = Request::get("/console/live");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let peer: SocketAddr = peer.parse().expect("an address");
+        request.extension(peer).body(()).expect("a request").into_parts().0
+    }
+
+    #[test]
+    fn only_pages_of_this_machine_are_local() {
+        let local = [
+            ("127.0.0.1:4000", "localhost:8080"),
+            ("127.0.0.1:4000", "127.0.0.1"),
+            ("[::1]:4000", "[::1]:8080"),
+            ("[::ffff:127.0.0.1]:4000", "LOCALHOST"),
+        ];
+        for (peer, host) in local {
+            assert_eq!(
+                Access::Loopback.to_data(&request(peer, &[("host", host)])),
+                Ok(()),
+                "{host}"
+            );
+        }
+        let foreign = [
+            ("10.0.0.7:4000", "localhost"),
+            ("127.0.0.1:4000", "localhost.example.com"),
+            ("127.0.0.1:4000", "10.0.0.7:8080"),
+            ("127.0.0.1:4000", "rebound.example.com:8080"),
+        ];
+        for (peer, host) in foreign {
+            let request = request(peer, &[("host", host)]);
+            assert_eq!(Access::Loopback.to_page(&request), Err(Denied::NotLoopback), "{host}");
+        }
+        let proxied = [("host", "localhost"), ("x-forwarded-for", "10.0.0.7")];
+        let proxied = request("127.0.0.1:4000", &proxied);
+        assert_eq!(Access::Loopback.to_data(&proxied), Err(Denied::NotLoopback));
+        assert_eq!(
+            Access::Loopback.to_data(&request("127.0.0.1:4000", &[])),
+            Err(Denied::NotLoopback)
+        );
+    }
+
+    #[test]
+    fn with_a_token_only_the_token_counts() {
+        let access = Access::Token("a-long-secret".to_owned());
+        let right = [("authorization", "Bearer a-long-secret")];
+        assert_eq!(access.to_data(&request("10.0.0.7:4000", &right)), Ok(()));
+        for wrong in ["Bearer a-long-secre", "Bearer a-long-secret ", "Basic a-long-secret", ""] {
+            let request = request("127.0.0.1:4000", &[("authorization", wrong)]);
+            assert_eq!(access.to_data(&request), Err(Denied::NoToken), "{wrong}");
+            assert_eq!(access.to_page(&request), Ok(()));
+        }
+        let nothing = Access::Token(String::new());
+        let empty = request("127.0.0.1:4000", &[("authorization", "Bearer ")]);
+        assert_eq!(nothing.to_data(&empty), Err(Denied::NoToken));
+    }
+}

@@ -1,0 +1,69 @@
+//! The bodies of answers.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body::{Body, Frame, SizeHint};
+
+/// The body of an answer of the console: a file or JSON, or a stream of snapshots.
+pub struct ConsoleBody(Kind);
+
+/// Snapshots as they are sent.
+pub(crate) type Snapshots = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+enum Kind {
+    Whole(Bytes),
+    Live(Snapshots),
+}
+
+impl ConsoleBody {
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Whole(bytes.into()))
+    }
+
+    pub(crate) fn live(snapshots: Snapshots) -> Self {
+        Self(Kind::Live(snapshots))
+    }
+}
+
+impl Body for ConsoleBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = match &mut self.0 {
+            Kind::Whole(bytes) if bytes.is_empty() => None,
+            Kind::Whole(bytes) => Some(std::mem::take(bytes)),
+            Kind::Live(snapshots) => ready!(snapshots.as_mut().poll_next(cx)),
+        };
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Kind::Whole(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Live(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for ConsoleBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.0 {
+            Kind::Whole(bytes) => return f.debug_tuple("Whole").field(&bytes.len()).finish(),
+            Kind::Live(_) => "Live",
+        };
+        f.write_str(kind)
+    }
+}

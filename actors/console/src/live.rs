@@ -1,0 +1,108 @@
+//! Snapshots for all open pages: at most one a second is built, by the first page that wants it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use asyncsteps_actors::clock::Clock;
+use asyncsteps_executor::admin::Inspector;
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::sync::Mutex;
+
+use crate::body::Snapshots;
+use crate::snapshot::{History, Snapshot};
+
+/// The time between two snapshots.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The most pages that are open at once, over all peers: more are of no use to people.
+const VIEWERS: usize = 32;
+
+/// What the open pages share.
+pub(crate) struct Live {
+    pub(crate) inspector: Inspector,
+    clock: Clock,
+    state: Mutex<State>,
+    viewers: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    latest: Option<Latest>,
+    history: History,
+}
+
+/// The latest snapshot, as an event of a stream.
+#[derive(Clone)]
+struct Latest {
+    number: u64,
+    at: Duration,
+    event: Bytes,
+}
+
+/// An open page, until this is dropped.
+struct Viewer(Arc<Live>);
+
+impl Live {
+    pub(crate) fn new(inspector: Inspector) -> Self {
+        let (clock, state) = (Clock::start(), Mutex::default());
+        Self { inspector, clock, state, viewers: AtomicUsize::new(0) }
+    }
+
+    /// The snapshots for another page, until the executor closes; `None` if there are too many pages.
+    pub(crate) fn watch(self: &Arc<Self>) -> Option<Snapshots> {
+        let viewer = Viewer(Arc::clone(self));
+        if self.viewers.fetch_add(1, Ordering::Relaxed) >= VIEWERS {
+            return None;
+        }
+        let snapshots = stream::unfold((viewer, 0), |(viewer, seen)| async move {
+            tokio::select! {
+                latest = viewer.0.next(seen) => Some((latest.event, (viewer, latest.number))),
+                () = viewer.0.inspector.executor().closing() => None,
+            }
+        });
+        Some(Box::pin(snapshots))
+    }
+
+    /// A snapshot after the one of this number, and not older than a period. Dropping the future while
+    /// it builds one leaves that to the next page.
+    async fn next(&self, seen: u64) -> Latest {
+        loop {
+            let mut state = self.state.lock().await;
+            let now = self.clock.elapsed();
+            let latest = state.latest.as_ref();
+            let Some(latest) = latest.filter(|latest| now < latest.at + PERIOD) else {
+                return self.build(&mut state, now).await;
+            };
+            if latest.number > seen {
+                return latest.clone();
+            }
+            let left = (latest.at + PERIOD).saturating_sub(now);
+            drop(state);
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    async fn build(&self, state: &mut State, now: Duration) -> Latest {
+        let snapshot = Snapshot::take(&self.inspector, &mut state.history, now).await;
+        let mut event = b"data: ".to_vec();
+        if let Err(error) = serde_json::to_writer(&mut event, &snapshot) {
+            // what is counted can be written
+            tracing::error!(%error, "a snapshot cannot be written");
+            event.truncate(b"data: ".len());
+            event.extend_from_slice(b"null");
+        }
+        event.extend_from_slice(b"\n\n");
+        let number = state.latest.as_ref().map_or(0, |latest| latest.number) + 1;
+        let latest = Latest { number, at: now, event: event.into() };
+        state.latest = Some(latest.clone());
+        latest
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}

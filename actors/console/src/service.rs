@@ -1,0 +1,179 @@
+//! The console over HTTP.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use serde::Serialize;
+use tower_service::Service;
+
+use crate::Console;
+use crate::access::Denied;
+use crate::body::ConsoleBody;
+use crate::page;
+
+/// The path of the page, and the beginning of all others.
+const PATH: &str = "/console";
+
+const JSON: &str = "application/json";
+
+/// The page loads its own files and asks its own server, and nothing else.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Answers requests below `/console`; see [`Console::service`].
+#[derive(Clone, Debug)]
+pub struct ConsoleService(pub(crate) Console);
+
+impl<B> Service<Request<B>> for ConsoleService {
+    type Response = Response<ConsoleBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ConsoleBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let console = self.0.clone();
+        let (request, _) = request.into_parts();
+        Box::pin(async move { Ok(with_headers(console.answer(&request).await)) })
+    }
+}
+
+impl Console {
+    async fn answer(&self, request: &Parts) -> Response<ConsoleBody> {
+        let path = request.uri.path().strip_prefix(PATH);
+        let Some(path) = path.filter(|path| path.is_empty() || path.starts_with('/')) else {
+            return text(StatusCode::NOT_FOUND, "There is nothing here");
+        };
+        if let Some(file) = page::file(path) {
+            return match self.access.to_page(request) {
+                Err(denied) => refuse(denied),
+                Ok(()) if !is_read(request) => wrong_method("GET, HEAD"),
+                Ok(()) => typed(file.media_type, file.text),
+            };
+        }
+        if let Err(denied) = self.access.to_data(request) {
+            return refuse(denied);
+        }
+        match path.strip_prefix('/').and_then(|path| path.split_once('/')) {
+            None if path == "/live" && is_read(request) => self.live(request),
+            Some(("steps", number)) if is_read(request) => self.steps(number).await,
+            Some(("cancel", number)) if request.method == Method::POST => {
+                self.cancel(number, request).await
+            }
+            None if path == "/live" => wrong_method("GET, HEAD"),
+            Some(("steps", _)) => wrong_method("GET, HEAD"),
+            Some(("cancel", _)) => wrong_method("POST"),
+            _ => text(StatusCode::NOT_FOUND, "There is nothing here"),
+        }
+    }
+
+    fn live(&self, request: &Parts) -> Response<ConsoleBody> {
+        const EVENTS: &str = "text/event-stream";
+        if request.method == Method::HEAD {
+            return typed(EVENTS, "");
+        }
+        match self.live.watch() {
+            Some(snapshots) => with_type(EVENTS, ConsoleBody::live(snapshots)),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "Too many consoles are open"),
+        }
+    }
+
+    async fn steps(&self, number: &str) -> Response<ConsoleBody> {
+        let steps = match number.parse() {
+            Ok(number) => self.live.inspector.steps(number).await,
+            Err(_) => None,
+        };
+        match steps {
+            Some(steps) => json(&steps),
+            None => text(StatusCode::NOT_FOUND, "The request is neither in flight nor kept"),
+        }
+    }
+
+    async fn cancel(&self, number: &str, request: &Parts) -> Response<ConsoleBody> {
+        // a page of another site cannot send this type without asking first, and is not allowed to
+        if request.headers.get(CONTENT_TYPE).is_none_or(|value| value != JSON) {
+            return text(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "The content type is application/json",
+            );
+        }
+        let cancelled = match number.parse() {
+            Ok(number) => self.live.inspector.cancel(number).await,
+            Err(_) => false,
+        };
+        json(&serde_json::json!({ "cancelled": cancelled }))
+    }
+}
+
+fn is_read(request: &Parts) -> bool {
+    request.method == Method::GET || request.method == Method::HEAD
+}
+
+fn refuse(denied: Denied) -> Response<ConsoleBody> {
+    match denied {
+        Denied::NotLoopback => {
+            text(StatusCode::FORBIDDEN, "The console is for this machine, unless it has a token")
+        }
+        Denied::NoToken => {
+            let mut response = text(StatusCode::UNAUTHORIZED, "The console wants its token");
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+        }
+    }
+}
+
+fn wrong_method(allowed: &'static str) -> Response<ConsoleBody> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "The method is not allowed here");
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+fn json(value: &impl Serialize) -> Response<ConsoleBody> {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => with_type(JSON, ConsoleBody::whole(bytes)),
+        Err(error) => {
+            tracing::error!(%error, "an answer of the console cannot be written");
+            text(StatusCode::INTERNAL_SERVER_ERROR, "The answer cannot be written")
+        }
+    }
+}
+
+fn text(status: StatusCode, text: &'static str) -> Response<ConsoleBody> {
+    let mut response = typed("text/plain; charset=utf-8", text);
+    *response.status_mut() = status;
+    response
+}
+
+fn typed(media_type: &'static str, text: &'static str) -> Response<ConsoleBody> {
+    with_type(media_type, ConsoleBody::whole(text))
+}
+
+fn with_type(media_type: &'static str, body: ConsoleBody) -> Response<ConsoleBody> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// What all answers say to browsers.
+fn with_headers(mut response: Response<ConsoleBody>) -> Response<ConsoleBody> {
+    let same_origin = HeaderName::from_static("cross-origin-resource-policy");
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+        (same_origin, "same-origin"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,51 @@
+//! What runs in an executor, and why it waits: as an interface for tools, and as data for consoles.
+//!
+//! An [`Inspector`] asks an executor of the same process. The interface `asyncsteps.admin:1.0` answers
+//! the same over any transport; [`Builder::admin`] hosts it:
+//!
+//! ```
+//! use asyncsteps_actors::sync::Mutex;
+//! use asyncsteps_executor::Executor;
+//! use asyncsteps_executor::admin::Admin;
+//! use asyncsteps_executor::observe::Locks;
+//! use asyncsteps_executor::security::SecurityLevel;
+//! use serde_json::json;
+//!
+//! # actix::System::new().block_on(async {
+//! let stock = Mutex::named("stock", Default::default());
+//! let executor = Executor::builder()
+//!     .admin(Admin::new(SecurityLevel::PrivilegedOps).locks(Locks::new().mutex(&stock)))
+//!     .build()?;
+//! let health: serde_json::Value =
+//!     executor.call_as_system("asyncsteps.admin:1.0:health", json!({})).await?;
+//! assert_eq!(health["state"], "serving");
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! | function | parameters | result |
+//! |---|---|---|
+//! | `health` | | [`Health`]: whether it takes requests, admission, delays of arbiters |
+//! | `flows` | `function`, `most` | [`FlowsInFlight`]: the requests whose flows wait, the oldest first |
+//! | `steps` | `number` | [`RequestSteps`]: what the steps of a request have done |
+//! | `recent` | `function`, `most` | [`RecentRequest`]s: those that are over and were kept, the newest first |
+//! | `functions` | | [`FunctionReport`]s: counts, percentiles and errors |
+//! | `locks` | | [`LockInfo`]s of the locks that it was told of: holders and queues |
+//! | `cancel` | `number` | whether there was a flow to cancel |
+//!
+//! Times are numbers of milliseconds. Callers see texts of errors, users and source places of the
+//! service, and can end requests, so a caller needs the [level](Admin::new) that the service chose.
+
+mod inspector;
+mod service;
+mod steps;
+mod types;
+
+pub use inspector::Inspector;
+pub use service::{Admin, AdminError};
+pub use types::{
+    Ending, FlowInFlight, FlowState, FlowsInFlight, FunctionReport, Health, KeyInfo, LockInfo,
+    RecentRequest, RequestSteps, ServiceState, StepInfo, StepPlace, WaitInfo,
+};
+
+#[cfg(doc)]
+use crate::Builder;

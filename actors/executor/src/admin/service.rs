@@ -1,0 +1,164 @@
+//! The interface `asyncsteps.admin:1.0`.
+
+#![expect(clippy::unused_async, reason = "handlers are async functions")]
+
+use asyncsteps::{Code, Fallible};
+use asyncsteps_futoin::typed::Interface;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::inspector::Inspector;
+use super::types::{FlowsInFlight, FunctionReport, Health, LockInfo, RecentRequest, RequestSteps};
+use crate::executor::{Builder, Functions};
+use crate::observe::Locks;
+use crate::security::SecurityLevel;
+use crate::service::{Cx, Service};
+
+/// How many flows and requests are told unless a caller asks for another number.
+const MOST: u16 = 100;
+
+/// The interface `asyncsteps.admin:1.0`, for [`Builder::admin`].
+#[derive(Debug)]
+pub struct Admin {
+    level: SecurityLevel,
+    locks: Locks,
+}
+
+/// Why the interface does not tell something.
+#[derive(Debug, thiserror::Error, Code)]
+#[non_exhaustive]
+pub enum AdminError {
+    /// The request is neither in flight nor kept.
+    #[error("neither in flight nor kept: {0}")]
+    #[code(public)]
+    UnknownRequest(f64),
+}
+
+/// Which flows or requests a caller wants.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Which {
+    /// A part of the name of their functions.
+    function: Option<String>,
+    /// How many of them.
+    most: Option<u16>,
+}
+
+/// A request, by its number.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Numbered {
+    #[schemars(range(min = 0))]
+    number: f64,
+}
+
+impl Service for Admin {
+    type Errors = AdminError;
+}
+
+impl Admin {
+    /// The interface for callers of this level: [`System`](SecurityLevel::System) leaves it to the
+    /// process itself, [`PrivilegedOps`](SecurityLevel::PrivilegedOps) is for operators.
+    #[must_use]
+    pub fn new(level: SecurityLevel) -> Self {
+        Self { level, locks: Locks::new() }
+    }
+
+    /// The locks that it tells of; none unless set.
+    #[must_use]
+    pub fn locks(self, locks: Locks) -> Self {
+        Self { locks, ..self }
+    }
+
+    /// The declaration of the interface; [`to_json`](Interface::to_json) gives it as clients read it.
+    #[must_use]
+    pub fn interface(&self) -> Interface {
+        let id = "asyncsteps.admin:1.0".parse();
+        let id = id.unwrap_or_else(|error| unreachable!("the name of an interface: {error}"));
+        let mut interface = Interface::new(id);
+        let level = self.level;
+        interface.function::<(), Health>("health").seclvl(level);
+        interface.function::<Which, FlowsInFlight>("flows").seclvl(level);
+        let steps = interface.function::<Numbered, RequestSteps>("steps");
+        steps.seclvl(level).throws(AdminError::CODES.iter().copied());
+        interface.function::<Which, Vec<RecentRequest>>("recent").seclvl(level);
+        interface.function::<(), Vec<FunctionReport>>("functions").seclvl(level);
+        interface.function::<(), Vec<LockInfo>>("locks").seclvl(level);
+        interface.function::<Numbered, bool>("cancel").seclvl(level);
+        interface
+    }
+
+    fn define(functions: &mut Functions<Self>) {
+        functions
+            .on("health", Self::health)
+            .on("flows", Self::flows)
+            .on("steps", Self::steps)
+            .on("recent", Self::recent)
+            .on("functions", Self::functions)
+            .on("locks", Self::lock_list)
+            .on("cancel", Self::cancel);
+    }
+
+    async fn health(cx: &Cx<Self, ()>) -> Fallible<Health> {
+        Ok(inspector(cx).health().await)
+    }
+
+    async fn flows(cx: &Cx<Self, Which>) -> Fallible<FlowsInFlight> {
+        Ok(inspector(cx).flows(cx.params.function(), cx.params.most()).await)
+    }
+
+    async fn steps(cx: &Cx<Self, Numbered>) -> Fallible<RequestSteps> {
+        let unknown = AdminError::UnknownRequest(cx.params.number);
+        let Some(number) = cx.params.whole() else { return Err(unknown.into()) };
+        Ok(inspector(cx).steps(number).await.ok_or(unknown)?)
+    }
+
+    async fn recent(cx: &Cx<Self, Which>) -> Fallible<Vec<RecentRequest>> {
+        Ok(inspector(cx).recent(cx.params.function(), cx.params.most()))
+    }
+
+    async fn functions(cx: &Cx<Self, ()>) -> Fallible<Vec<FunctionReport>> {
+        Ok(inspector(cx).functions())
+    }
+
+    async fn lock_list(cx: &Cx<Self, ()>) -> Fallible<Vec<LockInfo>> {
+        Ok(inspector(cx).locks())
+    }
+
+    async fn cancel(cx: &Cx<Self, Numbered>) -> Fallible<bool> {
+        let Some(number) = cx.params.whole() else { return Ok(false) };
+        Ok(inspector(cx).cancel(number).await)
+    }
+}
+
+impl Builder {
+    /// Hosts `asyncsteps.admin:1.0`: what runs in the executor, why it waits, and an end to it; see
+    /// [`admin`](crate::admin).
+    pub fn admin(self, admin: Admin) -> Self {
+        self.service(admin.interface(), admin, Admin::define)
+    }
+}
+
+/// Asks the executor that serves the request.
+fn inspector<P>(cx: &Cx<Admin, P>) -> Inspector {
+    Inspector::new(&cx.request().executor(), cx.locks.clone())
+}
+
+impl Which {
+    fn function(&self) -> &str {
+        self.function.as_deref().unwrap_or_default()
+    }
+
+    fn most(&self) -> usize {
+        self.most.unwrap_or(MOST).into()
+    }
+}
+
+impl Numbered {
+    /// The number, if it is whole and told from its neighbours by a float.
+    fn whole(&self) -> Option<u64> {
+        /// Up to here each whole number has a float of its own.
+        const LARGEST: f64 = 9_007_199_254_740_992.0;
+        let is_whole = self.number.fract() == 0.0 && (0.0..=LARGEST).contains(&self.number);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole")]
+        is_whole.then_some(self.number as u64)
+    }
+}

@@ -1,0 +1,187 @@
+//! The promise: an operator sees what runs in an executor, why it waits and what failed, and can end
+//! it; other callers cannot.
+
+use std::time::Duration;
+
+use asyncsteps::{Error, sleep};
+use asyncsteps_actors::sync::Mutex;
+use asyncsteps_executor::admin::Admin;
+use asyncsteps_executor::observe::{Keep, Locks};
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::test::TestRequest;
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use expect_test::expect_file;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const PAY: &str = "test.till:1.0:pay";
+
+/// A till where one customer is served at a time.
+struct Till {
+    customers: Mutex,
+}
+
+impl Service for Till {
+    type Errors = ();
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Payment {
+    ms: u32,
+    fails: bool,
+}
+
+impl Till {
+    fn pay(asi: &mut Steps<Self, Payment>) -> Gives<bool> {
+        let cx = asi.cx();
+        asi.run("bank", async |cx, ()| {
+            sleep(Duration::from_millis(cx.params.ms.into())).await;
+            if cx.params.fails { Err(Error::new("InvalidRequest").into()) } else { Ok(true) }
+        })
+        .locked(&cx.customers)
+        .into()
+    }
+}
+
+fn executor() -> Executor {
+    let customers = Mutex::named("customers", asyncsteps::sync::mutex::Options::default());
+    let locks = Locks::new().mutex(&customers);
+    let mut interface = Interface::new("test.till:1.0".parse().expect("a name"));
+    interface.allow_anonymous();
+    Executor::builder()
+        .record(Keep::ALL)
+        .service(interface, Till { customers }, |functions| {
+            functions.on("pay", Till::pay);
+        })
+        .admin(Admin::new(SecurityLevel::PrivilegedOps).locks(locks))
+        .build()
+        .expect("a right configuration")
+}
+
+async fn pay(executor: &Executor, ms: u32, fails: bool) -> Result<Value, Error> {
+    TestRequest::new(PAY).params(json!({ "ms": ms, "fails": fails })).call(executor).await
+}
+
+/// What an operator is answered.
+async fn ask(executor: &Executor, function: &str, params: Value) -> Result<Value, Error> {
+    let request = TestRequest::new(format!("asyncsteps.admin:1.0:{function}")).params(params);
+    request.user("ann", SecurityLevel::PrivilegedOps).call(executor).await
+}
+
+/// Lets the payments begin and wait.
+async fn while_paying<T>(
+    executor: &Executor,
+    look: impl AsyncFnOnce() -> T,
+) -> (T, [Result<Value, Error>; 2]) {
+    let payments = async {
+        let (one, other) = tokio::join!(pay(executor, 400, false), pay(executor, 400, false));
+        [one, other]
+    };
+    let look = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        look().await
+    };
+    let (payments, looked) = tokio::join!(payments, look);
+    (looked, payments)
+}
+
+#[actix::test]
+async fn it_is_told_what_a_flow_waits_for() -> Result<(), Error> {
+    tokio::time::pause();
+    let executor = executor();
+    let (looked, _) = while_paying(&executor, async || {
+        let flows = ask(&executor, "flows", json!({ "function": "till" })).await?;
+        Ok::<_, Error>((flows, ask(&executor, "locks", json!({})).await?))
+    })
+    .await;
+    let (flows, locks) = looked?;
+    assert_eq!(flows["all"], 2);
+    let reasons: Vec<&str> =
+        (0..2).filter_map(|at| flows["flows"][at]["waits"][0]["reason"].as_str()).collect();
+    assert!(reasons.iter().any(|reason| reason.contains("customers")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("a future")), "{reasons:?}");
+    let steps = &flows["flows"][0]["waits"][0]["steps"];
+    let names: Vec<&str> =
+        steps.as_array().into_iter().flatten().filter_map(|step| step["name"].as_str()).collect();
+    assert!(names.starts_with(&["pay"]) && names.contains(&"bank"), "{names:?}");
+    let key = json!({ "key": "", "holders": 1, "queued": 1 });
+    let lock = json!({
+        "kind": "mutex", "name": "customers",
+        "holders": 1, "queued": 1, "all_keys": 1, "keys": [key],
+    });
+    assert_eq!(locks, json!([lock]));
+    Ok(())
+}
+
+#[actix::test]
+async fn what_is_over_is_told_with_its_steps() -> Result<(), Error> {
+    tokio::time::pause();
+    let executor = executor();
+    pay(&executor, 20, true).await.expect_err("fails");
+    pay(&executor, 40, false).await.expect("succeeds");
+    let recent = ask(&executor, "recent", json!({ "function": "till" })).await?;
+    let outcomes: Vec<&Value> = (0..2).map(|at| &recent[at]["outcome"]).collect();
+    assert_eq!(outcomes, ["success", "InvalidRequest"]);
+
+    let steps = ask(&executor, "steps", json!({ "number": recent[1]["number"] })).await?;
+    let steps = steps["steps"].as_array().cloned().unwrap_or_default();
+    let bank = steps.iter().find(|step| step["place"]["name"] == "bank").expect("a step");
+    assert_eq!((&bank["ending"], &bank["error"]), (&json!("error"), &json!("InvalidRequest")));
+    assert!(bank["took"].as_f64().is_some_and(|took| took >= 20.0), "{bank}");
+    assert!(steps[0]["depth"] == 0 && bank["depth"] != 0, "{steps:?}");
+
+    let functions = ask(&executor, "functions", json!({})).await?;
+    let mut functions = functions.as_array().into_iter().flatten();
+    let till = functions.find(|it| it["function"] == PAY).expect("the function");
+    assert_eq!((&till["count"], &till["errors"]), (&json!(2), &json!({ "InvalidRequest": 1 })));
+    assert!(till["p99"].as_f64().is_some_and(|p99| (40.0..52.0).contains(&p99)), "{till}");
+
+    let unknown = ask(&executor, "steps", json!({ "number": 4711 })).await;
+    assert_eq!(unknown.expect_err("no such request").code(), "UnknownRequest");
+    Ok(())
+}
+
+#[actix::test]
+async fn a_request_can_be_cancelled() -> Result<(), Error> {
+    tokio::time::pause();
+    let executor = executor();
+    let (cancelled, payments) = while_paying(&executor, async || {
+        let flows = ask(&executor, "flows", json!({ "function": "till" })).await?;
+        let number = &flows["flows"][0]["number"];
+        Ok::<_, Error>([
+            ask(&executor, "cancel", json!({ "number": number })).await?,
+            ask(&executor, "cancel", json!({ "number": 4711 })).await?,
+        ])
+    })
+    .await;
+    assert_eq!(cancelled?, [json!(true), json!(false)]);
+    let errors: Vec<String> =
+        payments.iter().filter_map(|it| it.as_ref().err()).map(Error::to_string).collect();
+    assert_eq!(errors, ["InternalError: Request was cancelled"]);
+    Ok(())
+}
+
+#[actix::test]
+async fn other_callers_are_refused() {
+    let executor = executor();
+    for function in ["health", "flows", "recent", "functions", "locks"] {
+        let name = format!("asyncsteps.admin:1.0:{function}");
+        let anonymous = TestRequest::new(&name).call::<Value>(&executor).await;
+        assert!(anonymous.is_err(), "{function}");
+        let safe = TestRequest::new(&name).user("bob", SecurityLevel::SafeOps);
+        let refused = safe.call::<Value>(&executor).await.expect_err("not enough");
+        assert_eq!(refused.code(), "PleaseReauth", "{function}");
+    }
+    let health = ask(&executor, "health", json!({})).await.expect("an operator");
+    assert_eq!(health["state"], "serving");
+}
+
+#[test]
+fn its_definition_is_written_down() {
+    let interface = Admin::new(SecurityLevel::PrivilegedOps).interface();
+    let text = format!("{:#}\n", interface.to_json().expect("types of FTN3"));
+    expect_file!["../ifaces/asyncsteps.admin-1.0-iface.json"].assert_eq(&text);
+    interface.definition().expect("it keeps to FTN3");
+}
