@@ -10,7 +10,7 @@ use asyncsteps::Template;
 use asyncsteps_executor::security::{
     Attempt, Grant, RequestContext, SecurityLevel, SecurityProvider, User, Verdict,
 };
-use asyncsteps_executor::transport::http::RequestHead;
+use asyncsteps_executor::transport::http::{RequestBody, RequestHead};
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, ping, post_with};
 use asyncsteps_support::conform;
@@ -19,12 +19,12 @@ use asyncsteps_support::server::TestServer;
 use asyncsteps_support::ws::Socket;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use serde_json::json;
 use tower::BoxError;
 
 /// An application that gives back what it gets, and who sent it.
-async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, BoxError> {
+async fn echo(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, BoxError> {
     let (head, body) = request.into_parts();
     let peer: &SocketAddr = head.extensions.get().ok_or("it has no address")?;
     let (method, path, ip) = (&head.method, head.uri.path(), peer.ip());
@@ -75,7 +75,7 @@ const OTHERS: usize = 100;
 #[test]
 fn a_body_that_the_application_keeps_is_no_request() {
     let (keep, kept) = mpsc::channel();
-    let service = tower::service_fn(move |request: Request<Incoming>| {
+    let service = tower::service_fn(move |request: Request<RequestBody>| {
         let kept = keep.send(request.into_body());
         async move { kept.map(|()| Response::new(Full::<Bytes>::default())) }
     });
@@ -96,6 +96,31 @@ fn a_body_that_the_application_keeps_is_no_request() {
     let _others: Vec<_> = (0..OTHERS).map(|_| idle()).collect();
     // the application is done with all bodies
     assert_eq!(kept.try_iter().count(), OTHERS + 1);
+    assert_eq!(client.call("conform.main:1.2:answer", &json!({})), json!({ "r": 42 }));
+}
+
+/// Larger than what a connection reads ahead.
+const LARGE: usize = 100 << 10;
+
+#[test]
+fn a_body_can_be_read_by_another_thread_after_the_answer() {
+    let (keep, kept) = mpsc::channel::<RequestBody>();
+    let service = tower::service_fn(move |request: Request<RequestBody>| {
+        let kept = keep.send(request.into_body());
+        async move { kept.map(|()| Response::new(Full::<Bytes>::default())) }
+    });
+    let host = TestServer::start_server(
+        None,
+        conform::executor,
+        |service| service,
+        |server| server.fallback(service).workers(NonZeroUsize::MIN),
+    );
+    let mut client = Connection::open(host.address);
+    let request = post_with("/other", "", &[b'x'; LARGE]);
+    assert_eq!(client.send(&request).receive().status(), 200);
+    let body = actix_rt::System::new().block_on(kept.recv().expect("a request").collect());
+    assert_eq!(body.expect("all of it").to_bytes().len(), LARGE);
+    // the connection goes on
     assert_eq!(client.call("conform.main:1.2:answer", &json!({})), json!({ "r": 42 }));
 }
 

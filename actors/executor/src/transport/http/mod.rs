@@ -28,7 +28,7 @@ pub use end_point::Cors;
 pub use head::RequestHead;
 #[cfg(feature = "rustls")]
 pub use server::{CertificateError, tls_from_pem};
-pub use server::{NewConnection, Server, ServerLimits};
+pub use server::{NewConnection, RequestBody, Server, ServerLimits};
 
 use end_point::{EndPoint, Sites};
 

@@ -11,6 +11,7 @@ pub(super) struct Framing {
     /// The beginning of a line of a head whose end is not there.
     line: Vec<u8>,
     heads: u64,
+    has_seen_head: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,8 @@ pub(super) struct Ambiguous {
 
 impl Framing {
     pub(super) fn new() -> Self {
-        Self { state: State::Head(Head::default()), line: Vec::new(), heads: 0 }
+        let state = State::Head(Head::default());
+        Self { state, line: Vec::new(), heads: 0, has_seen_head: false }
     }
 
     /// Takes the next bytes of the connection.
@@ -49,6 +51,7 @@ impl Framing {
     /// [`Ambiguous`] at the end of a head that has two lengths; nothing is followed behind it.
     pub(super) fn follow(&mut self, bytes: &[u8]) -> Result<(), Ambiguous> {
         let mut at = 0;
+        self.has_seen_head = false;
         while at < bytes.len() {
             match &mut self.state {
                 State::Body(missing) => {
@@ -67,6 +70,7 @@ impl Framing {
                     }
                 }
                 State::Head(head) => {
+                    self.has_seen_head = true;
                     let Some(length) = memchr::memchr(b'\n', &bytes[at..]) else {
                         self.line.extend_from_slice(&bytes[at..]);
                         return Ok(());
@@ -88,6 +92,16 @@ impl Framing {
             }
         }
         Ok(())
+    }
+
+    /// Whether the bytes that were followed last were not of bodies alone.
+    pub(super) fn has_seen_head(&self) -> bool {
+        self.has_seen_head
+    }
+
+    /// Whether the rest of a body is to come.
+    pub(super) fn is_in_body(&self) -> bool {
+        !matches!(self.state, State::Head(_))
     }
 
     fn end(&mut self, head: Head, at: usize) -> Result<(), Ambiguous> {

@@ -56,6 +56,7 @@ impl<T> Metered<T> {
         self.framing = Some(Framing::new());
         let clear = self.follow(&self.first.clone());
         self.first.truncate(clear);
+        self.tell();
     }
 
     /// The bytes that were waited for.
@@ -72,6 +73,15 @@ impl<T> Metered<T> {
     /// The connection itself, for another protocol.
     pub(super) fn into_inner(self) -> T {
         self.io
+    }
+
+    /// Tells what was read.
+    fn tell(&self) {
+        let Some(framing) = &self.framing else { return self.progress.read_head() };
+        if framing.has_seen_head() {
+            self.progress.read_head();
+        }
+        self.progress.set_in_body(framing.is_in_body());
     }
 
     /// Looks at what was read; how much of it may be given: nothing behind a head that two ends could
@@ -121,8 +131,8 @@ impl<T: AsyncRead + Unpin> Metered<T> {
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         if polled.is_ready() {
             self.is_over = false;
-            self.progress.read();
             let clear = self.follow(&buf.filled()[begin..]);
+            self.tell();
             buf.set_filled(begin + clear);
             return polled;
         }

@@ -14,6 +14,7 @@ mod new_connection;
 mod patience;
 mod progress;
 mod receiving;
+mod request_body;
 mod requests;
 mod sending;
 #[cfg(feature = "rustls")]
@@ -37,7 +38,6 @@ use asyncsteps_actors::pool::ArbiterPool;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Request, Response};
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -49,6 +49,7 @@ pub use certificate::{CertificateError, tls_from_pem};
 pub use limits::ServerLimits;
 pub use new_connection::NewConnection;
 pub(super) use receiving::Receiving;
+pub use request_body::RequestBody;
 
 use accept::{Acceptor, Listener};
 use connections::Connections;
@@ -123,7 +124,8 @@ impl Server {
     ///
     /// The address of the client is in the extensions of the request, as a
     /// [`SocketAddr`](std::net::SocketAddr). The limits of connections and of answers hold for the
-    /// service too; how much of a body it reads, and for how long, it decides itself.
+    /// service too; how much of a body it reads, and for how long, it decides itself, also after its
+    /// answer.
     ///
     /// ```no_run
     /// use std::convert::Infallible;
@@ -144,7 +146,7 @@ impl Server {
     /// ```
     pub fn fallback<S, B>(mut self, service: S) -> Self
     where
-        S: tower_service::Service<Request<Incoming>, Response = Response<B>>
+        S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
             + Clone
             + Send
             + 'static,

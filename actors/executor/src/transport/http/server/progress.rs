@@ -33,6 +33,8 @@ pub(super) struct Progress {
     open_bodies: Cell<usize>,
     /// Whether the last request has one that is not counted.
     has_foreign_body: Cell<bool>,
+    /// Whether the rest of a body is to come, perhaps after the answer, in HTTP/1.
+    is_in_body: Cell<bool>,
     /// Which one of its worker's connections to become idle it was, while it is.
     idle_turn: Cell<Option<u64>>,
     /// When the first byte of the head that is read now came.
@@ -60,7 +62,7 @@ struct Resets {
 /// What a connection without a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// The end of a request is not the connection's business.
+    /// The end of a request, or of its body, is not the connection's business.
     InService,
     /// The next request; the connection ends at this time.
     Idle(Time),
@@ -82,6 +84,7 @@ impl Progress {
             idle_since: Cell::new(now),
             open_bodies: Cell::new(0),
             has_foreign_body: Cell::new(false),
+            is_in_body: Cell::new(false),
             idle_turn: Cell::new(None),
             head_since: Cell::new(None),
             closing: Cell::new(None),
@@ -108,8 +111,8 @@ impl Progress {
         self.closing.set(Some(now));
     }
 
-    /// Bytes were read.
-    pub(super) fn read(&self) {
+    /// Bytes of a head were read, or behind one.
+    pub(super) fn read_head(&self) {
         if self.in_service.get() == 0
             && self.head_since.get().is_none()
             && !self.is_multiplexed.get()
@@ -118,11 +121,19 @@ impl Progress {
         }
     }
 
+    /// Whether the rest of a body is to come, in HTTP/1.
+    pub(super) fn set_in_body(&self, is_in_body: bool) {
+        let was_in_body = self.is_in_body.replace(is_in_body);
+        if was_in_body && !is_in_body && self.in_service.get() == 0 {
+            self.idle_since.set(clock::now());
+        }
+    }
+
     /// What it means that nothing can be read now.
     pub(super) fn waiting(&self) -> Waiting {
         let ServerLimits { head_timeout, keep_alive, .. } = self.limits;
         let (idle_since, was_used) = (self.idle_since.get(), self.requests.get() > 0);
-        if self.in_service.get() > 0 {
+        if self.in_service.get() > 0 || self.is_in_body.get() {
             return Waiting::InService;
         }
         if self.is_blocked.get() && self.head_since.get().is_none() {
@@ -326,6 +337,19 @@ impl Alarm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_that_comes_after_the_answer_is_no_head() {
+        let progress = Progress::new(ServerLimits::default());
+        progress.read_head();
+        progress.set_in_body(true);
+        drop(progress.begin());
+        assert_eq!(progress.waiting(), Waiting::InService);
+        progress.set_in_body(false);
+        assert!(matches!(progress.waiting(), Waiting::Idle(_)));
+        progress.read_head();
+        assert!(matches!(progress.waiting(), Waiting::Head(_)));
+    }
 
     #[test]
     fn a_connection_whose_body_may_be_read_on_is_not_idle() {

@@ -7,15 +7,15 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
 use super::limits::ServerLimits;
 use super::patience::Patience;
 use super::progress::Progress;
+use super::request_body::RequestBody;
 
 /// A body that fails with `TimedOut` when its client is too slow.
 pub(in crate::transport::http) struct Receiving {
-    body: Incoming,
+    body: RequestBody,
     progress: Rc<Progress>,
     patience: Patience,
     /// Whether it was asked for: hyper gives nothing before.
@@ -23,7 +23,7 @@ pub(in crate::transport::http) struct Receiving {
 }
 
 impl Receiving {
-    pub(super) fn new(body: Incoming, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
+    pub(super) fn new(body: RequestBody, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
         let patience = Patience::new(limits.stall_timeout, limits.least_rate);
         progress.open_body();
         Self { body, progress, patience, is_wanted: false }

@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use super::limits::ServerLimits;
 use super::progress::Progress;
 use super::receiving::Receiving;
+use super::request_body::RequestBody;
 use super::sending::{BoxError, Content, Sending};
 use super::warm::Warm;
 use crate::transport::http::answer::AnswerBody;
@@ -35,7 +36,7 @@ pub(super) struct Site {
 }
 
 /// The application's own service, for all other paths.
-pub(super) type Other = Box<dyn Fn(Request<Incoming>) -> LocalBoxFuture<'static, OtherAnswer>>;
+pub(super) type Other = Box<dyn Fn(Request<RequestBody>) -> LocalBoxFuture<'static, OtherAnswer>>;
 
 type OtherAnswer = Result<Response<OtherBody>, BoxError>;
 
@@ -50,7 +51,10 @@ pub(super) type OtherOf = Box<dyn FnOnce() -> Other + Send>;
 /// A service with its types left out.
 pub(super) fn other<S, B>(service: S) -> MakeOther
 where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
+        + Clone
+        + Send
+        + 'static,
     S::Error: Into<BoxError>,
     S::Future: 'static,
     B: HttpBody<Data = Bytes> + 'static,
@@ -62,9 +66,9 @@ where
     })
 }
 
-async fn call<S, B>(mut service: S, request: Request<Incoming>) -> OtherAnswer
+async fn call<S, B>(mut service: S, request: Request<RequestBody>) -> OtherAnswer
 where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>>,
+    S: tower_service::Service<Request<RequestBody>, Response = Response<B>>,
     S::Error: Into<BoxError>,
     B: HttpBody<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
@@ -123,12 +127,13 @@ impl Requests {
             if !request.body().is_end_stream() {
                 progress.give_body();
             }
-            let mut request = request;
+            let mut request = request.map(RequestBody::new);
             request.extensions_mut().insert(connection.peer);
             return site.answer_other(request).await;
         };
         let (parts, body) = request.into_parts();
-        let body = Body::Own(Receiving::new(body, Rc::clone(&progress), &site.limits));
+        let body =
+            Body::Own(Receiving::new(RequestBody::new(body), Rc::clone(&progress), &site.limits));
         let head = Rc::new(RequestHead::own(parts, connection));
         let answer = site.end_point.serve(head, route, body).await;
         answer.map(|body| match body {
@@ -143,7 +148,7 @@ impl Requests {
 }
 
 impl Site {
-    async fn answer_other(&self, request: Request<Incoming>) -> Response<Content> {
+    async fn answer_other(&self, request: Request<RequestBody>) -> Response<Content> {
         let status = match &self.other {
             None => StatusCode::NOT_FOUND,
             Some(other) => match other(request).await {
