@@ -9,12 +9,11 @@ use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Sourc
 use asyncsteps_executor::metrics::Metrics;
 use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::transport::http::{
-    self, CertificateError, Server, ServerLimits, tls_from_pem,
+    self, CertificateError, RequestBody, Server, ServerLimits, tls_from_pem,
 };
 use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
 use http_body_util::Either;
 use hyper::Request;
-use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
 use crate::bank::{self, Bank};
@@ -104,7 +103,7 @@ async fn serve(
         keep_alive: config.keep_alive(),
         ..ServerLimits::default()
     };
-    let pages = tower::service_fn(move |request: Request<Incoming>| {
+    let pages = tower::service_fn(move |request: Request<RequestBody>| {
         let (metrics, console) = (metrics.service(), console.as_ref().map(Console::service));
         async move {
             match console {

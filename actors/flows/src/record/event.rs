@@ -55,13 +55,13 @@ pub enum Ending {
 pub struct StepError {
     /// The code of the error.
     pub code: ErrorCode,
-    /// Its text for callers, cut to 200 bytes.
+    /// The first 200 characters of its text for callers.
     pub info: Option<String>,
     /// The time limit that expired, if it was one.
     pub limit: Option<Duration>,
 }
 
-/// The longest text of an error that is kept, in bytes.
+/// The longest text of an error that is kept, in characters.
 const LONGEST_INFO: usize = 200;
 
 /// What was recorded of a flow: its first events and its last ones.
@@ -78,7 +78,7 @@ pub struct Recorded {
 
 impl From<&Error> for StepError {
     fn from(error: &Error) -> Self {
-        let cut = |info: &str| info[..info.floor_char_boundary(LONGEST_INFO)].to_owned();
+        let cut = |info: &str| info.chars().take(LONGEST_INFO).collect();
         let code = Cow::Owned(error.code().to_owned());
         Self { code, info: error.info().map(cut), limit: error.limit() }
     }
