@@ -39,10 +39,10 @@ use tokio::sync::oneshot;
 const SERVE: &str = "--serve";
 
 /// How many connections the client has.
-const CONNECTIONS: usize = 16;
+const CONNECTIONS: u32 = 16;
 
 /// How many requests are in flight on each WebSocket.
-const IN_FLIGHT: usize = 4;
+const IN_FLIGHT: u32 = 4;
 
 const HTTP: &str = "Content-Type: application/futoin+json\r\n";
 const ECHO: &str = r#"{"f":"conform.main:1.2:echo","p":{"msg":"hi","n":1,"opt":null}}"#;
@@ -80,22 +80,22 @@ fn main() {
 
     let mut bench = Bench::new("executor_rate");
     let bare = bench.add("HTTP echo: bare actix-web, processor time", None, 1, "", |requests| {
-        server.cpu_of(|| bare_load.run(requests))
+        server.cpu_of(requests, &mut bare_load)
     });
     let on_hyper = bench.add("HTTP echo: bare hyper, processor time", None, 1, "", |requests| {
-        server.cpu_of(|| hyper_load.run(requests))
+        server.cpu_of(requests, &mut hyper_load)
     });
     let echo = "HTTP echo : bare actix-web, processor time";
-    bench.add(echo, Some(bare), 1, "at most 1.0", |requests| server.cpu_of(|| load.run(requests)));
+    bench.add(echo, Some(bare), 1, "at most 1.0", |requests| server.cpu_of(requests, &mut load));
     let echo = "HTTP echo : bare hyper, processor time";
     bench.add(echo, Some(on_hyper), 1, "at most 1.2", |requests| {
-        server.cpu_of(|| other_load.run(requests))
+        server.cpu_of(requests, &mut other_load)
     });
     bench.add("HTTP echo, mounted, processor time", Some(bare), 1, "", |requests| {
-        server.cpu_of(|| mounted_load.run(requests))
+        server.cpu_of(requests, &mut mounted_load)
     });
     bench.add("WebSocket echo, processor time", Some(bare), 1, "3,000 ns", |requests| {
-        server.cpu_of(|| sockets.run(requests))
+        server.cpu_of(requests, &mut sockets)
     });
 
     bench.add("typed call within the process", None, 1, "1,500 ns", |calls| {
@@ -256,11 +256,11 @@ impl Server {
         Self { process, addresses }
     }
 
-    /// The processor time that the server spends while `work` is done.
-    fn cpu_of(&self, work: impl FnOnce()) -> Duration {
+    /// The processor time that the server spends on so many requests.
+    fn cpu_of(&self, requests: u32, load: &mut Load) -> Duration {
         let before = self.cpu();
-        work();
-        self.cpu() - before
+        let done = load.run(requests);
+        (self.cpu() - before) * requests / done
     }
 
     /// The processor time of all threads of the server.
@@ -296,7 +296,7 @@ struct Load {
     connections: Vec<TcpStream>,
     request: Vec<u8>,
     /// How many requests that is.
-    batch: usize,
+    batch: u32,
     /// Bytes of the answer to it.
     answer: Vec<u8>,
 }
@@ -309,11 +309,11 @@ impl Load {
     fn web_socket(address: SocketAddr) -> Self {
         let connections = (0..CONNECTIONS).map(|_| upgraded(address)).collect();
         let message = ECHO.replace("}}", r#"},"rid":"C1"}"#);
-        let request = frame(opcode::BINARY, message.as_bytes()).repeat(IN_FLIGHT);
+        let request = frame(opcode::BINARY, message.as_bytes()).repeat(IN_FLIGHT as usize);
         Self::new(connections, request, IN_FLIGHT)
     }
 
-    fn new(mut connections: Vec<TcpStream>, request: Vec<u8>, batch: usize) -> Self {
+    fn new(mut connections: Vec<TcpStream>, request: Vec<u8>, batch: u32) -> Self {
         // the length of an answer does not change
         let first = &mut connections[0];
         first.write_all(&request).expect("the server takes bytes");
@@ -324,14 +324,15 @@ impl Load {
             answer.extend_from_slice(&buffer[..length]);
         }
         let text = String::from_utf8_lossy(&answer);
-        assert_eq!(text.matches(r#""msg":"hi""#).count(), batch, "{text}");
+        assert_eq!(text.matches(r#""msg":"hi""#).count(), batch as usize, "{text}");
         first.set_read_timeout(None).expect("a socket option");
         Self { connections, request, batch, answer }
     }
 
-    /// At least so many requests: the same on all connections, then all answers.
-    fn run(&mut self, requests: u32) {
-        let rounds = (requests as usize).div_ceil(self.batch * CONNECTIONS);
+    /// At least so many requests: the same on all connections, then all answers. Gives how many.
+    fn run(&mut self, requests: u32) -> u32 {
+        let round = self.batch * CONNECTIONS;
+        let rounds = requests.div_ceil(round);
         for _ in 0..rounds {
             for connection in &mut self.connections {
                 connection.write_all(&self.request).expect("the server takes bytes");
@@ -340,6 +341,7 @@ impl Load {
                 connection.read_exact(&mut self.answer).expect("the server answers");
             }
         }
+        rounds * round
     }
 }
 

@@ -79,12 +79,12 @@ async fn a_result_that_the_caller_cannot_get_undoes_the_function() {
     }
     expect![[r#"
         amount right: 0 undone, {"r":{"amount":7.5}}
-        amount infinite: 1 undone, {"e":"InternalError","edesc":"Type mismatch for result variable: amount(amount)"}
-        amount secret: 1 undone, {"e":"InternalError","edesc":"Type mismatch for result variable: amount(amount)"}
+        amount infinite: 1 undone, {"e":"InternalError","edesc":"Type mismatch for result variable: amount(amount) = \"null\""}
+        amount secret: 1 undone, {"e":"InternalError","edesc":"Type mismatch for result variable: amount(amount) = \"a secret\""}
         amount unwritable: 1 undone, {"e":"InternalError","edesc":"Invalid message: r"}
         amount missing: 1 undone, {"e":"InternalError","edesc":"Missing result variable: amount(amount)"}
         text fine: 0 undone, {"r":"fine"}
-        text whole secret: 1 undone, {"e":"InternalError","edesc":"Result type mismatch: text()"}
+        text whole secret: 1 undone, {"e":"InternalError","edesc":"Result type mismatch: text() = \"[\"a secret\"]\""}
         text large: 1 undone, {"e":"InternalError","edesc":"Response size has exceeded the limit"}
         text largest: 0 undone, 1024 bytes
         text escaped: 1 undone, {"e":"InternalError","edesc":"Response size has exceeded the limit"}

@@ -2,6 +2,7 @@
 //! a connection.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -68,7 +69,7 @@ fn an_error_of_it_is_answered_with_no_details() {
     ping(host.address);
 }
 
-/// More than a worker keeps buffers for.
+/// More connections than a worker keeps buffers for.
 const OTHERS: usize = 100;
 
 #[test]
@@ -82,7 +83,7 @@ fn a_body_that_the_application_keeps_is_no_request() {
         None,
         conform::executor,
         |service| service,
-        |server| server.fallback(service),
+        |server| server.fallback(service).workers(NonZeroUsize::MIN),
     );
     let mut client = Connection::open(host.address);
     let hidden = post_with("/other", "", b"GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -69,6 +69,7 @@
     doc = "- [`admin`]: what runs and why it waits, as data and as an interface"
 )]
 #![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
+//! - [`slow`]: find out why it is slow
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
 //! [`iface`], [`message`], [`net`], `typed` and [`url`] are those of `asyncsteps-futoin`, so that a service
@@ -116,6 +117,9 @@ pub mod functions {}
 #[cfg(feature = "schemars")]
 #[doc = include_str!("docs/ftn3.md")]
 pub mod ftn3 {}
+
+#[doc = include_str!("docs/slow.md")]
+pub mod slow {}
 
 #[doc = include_str!("docs/deploy.md")]
 pub mod deploy {}

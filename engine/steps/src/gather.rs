@@ -42,7 +42,8 @@ where
 }
 
 /// Runs `body` for all items at once; gives the result of the first that succeeds and drops the
-/// others, or the last error.
+/// others, or the last error. If there are several items, that says that the
+/// [outcome](Error::outcome_unknown) of the whole is unknown.
 ///
 /// # Errors
 /// The last error of `body`, if no item succeeds; InternalError if there are no items.
@@ -68,7 +69,7 @@ where
     });
     match ended.await {
         Err(winner) => Ok(winner),
-        Ok(()) => Err(last),
+        Ok(()) => Err(among(last, tasks.started > 1)),
     }
 }
 
@@ -114,6 +115,10 @@ pub async fn join<A, B>(
 fn among(error: Raised, others_began: bool) -> Raised {
     if others_began { error.into_error().outcome_unknown().into() } else { error }
 }
+
+/// How often futures that wake themselves are polled again before other flows get their turn: as many
+/// as a flow has steps in a turn.
+const AGAIN: usize = 100;
 
 /// Futures of one kind, started as there is room for them.
 struct Tasks<I: Iterator> {
@@ -175,14 +180,20 @@ where
         }
     }
 
-    /// Polls those that were woken until all are over, or `ended` breaks with a value.
+    /// Polls those that were woken until all are over, or `ended` breaks with a value. Futures that wake
+    /// themselves are polled again in a later turn.
     fn poll<B>(
         &mut self,
         cx: &Context<'_>,
         mut ended: impl FnMut(usize, <I::Item as Future>::Output) -> Result<(), B>,
     ) -> Poll<Result<(), B>> {
+        let (mut polls, started) = (0, self.started);
         loop {
             self.start();
+            if polls > AGAIN + (self.started - started) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let woken = {
                 let mut woken = self.woken.lock();
                 woken.1 = Some(cx.waker().clone());
@@ -194,6 +205,7 @@ where
             if woken.is_empty() {
                 return Poll::Pending;
             }
+            polls += woken.len();
             for slot in woken {
                 let Some(task) = self.running.get_mut(slot).and_then(Option::as_mut) else {
                     continue;

@@ -24,6 +24,11 @@ pub trait Observer {
     fn end(&mut self, step: StepRef, end: StepEnd<'_>);
     /// A cancel handler failed; the cancelling goes on.
     fn cancel_failed(&mut self, step: StepRef, error: &Error);
+    /// Whether [`enter`](Self::enter) and [`leave`](Self::leave) are to be called; they are by default.
+    /// It is asked once, when the observer is set.
+    fn watches_callbacks(&self) -> bool {
+        true
+    }
 }
 
 /// Two observers of one flow; the first one is told first.
@@ -51,6 +56,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn cancel_failed(&mut self, step: StepRef, error: &Error) {
         self.0.cancel_failed(step, error);
         self.1.cancel_failed(step, error);
+    }
+
+    fn watches_callbacks(&self) -> bool {
+        self.0.watches_callbacks() || self.1.watches_callbacks()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use asyncsteps::sim::{self, Cut, Options, Sim};
 use asyncsteps::sync::Mutex;
-use asyncsteps::{Error, Flow, Outcome, Retry, Template, Undo, codes, sleep};
+use asyncsteps::{Completion, Error, Flow, Outcome, Retry, Template, Undo, codes, sleep};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -379,5 +379,33 @@ fn every_cut_leaves_locks_until_what_is_inside_is_undone() {
             !holders.is_empty() && holders.iter().all(|count| *count == 1),
             "{cut}: {holders:?}"
         );
+    }
+}
+
+#[test]
+fn a_result_that_was_accepted_reaches_its_step_wherever_the_flow_is_cut() {
+    let fails = Cut::Error(Error::new("Cut"));
+    for cut in [Cut::Timeout, Cut::Cancel, Cut::Drop, fails] {
+        sim::cut_everywhere(&cut, &Options::default(), 0..10, |sim| {
+            let completion = Rc::new(RefCell::new(None::<Completion>));
+            let (accepted, lost) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+            let (waits, fails) = (Rc::clone(&completion), Rc::clone(&lost));
+            let mut flow = Flow::new();
+            flow.add(|asi, ()| {
+                asi.add(move |asi, ()| {
+                    asi.set_cancel(move |_| fails.set(true));
+                    waits.replace(Some(asi.wait_external()));
+                });
+            });
+            let accepts = Rc::clone(&accepted);
+            let mut webhook = Flow::new();
+            webhook.steps().sleep(ms(5));
+            webhook.add(move |_, ()| {
+                let completion = completion.take();
+                accepts.set(completion.is_some_and(|completion| completion.success(()).is_ok()));
+            });
+            sim.start(webhook);
+            (flow, move |_| assert!(!(accepted.get() && lost.get()), "accepted and lost"))
+        });
     }
 }

@@ -39,8 +39,8 @@ fn add(step: &RecordedStep, depth: usize, length: Duration, steps: &mut Vec<Step
         began: ms(step.began),
         took: ms(step.time(length)),
         ending,
-        error: error.map(|error| error.code().to_owned()),
-        info: error.and_then(|error| error.info().map(str::to_owned)),
+        error: error.map(|error| error.code.to_string()),
+        info: error.and_then(|error| error.info.clone()),
     });
     for inner in &step.steps {
         add(inner, depth + 1, length, steps);

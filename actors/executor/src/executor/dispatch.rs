@@ -68,7 +68,7 @@ impl Executor {
     ) -> PendingReply {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
-        let span = observe::request_span(&called, reply_to.rid.as_ref());
+        let span = observe::request_span(&called, reply_to.rid.as_ref(), reply_to.trace);
         let limit = TimeLimit::new(deadline, patience);
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
         let mut flow = template.flow();

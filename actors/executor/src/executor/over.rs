@@ -72,6 +72,7 @@ pub(super) fn request_over(
         Stage::Refused(refused) => observe::refused(
             function,
             reply_to.rid.as_ref(),
+            reply_to.trace,
             &reply_to.channel,
             refused.code(),
             refused.text(),

@@ -3,18 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use asyncsteps_actors::clock;
-use asyncsteps_actors::record::Recording;
-use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::Rid;
-use tracing::Span;
+use asyncsteps_actors::record::{Recorded, Recording};
 
-use super::outcome::RequestOutcome;
-use super::over::Times;
-use super::reply_to::ReplyTo;
 use crate::observe::{Recorder, RequestRecord};
-use crate::security::User;
 
 /// The recording of a request. The flows that undo it share this; what is kept is kept when the last
 /// of them is over.
@@ -38,32 +31,16 @@ impl RequestRecording {
         })
     }
 
-    /// The request is over; its span gets the line of its steps if it is kept.
+    /// The request is over after this time: `record` gives what is kept of it, if it is kept.
     pub(super) fn over(
         &self,
-        reply_to: &ReplyTo,
-        called: &FunctionName,
-        times: Times,
-        outcome: RequestOutcome<'_>,
-        span: &Span,
+        total: Duration,
+        is_error: bool,
+        record: impl FnOnce(u64, Recorded) -> RequestRecord,
     ) {
-        let total = times.total();
-        if !self.recorder.wants(self.number, total, outcome != RequestOutcome::Success) {
-            return;
+        if self.recorder.wants(self.number, total, is_error) {
+            self.over.replace(Some(record(self.number, self.steps.recorded())));
         }
-        let steps = self.steps.recorded();
-        span.record("steps", tracing::field::display(&steps));
-        self.over.replace(Some(RequestRecord {
-            number: self.number,
-            function: called.clone(),
-            rid: reply_to.rid.as_ref().map(Rid::to_string),
-            user: reply_to.caller.user().map(User::local_id).map(str::to_owned),
-            arrived: clock::wall() - total,
-            queued: times.queued.so_far(),
-            total,
-            outcome: outcome.as_str().to_owned(),
-            steps,
-        }));
     }
 }
 

@@ -11,13 +11,15 @@ use super::handle::Shared;
 use super::incoming::Incoming;
 use super::registry::HostedFunction;
 use super::reply::Reply;
-use crate::channel::Channel;
+use crate::channel::{Channel, ChannelKind};
+use crate::observe::TraceParent;
 
 /// What a request says about its reply.
 pub(super) struct ReplyTo {
     pub(super) shared: Arc<Shared>,
     pub(super) channel: Channel,
     pub(super) rid: Option<Rid>,
+    pub(super) trace: Option<TraceParent>,
     /// Anonymous until the caller is known.
     pub(super) caller: Caller,
     /// The function, once it is found.
@@ -27,6 +29,15 @@ pub(super) struct ReplyTo {
     forced: bool,
 }
 
+/// The trace that the headers of a request name. Those of a WebSocket are not of one request.
+fn trace_of(incoming: &Incoming) -> Option<TraceParent> {
+    let headers = incoming.headers.as_ref()?;
+    if incoming.channel.kind() != ChannelKind::Http {
+        return None;
+    }
+    headers.header(TraceParent::HEADER)?.parse().ok()
+}
+
 impl ReplyTo {
     pub(super) fn new(shared: &Arc<Shared>, incoming: &Incoming) -> Self {
         let Incoming { request, channel, .. } = incoming;
@@ -34,6 +45,7 @@ impl ReplyTo {
             shared: Arc::clone(shared),
             channel: channel.clone(),
             rid: request.rid().cloned(),
+            trace: trace_of(incoming),
             caller: Caller::default(),
             function: None,
             coding: request.coding(),

@@ -4,11 +4,13 @@ use std::any::Any;
 use std::error::Error as _;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps::{Error, Execution, Outcome, Time, codes};
+use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
-use asyncsteps_actors::record::Recording;
-use asyncsteps_futoin::message::Response;
+use asyncsteps_actors::record::{Recorded, Recording};
+use asyncsteps_futoin::message::{Response, Rid};
 use serde_json::Value;
 use tracing::Span;
 
@@ -21,7 +23,9 @@ use super::over::{Stage, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::standard::STANDARD;
+use crate::observe::RequestRecord;
 use crate::raw::Head;
+use crate::security::User;
 
 /// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
 pub(super) struct Responder(pub(super) Rc<Exchange>);
@@ -143,10 +147,39 @@ impl Responder {
     fn over(&self, outcome: RequestOutcome<'_>, response: Option<&Response>) {
         let Exchange { reply_to, called, times, span, recording, .. } = &*self.0;
         if let Some(recording) = recording {
-            recording.over(reply_to, called, *times, outcome, span);
+            let (total, is_error) = (times.total(), outcome != RequestOutcome::Success);
+            recording
+                .over(total, is_error, |number, steps| self.record(number, total, outcome, steps));
         }
         let stage = Stage::Flow(span);
         request_over(reply_to, called.as_str(), *times, &stage, outcome, response);
+    }
+}
+
+impl Responder {
+    /// What is kept of the request; its span gets the line of its steps.
+    #[cold]
+    fn record(
+        &self,
+        number: u64,
+        total: Duration,
+        outcome: RequestOutcome<'_>,
+        steps: Recorded,
+    ) -> RequestRecord {
+        let Exchange { reply_to, called, times, span, .. } = &*self.0;
+        span.record("steps", tracing::field::display(&steps));
+        RequestRecord {
+            number,
+            function: called.clone(),
+            rid: reply_to.rid.as_ref().map(Rid::to_string),
+            trace: reply_to.trace,
+            user: reply_to.caller.user().map(User::local_id).map(str::to_owned),
+            arrived: clock::wall() - total,
+            queued: times.queued.so_far(),
+            total,
+            outcome: outcome.as_str().to_owned(),
+            steps,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::exchange::Exchange;
 use super::handle::Executor;
 use super::request::RequestInfo;
 use crate::channel::Channel;
+use crate::observe::TraceParent;
 use crate::security::{SecurityLevel, User};
 
 /// A request that is being served, as a handle that async bodies can keep (FTN6 §2.2). Cloning
@@ -42,6 +43,13 @@ impl ServedRequest {
     #[must_use]
     pub fn rid(&self) -> Option<&Rid> {
         self.0.reply_to.rid.as_ref()
+    }
+
+    /// The trace that the caller has said the request belongs to, to hand it on in calls to other
+    /// services: the header `traceparent` of HTTP (W3C Trace Context).
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceParent> {
+        self.0.reply_to.trace
     }
 
     /// The user; `None` for an anonymous caller (FTN6 §2.3).

@@ -13,6 +13,7 @@ mod locks;
 mod log;
 mod recorder;
 mod span;
+mod trace_parent;
 
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
@@ -23,3 +24,4 @@ pub use log::{Format, Log, LogError, LogGuard, init, log};
 pub(crate) use recorder::Recorder;
 pub use recorder::{Keep, RequestRecord};
 pub(crate) use span::{refused, request_span};
+pub use trace_parent::{NotATraceParent, TraceParent};

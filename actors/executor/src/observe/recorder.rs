@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime};
 use asyncsteps_actors::record::Recorded;
 use asyncsteps_futoin::iface::FunctionName;
 
+use super::trace_parent::TraceParent;
+
 /// Which requests are kept when they are over, with what their steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options")]
@@ -45,6 +47,8 @@ pub struct RequestRecord {
     pub function: FunctionName,
     /// The caller's number of the request.
     pub rid: Option<String>,
+    /// The trace that its caller has said it belongs to.
+    pub trace: Option<TraceParent>,
     /// The local id of the user; `None` for an anonymous caller.
     pub user: Option<String>,
     /// When it arrived.
@@ -94,10 +98,10 @@ impl Recorder {
 
     pub(crate) fn keep(&self, record: RequestRecord) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        while kept.len() >= self.keep.most.max(1) {
+        kept.push_back(Arc::new(record));
+        if kept.len() > self.keep.most.max(1) {
             kept.pop_front();
         }
-        kept.push_back(Arc::new(record));
     }
 
     /// Those that are kept, the newest first.

@@ -120,7 +120,8 @@ impl<S: Service, P> Cx<S, P> {
     ///
     /// If a step with sub-steps is tried again, and some of them can be undone, all of them have new
     /// keys in each attempt: what was asked for under an old one is undone. If none of them can be
-    /// undone, they keep their keys, so that nothing is carried out twice.
+    /// undone, they keep their keys, so that nothing is carried out twice. So among sub-steps that are
+    /// tried again together, either all that have an effect elsewhere can be undone, or none.
     ///
     /// The key is the random id of the request, then the names of the function and of the step, with
     /// the steps around it and a slash between them. A further attempt of one of those has its number

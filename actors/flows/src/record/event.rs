@@ -1,8 +1,9 @@
 //! What is recorded of steps.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use asyncsteps::{Error, StepEnd, StepLocation, StepRef};
+use asyncsteps::{Error, ErrorCode, StepLocation};
 
 /// What happened to a step.
 #[derive(Clone, Debug)]
@@ -43,10 +44,25 @@ pub enum Ending {
     /// It completed, or its error handler recovered.
     Success,
     /// It failed with this error.
-    Error(Error),
+    Error(StepError),
     /// It was cancelled, or a loop was left.
     Cancelled,
 }
+
+/// What a step failed with, without its cause, which may be large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepError {
+    /// The code of the error.
+    pub code: ErrorCode,
+    /// Its text for callers, cut to 200 bytes.
+    pub info: Option<String>,
+    /// The time limit that expired, if it was one.
+    pub limit: Option<Duration>,
+}
+
+/// The longest text of an error that is kept, in bytes.
+const LONGEST_INFO: usize = 200;
 
 /// What was recorded of a flow: its first events and its last ones.
 #[derive(Clone, Debug, Default)]
@@ -60,19 +76,10 @@ pub struct Recorded {
     pub length: Duration,
 }
 
-impl StepEvent {
-    pub(super) fn new(at: Duration, flow: u32, step: StepRef, kind: StepEventKind) -> Self {
-        let StepRef { branch, parent, depth, attempt, location, .. } = step;
-        Self { at, flow, branch, parent, depth, attempt, location, kind }
-    }
-}
-
-impl Ending {
-    pub(super) fn of(end: StepEnd<'_>) -> Self {
-        match end {
-            StepEnd::Success => Self::Success,
-            StepEnd::Error(error) => Self::Error(error.clone()),
-            StepEnd::Cancelled | _ => Self::Cancelled,
-        }
+impl From<&Error> for StepError {
+    fn from(error: &Error) -> Self {
+        let cut = |info: &str| info[..info.floor_char_boundary(LONGEST_INFO)].to_owned();
+        let code = Cow::Owned(error.code().to_owned());
+        Self { code, info: error.info().map(cut), limit: error.limit() }
     }
 }

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
-use asyncsteps::{Error, StepLocation};
+use asyncsteps::StepLocation;
 
-use super::event::{Ending, Recorded};
+use super::event::{Ending, Recorded, StepError};
 use super::tree::RecordedStep;
 
 /// The most steps that a line shows.
@@ -146,8 +146,8 @@ fn fails(step: &RecordedStep) -> bool {
     matches!(step.ended, Some((_, Ending::Error(_))))
 }
 
-fn fails_with(step: &RecordedStep, error: &Error) -> bool {
-    matches!(&step.ended, Some((_, Ending::Error(inner))) if inner.code() == error.code())
+fn fails_with(step: &RecordedStep, error: &StepError) -> bool {
+    matches!(&step.ended, Some((_, Ending::Error(inner))) if inner.code == error.code)
 }
 
 /// A place, with the name of its file alone.
@@ -162,12 +162,12 @@ impl fmt::Display for Place {
 }
 
 /// What a step failed with.
-struct What<'a>(&'a Error);
+struct What<'a>(&'a StepError);
 
 impl fmt::Display for What<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.code())?;
-        self.0.limit().map_or(Ok(()), |limit| write!(f, "({})", Took(limit)))
+        f.write_str(&self.0.code)?;
+        self.0.limit.map_or(Ok(()), |limit| write!(f, "({})", Took(limit)))
     }
 }
 

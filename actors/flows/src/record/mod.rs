@@ -32,16 +32,17 @@ mod tree;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use asyncsteps::{Error, Flow, Observer, StepEnd, StepRef, Time};
+use asyncsteps::{Error, Flow, Observer, StepEnd, StepRef};
+use tokio::time::Instant;
 use tracing::Span;
 
 use crate::clock;
 use crate::span::SpanObserver;
 
-pub use event::{Ending, Recorded, StepEvent, StepEventKind};
+pub use event::{Ending, Recorded, StepError, StepEvent, StepEventKind};
 pub use tree::{RecordedStep, StepTree};
 
-use ring::Ring;
+use ring::{Ring, Written, WrittenKind};
 
 /// What the steps of a flow did; for the arbiter of the flow. Cloning shares.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ pub struct Recording(Rc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    began: Time,
+    began: Instant,
     ring: RefCell<Ring>,
     /// How many flows write here.
     flows: Cell<u32>,
@@ -65,15 +66,15 @@ impl Recording {
     /// A recording that begins now.
     #[must_use]
     pub fn start() -> Self {
-        let (began, ring) = (clock::now(), RefCell::new(Ring::take()));
+        let (began, ring) = (clock::read(), RefCell::new(Ring::take()));
         Self(Rc::new(Inner { began, ring, flows: Cell::new(0) }))
     }
 
     /// What was recorded until now.
     #[must_use]
     pub fn recorded(&self) -> Recorded {
-        let length = clock::now().saturating_since(self.0.began);
-        self.0.ring.borrow().recorded(length)
+        let Inner { began, ring, .. } = &*self.0;
+        ring.borrow().recorded(*began, clock::read().saturating_duration_since(*began))
     }
 
     /// Another flow is recorded here.
@@ -83,9 +84,8 @@ impl Recording {
         Recorder { recording: self.clone(), flow }
     }
 
-    fn write(&self, flow: u32, step: StepRef, kind: StepEventKind) {
-        let at = clock::now().saturating_since(self.0.began);
-        self.0.ring.borrow_mut().write(StepEvent::new(at, flow, step, kind));
+    fn write(&self, flow: u32, step: StepRef, kind: WrittenKind) {
+        self.0.ring.borrow_mut().write(Written { at: clock::read(), flow, step, kind });
     }
 }
 
@@ -97,7 +97,7 @@ impl Drop for Inner {
 
 impl Observer for Recorder {
     fn begin(&mut self, step: StepRef) {
-        self.recording.write(self.flow, step, StepEventKind::Began);
+        self.recording.write(self.flow, step, WrittenKind::Began);
     }
 
     fn enter(&mut self, _: StepRef) {}
@@ -105,10 +105,14 @@ impl Observer for Recorder {
     fn leave(&mut self, _: StepRef) {}
 
     fn end(&mut self, step: StepRef, end: StepEnd<'_>) {
-        self.recording.write(self.flow, step, StepEventKind::Ended(Ending::of(end)));
+        self.recording.write(self.flow, step, end.into());
     }
 
     fn cancel_failed(&mut self, _: StepRef, _: &Error) {}
+
+    fn watches_callbacks(&self) -> bool {
+        false
+    }
 }
 
 /// Has a flow traced below the span `root`, if a subscriber wants spans of steps, and recorded, if there

@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use super::event::{Recorded, StepEvent};
+use asyncsteps::{Error, StepEnd, StepRef};
+use tokio::time::Instant;
+
+use super::event::{Ending, Recorded, StepEvent, StepEventKind};
 
 /// Events from the beginning of a flow that are kept: a request of the usual size, whole.
 const FIRST: usize = 32;
@@ -11,7 +14,7 @@ const FIRST: usize = 32;
 /// Events before now that are kept, beyond those: what a long flow did last.
 const LAST: usize = 64;
 
-/// Rooms that an arbiter keeps for later recordings, about 8 KiB each.
+/// Rooms that an arbiter keeps for later recordings, about 7 KiB each.
 const KEPT: usize = 64;
 
 thread_local! {
@@ -19,11 +22,29 @@ thread_local! {
     static FREE: RefCell<Vec<Ring>> = const { RefCell::new(Vec::new()) };
 }
 
+/// An event as it is written, with as little work as possible.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) at: Instant,
+    pub(super) flow: u32,
+    pub(super) step: StepRef,
+    pub(super) kind: WrittenKind,
+}
+
+/// What happened; an error is shared with the flow until somebody reads what was written.
+#[derive(Debug)]
+pub(super) enum WrittenKind {
+    Began,
+    Success,
+    Error(Error),
+    Cancelled,
+}
+
 /// The first events and the last ones.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
-    first: Vec<StepEvent>,
-    last: Vec<StepEvent>,
+    first: Vec<Written>,
+    last: Vec<Written>,
     /// The oldest event in `last`, once that is full.
     oldest: usize,
     lost: usize,
@@ -51,7 +72,7 @@ impl Ring {
     }
 
     #[inline]
-    pub(super) fn write(&mut self, event: StepEvent) {
+    pub(super) fn write(&mut self, event: Written) {
         if self.first.len() < FIRST {
             self.first.push(event);
         } else if self.last.len() < LAST {
@@ -65,10 +86,36 @@ impl Ring {
         }
     }
 
-    pub(super) fn recorded(&self, length: Duration) -> Recorded {
+    /// What was written, with times since this one.
+    pub(super) fn recorded(&self, began: Instant, length: Duration) -> Recorded {
         let (newer, older) = self.last.split_at(self.oldest);
-        let events = [&self.first, older, newer].concat();
+        let written = self.first.iter().chain(older).chain(newer);
+        let events = written.map(|written| written.event(began)).collect();
         Recorded { events, lost: self.lost, length }
+    }
+}
+
+impl Written {
+    fn event(&self, began: Instant) -> StepEvent {
+        let StepRef { branch, parent, depth, attempt, location, .. } = self.step;
+        let kind = match &self.kind {
+            WrittenKind::Began => StepEventKind::Began,
+            WrittenKind::Success => StepEventKind::Ended(Ending::Success),
+            WrittenKind::Error(error) => StepEventKind::Ended(Ending::Error(error.into())),
+            WrittenKind::Cancelled => StepEventKind::Ended(Ending::Cancelled),
+        };
+        let at = self.at.saturating_duration_since(began);
+        StepEvent { at, flow: self.flow, branch, parent, depth, attempt, location, kind }
+    }
+}
+
+impl From<StepEnd<'_>> for WrittenKind {
+    fn from(end: StepEnd<'_>) -> Self {
+        match end {
+            StepEnd::Success => Self::Success,
+            StepEnd::Error(error) => Self::Error(error.clone()),
+            StepEnd::Cancelled | _ => Self::Cancelled,
+        }
     }
 }
 

@@ -230,7 +230,9 @@ impl Flow {
 
     /// Has every step of the flow reported to `observer`; a later call replaces an earlier one.
     pub fn observe(&mut self, observer: impl Observer + 'static) {
-        self.asi.cold().observer = Some(Box::new(observer));
+        let cold = self.asi.cold();
+        cold.watches_callbacks = observer.watches_callbacks();
+        cold.observer = Some(Box::new(observer));
     }
 
     /// Sets the seed of all choices that the flow makes by chance, so that they can be repeated: the

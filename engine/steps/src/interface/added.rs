@@ -157,7 +157,9 @@ impl<'a, A, T> Added<'a, A, T> {
     /// nothing, and is not undone. Its outcome is unknown if it says so
     /// ([`Error::outcome_unknown`]), if it panics, if [`retry`](Self::retry) would try it again after
     /// this error, and if one of several things of [`each`](AsyncSteps::each) or
-    /// [`join`](AsyncSteps::join) fails after another one has begun.
+    /// [`join`](AsyncSteps::join) fails after another one has begun, or all of several things of
+    /// [`race`](AsyncSteps::race). If one of these wins, `undo` gets its result; what the others have
+    /// done is not known, so it undoes that as well.
     ///
     /// The steps inside of a step that fails are undone after its cancel handlers and before its error
     /// handler: the newest first, and parallel branches beside each other. Those of a step that ended

@@ -57,12 +57,19 @@ impl AsyncSteps {
     }
 
     /// Replaces the steps of a flow that broke a rule while it was configured by one that fails.
+    #[inline]
     pub(crate) fn fail_if_misconfigured(&mut self) {
-        if let Some(fault) = self.raised.take() {
-            self.strand.pending.clear();
-            let fail = QueuedStep::body(StepLocation::here(), |_, _| Err(Raised(Some(fault))));
-            self.queue(fail);
+        if self.raised.is_some() {
+            self.fail_with_raised();
         }
+    }
+
+    #[cold]
+    fn fail_with_raised(&mut self) {
+        let fault = self.raised.take();
+        self.strand.pending.clear();
+        let fail = QueuedStep::body(StepLocation::here(), |_, _| Err(Raised(fault)));
+        self.queue(fail);
     }
 
     /// The arguments in the types that the step declares.
@@ -79,8 +86,13 @@ impl AsyncSteps {
     }
 
     /// Sets what the running step does beside waiting for sub-steps.
+    #[inline]
     pub(crate) fn set_activity(&mut self, activity: Activity) {
-        drop(self.strand.top.replace_activity(activity));
+        let before = self.strand.top.replace_activity(activity);
+        if matches!(before, Activity::Plain) {
+            // nothing to drop
+            mem::forget(before);
+        }
     }
 
     /// Sets what the step that starts does; it goes on to keep the lock that it holds.

@@ -55,7 +55,7 @@ impl AsyncSteps {
         self.complete_polled(result)
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_poll(&mut self, turn: PollTurn) {
         if let Some(alarms) = turn.end() {
             self.cold().alarms.add(alarms);
@@ -63,7 +63,7 @@ impl AsyncSteps {
     }
 
     /// Completes the running step with the output of its future.
-    #[inline]
+    #[inline(always)]
     fn complete_polled(&mut self, result: Result<Args, Error>) -> StepResult {
         let result = result.map_err(Raised::error)?;
         self.check_result(&result).map_err(Raised::error)?;

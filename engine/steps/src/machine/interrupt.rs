@@ -25,23 +25,29 @@ impl Machine {
         waiting.map(|(id, _)| id).collect()
     }
 
-    /// Fails the step that waits in this strand; gives the end of the flow if that ended it.
+    /// Fails the step that waits in this strand, unless a result was sent to it before: that counts.
+    /// Gives the end of the flow if that ended it.
     pub(crate) fn fail_wait(&mut self, strand: u32, error: Error, now: Time) -> Option<Outcome> {
         self.asi.now = now;
         if !self.activate(strand) {
             return None;
         }
-        let error = error.at(self.asi.location());
-        let next = self.unwind(Fault::Error(error));
+        let next = self.receive_last().unwrap_or_else(|| {
+            let error = error.at(self.asi.location());
+            self.unwind(Fault::Error(error))
+        });
         self.end_of(next)
     }
 
     /// Ends the flow as a hard time limit around it would: what is inside of the outermost step is
-    /// cancelled, then that step fails with `Timeout`.
+    /// cancelled, then that step fails with `Timeout`. A result that was sent before counts.
     pub(crate) fn expire(&mut self, now: Time) -> Option<Outcome> {
         self.asi.now = now;
         if !self.activate(0) {
             return None;
+        }
+        if let Some(Next::Failed(error)) = self.receive_last() {
+            return self.end_of(Next::Failed(error));
         }
         while self.asi.strand.depth() > 0 {
             if self.asi.strand.top.flags.open {

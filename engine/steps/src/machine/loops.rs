@@ -27,12 +27,12 @@ impl Machine {
         self.asi.strand.args = Args::none();
         let iteration = Flags { iteration: true, ..Flags::default() };
         self.enter(self.asi.location(), None, iteration);
-        self.report(Event::Enter);
+        self.report_callback(Event::Enter);
         self.asi.completed = false;
         self.asi.callback = Callback::Body;
         let result = catch_unwind(AssertUnwindSafe(|| self.run_iterations(&mut *body)));
         self.asi.callback = Callback::None;
-        self.report(Event::Leave);
+        self.report_callback(Event::Leave);
         match result {
             Ok(IterationsEnd::Settle(Ok(()))) => {}
             Ok(IterationsEnd::Settle(result)) => self.record(Ok(result)),

@@ -59,23 +59,31 @@ impl Machine {
         error
     }
 
-    /// Whether the flow has an observer.
+    /// Whether the flow has an observer that is told of callbacks.
     #[inline]
-    pub(super) fn is_observed(&self) -> bool {
-        self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some())
+    pub(super) fn watches_callbacks(&self) -> bool {
+        self.asi.cold.as_ref().is_some_and(|cold| cold.watches_callbacks)
+    }
+
+    /// Tells an observer that watches callbacks about the step on top.
+    #[inline]
+    pub(super) fn report_callback(&mut self, event: Event<'_>) {
+        if self.watches_callbacks() {
+            self.tell_observer(event);
+        }
     }
 
     /// Tells the observer about the step on top.
     #[inline]
     pub(super) fn report(&mut self, event: Event<'_>) {
-        if self.is_observed() {
+        if self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some()) {
             self.tell_observer(event);
         }
     }
 
     /// An iteration is shown as its loop, so it neither begins nor ends. An observer that panics is
     /// not called again.
-    #[cold]
+    #[inline(never)]
     pub(super) fn tell_observer(&mut self, event: Event<'_>) {
         let is_iteration = self.asi.strand.top.flags.iteration;
         let step = self.step_ref();

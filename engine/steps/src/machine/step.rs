@@ -88,7 +88,9 @@ impl Machine {
     /// Drops what the step on top owns, in this order: its wait, timers, values, lock or future.
     #[cold]
     fn clean_top(&mut self) {
-        drop(self.asi.close_wait());
+        if self.asi.strand.top.wait.is_some() {
+            drop(self.asi.close_wait());
+        }
         if self.asi.strand.top.extras.is_some() {
             self.disarm_timers();
             self.drop_values();
@@ -116,12 +118,12 @@ impl Machine {
         self.asi.completed = false;
         self.asi.polled = false;
         self.asi.callback = callback;
-        let is_observed = self.is_observed();
-        if is_observed {
+        let is_watched = self.watches_callbacks();
+        if is_watched {
             self.tell_observer(Event::Enter);
         }
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut self.asi)));
-        if is_observed {
+        if is_watched {
             self.tell_observer(Event::Leave);
         }
         self.asi.callback = Callback::None;

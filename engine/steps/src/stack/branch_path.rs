@@ -18,31 +18,8 @@ impl BranchPath {
         self.0.last().map_or(0, |(_, number)| *number)
     }
 
-    /// Whether the two run beside each other: in different branches of one parallel step.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        let mut differences = self.0.iter().zip(&other.0).filter(|(one, other)| one != other);
-        differences.next().is_some_and(|((step, _), (other, _))| step == other)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn path(branches: &[(u32, u32)]) -> BranchPath {
-        BranchPath(branches.to_vec())
-    }
-
-    #[test]
-    fn branches_of_one_parallel_step_are_beside_each_other() {
-        let (root, left, right) = (path(&[]), path(&[(1, 1)]), path(&[(1, 2)]));
-        let (below, later) = (path(&[(1, 1), (3, 4)]), path(&[(5, 5)]));
-        assert!(left.is_beside(&right) && right.is_beside(&below) && below.is_beside(&right));
-        for (one, other) in
-            [(&root, &left), (&left, &below), (&left, &left), (&left, &later), (&below, &later)]
-        {
-            assert!(!one.is_beside(other) && !other.is_beside(one), "{one:?} {other:?}");
-        }
-        assert_eq!([&root, &below, &later].map(BranchPath::number), [0, 4, 5]);
+    /// The branches, the outermost first.
+    pub(crate) fn branches(&self) -> &[(u32, u32)] {
+        &self.0
     }
 }

@@ -10,7 +10,7 @@
 //! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
 //! - `walk.rs`: the strands and steps around a step.
 //! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs
-//!   them. `undo_queue.rs`: the undos that other flows run for it. `branch_path.rs`: which branches run
+//!   them. `undo_queue.rs`: the undos that other flows run for it, `undo_order.rs` their order. `branch_path.rs`: which branches run
 //!   beside each other.
 
 mod branch_path;
@@ -22,6 +22,7 @@ mod strands;
 mod timers;
 mod turns;
 mod undo;
+mod undo_order;
 mod undo_queue;
 mod values;
 mod walk;

@@ -63,6 +63,8 @@ pub struct AsyncSteps {
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) observer: Option<Box<dyn Observer>>,
+    /// Whether it is told of callbacks.
+    pub(crate) watches_callbacks: bool,
     /// Puts faults into steps; set by simulations.
     pub(crate) probe: Option<Rc<dyn Probe>>,
     pub(crate) strands: Strands<Strand>,

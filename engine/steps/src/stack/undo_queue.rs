@@ -2,33 +2,29 @@
 //!
 //! What was done one after the other is undone the newest first. Parallel branches are undone beside
 //! each other, as they ran: an undo may wait for a lock that another branch holds until that is undone.
-//! So several flows run the undos, one for each branch that has some.
+//! So several flows run the undos, as many as may have to run at once.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::rc::Rc;
 
 use super::branch_path::BranchPath;
+use super::undo_order::UndoOrder;
 use crate::completion::Completion;
 use crate::error::Error;
 use crate::location::StepLocation;
 
 /// The undos of one flow that are to be run. `W` is what runs one of them.
 pub(crate) struct UndoQueue<W> {
-    /// What is not over, the newest first: an entry waits for those before it, unless they are
-    /// beside it.
-    entries: RefCell<VecDeque<Entry<W>>>,
-    /// The workers that wait until an entry is over.
+    /// What is not over, the newest first: what runs is there until it is over.
+    entries: RefCell<UndoOrder<Entry<W>>>,
+    /// The workers that wait until there is something to do.
     idle: RefCell<Vec<Completion>>,
     workers: Cell<usize>,
-    /// How many entries there were.
-    numbers: Cell<u64>,
 }
 
 struct Entry<W> {
-    number: u64,
     branch: BranchPath,
     state: State<W>,
 }
@@ -63,27 +59,22 @@ pub(crate) struct Undone {
 /// What a flow that runs undos owns of their queue: it takes one item after the other.
 pub(crate) struct UndoWorker<W> {
     queue: Rc<UndoQueue<W>>,
-    /// The number of the entry that it runs.
-    running: Cell<Option<u64>>,
+    /// The branch of the entry that it runs.
+    running: RefCell<Option<BranchPath>>,
     is_over: Cell<bool>,
 }
 
 /// What a worker does next.
 pub(crate) enum NextUndo<W> {
     Start(UndoItem<W>),
-    /// It [waits](UndoWorker::wait) until the entry of another worker is over.
+    /// It [waits](UndoWorker::wait) until there may be something to do.
     Wait,
     Over,
 }
 
 impl<W> UndoQueue<W> {
     pub(crate) fn new() -> Self {
-        Self {
-            entries: RefCell::default(),
-            idle: RefCell::default(),
-            workers: Cell::default(),
-            numbers: Cell::default(),
-        }
+        Self { entries: RefCell::default(), idle: RefCell::default(), workers: Cell::default() }
     }
 
     /// Appends what is to be done for these branches, the newest first. Locks that nothing holds up
@@ -91,18 +82,17 @@ impl<W> UndoQueue<W> {
     pub(crate) fn append(&self, items: impl IntoIterator<Item = (BranchPath, UndoItem<W>)>) {
         for (branch, item) in items {
             if !matches!(item, UndoItem::Release(_)) || self.holds_up(&branch) {
-                let number = self.numbers.get();
-                self.numbers.set(number + 1);
-                let entry = Entry { number, branch, state: State::Waiting(item) };
-                self.entries.borrow_mut().push_back(entry);
+                let path = branch.clone();
+                let entry = Entry { branch, state: State::Waiting(item) };
+                self.entries.borrow_mut().push(path.branches(), entry);
             }
         }
-        self.wake_idle();
+        self.wake_one();
     }
 
     /// Whether something that is not over comes before the rest of this branch.
     pub(crate) fn holds_up(&self, branch: &BranchPath) -> bool {
-        self.entries.borrow().iter().any(|entry| !entry.branch.is_beside(branch))
+        self.entries.borrow().holds_up(branch.branches())
     }
 
     /// Whether no flow runs what is in it.
@@ -110,48 +100,45 @@ impl<W> UndoQueue<W> {
         self.workers.get() == 0
     }
 
-    /// The workers that are missing: with one for each branch, no undo waits for a worker.
+    /// The workers that are missing: with one for each branch that is undone beside others, no undo
+    /// waits for a worker.
     pub(crate) fn hire(self: &Rc<Self>) -> Vec<UndoWorker<W>> {
-        let entries = self.entries.borrow();
-        let to_undo = entries.iter().filter(|entry| entry.undone().is_some());
-        let wanted = to_undo.map(|entry| entry.branch.number()).collect::<BTreeSet<_>>().len();
-        let before = self.workers.get();
+        let (before, wanted) = (self.workers.get(), self.width());
         self.workers.set(before.max(wanted));
         (before..wanted).map(|_| UndoWorker::new(Rc::clone(self))).collect()
     }
 
-    /// Where the first entry is that waits for nothing.
-    fn next(&self) -> Option<usize> {
+    /// How many undos may have to run at once.
+    fn width(&self) -> usize {
+        self.entries.borrow().width(|entry| entry.undone().is_some())
+    }
+
+    /// The branch of an entry that waits for nothing. What takes no time comes first: no worker may be
+    /// left for it when undos have begun.
+    fn next(&self) -> Option<BranchPath> {
         let entries = self.entries.borrow();
-        let is_next = |&at: &usize| {
-            let Entry { branch, state, .. } = &entries[at];
-            matches!(state, State::Waiting(_))
-                && entries.range(..at).all(|before| before.branch.is_beside(branch))
-        };
-        (0..entries.len()).find(is_next)
+        let waiting = || entries.first().filter(|entry| matches!(entry.state, State::Waiting(_)));
+        let next = waiting().find(|entry| entry.undone().is_none()).or_else(|| waiting().next());
+        next.map(|entry| entry.branch.clone())
     }
 
     /// Removes an entry that is over.
-    fn remove(&self, at: usize) -> Option<State<W>> {
-        let removed = self.entries.borrow_mut().remove(at);
-        self.wake_idle();
+    fn remove(&self, branch: &BranchPath) -> Option<State<W>> {
+        let removed = self.entries.borrow_mut().remove(branch.branches());
+        self.wake_one();
         removed.map(|entry| entry.state)
     }
 
-    fn wake_idle(&self) {
-        for worker in mem::take(&mut *self.idle.borrow_mut()) {
+    /// Wakes a worker that waits. One that finds something to do wakes the next one, and so does one
+    /// that leaves.
+    fn wake_one(&self) {
+        loop {
+            let Some(worker) = self.idle.borrow_mut().pop() else { return };
             // a worker that was cancelled has left
-            let _ = worker.success(());
+            if worker.success(()).is_ok() {
+                return;
+            }
         }
-    }
-
-    /// Whether there are enough workers that wait for all entries that wait.
-    fn has_enough_idle(&self) -> bool {
-        let mut idle = self.idle.borrow_mut();
-        idle.retain(Completion::is_valid);
-        let entries = self.entries.borrow();
-        let is_waiting = |entry: &&Entry<W>| matches!(entry.state, State::Waiting(_));
-        idle.len() >= entries.iter().filter(is_waiting).count()
     }
 }
 
@@ -167,28 +154,30 @@ impl<W> Entry<W> {
 
 impl<W> UndoWorker<W> {
     fn new(queue: Rc<UndoQueue<W>>) -> Self {
-        Self { queue, running: Cell::new(None), is_over: Cell::new(false) }
+        Self { queue, running: RefCell::default(), is_over: Cell::new(false) }
     }
 
     /// What comes next; what the worker was given before is over.
     pub(crate) fn start_next(&self) -> NextUndo<W> {
         drop(self.end_running());
-        let Some(at) = self.queue.next() else {
-            if !self.queue.has_enough_idle() {
+        let queue = &*self.queue;
+        let Some(branch) = queue.next() else {
+            if queue.workers.get() <= queue.width() {
                 return NextUndo::Wait;
             }
             drop(self.leave());
             return NextUndo::Over;
         };
-        let mut entries = self.queue.entries.borrow_mut();
-        let entry = &mut entries[at];
-        if let Some(undone) = entry.undone().cloned() {
-            self.running.set(Some(entry.number));
+        queue.wake_one();
+        let mut entries = queue.entries.borrow_mut();
+        let entry = entries.first_mut(branch.branches());
+        if let Some((entry, undone)) = entry.and_then(|it| it.undone().cloned().map(|u| (it, u))) {
             let before = mem::replace(&mut entry.state, State::Running(undone));
+            self.running.replace(Some(branch));
             return NextUndo::of(before);
         }
         drop(entries);
-        self.queue.remove(at).map_or(NextUndo::Over, NextUndo::of)
+        queue.remove(&branch).map_or(NextUndo::Over, NextUndo::of)
     }
 
     /// Has the worker told when there may be something to do.
@@ -205,17 +194,17 @@ impl<W> UndoWorker<W> {
         self.queue.workers.set(self.queue.workers.get() - 1);
         if self.queue.is_over() {
             // nothing runs them any more
-            let left = self.queue.entries.take();
+            let left = self.queue.entries.borrow_mut().take();
             lost.extend(left.iter().filter_map(|entry| entry.undone().cloned()));
         }
+        self.queue.wake_one();
         lost
     }
 
     /// The entry that the worker runs is over.
     fn end_running(&self) -> Option<Undone> {
-        let number = self.running.take()?;
-        let at = self.queue.entries.borrow().iter().position(|entry| entry.number == number)?;
-        match self.queue.remove(at)? {
+        let branch = self.running.take()?;
+        match self.queue.remove(&branch)? {
             State::Running(undone) => Some(undone),
             State::Waiting(_) => None,
         }

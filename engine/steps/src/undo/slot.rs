@@ -180,14 +180,16 @@ impl Future for Watched {
             self.entry.begin();
         }
         let Poll::Ready(result) = self.future.as_mut().poll(cx) else { return Poll::Pending };
-        self.state = State::Over;
-        Poll::Ready(match result {
+        // a clone of the result or a test of the error may panic: then the body counts as cut
+        let result = match result {
             Ok(args) => Ok(self.entry.complete(args)),
             Err(error) => {
                 self.fail(&error);
                 Err(error)
             }
-        })
+        };
+        self.state = State::Over;
+        Poll::Ready(result)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Steps that do several things at once and give their results (FTN12 §1.13).
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
+use asyncsteps::tool::AsyncTool;
 use asyncsteps::{Error, Flow, Template};
 
 use crate::support::{Dropped, Log, ms, now, pause, run, tool};
@@ -107,7 +110,7 @@ fn a_thousand_at_once_are_polled_when_they_are_woken() {
     let mut flow = Flow::new();
     flow.steps().each(0..1000u64, 1000, async move |number| {
         let mut wait = Box::pin(pause(&clock, ms(number)));
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             counted.set(counted.get() + 1);
             wait.as_mut().poll(cx)
         })
@@ -134,4 +137,31 @@ fn a_flow_has_the_same_methods_as_its_steps() {
     });
     flow.each([1, 2], 2, async |n| Ok(n));
     assert_eq!(run::<Vec<i32>>(flow).0.expect("it ends"), [1, 2]);
+}
+
+#[test]
+fn a_thing_that_wakes_itself_lets_other_flows_run() {
+    for at_once in [1, 2] {
+        let tool = tool();
+        let is_set = Rc::new(Cell::new(false));
+        let (waits, sets) = (Rc::clone(&is_set), Rc::clone(&is_set));
+        let polls = Cell::new(0);
+        let mut flow = Flow::new();
+        flow.steps().each([1, 2], at_once, async move |_| {
+            let looks = |cx: &mut Context<'_>| {
+                polls.set(polls.get() + 1);
+                assert!(polls.get() < 10_000, "the other flow never runs");
+                cx.waker().wake_by_ref();
+                if waits.get() { Poll::Ready(()) } else { Poll::Pending }
+            };
+            poll_fn(looks).await;
+            Ok(())
+        });
+        let mut other = Flow::new();
+        other.add(move |_, ()| sets.set(true));
+        let (promise, other) = (flow.promise::<Vec<()>, _>(&tool), other.promise::<(), _>(&tool));
+        tool.spawn(async move { drop(other.await) });
+        let results = tool.complete(promise).expect("it ends");
+        assert_eq!(results.expect("nothing fails").len(), 2, "{at_once} at once");
+    }
 }

@@ -26,6 +26,8 @@ mod undo_locks;
 mod undo_loops;
 /// Undos run in order, whatever ends the steps that wait for them.
 mod undo_order;
+/// Many branches are undone in reasonable time.
+mod undo_scale;
 /// What a body that fails may have done.
 mod undo_unknown;
 

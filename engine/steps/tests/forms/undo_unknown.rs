@@ -1,8 +1,10 @@
 //! What a body that fails by itself may have done (FTN12 §1.2).
 
+use std::cell::Cell;
 use std::future::pending;
+use std::rc::Rc;
 
-use asyncsteps::{Error, Fallible, Flow, Raised, Retry, RunContext, Undo};
+use asyncsteps::{Arg, Error, Fallible, Flow, Raised, Retry, RunContext, Undo};
 
 use crate::support::{Log, ms, tool};
 
@@ -109,4 +111,56 @@ fn one_of_several_things_that_fails_leaves_the_others_unknown() {
     let all = [each, first, second, join, join_first, join3].map(undone);
     let (unknown, nothing) = ("Lost Unknown", "Lost ");
     assert_eq!(all, [unknown, nothing, unknown, unknown, nothing, unknown]);
+}
+
+#[test]
+fn a_race_that_all_lose_is_unknown_if_one_of_them_may_have_done_something() {
+    let lost_first: Add = |flow, log| {
+        let body = async |item: u32| match item {
+            1 => Err::<u32, _>(Error::new("Lost").outcome_unknown().into()),
+            _ => Err(Error::new("Declined").into()),
+        };
+        flow.race([1, 2], body).undo(logs(log));
+    };
+    let worth_another: Add = |flow, log| {
+        let body = async |item: u32| match item {
+            1 => Err::<u32, _>(lost()),
+            _ => Err(Error::new("Declined").into()),
+        };
+        flow.race([1, 2], body).retry(Retry::attempts(2).on_code("Lost")).undo(logs(log));
+    };
+    let alone: Add = |flow, log| {
+        flow.race([1], async |_| Err::<u32, _>(lost())).undo(logs(log));
+    };
+    let all = [lost_first, worth_another, alone].map(undone);
+    assert_eq!(all, ["Declined Unknown", "Declined Unknown", "Lost "]);
+}
+
+/// A result whose clone panics the first time.
+#[derive(Debug)]
+struct Brittle(Rc<Cell<bool>>);
+
+impl Arg for Brittle {}
+
+impl Clone for Brittle {
+    fn clone(&self) -> Self {
+        assert!(self.0.replace(true), "a clone panics");
+        Self(Rc::clone(&self.0))
+    }
+}
+
+#[test]
+fn a_result_that_could_not_be_kept_is_unknown_also_after_another_attempt() {
+    let (tool, log) = (tool(), Log::default());
+    let panicked = Rc::new(Cell::new(false));
+    let mut flow = Flow::new();
+    flow.run_with(async move |context: RunContext, ()| match context.attempt {
+        1 => Ok(Brittle(Rc::clone(&panicked))),
+        _ => Err(Error::new("Declined").into()),
+    })
+    .retry(Retry::attempts(2).on_code("InternalError"))
+    .undo(logs(log.clone()));
+    let promise = flow.promise::<(), _>(&tool);
+    let error = tool.complete(promise).expect("it ends").expect_err("it fails");
+    assert_eq!((error.code(), &*log.take()), ("Declined", "Unknown"));
 }

@@ -96,7 +96,7 @@ impl Connection {
             let is_tick = matches!(event, Event::Tick);
             match self.apply(session, event) {
                 Ok(Some(message)) => {
-                    messages.push(self.handler.clone().handle(message).boxed_local())
+                    messages.push(self.handler.clone().handle(message).boxed_local());
                 }
                 Ok(None) => {}
                 Err(end) => return end,
@@ -124,7 +124,7 @@ impl Connection {
                     Handled::Request(reply) => {
                         // the calls that its flow made before it come before it
                         while let Ok(call) = self.calls.try_recv() {
-                            self.call(session, call);
+                            self.call(session, *call);
                         }
                         if let Some(message) = reply.into_bytes() {
                             self.send(session, &message);
@@ -134,15 +134,15 @@ impl Connection {
                     Handled::Nothing => {}
                 }
             }
-            Event::Call(call) => self.call(session, call),
+            Event::Call(call) => self.call(session, *call),
             Event::Closing => session.close(),
             Event::Tick => session.tick(clock::now())?,
         }
         Ok(None)
     }
 
-    fn call(&self, session: &mut Session, call: Box<Call>) {
-        let message = session.call(*call, clock::now());
+    fn call(&self, session: &mut Session, call: Call) {
+        let message = session.call(call, clock::now());
         self.send(session, &message);
     }
 

@@ -322,3 +322,25 @@ impl Alarm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_whose_body_may_be_read_on_is_not_idle() {
+        let progress = Progress::new(ServerLimits::default());
+        let request = progress.begin();
+        progress.open_body();
+        assert!(!progress.is_idle());
+        drop(request);
+        assert!(!progress.is_idle(), "its body is open");
+        progress.close_body();
+        assert!(progress.is_idle());
+        // a body that is not counted is over when the next request begins
+        progress.give_body();
+        assert!(!progress.is_idle());
+        drop(progress.begin());
+        assert!(progress.is_idle());
+    }
+}

@@ -1,6 +1,7 @@
 //! Which idle connections keep the buffers that the next request will need.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
@@ -13,8 +14,8 @@ const KEPT: usize = 64;
 /// The connections of a worker that became idle last.
 #[derive(Default)]
 pub(super) struct Warm {
-    /// The last [`KEPT`] of them; each has the place of its turn.
-    last: RefCell<Vec<Idle>>,
+    /// The last [`KEPT`] of them, in the order of their turns.
+    last: RefCell<VecDeque<Idle>>,
     turns: Cell<u64>,
 }
 
@@ -41,11 +42,10 @@ impl Warm {
         progress.set_idle_turn(turn);
         let idle = Idle { progress: Rc::clone(progress), turn, task: cx.waker().clone() };
         let mut last = self.last.borrow_mut();
-        if last.len() < KEPT {
-            return last.push(idle);
-        }
-        let displaced = std::mem::replace(&mut last[(turn - 1) as usize % KEPT], idle);
+        last.push_back(idle);
+        let displaced = if last.len() > KEPT { last.pop_front() } else { None };
         drop(last);
+        let Some(displaced) = displaced else { return };
         if displaced.progress.idle_turn() == Some(displaced.turn) {
             displaced.task.wake();
         }
