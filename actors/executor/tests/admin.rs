@@ -10,7 +10,7 @@ use asyncsteps_executor::observe::{Keep, Locks};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use expect_test::expect_file;
 use schemars::JsonSchema;
 use serde::Deserialize;
