@@ -45,6 +45,8 @@ pub(super) struct Progress {
     is_blocked: Cell<bool>,
     /// A request that waits until they do not.
     next: RefCell<Option<Waker>>,
+    /// Whether a request was answered in this turn of its task, in HTTP/1.
+    had_request: Cell<bool>,
     /// Since when the next bytes of answers wait for the client, in HTTP/2.
     unsent: RefCell<Slab<Time>>,
     resets: Cell<Resets>,
@@ -90,6 +92,7 @@ impl Progress {
             closing: Cell::new(None),
             is_blocked: Cell::new(false),
             next: RefCell::new(None),
+            had_request: Cell::new(false),
             unsent: RefCell::default(),
             resets: Cell::new(Resets { since: now, count: 0 }),
             upgrade: RefCell::new(None),
@@ -233,15 +236,25 @@ impl Progress {
         was_blocked
     }
 
+    /// The task of the connection has its turn.
+    pub(super) fn begin_turn(&self) {
+        self.had_request.set(false);
+    }
+
     /// Waits until the client has taken what was written for the requests before, so that answers do
-    /// not pile up for a client that reads none.
-    pub(super) async fn unblocked(&self) {
+    /// not pile up for a client that reads none, and for the next turn if this one had a request, so
+    /// that those who pipeline delay others no more than those who do not.
+    pub(super) async fn next_turn(&self) {
         if self.is_multiplexed.get() {
             return;
         }
         poll_fn(|cx| {
             if self.is_blocked.get() {
                 *self.next.borrow_mut() = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            if self.had_request.replace(true) {
+                cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             Poll::Ready(())

@@ -101,7 +101,7 @@ impl Requests {
                 head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 return Ok(Response::from_parts(head, Sending::new(content, in_service)));
             }
-            this.progress.unblocked().await;
+            this.progress.next_turn().await;
             let version = request.version();
             let progress = Rc::clone(&this.progress);
             let (mut head, content) = this.answer(request).await.into_parts();
