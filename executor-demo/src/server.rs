@@ -180,7 +180,7 @@ fn open(config: &Config) -> Result<Opened, RunError> {
     let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
     let till = Till::new(store.clone(), (!config.without_bank).then(|| bank.clone()));
     let shop = Shop::new(store, till.clone());
-    let locks = shop.locks();
+    let locks = shop.locks().into_iter().fold(Locks::new().mutex(&till.calls), Locks::mutex);
     let ping = builtin::ping();
     let mut loader =
         Loader::new([Source::builtin(), interface::definitions(), bank::definitions()]);
@@ -200,7 +200,6 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         false => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
     };
     let executor = builder.build()?;
-    let locks = locks.iter().fold(Locks::new().mutex(&till.calls), Locks::mutex);
     let console = (!config.no_console).then(|| {
         let console = Console::new(&executor, locks.clone());
         config.console_token.iter().fold(console, Console::token)
