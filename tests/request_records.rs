@@ -1,13 +1,12 @@
 //! The promise: it can be asked where the time of a request went, while it runs and when it is over,
 //! and a request that was slow or failed has it in its line of the log.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{Error, Fallible, Template, sleep};
-use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::observe::Keep;
 use asyncsteps_executor::{Builder, Executor};
+use asyncsteps_support::definition;
 use asyncsteps_support::log::Log;
 use serde_json::{Value, json};
 
@@ -26,12 +25,6 @@ const DEFINITION: &str = r#"{
     },
     "requires": [ "AllowAnonymous" ]
 }"#;
-
-fn definition() -> Arc<Definition> {
-    let source = Source::texts([("test.bank-1.0-iface.json", DEFINITION)]);
-    let id = "test.bank:1.0".parse().expect("a name");
-    Loader::new([source]).load(&id).expect("a definition")
-}
 
 /// Waits as long as it is told to, and then fails if it is told to, which undoes the wait.
 fn executor(change: impl FnOnce(Builder) -> Builder) -> Executor {
@@ -58,9 +51,10 @@ fn executor(change: impl FnOnce(Builder) -> Builder) -> Executor {
             Ok(())
         });
     });
-    let builder = Executor::builder().interface(definition(), |functions| {
-        functions.add("charge", &charge);
-    });
+    let builder =
+        Executor::builder().interface(definition("test.bank:1.0", DEFINITION), |functions| {
+            functions.add("charge", &charge);
+        });
     change(builder).build().expect("a right configuration")
 }
 

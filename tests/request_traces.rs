@@ -2,14 +2,13 @@
 //! of its log say so, and its function can hand the trace on.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use asyncsteps::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
-use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::observe::Keep;
 use asyncsteps_executor::{Executor, Incoming, RequestSteps as _};
+use asyncsteps_support::definition;
 use asyncsteps_support::log::Log;
 use serde_json::{Value, json};
 
@@ -23,11 +22,6 @@ const DEFINITION: &str = r#"{
     "requires": [ "AllowAnonymous" ]
 }"#;
 
-fn definition() -> Arc<Definition> {
-    let source = Source::texts([("test.trace-1.0-iface.json", DEFINITION)]);
-    Loader::new([source]).load(&"test.trace:1.0".parse().expect("a name")).expect("a definition")
-}
-
 /// Answers with the header for calls that it would make.
 fn executor() -> Executor {
     let hand_on = Template::build(|asi| {
@@ -37,9 +31,12 @@ fn executor() -> Executor {
             asi.reply(trace.map(|trace| trace.below(0xab).to_string()).unwrap_or_default())
         });
     });
-    let builder = Executor::builder().record(Keep::ALL).interface(definition(), |functions| {
-        functions.add("handOn", &hand_on);
-    });
+    let builder = Executor::builder().record(Keep::ALL).interface(
+        definition("test.trace:1.0", DEFINITION),
+        |functions| {
+            functions.add("handOn", &hand_on);
+        },
+    );
     builder.build().expect("a right configuration")
 }
 

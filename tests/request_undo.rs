@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{Error, Template};
-use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{Executor, RequestState};
+use asyncsteps_support::definition;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -25,12 +25,6 @@ const DEFINITION: &str = r#"{
     "funcs": { "charge": { "result": "boolean" } },
     "requires": [ "AllowAnonymous" ]
 }"#;
-
-fn definition() -> Arc<Definition> {
-    let source = Source::texts([("test.bank-1.0-iface.json", DEFINITION)]);
-    let id = "test.bank:1.0".parse().expect("a name");
-    Loader::new([source]).load(&id).expect("a definition")
-}
 
 /// Charges, then waits for ever while it records.
 fn executor() -> (Executor, Arc<Notify>) {
@@ -52,9 +46,12 @@ fn executor() -> (Executor, Arc<Notify>) {
 
 /// An executor whose function has this template.
 fn executor_of(charge: &Template) -> Executor {
-    let builder = Executor::builder().max_requests(1).interface(definition(), |functions| {
-        functions.add("charge", charge);
-    });
+    let builder = Executor::builder().max_requests(1).interface(
+        definition("test.bank:1.0", DEFINITION),
+        |functions| {
+            functions.add("charge", charge);
+        },
+    );
     builder.build().expect("a right configuration")
 }
 

@@ -21,8 +21,19 @@ pub mod shop;
 pub mod stream;
 pub mod ws;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use asyncsteps_executor::iface::{Definition, Loader, Source};
 
 /// How long anything may take before a test fails instead of waiting on: far more than a loaded
 /// machine needs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The definition in this text, which has this id: `test.bank:1.0`.
+#[must_use]
+pub fn definition(id: &str, text: &'static str) -> Arc<Definition> {
+    let file = format!("{}-iface.json", id.replace(':', "-"));
+    let id = id.parse().expect("a name");
+    Loader::new([Source::texts([(file, text)])]).load(&id).expect("a definition")
+}

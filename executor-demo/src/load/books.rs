@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::calls::{Call, Order, PRICE};
 use super::client::Answer;
+use crate::number;
 
 /// What is known of a run.
 #[derive(Debug, Default)]
@@ -119,12 +120,11 @@ fn is_refusal(code: &str) -> bool {
     REFUSALS.contains(&code)
 }
 
-/// A whole number, such as one of cents.
-#[expect(clippy::cast_possible_truncation, reason = "whole numbers below 2^53 fit")]
-pub(super) fn whole(number: &Value) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let number = number.as_f64()?;
-    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+/// A whole number, such as one of cents; a balance may be negative.
+pub(super) fn whole(value: &Value) -> Option<i64> {
+    let value = value.as_f64()?;
+    let size = number::whole(value.abs())?;
+    Some(if value < 0.0 { -size } else { size })
 }
 
 #[cfg(test)]

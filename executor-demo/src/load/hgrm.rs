@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::measured::{Measured, Times};
+use super::measured::{Measured, Times, ms};
 
 /// Writes the response times of each function, and of all, into a folder, which is created.
 pub(super) fn write(measured: &Measured, folder: &Path) -> anyhow::Result<()> {
@@ -38,9 +38,4 @@ fn text(times: &Times) -> String {
     let _ = writeln!(text, "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]");
     let _ = writeln!(text, "#[Max     = {max:12.3}, Total count    = {count:12}]");
     text
-}
-
-#[expect(clippy::cast_precision_loss, reason = "microseconds of an hour fit")]
-fn ms(micros: u64) -> f64 {
-    micros as f64 / 1000.0
 }

@@ -145,3 +145,9 @@ impl Times {
         })
     }
 }
+
+/// Microseconds as milliseconds, to be shown.
+#[expect(clippy::cast_precision_loss, reason = "microseconds of an hour fit")]
+pub(super) fn ms(micros: u64) -> f64 {
+    micros as f64 / 1000.0
+}

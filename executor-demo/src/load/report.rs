@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::measured::{ALL, FunctionTimes, Times};
+use super::measured::{ALL, FunctionTimes, Times, ms};
 use super::run::Run;
 
 /// What came of a load. Times are in microseconds.
@@ -233,9 +233,4 @@ impl fmt::Display for Compared<'_> {
         }
         Ok(())
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "microseconds of an hour fit")]
-fn ms(micros: u64) -> f64 {
-    micros as f64 / 1000.0
 }

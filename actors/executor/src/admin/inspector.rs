@@ -55,7 +55,7 @@ impl Inspector {
             rejected: usage.refused,
             unanswerable: executor.unanswerable(),
             arbiter_delays,
-            refused: executor.figures().refused,
+            refused: executor.refused(),
         }
     }
 

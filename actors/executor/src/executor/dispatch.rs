@@ -118,7 +118,7 @@ impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         let Self { incoming, reply_to, times } = self;
         let outcome = RequestOutcome::Disconnected;
-        request_over(reply_to, incoming.request.f(), **times, &Stage::Left, outcome, None);
+        request_over(reply_to, incoming.request.f(), times.over(), &Stage::Left, outcome, None);
     }
 }
 
@@ -126,6 +126,7 @@ impl Drop for Arrival<'_> {
 pub(super) fn refuse(reply_to: &ReplyTo, function: &str, times: Times, refused: &Refused) -> Reply {
     let response = reply_to.complete(refused.to_response(), None);
     let outcome = RequestOutcome::of(&response);
-    request_over(reply_to, function, times, &Stage::Refused(refused), outcome, Some(&response));
+    let stage = Stage::Refused(refused);
+    request_over(reply_to, function, times.over(), &stage, outcome, Some(&response));
     reply_to.reply(response, None).with_refused(refused)
 }

@@ -1,5 +1,6 @@
 //! The executor as its users hold it, and what the arbiters share behind it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -209,8 +210,13 @@ impl Executor {
     /// How many requests there were, how long they took and how they failed, per function.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let (functions, refused) = (self.shared.registry.figures(), self.shared.refused.figures());
+        let (functions, refused) = (self.shared.registry.figures(), self.refused());
         Figures { functions, refused }
+    }
+
+    /// The requests that did not get to a function, by code.
+    pub(crate) fn refused(&self) -> BTreeMap<String, u64> {
+        self.shared.refused.figures()
     }
 
     /// The requests that are over and were kept, the newest first; see

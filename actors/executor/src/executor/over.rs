@@ -27,10 +27,18 @@ pub(super) enum Queued {
     For(Duration),
 }
 
+/// The times of a request that is over.
+#[derive(Clone, Copy)]
+pub(super) struct Took {
+    pub(super) total: Duration,
+    pub(super) queued: Duration,
+}
+
 impl Times {
-    /// The time since the request arrived.
-    pub(super) fn total(self) -> Duration {
-        clock::now().saturating_since(self.arrived)
+    /// The times of a request that is over now.
+    pub(super) fn over(self) -> Took {
+        let total = clock::now().saturating_since(self.arrived);
+        Took { total, queued: self.queued.so_far() }
     }
 }
 
@@ -57,12 +65,11 @@ pub(super) enum Stage<'a> {
 pub(super) fn request_over(
     reply_to: &ReplyTo,
     function: &str,
-    times: Times,
+    Took { total, queued }: Took,
     stage: &Stage<'_>,
     outcome: RequestOutcome<'_>,
     response: Option<&Response>,
 ) {
-    let (total, queued) = (times.total(), times.queued.so_far());
     let error = (outcome != RequestOutcome::Success).then(|| outcome.as_str());
     match &reply_to.function {
         Some(function) => function.counts.count(total, queued, error),

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::error::Error as _;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use asyncsteps::{Error, Execution, Outcome, Time, codes};
 use asyncsteps_actors::clock;
@@ -19,7 +18,7 @@ use super::exchange::Exchange;
 use super::failed_call::FailedCall;
 use super::guarded::guarded;
 use super::outcome::RequestOutcome;
-use super::over::{Stage, request_over};
+use super::over::{Stage, Took, request_over};
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::standard::STANDARD;
@@ -146,13 +145,15 @@ impl Responder {
 
     fn over(&self, outcome: RequestOutcome<'_>, response: Option<&Response>) {
         let Exchange { reply_to, called, times, span, recording, .. } = &*self.0;
+        let took = times.over();
         if let Some(recording) = recording {
-            let (total, is_error) = (times.total(), outcome != RequestOutcome::Success);
-            recording
-                .over(total, is_error, |number, steps| self.record(number, total, outcome, steps));
+            let is_error = outcome != RequestOutcome::Success;
+            recording.over(took.total, is_error, |number, steps| {
+                self.record(number, took, outcome, steps)
+            });
         }
         let stage = Stage::Flow(span);
-        request_over(reply_to, called.as_str(), *times, &stage, outcome, response);
+        request_over(reply_to, called.as_str(), took, &stage, outcome, response);
     }
 }
 
@@ -162,11 +163,11 @@ impl Responder {
     fn record(
         &self,
         number: u64,
-        total: Duration,
+        Took { total, queued }: Took,
         outcome: RequestOutcome<'_>,
         steps: Recorded,
     ) -> RequestRecord {
-        let Exchange { reply_to, called, times, span, .. } = &*self.0;
+        let Exchange { reply_to, called, span, .. } = &*self.0;
         span.record("steps", tracing::field::display(&steps));
         RequestRecord {
             number,
@@ -175,7 +176,7 @@ impl Responder {
             trace: reply_to.trace,
             user: reply_to.caller.user().map(User::local_id).map(str::to_owned),
             arrived: clock::wall() - total,
-            queued: times.queued.so_far(),
+            queued,
             total,
             outcome: outcome.as_str().to_owned(),
             steps,

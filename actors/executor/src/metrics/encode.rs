@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::observe::{Distribution, Figures, WatchedLock};
+use crate::observe::{Distribution, Figures, FunctionFigures, WatchedLock};
 
 /// What is shown.
 #[derive(Debug)]
@@ -57,20 +57,10 @@ impl Snapshot {
         let Figures { functions, refused, .. } = &self.figures;
         let (name, help) =
             ("asyncsteps_request_duration", "Times of requests from their arrival to their reply");
-        let mut metric =
-            encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for function in functions {
-            let labels = [("function", &*function.function)];
-            histogram(metric.encode_family(&labels)?, &function.total)?;
-        }
+        histograms(encoder, name, help, functions, |function| &function.total)?;
         let (name, help) =
             ("asyncsteps_request_queue", "Times of requests in the queue of the budget");
-        let mut metric =
-            encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for function in functions {
-            let labels = [("function", &*function.function)];
-            histogram(metric.encode_family(&labels)?, &function.queued)?;
-        }
+        histograms(encoder, name, help, functions, |function| &function.queued)?;
         let (name, help) =
             ("asyncsteps_request_errors", "Requests that were answered with an error");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -147,6 +137,23 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// Distributions of times, one for each function.
+fn histograms(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    functions: &[FunctionFigures],
+    times: impl Fn(&FunctionFigures) -> &Distribution,
+) -> fmt::Result {
+    let unit = Some(&Unit::Seconds);
+    let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
+    for function in functions {
+        let labels = [("function", &*function.function)];
+        histogram(metric.encode_family(&labels)?, times(function))?;
+    }
+    Ok(())
 }
 
 fn histogram(mut metric: MetricEncoder<'_>, distribution: &Distribution) -> fmt::Result {

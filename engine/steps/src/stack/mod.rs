@@ -10,8 +10,8 @@
 //! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
 //! - `walk.rs`: the strands and steps around a step.
 //! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs
-//!   them. `undo_queue.rs`: the undos that other flows run for it, `undo_order.rs` their order. `branch_path.rs`: which branches run
-//!   beside each other.
+//!   them. `undo_queue.rs`: the undos that other flows run for it, `undo_order.rs` their order.
+//!   `branch_path.rs`: where a branch is.
 
 mod branch_path;
 mod branches;
