@@ -78,6 +78,9 @@ pub struct StepRef {
     pub attempt: u32,
     /// Name and source location of the step.
     pub location: StepLocation,
+    /// Another number than at the event before if a turn began since, or a callback ran: otherwise no
+    /// time has passed, and an observer needs not read a clock again.
+    pub moment: u32,
 }
 
 /// How a step ended.

@@ -35,7 +35,7 @@ pub(super) struct Exchange {
     pub(super) function: Arc<HostedFunction>,
     pub(super) times: Times,
     pub(super) span: Span,
-    pub(super) recording: Option<Rc<RequestRecording>>,
+    pub(super) recording: Option<RequestRecording>,
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
     held: RefCell<Option<Rc<Held>>>,
@@ -46,8 +46,6 @@ struct Held {
     /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
     /// flow, which owns this exchange in turn.
     listed: OnceCell<Listed>,
-    /// Kept by the flows that undo as well.
-    recording: Option<Rc<RequestRecording>>,
     admission: RefCell<Admission>,
 }
 
@@ -90,12 +88,11 @@ impl Exchange {
             function,
             times,
             span,
-            recording: recording.clone(),
+            recording,
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
             held: RefCell::new(Some(Rc::new(Held {
                 listed: OnceCell::new(),
-                recording,
                 admission: RefCell::new(admission),
             }))),
         })
@@ -124,7 +121,7 @@ impl Exchange {
         held.listed.get_or_init(|| {
             let executor = Executor { shared: Arc::clone(&self.reply_to.shared) };
             let caller = self.reply_to.caller.clone();
-            let recording = held.recording.clone();
+            let recording = self.recording.clone();
             let (called, arrived) = (self.called.clone(), self.times.arrived);
             executor.local_requests().add(called, caller, arrived, recording)
         })

@@ -73,7 +73,7 @@ struct Request {
     function: FunctionName,
     caller: Caller,
     arrived: Time,
-    recording: Option<Rc<RequestRecording>>,
+    recording: Option<RequestRecording>,
     /// `None` once the flow is over.
     flow: Option<FlowRef>,
     /// The parts of the flow: undos and shielded bodies, those that are over among them.
@@ -87,7 +87,7 @@ impl LocalRequests {
         function: FunctionName,
         caller: Caller,
         arrived: Time,
-        recording: Option<Rc<RequestRecording>>,
+        recording: Option<RequestRecording>,
     ) -> Listed {
         let (flow, parts) = (None, Vec::new());
         let request = Request { function, caller, arrived, recording, flow, parts };

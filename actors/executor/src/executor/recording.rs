@@ -1,7 +1,5 @@
 //! What the steps of a request do, recorded.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,46 +7,32 @@ use asyncsteps_actors::record::{Recorded, Recording};
 
 use crate::observe::{Recorder, RequestRecord};
 
-/// The recording of a request. The flows that undo it share this; what is kept is kept when the last
-/// of them is over.
-#[derive(Debug)]
+/// The recording of a request, which the flows that undo it share. Cloning shares.
+#[derive(Clone, Debug)]
 pub(super) struct RequestRecording {
     pub(super) number: u64,
     pub(super) steps: Recording,
-    recorder: Arc<Recorder>,
-    /// The request, once it is over and is to be kept.
-    over: RefCell<Option<RequestRecord>>,
 }
 
 impl RequestRecording {
     /// Begins to record a request.
-    pub(super) fn start(recorder: &Arc<Recorder>) -> Rc<Self> {
-        Rc::new(Self {
-            number: recorder.number(),
-            steps: Recording::start(),
-            recorder: Arc::clone(recorder),
-            over: RefCell::new(None),
-        })
+    pub(super) fn start(recorder: &Arc<Recorder>) -> Self {
+        Self { number: recorder.number(), steps: Recording::start() }
     }
 
-    /// The request is over after this time: `record` gives what is kept of it, if it is kept.
+    /// The request is over after this time: `record` gives what is kept of it, if it is kept. Its steps
+    /// are added when it is undone as well.
     pub(super) fn over(
         &self,
+        recorder: &Arc<Recorder>,
         total: Duration,
         is_error: bool,
         record: impl FnOnce(u64, Recorded) -> RequestRecord,
     ) {
-        if self.recorder.wants(self.number, total, is_error) {
-            self.over.replace(Some(record(self.number, self.steps.recorded())));
-        }
-    }
-}
-
-impl Drop for RequestRecording {
-    fn drop(&mut self) {
-        if let Some(record) = self.over.take() {
-            // with what was undone since
-            self.recorder.keep(RequestRecord { steps: self.steps.recorded(), ..record });
+        if recorder.wants(self.number, total, is_error) {
+            let record = record(self.number, self.steps.recorded());
+            let recorder = Arc::clone(recorder);
+            self.steps.when_over(move |steps| recorder.keep(RequestRecord { steps, ..record }));
         }
     }
 }

@@ -146,9 +146,10 @@ impl Responder {
     fn over(&self, outcome: RequestOutcome<'_>, response: Option<&Response>) {
         let Exchange { reply_to, called, times, span, recording, .. } = &*self.0;
         let took = times.over();
-        if let Some(recording) = recording {
+        let recorder = reply_to.shared.config.recorder.as_ref();
+        if let Some((recording, recorder)) = recording.as_ref().zip(recorder) {
             let is_error = outcome != RequestOutcome::Success;
-            recording.over(took.total, is_error, |number, steps| {
+            recording.over(recorder, took.total, is_error, |number, steps| {
                 self.record(number, took, outcome, steps)
             });
         }

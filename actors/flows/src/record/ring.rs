@@ -1,10 +1,8 @@
 //! The room of a recording.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use asyncsteps::{Error, StepEnd, StepRef};
-use tokio::time::Instant;
 
 use super::event::{Ending, Recorded, StepEvent, StepEventKind};
 
@@ -14,18 +12,11 @@ const FIRST: usize = 32;
 /// Events before now that are kept, beyond those: what a long flow did last.
 const LAST: usize = 64;
 
-/// Rooms that an arbiter keeps for later recordings, about 7 KiB each.
-const KEPT: usize = 64;
-
-thread_local! {
-    /// The rooms of recordings that are over.
-    static FREE: RefCell<Vec<Ring>> = const { RefCell::new(Vec::new()) };
-}
-
 /// An event as it is written, with as little work as possible.
 #[derive(Debug)]
 pub(super) struct Written {
-    pub(super) at: Instant,
+    /// Since the recording began.
+    pub(super) at: Duration,
     pub(super) flow: u32,
     pub(super) step: StepRef,
     pub(super) kind: WrittenKind,
@@ -51,24 +42,15 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// An empty one.
-    pub(super) fn take() -> Self {
-        let free = FREE.with_borrow_mut(Vec::pop);
-        free.unwrap_or_else(|| Self { first: Vec::with_capacity(FIRST), ..Self::default() })
+    pub(super) fn new() -> Self {
+        Self { first: Vec::with_capacity(FIRST), ..Self::default() }
     }
 
-    /// Keeps the room for another recording.
-    pub(super) fn give_back(mut self) {
+    /// Empties it; the room stays.
+    pub(super) fn clear(&mut self) {
         self.first.clear();
         self.last.clear();
         (self.oldest, self.lost) = (0, 0);
-        // when the thread ends there is nothing to keep it for
-        let _ = FREE.try_with(|free| {
-            let mut free = free.borrow_mut();
-            if free.len() < KEPT {
-                free.push(self);
-            }
-        });
     }
 
     #[inline]
@@ -86,17 +68,16 @@ impl Ring {
         }
     }
 
-    /// What was written, with times since this one.
-    pub(super) fn recorded(&self, began: Instant, length: Duration) -> Recorded {
+    /// What was written until now, so long after the recording began.
+    pub(super) fn recorded(&self, length: Duration) -> Recorded {
         let (newer, older) = self.last.split_at(self.oldest);
         let written = self.first.iter().chain(older).chain(newer);
-        let events = written.map(|written| written.event(began)).collect();
-        Recorded { events, lost: self.lost, length }
+        Recorded { events: written.map(Written::event).collect(), lost: self.lost, length }
     }
 }
 
 impl Written {
-    fn event(&self, began: Instant) -> StepEvent {
+    fn event(&self) -> StepEvent {
         let StepRef { branch, parent, depth, attempt, location, .. } = self.step;
         let kind = match &self.kind {
             WrittenKind::Began => StepEventKind::Began,
@@ -104,8 +85,8 @@ impl Written {
             WrittenKind::Error(error) => StepEventKind::Ended(Ending::Error(error.into())),
             WrittenKind::Cancelled => StepEventKind::Ended(Ending::Cancelled),
         };
-        let at = self.at.saturating_duration_since(began);
-        StepEvent { at, flow: self.flow, branch, parent, depth, attempt, location, kind }
+        let (at, flow) = (self.at, self.flow);
+        StepEvent { at, flow, branch, parent, depth, attempt, location, kind }
     }
 }
 
@@ -116,25 +97,5 @@ impl From<StepEnd<'_>> for WrittenKind {
             StepEnd::Error(error) => Self::Error(error.clone()),
             StepEnd::Cancelled | _ => Self::Cancelled,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_room_is_used_again() {
-        let ring = Ring::take();
-        let room = ring.first.as_ptr();
-        ring.give_back();
-        assert_eq!(Ring::take().first.as_ptr(), room);
-    }
-
-    #[test]
-    fn no_more_rooms_are_kept_than_are_of_use() {
-        let rings: Vec<Ring> = (0..2 * KEPT).map(|_| Ring::take()).collect();
-        rings.into_iter().for_each(Ring::give_back);
-        assert_eq!(FREE.with_borrow(Vec::len), KEPT);
     }
 }

@@ -29,6 +29,7 @@ impl Machine {
     /// Gives the end of the flow if that ended it.
     pub(crate) fn fail_wait(&mut self, strand: u32, error: Error, now: Time) -> Option<Outcome> {
         self.asi.now = now;
+        self.asi.time_passed();
         if !self.activate(strand) {
             return None;
         }
@@ -43,6 +44,7 @@ impl Machine {
     /// cancelled, then that step fails with `Timeout`. A result that was sent before counts.
     pub(crate) fn expire(&mut self, now: Time) -> Option<Outcome> {
         self.asi.now = now;
+        self.asi.time_passed();
         if !self.activate(0) {
             return None;
         }

@@ -32,6 +32,7 @@ impl Machine {
         self.asi.callback = Callback::Body;
         let result = catch_unwind(AssertUnwindSafe(|| self.run_iterations(&mut *body)));
         self.asi.callback = Callback::None;
+        self.asi.time_passed();
         self.report_callback(Event::Leave);
         match result {
             Ok(IterationsEnd::Settle(Ok(()))) => {}

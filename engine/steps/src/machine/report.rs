@@ -108,6 +108,7 @@ impl Machine {
             depth: strand.depth() - u32::from(strand.top.flags.iteration),
             attempt: self.asi.attempt(),
             location: strand.top.location,
+            moment: self.asi.moment,
         }
     }
 }

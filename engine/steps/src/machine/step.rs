@@ -127,6 +127,7 @@ impl Machine {
             self.tell_observer(Event::Leave);
         }
         self.asi.callback = Callback::None;
+        self.asi.time_passed();
         if !matches!(result, Ok(Ok(()))) {
             self.record(result);
         }

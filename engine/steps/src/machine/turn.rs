@@ -33,6 +33,7 @@ impl Machine {
 
     fn turn(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
         self.asi.now = now;
+        self.asi.time_passed();
         self.asi.burst = burst;
         self.wake_sleepers();
         let end = self.receive_arrivals(waker);
@@ -135,6 +136,7 @@ impl Machine {
     pub(crate) fn cancel(&mut self) {
         if !self.asi.done {
             self.asi.done = true;
+            self.asi.time_passed();
             self.cancel_all();
         }
     }

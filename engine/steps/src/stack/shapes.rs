@@ -52,6 +52,8 @@ pub struct AsyncSteps {
     /// How many steps are left in this turn; `relinquish` sets it to 0.
     pub(crate) burst: u32,
     pub(crate) now: Time,
+    /// Changes when a turn begins and when a callback ran; for observers.
+    pub(crate) moment: u32,
     pub(crate) inbox: Option<Arc<Inbox>>,
     pub(crate) cold: Option<Box<ColdState>>,
     pub(crate) state: State,

@@ -24,12 +24,19 @@ impl AsyncSteps {
             done: false,
             burst: 0,
             now: Time::ZERO,
+            moment: 0,
             inbox: None,
             cold: None,
             state: State::default(),
             id: None,
             last_error: None,
         }
+    }
+
+    /// A turn began, or a callback ran: what an observer hears next is at another moment.
+    #[inline]
+    pub(crate) fn time_passed(&mut self) {
+        self.moment = self.moment.wrapping_add(1);
     }
 
     pub(crate) fn cold(&mut self) -> &mut ColdState {

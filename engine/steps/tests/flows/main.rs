@@ -12,6 +12,8 @@ mod inspect;
 mod lineage;
 /// Break, continue and what loops go over.
 mod loops;
+/// An observer hears whether time can have passed.
+mod observers;
 /// Panics fail a step and go no further.
 mod panics;
 /// A result that was accepted completes its step, and a cancel takes effect before the next step.

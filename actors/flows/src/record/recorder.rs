@@ -1,0 +1,55 @@
+//! Records the steps of one flow.
+
+use std::time::Duration;
+
+use asyncsteps::{Error, Observer, StepEnd, StepRef};
+
+use super::recording::Recording;
+use super::ring::{Written, WrittenKind};
+
+/// The observer of a flow that is recorded.
+pub(super) struct Recorder {
+    recording: Recording,
+    flow: u32,
+    /// The moment of the last event; that of the first one is another.
+    moment: u32,
+    /// When that was.
+    at: Duration,
+}
+
+impl Recorder {
+    /// Another flow is recorded here.
+    pub(super) fn new(recording: &Recording) -> Self {
+        let (recording, flow) = (recording.clone(), recording.add_flow());
+        Self { recording, flow, moment: 0, at: Duration::ZERO }
+    }
+
+    /// To read the clock costs as much as the rest, so it is only read when time can have passed.
+    #[inline]
+    fn write(&mut self, step: StepRef, kind: WrittenKind) {
+        if step.moment != self.moment {
+            (self.moment, self.at) = (step.moment, self.recording.elapsed());
+        }
+        self.recording.write(Written { at: self.at, flow: self.flow, step, kind });
+    }
+}
+
+impl Observer for Recorder {
+    fn begin(&mut self, step: StepRef) {
+        self.write(step, WrittenKind::Began);
+    }
+
+    fn enter(&mut self, _: StepRef) {}
+
+    fn leave(&mut self, _: StepRef) {}
+
+    fn end(&mut self, step: StepRef, end: StepEnd<'_>) {
+        self.write(step, end.into());
+    }
+
+    fn cancel_failed(&mut self, _: StepRef, _: &Error) {}
+
+    fn watches_callbacks(&self) -> bool {
+        false
+    }
+}
