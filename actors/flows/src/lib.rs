@@ -27,7 +27,8 @@
 //! - [`sync`](mod@sync): locks and their messages
 //! - [`waiters`]: steps that wait for an answer under a key, such as a webhook
 //! - [`clock`] and [`timer`]: the time of an arbiter
-//! - [`span`]: spans of steps through `tracing`; [`record`]: what the steps of a flow did, kept
+//! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
+//!   [`record`]: what the steps of a flow did, kept
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 #![cfg_attr(feature = "ffi", doc = "- [`ffi`]: steps in C and other languages (FTN12 §2.7)")]
 //!
@@ -47,4 +48,5 @@ pub mod span;
 pub mod sync;
 pub mod timer;
 pub mod tool;
+pub mod trace;
 pub mod waiters;

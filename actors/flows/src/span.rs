@@ -1,29 +1,76 @@
-//! Spans of steps and of launched flows through `tracing`.
+//! Spans of flows and steps through `tracing`.
 //!
-//! Whether the steps of a flow are traced is decided once, when it starts: by the filter for the
-//! target `asyncsteps::step` at level DEBUG.
+//! | target | level | span |
+//! |---|---|---|
+//! | `asyncsteps::flow` | DEBUG | a flow that [`start_flow`](crate::flow::start_flow) or a pool starts |
+//! | `asyncsteps::launched` | INFO | a flow that a step launched |
+//! | `asyncsteps::step` | DEBUG | a step, below that of the step around it |
+//!
+//! Whether the steps of a flow are traced is decided once, when it starts: by the filter of the
+//! subscriber, and, if the flow belongs to a [trace], by whether that is sampled.
 
-use asyncsteps::{Error, Flow, Observer, StepEnd, StepRef};
+use asyncsteps::{Error, Flow, Observer, Outcome, StepEnd, StepRef};
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span, field};
 
+use crate::trace::{self, TraceParent};
+
+const FLOW: &str = "asyncsteps::flow";
 const STEP: &str = "asyncsteps::step";
 const LAUNCHED: &str = "asyncsteps::launched";
 
 /// The span of flows that the flow of `launcher` launched: it follows from that one, and does not keep
 /// it open.
-pub(crate) fn launched_span(launcher: &Span) -> Span {
-    let span = tracing::info_span!(target: LAUNCHED, parent: None, "launched");
+pub(crate) fn launched_span(launcher: &Span, trace: Option<TraceParent>) -> Span {
+    let trace = trace.map(TraceParent::trace_id);
+    let span = tracing::info_span!(target: LAUNCHED, parent: None, "launched", trace);
     span.follows_from(launcher);
     span
+}
+
+/// The span of a flow that starts now and serves no request, if a subscriber wants it; otherwise the
+/// current one.
+#[inline]
+pub(crate) fn flow_span() -> Span {
+    let current = trace::current();
+    if is_left_out(current) || !tracing::enabled!(target: FLOW, Level::DEBUG) {
+        return Span::current();
+    }
+    let trace = current.map(TraceParent::trace_id);
+    tracing::debug_span!(target: FLOW, "flow", trace, outcome = field::Empty)
+}
+
+/// Tells the span of a flow how it ended.
+pub(crate) fn record_outcome(span: &Span, outcome: &Outcome) {
+    match outcome {
+        Outcome::Success(_) => span.record("outcome", "success"),
+        Outcome::Error(error) => span.record("outcome", error.code()),
+        Outcome::Cancelled => span.record("outcome", "cancelled"),
+    };
 }
 
 /// Opens a span below `root` for each step of `flow`, if a subscriber wants the target
 /// `asyncsteps::step` at level DEBUG. This is decided now, before the flow starts.
 pub fn trace_steps(flow: &mut Flow, root: &Span) {
-    if let Some(spans) = SpanObserver::wanted(root) {
+    if let Some(spans) = SpanObserver::wanted(root, None) {
         flow.observe(spans);
     }
+}
+
+/// The same for a flow of this trace, unless it is observed already.
+#[inline]
+pub(crate) fn trace_started(flow: &mut Flow, root: &Span, trace: Option<TraceParent>) {
+    if let Some(spans) = SpanObserver::wanted(root, trace)
+        && !flow.is_observed()
+    {
+        flow.observe(spans);
+    }
+}
+
+/// Whether the steps of a trace are left out because it is not sampled.
+#[inline]
+fn is_left_out(trace: Option<TraceParent>) -> bool {
+    trace.is_some_and(|trace| !trace.is_sampled())
 }
 
 /// Opens a span for each step, below that of the step around it.
@@ -41,9 +88,10 @@ struct OpenStep {
 }
 
 impl SpanObserver {
-    /// Spans below `root`, if a subscriber wants them.
-    pub(crate) fn wanted(root: &Span) -> Option<Self> {
-        let is_wanted = tracing::enabled!(target: STEP, Level::DEBUG);
+    /// Spans below `root`, if the trace is sampled or there is none, and a subscriber wants them.
+    #[inline]
+    pub(crate) fn wanted(root: &Span, trace: Option<TraceParent>) -> Option<Self> {
+        let is_wanted = !is_left_out(trace) && tracing::enabled!(target: STEP, Level::DEBUG);
         is_wanted.then(|| Self { root: root.clone(), open: Vec::new(), entered: Vec::new() })
     }
 
@@ -71,6 +119,8 @@ impl Observer for SpanObserver {
             branch = step.branch,
             attempt = (step.attempt > 1).then_some(step.attempt),
             outcome = field::Empty,
+            error = field::Empty,
+            info = field::Empty,
         );
         self.open.push(OpenStep { branch: step.branch, depth: step.depth, span });
     }
@@ -89,7 +139,14 @@ impl Observer for SpanObserver {
         let OpenStep { span, .. } = self.open.remove(at);
         match end {
             StepEnd::Success => span.record("outcome", "success"),
-            StepEnd::Error(error) => span.record("outcome", error.code()),
+            StepEnd::Recovered(error) => {
+                span.record("outcome", "recovered").record("error", error.code());
+                span.record("info", error.info())
+            }
+            StepEnd::Left => span.record("outcome", "left"),
+            StepEnd::Error(error) => {
+                span.record("outcome", error.code()).record("info", error.info())
+            }
             StepEnd::Cancelled | _ => span.record("outcome", "cancelled"),
         };
     }

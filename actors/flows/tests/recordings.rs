@@ -21,7 +21,7 @@ async fn takes(time: Duration) -> Fallible<()> {
 /// Starts a flow that is recorded, in virtual time.
 fn start(mut flow: Flow) -> (FlowHandle<()>, Recording) {
     let recording = Recording::start();
-    record::observe(&mut flow, &Span::none(), Some(&recording));
+    record::observe(&mut flow, &Span::none(), None, Some(&recording));
     (start_flow(flow), recording)
 }
 

@@ -87,12 +87,24 @@ pub struct StepRef {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum StepEnd<'a> {
-    /// It completed, or its error handler recovered.
+    /// It completed.
     Success,
+    /// It failed with this error, and its error handler recovered.
+    Recovered(&'a Error),
     /// It failed with this error.
     Error(&'a Error),
-    /// It was cancelled, or `break_loop` or `continue_loop` left it.
+    /// `break_loop` or `continue_loop` inside of it left it.
+    Left,
+    /// It was cancelled.
     Cancelled,
+}
+
+impl StepEnd<'_> {
+    /// Whether the flow goes on after the step, or after the loop that was left.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        matches!(self, Self::Success | Self::Recovered(_) | Self::Left)
+    }
 }
 
 /// A step that was undone, for the log of the host; see

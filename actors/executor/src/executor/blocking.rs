@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::functions::Functions;
 use super::request::{RequestInfo, RequestSteps};
 use crate::channel::Channel;
+use crate::observe::TraceParent;
 use crate::security::User;
 
 impl Functions {
@@ -50,6 +51,7 @@ pub struct BlockingRequest {
     params: Map<String, Value>,
     user: Option<User>,
     channel: Channel,
+    trace: TraceParent,
 }
 
 impl BlockingRequest {
@@ -59,6 +61,7 @@ impl BlockingRequest {
             function: info.function().clone(),
             user: info.user().cloned(),
             channel: info.channel().clone(),
+            trace: info.handle().trace(),
         }
     }
 
@@ -86,5 +89,11 @@ impl BlockingRequest {
     #[must_use]
     pub fn channel(&self) -> &Channel {
         &self.channel
+    }
+
+    /// The span of the request in its trace, as [`ServedRequest::trace`](super::ServedRequest::trace).
+    #[must_use]
+    pub fn trace(&self) -> TraceParent {
+        self.trace
     }
 }

@@ -15,7 +15,7 @@ use super::handle::{Config, Executor};
 use super::hooks::{GuardedHooks, Hooks};
 use super::registry::Registry;
 use crate::channel::Channel;
-use crate::observe::{Keep, Recorder};
+use crate::observe::{Exporter, Keep, Recorder, Sampling};
 use crate::security::SecurityProvider;
 #[cfg(feature = "schemars")]
 use crate::service::Service;
@@ -54,6 +54,8 @@ const UPLOAD_RATE: u64 = 1 << 10;
 pub struct Builder {
     config: Config,
     registry: Registry,
+    keep: Option<Keep>,
+    exporter: Option<Arc<dyn Exporter>>,
     errors: Vec<ConfigError>,
 }
 
@@ -76,9 +78,11 @@ impl Builder {
             hooks: None,
             client_limits: None,
             checks_results: true,
-            recorder: Some(Arc::new(Recorder::new(Keep::default()))),
+            recorder: None,
+            sampling: Sampling::default(),
         };
-        Self { config, registry: Registry::default(), errors: Vec::new() }
+        let (registry, keep, errors) = (Registry::default(), Some(Keep::default()), Vec::new());
+        Self { config, registry, keep, exporter: None, errors }
     }
 
     /// Hosts an interface; `define` gives the templates of its functions.
@@ -189,13 +193,27 @@ impl Builder {
     /// Which requests are kept when they are over, with what their steps did; [`Keep::default`] unless
     /// set.
     pub fn record(mut self, keep: Keep) -> Self {
-        self.config.recorder = Some(Arc::new(Recorder::new(keep)));
+        self.keep = Some(keep);
         self
     }
 
-    /// Does not record what steps do.
+    /// Keeps no requests, and does not record what steps do unless they are [exported](Self::export).
     pub fn unrecorded(mut self) -> Self {
-        self.config.recorder = None;
+        self.keep = None;
+        self
+    }
+
+    /// What takes the requests that were sampled when they are over, with what their steps did; nothing
+    /// unless set.
+    pub fn export(mut self, exporter: impl Exporter) -> Self {
+        self.exporter = Some(Arc::new(exporter));
+        self
+    }
+
+    /// Which requests are sampled, whose steps get spans and are exported; all that no caller has left
+    /// out unless set.
+    pub fn sample(mut self, sampling: Sampling) -> Self {
+        self.config.sampling = sampling;
         self
     }
 
@@ -212,9 +230,11 @@ impl Builder {
     /// The [`ConfigError`] of an [`interface`](Self::interface) or of limits, all of them if there are
     /// [several](ConfigError::Several).
     pub fn build(self) -> Result<Executor, ConfigError> {
-        match ConfigError::of(self.errors) {
+        let Self { config, registry, keep, exporter, errors } = self;
+        let config = Config { recorder: Recorder::new(keep, exporter), ..config };
+        match ConfigError::of(errors) {
             Some(error) => Err(error),
-            None => Ok(Executor::new(self.config, self.registry)),
+            None => Ok(Executor::new(config, registry)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Their definitions are in [`Source::builtin`](asyncsteps_futoin::iface::Source::builtin).
 
 use asyncsteps::{AsyncSteps, StepResult, Template, codes};
+use asyncsteps_actors::trace;
 use asyncsteps_futoin::message::{RefusedMessage, Request, Response};
 use serde_json::{Value, json};
 
@@ -72,6 +73,7 @@ async fn one(
     let reply = match parse(&request) {
         Ok(request) => {
             let incoming = Incoming::new(request, channel).with_caller(caller);
+            let incoming = incoming.with_trace(trace::current());
             match executor.dispatch(incoming).await.into_body() {
                 ReplyBody::Message(message) => Some(message.into_response()),
                 ReplyBody::Nothing => None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use asyncsteps::{Added, AsyncSteps, Error, codes};
-use asyncsteps_actors::sync::{Call, Calling, calling};
+use asyncsteps_actors::sync::{Calling, calling};
 use asyncsteps_futoin::message::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -86,20 +86,17 @@ impl Executor {
         function: &str,
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        let request = to_map(params).map(|params| Request::new(function, params));
-        self.call_with(caller, request, function.into(), None)
+        self.call_with(Dispatch::of_call(caller, function, params), function.into())
     }
 
-    fn call_with<T: DeserializeOwned>(
+    pub(super) fn call_with<T: DeserializeOwned>(
         &self,
-        caller: Caller,
-        request: Result<Request, Error>,
+        dispatch: Result<Dispatch, Error>,
         function: Arc<str>,
-        call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         let executor = self.clone();
         async move {
-            let dispatch = Dispatch { call, ..Dispatch::new(request?, caller) };
+            let dispatch = dispatch?;
             let message = match is_arbiter() {
                 true => executor.carry_out(dispatch).await,
                 false => executor.send(dispatch).await?,
@@ -117,9 +114,9 @@ impl Executor {
 
     /// Carries out a call on this arbiter; gives the message to the caller, if there is one.
     pub(super) async fn carry_out(&self, dispatch: Dispatch) -> Option<Message> {
-        let Dispatch { request, caller, call, .. } = dispatch;
-        let incoming = Incoming::new(request, Channel::local());
-        match self.dispatch(incoming.with_caller(caller).with_call(call)).await.into_body() {
+        let Dispatch { request, caller, call, trace, .. } = dispatch;
+        let incoming = Incoming::new(request, Channel::local()).with_caller(caller);
+        match self.dispatch(incoming.with_call(call).with_trace(trace)).await.into_body() {
             ReplyBody::Message(message) => Some(message),
             ReplyBody::Nothing | ReplyBody::Raw(_) => None,
         }
@@ -213,17 +210,32 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
     params: impl Serialize,
 ) -> Result<Added<'a>, Error> {
     let executor = asi.request()?.executor();
-    let request = to_map(params).map(|params| Request::new(function, params));
+    let dispatch = Dispatch::of_call(caller, function, params);
     let function: Arc<str> = function.into();
     Ok(asi.add(move |asi, ()| {
         let calling = calling(asi, &function);
         let call = calling.as_ref().map(Calling::call);
-        let answer = executor.call_with::<T>(caller, request, function, call);
+        let dispatch = dispatch.map(|dispatch| Dispatch { call, ..dispatch });
+        let answer = executor.call_with::<T>(dispatch, function);
         asi.await_in_place(async move {
             let _calling = calling;
             answer.await.map(|result| (result,))
         });
     }))
+}
+
+impl Dispatch {
+    /// A call of a function with these parameters.
+    ///
+    /// # Errors
+    /// InvokerError if they are no map.
+    pub(super) fn of_call(
+        caller: Caller,
+        function: &str,
+        params: impl Serialize,
+    ) -> Result<Self, Error> {
+        Ok(Self::new(Request::new(function, to_map(params)?), caller))
+    }
 }
 
 fn to_map(params: impl Serialize) -> Result<Map<String, Value>, Error> {

@@ -68,7 +68,7 @@ impl Executor {
     ) -> PendingReply {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
-        let span = observe::request_span(&called, reply_to.rid.as_ref(), reply_to.trace);
+        let span = observe::request_span(&called, reply_to.rid.as_ref(), reply_to.trace.span);
         let limit = TimeLimit::new(deadline, patience);
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
         let mut flow = template.flow();
@@ -76,7 +76,8 @@ impl Executor {
             call.begin(&mut flow);
         }
         let recording = exchange.recording.as_ref().map(|recording| &recording.steps);
-        record::observe(&mut flow, &exchange.span, recording);
+        let trace = exchange.reply_to.trace.span;
+        record::observe(&mut flow, &exchange.span, Some(trace), recording);
         flow.extend(RequestInfo {
             exchange: Rc::clone(&exchange),
             params,

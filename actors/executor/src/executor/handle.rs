@@ -26,7 +26,7 @@ use super::refused::Refused;
 use super::registry::Registry;
 use super::reply::Reply;
 use crate::channel::Channel;
-use crate::observe::{ErrorCounts, Figures, Recorder, RequestRecord};
+use crate::observe::{ErrorCounts, Figures, Recorder, RequestRecord, Sampling};
 use crate::security::SecurityProvider;
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
@@ -63,6 +63,7 @@ pub(super) struct Config {
     pub(super) client_limits: Option<Arc<ClientLimiters>>,
     pub(super) checks_results: bool,
     pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) sampling: Sampling,
 }
 
 /// The client that a request is counted for in the budget.

@@ -11,6 +11,7 @@ use asyncsteps_futoin::message::{Headers, Request};
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
 use crate::channel::Channel;
+use crate::observe::TraceParent;
 use crate::raw::RawInput;
 use crate::security::{Credentials, Refusal};
 
@@ -30,6 +31,8 @@ pub struct Incoming {
     pub(super) permit: Option<Permit>,
     /// The call of a flow that holds up others while it waits, for the deadlock detection.
     pub(super) call: Option<Arc<Call>>,
+    /// The span that makes the call, in this process.
+    pub(super) trace: Option<TraceParent>,
 }
 
 impl Incoming {
@@ -48,6 +51,7 @@ impl Incoming {
             client_permit: ClientPermit::default(),
             permit: None,
             call: None,
+            trace: None,
         }
     }
 
@@ -81,6 +85,10 @@ impl Incoming {
 
     pub(super) fn with_call(self, call: Option<Arc<Call>>) -> Self {
         Self { call, ..self }
+    }
+
+    pub(super) fn with_trace(self, trace: Option<TraceParent>) -> Self {
+        Self { trace, ..self }
     }
 
     /// The same with the headers of its HTTP request, or of the one that its connection began with.

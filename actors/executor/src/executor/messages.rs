@@ -5,6 +5,7 @@ use std::sync::Arc;
 use actix::Message as ActixMessage;
 use asyncsteps_actors::record::Recorded;
 use asyncsteps_actors::sync::Call;
+use asyncsteps_actors::trace::{self, TraceParent};
 use asyncsteps_futoin::message::Request;
 use tokio::sync::oneshot;
 
@@ -24,15 +25,18 @@ pub struct Dispatch {
     pub(super) request: Request,
     pub(super) caller: Caller,
     pub(super) call: Option<Arc<Call>>,
+    /// The span that makes the call.
+    pub(super) trace: Option<TraceParent>,
     /// Closed when the reply is not wanted any more.
     pub(super) wanted: Option<oneshot::Receiver<()>>,
 }
 
 impl Dispatch {
-    /// A request on behalf of a caller.
+    /// A request on behalf of a caller. Made in the turn of a flow, it is in the trace of the flow.
     #[must_use]
     pub fn new(request: Request, caller: impl Into<Caller>) -> Self {
-        Self { request, caller: caller.into(), call: None, wanted: None }
+        let (caller, trace) = (caller.into(), trace::current());
+        Self { request, caller, call: None, trace, wanted: None }
     }
 
     /// The same, cancelled when the sender is dropped.

@@ -1,16 +1,20 @@
 //! The end of a request: every request comes here once, however it ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
-use asyncsteps_futoin::message::Response;
+use asyncsteps_actors::record::Recorded;
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::{Response, Rid};
 use tracing::Span;
 
 use super::outcome::{RequestOutcome, RequestOver};
 use super::refused::Refused;
 use super::reply_to::ReplyTo;
-use crate::observe;
+use crate::observe::{self, RequestRecord};
+use crate::security::User;
 
 /// The times of a request.
 #[derive(Clone, Copy)]
@@ -65,26 +69,30 @@ pub(super) enum Stage<'a> {
 pub(super) fn request_over(
     reply_to: &ReplyTo,
     function: &str,
-    Took { total, queued }: Took,
+    took: Took,
     stage: &Stage<'_>,
     outcome: RequestOutcome<'_>,
     response: Option<&Response>,
 ) {
+    let Took { total, queued } = took;
     let error = (outcome != RequestOutcome::Success).then(|| outcome.as_str());
     match &reply_to.function {
         Some(function) => function.counts.count(total, queued, error),
         None => reply_to.shared.refused.count(outcome.as_str()),
     }
     match stage {
-        Stage::Refused(refused) => observe::refused(
-            function,
-            reply_to.rid.as_ref(),
-            reply_to.trace,
-            &reply_to.channel,
-            refused.code(),
-            refused.text(),
-        ),
-        Stage::Left => {}
+        Stage::Refused(refused) => {
+            observe::refused(
+                function,
+                reply_to.rid.as_ref(),
+                reply_to.trace.span,
+                &reply_to.channel,
+                refused.code(),
+                refused.text(),
+            );
+            export(reply_to, function, took, outcome);
+        }
+        Stage::Left => export(reply_to, function, took, outcome),
         Stage::Flow(span) => {
             span.record("outcome", outcome.as_str());
         }
@@ -94,4 +102,43 @@ pub(super) fn request_over(
         hooks.response(response, &reply_to.channel);
     }
     hooks.over(&RequestOver { function, user: reply_to.caller.user(), outcome, queued, total });
+}
+
+/// Exports a request that ended before its flow began. Without the name of a function there is nothing to
+/// tell.
+fn export(reply_to: &ReplyTo, function: &str, took: Took, outcome: RequestOutcome<'_>) {
+    let recorder = reply_to.shared.config.recorder.as_ref();
+    let Some(recorder) = recorder.filter(|recorder| recorder.exports(reply_to.trace.span)) else {
+        return;
+    };
+    if let Ok(function) = function.parse() {
+        recorder.export(Arc::new(reply_to.record(recorder.number(), &function, took, outcome)));
+    }
+}
+
+impl ReplyTo {
+    /// The record of a request that ended like this, without its flow.
+    pub(super) fn record(
+        &self,
+        number: u64,
+        function: &FunctionName,
+        Took { total, queued }: Took,
+        outcome: RequestOutcome<'_>,
+    ) -> RequestRecord {
+        RequestRecord {
+            number,
+            function: function.clone(),
+            rid: self.rid.as_ref().map(Rid::to_string),
+            trace: self.trace.span,
+            parent: self.trace.parent,
+            user: self.caller.user().map(User::local_id).map(str::to_owned),
+            channel: self.channel.kind(),
+            arrived: clock::wall() - total,
+            queued,
+            started: None,
+            total,
+            outcome: outcome.as_str().to_owned(),
+            steps: Recorded::default(),
+        }
+    }
 }

@@ -11,15 +11,15 @@ use super::handle::Shared;
 use super::incoming::Incoming;
 use super::registry::HostedFunction;
 use super::reply::Reply;
-use crate::channel::{Channel, ChannelKind};
-use crate::observe::TraceParent;
+use crate::channel::Channel;
+use crate::observe::{RequestTrace, Sampling, TraceParent};
 
 /// What a request says about its reply.
 pub(super) struct ReplyTo {
     pub(super) shared: Arc<Shared>,
     pub(super) channel: Channel,
     pub(super) rid: Option<Rid>,
-    pub(super) trace: Option<TraceParent>,
+    pub(super) trace: RequestTrace,
     /// Anonymous until the caller is known.
     pub(super) caller: Caller,
     /// The function, once it is found.
@@ -29,13 +29,14 @@ pub(super) struct ReplyTo {
     forced: bool,
 }
 
-/// The trace that the headers of a request name. Those of a WebSocket are not of one request.
-fn trace_of(incoming: &Incoming) -> Option<TraceParent> {
-    let headers = incoming.headers.as_ref()?;
-    if incoming.channel.kind() != ChannelKind::Http {
-        return None;
+/// Where a request stands in its trace: below the step that makes it, or below the span that its headers
+/// name. Those of a WebSocket are of the request that opened it, and so are its messages.
+fn trace_of(incoming: &Incoming, sampling: Sampling) -> RequestTrace {
+    if let Some(span) = incoming.trace {
+        return RequestTrace::below(span);
     }
-    headers.header(TraceParent::HEADER)?.parse().ok()
+    let header = incoming.headers.as_ref().and_then(|it| it.header(TraceParent::HEADER));
+    RequestTrace::of_caller(header.and_then(|header| header.parse().ok()), sampling)
 }
 
 impl ReplyTo {
@@ -45,7 +46,7 @@ impl ReplyTo {
             shared: Arc::clone(shared),
             channel: channel.clone(),
             rid: request.rid().cloned(),
-            trace: trace_of(incoming),
+            trace: trace_of(incoming, shared.config.sampling),
             caller: Caller::default(),
             function: None,
             coding: request.coding(),

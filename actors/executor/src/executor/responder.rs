@@ -6,10 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::{Error, Execution, Outcome, Time, codes};
-use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
-use asyncsteps_actors::record::{Recorded, Recording};
-use asyncsteps_futoin::message::{Response, Rid};
+use asyncsteps_actors::record::Recording;
+use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;
 
@@ -19,12 +18,12 @@ use super::failed_call::FailedCall;
 use super::guarded::guarded;
 use super::outcome::RequestOutcome;
 use super::over::{Stage, Took, request_over};
+use super::recording::RequestRecording;
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::standard::STANDARD;
-use crate::observe::RequestRecord;
+use crate::observe::{Recorder, RequestRecord, TraceParent, Wanted};
 use crate::raw::Head;
-use crate::security::User;
 
 /// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
 pub(super) struct Responder(pub(super) Rc<Exchange>);
@@ -36,6 +35,10 @@ impl FlowOwner for Responder {
 
     fn span(&self) -> Option<&Span> {
         Some(&self.0.span)
+    }
+
+    fn trace(&self) -> Option<TraceParent> {
+        Some(self.0.reply_to.trace.span)
     }
 
     fn recording(&self) -> Option<&Recording> {
@@ -144,44 +147,44 @@ impl Responder {
     }
 
     fn over(&self, outcome: RequestOutcome<'_>, response: Option<&Response>) {
-        let Exchange { reply_to, called, times, span, recording, .. } = &*self.0;
+        let Exchange { reply_to, called, times, span, .. } = &*self.0;
         let took = times.over();
-        let recorder = reply_to.shared.config.recorder.as_ref();
-        if let Some((recording, recorder)) = recording.as_ref().zip(recorder) {
-            let is_error = outcome != RequestOutcome::Success;
-            recording.over(recorder, took.total, is_error, |number, steps| {
-                self.record(number, took, outcome, steps)
-            });
-        }
+        self.record(took, outcome);
         let stage = Stage::Flow(span);
         request_over(reply_to, called.as_str(), took, &stage, outcome, response);
     }
-}
 
-impl Responder {
-    /// What is kept of the request; its span gets the line of its steps.
-    #[cold]
-    fn record(
-        &self,
-        number: u64,
-        Took { total, queued }: Took,
-        outcome: RequestOutcome<'_>,
-        steps: Recorded,
-    ) -> RequestRecord {
-        let Exchange { reply_to, called, span, .. } = &*self.0;
-        span.record("steps", tracing::field::display(&steps));
-        RequestRecord {
-            number,
-            function: called.clone(),
-            rid: reply_to.rid.as_ref().map(Rid::to_string),
-            trace: reply_to.trace,
-            user: reply_to.caller.user().map(User::local_id).map(str::to_owned),
-            arrived: clock::wall() - total,
-            queued,
-            total,
-            outcome: outcome.as_str().to_owned(),
-            steps,
+    /// Has the request kept or exported, if it is to be.
+    fn record(&self, took: Took, outcome: RequestOutcome<'_>) {
+        let Exchange { reply_to, recording, .. } = &*self.0;
+        let recorder = reply_to.shared.config.recorder.as_ref();
+        let Some((recorder, recording)) = recorder.zip(recording.as_ref()) else { return };
+        let is_error = outcome != RequestOutcome::Success;
+        let span = reply_to.trace.span;
+        if let Some(wanted) = recorder.wanted(recording.number, span, took.total, is_error) {
+            self.take(recorder, recording, wanted, took, outcome);
         }
+    }
+
+    /// The line of the log gets what the steps did until now, the record all that they do.
+    #[cold]
+    fn take(
+        &self,
+        recorder: &Arc<Recorder>,
+        recording: &RequestRecording,
+        wanted: Wanted,
+        took: Took,
+        outcome: RequestOutcome<'_>,
+    ) {
+        let Exchange { reply_to, called, span, .. } = &*self.0;
+        let RequestRecording { number, steps } = recording;
+        if wanted.is_kept {
+            span.record("steps", tracing::field::display(steps.recorded()));
+        }
+        let started = Some(took.total.saturating_sub(steps.elapsed()));
+        let record = RequestRecord { started, ..reply_to.record(*number, called, took, outcome) };
+        let recorder = Arc::clone(recorder);
+        steps.when_over(move |steps| recorder.take(wanted, RequestRecord { steps, ..record }));
     }
 }
 

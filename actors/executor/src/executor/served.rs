@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
+use super::messages::Dispatch;
 use super::request::RequestInfo;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
@@ -45,11 +46,12 @@ impl ServedRequest {
         self.0.reply_to.rid.as_ref()
     }
 
-    /// The trace that the caller has said the request belongs to, to hand it on in calls to other
-    /// services: the header `traceparent` of HTTP (W3C Trace Context).
+    /// The span of the request in its trace, to be handed on in calls to other services: the header
+    /// `traceparent` of HTTP (W3C Trace Context). The trace is that of the caller, if it has named one.
+    /// Calls of this executor's functions hand it on by themselves.
     #[must_use]
-    pub fn trace(&self) -> Option<TraceParent> {
-        self.0.reply_to.trace
+    pub fn trace(&self) -> TraceParent {
+        self.0.reply_to.trace.span
     }
 
     /// The user; `None` for an anonymous caller (FTN6 §2.3).
@@ -102,7 +104,10 @@ impl ServedRequest {
         function: &str,
         params: impl Serialize,
     ) -> Result<T, Error> {
-        self.executor().call_for(self.caller(), function, params).await
+        let dispatch = Dispatch::of_call(self.caller(), function, params);
+        let trace = Some(self.trace());
+        let dispatch = dispatch.map(|dispatch| Dispatch { trace, ..dispatch });
+        self.executor().call_with(dispatch, function.into()).await
     }
 }
 

@@ -211,7 +211,7 @@ impl Running {
     fn new(reply_to: ReplyTo, times: Times, admitted: Admitted) -> Self {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
-        let span = observe::request_span(&called, reply_to.rid.as_ref(), None);
+        let span = observe::request_span(&called, reply_to.rid.as_ref(), reply_to.trace.span);
         let limit = TimeLimit::new(deadline, patience);
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
         Self { exchange, template, params, patience }

@@ -6,22 +6,27 @@
 #![cfg_attr(feature = "log", doc = "[`init()`], which is one line.")]
 #![cfg_attr(not(feature = "log"), doc = "`init()` of the feature `log`, which is one line.")]
 
+mod export;
 mod figures;
 mod latency;
 mod locks;
 #[cfg(feature = "log")]
 mod log;
 mod recorder;
+mod request_trace;
+mod sampling;
 mod span;
-mod trace_parent;
 
+pub use asyncsteps_actors::trace::{NotATraceParent, TraceParent};
+pub use export::Exporter;
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
 pub use latency::Distribution;
 pub use locks::{Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
-pub(crate) use recorder::Recorder;
 pub use recorder::{Keep, RequestRecord};
+pub(crate) use recorder::{Recorder, Wanted};
+pub(crate) use request_trace::RequestTrace;
+pub use sampling::{CallerFlag, Sampling};
 pub(crate) use span::{refused, request_span};
-pub use trace_parent::{NotATraceParent, TraceParent};

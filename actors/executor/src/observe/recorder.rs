@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::record::Recorded;
+use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_futoin::iface::FunctionName;
 
-use super::trace_parent::TraceParent;
+use super::export::Exporter;
+use crate::channel::ChannelKind;
 
 /// Which requests are kept when they are over, with what their steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub struct Keep {
 impl Keep {
     /// All requests, for development and tests.
     pub const ALL: Self = Self { most: 256, slow: None, failed: true, one_in: 1 };
+
+    /// None at all.
+    pub const NONE: Self = Self { most: 0, slow: None, failed: false, one_in: 0 };
 }
 
 impl Default for Keep {
@@ -47,14 +52,21 @@ pub struct RequestRecord {
     pub function: FunctionName,
     /// The caller's number of the request.
     pub rid: Option<String>,
-    /// The trace that its caller has said it belongs to.
-    pub trace: Option<TraceParent>,
+    /// Its span in its trace.
+    pub trace: TraceParent,
+    /// The span of its caller, if the caller has named one.
+    pub parent: Option<TraceParent>,
     /// The local id of the user; `None` for an anonymous caller.
     pub user: Option<String>,
+    /// The kind of the channel that it came over.
+    pub channel: ChannelKind,
     /// When it arrived.
     pub arrived: SystemTime,
     /// How long it waited in the queue of the [`Budget`](asyncsteps_actors::budget::Budget).
     pub queued: Duration,
+    /// The time from its arrival to the beginning of its flow, which the times of its steps count from;
+    /// `None` if it was refused before.
+    pub started: Option<Duration>,
     /// How long it took in all, from its arrival to its reply.
     pub total: Duration,
     /// `success`, the code of its error, or `disconnected`.
@@ -71,16 +83,30 @@ impl fmt::Display for RequestRecord {
     }
 }
 
-/// The requests of an executor that are kept.
+/// Numbers the requests of an executor, keeps some of them and exports some.
 pub(crate) struct Recorder {
     keep: Keep,
+    exporter: Option<Arc<dyn Exporter>>,
     next: AtomicU64,
     kept: Mutex<VecDeque<Arc<RequestRecord>>>,
 }
 
+/// What becomes of a request that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) is_kept: bool,
+    is_exported: bool,
+}
+
 impl Recorder {
-    pub(crate) fn new(keep: Keep) -> Self {
-        Self { keep, next: AtomicU64::new(1), kept: Mutex::default() }
+    /// `None` if nothing is to be recorded.
+    pub(crate) fn new(
+        keep: Option<Keep>,
+        exporter: Option<Arc<dyn Exporter>>,
+    ) -> Option<Arc<Self>> {
+        let is_needed = keep.is_some() || exporter.is_some();
+        let (keep, next) = (keep.unwrap_or(Keep::NONE), AtomicU64::new(1));
+        is_needed.then(|| Arc::new(Self { keep, exporter, next, kept: Mutex::default() }))
     }
 
     /// A number for a request.
@@ -88,17 +114,48 @@ impl Recorder {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a request that took so long is kept.
-    pub(crate) fn wants(&self, number: u64, total: Duration, is_error: bool) -> bool {
+    /// What becomes of a request of this span that took so long; `None` if nobody wants it.
+    pub(crate) fn wanted(
+        &self,
+        number: u64,
+        span: TraceParent,
+        total: Duration,
+        is_error: bool,
+    ) -> Option<Wanted> {
         let Keep { slow, failed, one_in, .. } = self.keep;
-        is_error && failed
+        let is_kept = is_error && failed
             || slow.is_some_and(|slow| total >= slow)
-            || one_in > 0 && number.is_multiple_of(one_in)
+            || one_in > 0 && number.is_multiple_of(one_in);
+        let is_exported = self.exports(span);
+        (is_kept || is_exported).then_some(Wanted { is_kept, is_exported })
     }
 
-    pub(crate) fn keep(&self, record: RequestRecord) {
+    /// Whether the request of this span is exported.
+    pub(crate) fn exports(&self, span: TraceParent) -> bool {
+        self.exporter.is_some() && span.is_sampled()
+    }
+
+    /// Takes a request that is over.
+    pub(crate) fn take(&self, wanted: Wanted, record: RequestRecord) {
+        let record = Arc::new(record);
+        if wanted.is_kept {
+            self.keep(Arc::clone(&record));
+        }
+        if wanted.is_exported {
+            self.export(record);
+        }
+    }
+
+    /// Exports a request that is over.
+    pub(crate) fn export(&self, record: Arc<RequestRecord>) {
+        if let Some(exporter) = &self.exporter {
+            exporter.export(record);
+        }
+    }
+
+    fn keep(&self, record: Arc<RequestRecord>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(Arc::new(record));
+        kept.push_back(record);
         if kept.len() > self.keep.most.max(1) {
             kept.pop_front();
         }

@@ -1,26 +1,22 @@
 //! Spans of requests through `tracing`.
 
+use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
 use tracing::{Span, field};
 
-use super::trace_parent::TraceParent;
 use crate::channel::Channel;
 
 const REQUEST: &str = "asyncsteps::request";
 
 /// The span of a request; `outcome` is recorded when it is answered, and `steps` if it is kept.
-pub(crate) fn request_span(
-    function: &FunctionName,
-    rid: Option<&Rid>,
-    trace: Option<TraceParent>,
-) -> Span {
+pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>, trace: TraceParent) -> Span {
     tracing::info_span!(
         target: REQUEST,
         "request",
         f = function.as_str(),
         rid = rid.map(Rid::to_string).as_deref(),
-        trace = trace.map(TraceParent::trace_id).as_deref(),
+        trace = trace.trace_id(),
         outcome = field::Empty,
         steps = field::Empty,
     )
@@ -30,7 +26,7 @@ pub(crate) fn request_span(
 pub(crate) fn refused(
     f: &str,
     rid: Option<&Rid>,
-    trace: Option<TraceParent>,
+    trace: TraceParent,
     channel: &Channel,
     code: &str,
     text: Option<&str>,
@@ -41,7 +37,7 @@ pub(crate) fn refused(
         target: REQUEST,
         f,
         rid = rid.as_deref(),
-        trace = trace.map(TraceParent::trace_id).as_deref(),
+        trace = trace.trace_id(),
         peer = peer.map(field::display),
         outcome = code,
         text,

@@ -11,13 +11,15 @@ use tracing::span::Entered;
 use super::guarded::{guarded, log_panic};
 use super::{FlowEnd, FlowOwner, Stack, deadline};
 use crate::clock;
+use crate::trace::{self, TraceParent};
 
 /// The log's text for a panic of an owner that is asked about its flow.
-const OWNER: &str = "the owner of a flow panicked when it was asked for deadline and span";
+const OWNER: &str = "the owner of a flow panicked when it was asked for deadline, trace and span";
 
-/// Flows that steps or cancel handlers launched, and the span that they did it in.
+/// Flows that steps or cancel handlers launched, and the span and trace that they did it in.
 pub(super) struct Launched {
     pub(super) launcher: Span,
+    pub(super) trace: Option<TraceParent>,
     pub(super) flows: Vec<Flow>,
 }
 
@@ -39,13 +41,14 @@ pub(super) fn turn(
     launched: &mut Vec<Launched>,
 ) -> Result<Next, FlowEnd> {
     let now = clock::now();
-    let Some((limit, _entered)) = guarded(OWNER, || (owner.deadline(), enter_span(owner))) else {
+    let about = || (owner.deadline(), owner.trace(), enter_span(owner));
+    let Some((limit, span, _entered)) = guarded(OWNER, about) else {
         return Err(broken(execution, launched, "the owner of the flow panicked"));
     };
     if limit.is_some_and(|limit| limit <= now) {
         return Err(FlowEnd::Expired(Stack::of(execution)));
     }
-    let _scope = deadline::enter(limit);
+    let (_scope, _trace) = (deadline::enter(limit), trace::enter(span));
     let progress = catch_unwind(AssertUnwindSafe(|| execution.run(now, waker)));
     report(execution);
     take_launched(execution, launched);
@@ -74,6 +77,12 @@ pub(super) fn deadline_of(owner: &impl FlowOwner) -> Option<Time> {
     guarded(OWNER, || owner.deadline()).flatten()
 }
 
+/// The trace of an owner; none if it panics.
+#[inline]
+fn trace_of(owner: &impl FlowOwner) -> Option<TraceParent> {
+    guarded(OWNER, || owner.trace()).flatten()
+}
+
 #[inline]
 fn enter_span(owner: &impl FlowOwner) -> Option<Entered<'_>> {
     owner.span().map(Span::enter)
@@ -93,6 +102,7 @@ pub(super) fn settle(
     }
     let _entered = guarded(OWNER, || enter_span(owner));
     let _scope = deadline::enter(deadline_of(owner));
+    let _trace = trace::enter(trace_of(owner));
     cancel(execution, launched);
 }
 
@@ -112,6 +122,7 @@ pub(super) fn tell(
     let span = guarded(OWNER, || owner.span().cloned()).flatten();
     let _entered = span.as_ref().map(Span::enter);
     let _scope = deadline::enter(deadline_of(owner));
+    let _trace = trace::enter(trace_of(owner));
     let ended = "the owner of a flow panicked when the flow ended";
     let told = guarded(ended, || owner.ended(execution, end));
     told.flatten()
@@ -121,7 +132,8 @@ pub(super) fn tell(
 fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
     let flows = execution.take_launched();
     if !flows.is_empty() {
-        launched.push(Launched { launcher: Span::current(), flows });
+        let (launcher, trace) = (Span::current(), trace::current());
+        launched.push(Launched { launcher, trace, flows });
     }
 }
 

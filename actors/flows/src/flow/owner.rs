@@ -9,6 +9,8 @@ use tracing::Span;
 use super::{FlowRef, Stack, deadline};
 use crate::clock;
 use crate::record::Recording;
+use crate::span::{flow_span, record_outcome};
+use crate::trace::{self, TraceParent};
 
 /// What a flow runs for: it limits the flow in time and is told how it ended.
 ///
@@ -25,6 +27,11 @@ pub trait FlowOwner: Unpin + 'static {
 
     /// The span that the flow runs in.
     fn span(&self) -> Option<&Span> {
+        None
+    }
+
+    /// The span of a distributed trace that the flow works for: what the flow starts belongs to it.
+    fn trace(&self) -> Option<TraceParent> {
         None
     }
 
@@ -88,16 +95,18 @@ pub(super) struct KeepsOutcome(Option<Box<Inherited>>);
 struct Inherited {
     deadline: Option<Time>,
     span: Option<Span>,
+    trace: Option<TraceParent>,
 }
 
 impl KeepsOutcome {
-    /// The owner of a flow that starts now: it inherits deadline and span.
+    /// The owner of a flow that starts now: it inherits deadline and trace, and its span is below the
+    /// current one.
     #[inline]
     pub(super) fn inherit(limit: Option<Duration>) -> Self {
         let deadline = deadline::earliest(limit.map(|limit| clock::now() + limit));
-        let span = Some(Span::current()).filter(|span| !span.is_none());
-        let needed = deadline.is_some() || span.is_some();
-        Self(needed.then(|| Box::new(Inherited { deadline, span })))
+        let (span, trace) = (Some(flow_span()).filter(|span| !span.is_none()), trace::current());
+        let needed = deadline.is_some() || span.is_some() || trace.is_some();
+        Self(needed.then(|| Box::new(Inherited { deadline, span, trace })))
     }
 }
 
@@ -110,8 +119,16 @@ impl FlowOwner for KeepsOutcome {
         self.0.as_ref()?.span.as_ref()
     }
 
+    fn trace(&self) -> Option<TraceParent> {
+        self.0.as_ref()?.trace
+    }
+
     fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
-        Some(end.into_outcome())
+        let outcome = end.into_outcome();
+        if let Some(span) = self.span() {
+            record_outcome(span, &outcome);
+        }
+        Some(outcome)
     }
 }
 
@@ -120,21 +137,26 @@ pub(super) struct Unattended(Option<Box<Attached>>);
 
 struct Attached {
     span: Span,
+    trace: Option<TraceParent>,
     /// What the flow keeps until it is over.
     kept: Option<Box<dyn Any>>,
 }
 
 impl Unattended {
-    /// The owner of a flow that runs in this span, and keeps a value until it is over.
-    pub(super) fn new(span: Span, kept: Option<Box<dyn Any>>) -> Self {
-        let needed = !span.is_none() || kept.is_some();
-        Self(needed.then(|| Box::new(Attached { span, kept })))
+    /// The owner of a flow that runs in this span and trace, and keeps a value until it is over.
+    pub(super) fn new(span: Span, trace: Option<TraceParent>, kept: Option<Box<dyn Any>>) -> Self {
+        let needed = !span.is_none() || trace.is_some() || kept.is_some();
+        Self(needed.then(|| Box::new(Attached { span, trace, kept })))
     }
 }
 
 impl FlowOwner for Unattended {
     fn span(&self) -> Option<&Span> {
         self.0.as_ref().map(|attached| &attached.span).filter(|span| !span.is_none())
+    }
+
+    fn trace(&self) -> Option<TraceParent> {
+        self.0.as_ref()?.trace
     }
 
     fn ended(&mut self, _: &mut Execution, _: FlowEnd) -> Option<Outcome> {

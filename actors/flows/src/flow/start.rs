@@ -1,11 +1,13 @@
 //! Starting flows on this arbiter.
 
 use asyncsteps::{Arguments, Flow};
+use tracing::Span;
 
 use super::guarded::discard;
 use super::owner::KeepsOutcome;
 use super::task::{self, Spawned, Started};
 use super::{FlowActor, FlowHandle, FlowOwner, FlowRef, IntoFlow};
+use crate::span::trace_started;
 
 /// Starts a flow on this arbiter (FTN12 §2.2.3 `execute`, `promise`).
 ///
@@ -18,7 +20,7 @@ use super::{FlowActor, FlowHandle, FlowOwner, FlowRef, IntoFlow};
 pub fn start_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
     let owner = KeepsOutcome::inherit(flow.limit());
     prepare();
-    FlowHandle::new(task::run_inline(flow.into_flow(), owner))
+    FlowHandle::new(task::run_inline(traced(flow, &owner), owner))
 }
 
 /// Like [`start_flow`], but the first turn runs when the arbiter gets to it.
@@ -29,7 +31,7 @@ pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
     let owner = KeepsOutcome::inherit(flow.limit());
     prepare();
     FlowHandle::new(Started::Waits(task::spawn(
-        FlowActor::new(flow.into_flow().execute()),
+        FlowActor::new(traced(flow, &owner).execute()),
         owner,
         None,
     )))
@@ -48,6 +50,14 @@ pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
         }
         Started::Waits(Spawned { cell, canceller, .. }) => Some(FlowRef::new(cell, canceller)),
     }
+}
+
+/// The flow, with spans of its steps if they are wanted.
+#[inline]
+fn traced(flow: impl IntoFlow, owner: &impl FlowOwner) -> Flow {
+    let mut flow = flow.into_flow();
+    trace_started(&mut flow, owner.span().unwrap_or(&Span::none()), owner.trace());
+    flow
 }
 
 /// Lets foreign steps of the flow find their event loop.

@@ -17,8 +17,9 @@ use super::owner::Unattended;
 use super::{Canceller, FlowEnd, FlowOwner, FlowRef, deadline, running};
 use crate::arbiter_load::{self, FlowKind};
 use crate::record;
-use crate::span::launched_span;
+use crate::span::{launched_span, trace_started};
 use crate::timer::Timer;
+use crate::trace::{self, TraceParent};
 
 /// A flow after its first turn.
 pub(super) enum Started {
@@ -94,15 +95,16 @@ fn start(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
 /// to them, because a flow may launch its successor for ever.
 #[cold]
 fn start_all(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
-    for Launched { launcher, flows } in launched {
-        let _scope = deadline::enter(None);
-        for flow in flows {
+    for Launched { launcher, trace, flows } in launched {
+        let (_scope, _trace) = (deadline::enter(None), trace::enter(trace));
+        for mut flow in flows {
             if flow.is_part() {
-                start_part(flow, &launcher, owner);
+                start_part(flow, &launcher, trace, owner);
             } else {
-                let span = launched_span(&launcher);
+                let span = launched_span(&launcher, trace);
                 let _entered = span.enter();
-                let unattended = Unattended::new(Span::current(), None);
+                let unattended = Unattended::new(Span::current(), trace, None);
+                trace_started(&mut flow, &span, trace);
                 spawn(FlowActor::new(flow.execute()), unattended, None);
             }
         }
@@ -110,15 +112,20 @@ fn start_all(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
 }
 
 /// Starts a flow that is a part of the flow of this owner.
-fn start_part(mut flow: Flow, launcher: &Span, owner: &mut impl FlowOwner) {
+fn start_part(
+    mut flow: Flow,
+    launcher: &Span,
+    trace: Option<TraceParent>,
+    owner: &mut impl FlowOwner,
+) {
     let _entered = launcher.enter();
-    record::observe(&mut flow, launcher, owner.recording());
+    record::observe(&mut flow, launcher, trace, owner.recording());
     spawn_for(FlowActor::new(flow.execute()), None, |cell, canceller| {
         let part = FlowRef::new(Rc::clone(cell), canceller.clone());
         let kept = guarded("the owner of a flow panicked when a part of it began", || {
             owner.part_started(&part)
         });
-        Unattended::new(launcher.clone(), kept.flatten())
+        Unattended::new(launcher.clone(), trace, kept.flatten())
     });
 }
 
@@ -132,7 +139,7 @@ impl FlowRef {
         // its cancel handlers may ask about it
         drop(actor);
         if let Some(mut flow) = flow {
-            let (mut owner, mut launched) = (Unattended::new(Span::none(), None), Vec::new());
+            let (mut owner, mut launched) = (Unattended::new(Span::none(), None, None), Vec::new());
             drive::settle(&mut flow, &owner, &FlowEnd::Cancelled, &mut launched);
             start(launched, &mut owner);
             super::guarded::discard(flow);

@@ -17,6 +17,8 @@ use super::gone;
 use crate::clock;
 use crate::drain::Entered;
 use crate::flow::{self, Cancel, FlowActor, FlowEnd, FlowOwner, IntoFlow};
+use crate::span::{flow_span, record_outcome, trace_started};
+use crate::trace::{self, TraceParent};
 
 /// A flow on another arbiter: a future with its result, for any thread. Dropping it cancels the flow.
 ///
@@ -84,7 +86,8 @@ impl<A: Arguments + Send> RemoteFlow<A> {
         let deadline = flow::earliest(own).map(clock::instant);
         let (reply, outcome) = oneshot::channel();
         let (sender, messages) = channel(flow::CAPACITY);
-        let job = Job { make: job, reply, deadline, span: Span::current(), counted };
+        let (span, trace) = (flow_span(), trace::current());
+        let job = Job { make: job, reply, deadline, span, trace, counted };
         // false if the arbiter is gone: then the reply is dropped, which tells the caller
         let _: bool = arbiter.spawn_fn(move || job.begin(messages));
         let remote = Remote { outcome, address: Addr::new(sender), detached: false };
@@ -135,17 +138,18 @@ struct Job<A, F> {
     reply: oneshot::Sender<Result<A, Error>>,
     deadline: Option<Instant>,
     span: Span,
+    trace: Option<TraceParent>,
     counted: Entered,
 }
 
 impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
     /// Makes the flow and its actor; messages that came before are handled before its first turn.
     fn begin(self, messages: AddressReceiver<FlowActor>) {
-        let Self { make, reply, deadline, span, mut counted } = self;
+        let Self { make, reply, deadline, span, trace, mut counted } = self;
         #[cfg(feature = "ffi")]
         crate::ffi::register();
         let made = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| make.into_flow())));
-        let Ok(flow) = made else {
+        let Ok(mut flow) = made else {
             tracing::error!(parent: &span, "the function that makes a flow panicked");
             counted.finish();
             drop(counted);
@@ -154,7 +158,9 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
             let _ = reply.send(Err(error));
             return;
         };
-        let owner = Caller { reply: Some(reply), deadline: deadline.map(clock::time), span };
+        let deadline = deadline.map(clock::time);
+        trace_started(&mut flow, &span, trace);
+        let owner = Caller { reply: Some(reply), deadline, span, trace };
         flow::spawn(FlowActor::new(flow.execute()), Box::new(owner), Some(messages));
         counted.pass_on();
     }
@@ -165,6 +171,7 @@ struct Caller<A> {
     reply: Option<oneshot::Sender<Result<A, Error>>>,
     deadline: Option<Time>,
     span: Span,
+    trace: Option<TraceParent>,
 }
 
 impl<A: Arguments> FlowOwner for Box<Caller<A>> {
@@ -176,8 +183,14 @@ impl<A: Arguments> FlowOwner for Box<Caller<A>> {
         Some(&self.span)
     }
 
+    fn trace(&self) -> Option<TraceParent> {
+        self.trace
+    }
+
     fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
-        let result = end.into_outcome().into_result();
+        let outcome = end.into_outcome();
+        record_outcome(&self.span, &outcome);
+        let result = outcome.into_result();
         if let Some(reply) = self.reply.take() {
             // a caller that detached the flow does not listen
             let _ = reply.send(result);

@@ -41,11 +41,15 @@ pub enum StepEventKind {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Ending {
-    /// It completed, or its error handler recovered.
+    /// It completed.
     Success,
+    /// It failed with this error, and its error handler recovered.
+    Recovered(StepError),
     /// It failed with this error.
     Error(StepError),
-    /// It was cancelled, or a loop was left.
+    /// The end of a loop or of its iteration left it.
+    Left,
+    /// It was cancelled.
     Cancelled,
 }
 

@@ -96,7 +96,7 @@ impl Line {
     /// Whether two short steps in a row are rounds of a loop that say nothing one by one.
     fn is_round(&self, one: &Shown<'_>, next: &Shown<'_>) -> bool {
         let is_quick = |shown: &Shown<'_>| {
-            let succeeds = matches!(shown.step.ended, Some((_, Ending::Success)));
+            let succeeds = matches!(shown.step.ended, Some((_, Ending::Success | Ending::Left)));
             succeeds && shown.inside.is_empty() && shown.step.time(self.length) < LONG
         };
         one.step.location == next.step.location && is_quick(one) && is_quick(next)
@@ -114,8 +114,14 @@ impl Line {
         write!(f, " {}", Took(step.time(self.length)))?;
         match &step.ended {
             None => f.write_str(" ...")?,
-            Some((_, Ending::Success)) => {}
+            Some((_, Ending::Success | Ending::Left)) => {}
             Some((_, Ending::Cancelled)) => f.write_str(" cancelled")?,
+            Some((_, Ending::Recovered(error)))
+                if inside.iter().any(|inner| fails_with(inner.step, error)) =>
+            {
+                f.write_str(" recovered")?;
+            }
+            Some((_, Ending::Recovered(error))) => write!(f, " {} recovered", What(error))?,
             // the step that it comes from says it
             Some((_, Ending::Error(error)))
                 if inside.iter().any(|inner| fails_with(inner.step, error)) => {}

@@ -16,7 +16,7 @@
 //! let mut flow = Flow::new();
 //! flow.run(async |()| Ok(asyncsteps::sleep(Duration::from_millis(1)).await)).named("pause");
 //! let recording = Recording::start();
-//! record::observe(&mut flow, &Span::none(), Some(&recording));
+//! record::observe(&mut flow, &Span::none(), None, Some(&recording));
 //! start_flow::<()>(flow).await?;
 //! let recorded = recording.recorded();
 //! assert_eq!(recorded.tree().steps[0].location.name(), Some("pause"));
@@ -35,6 +35,7 @@ use asyncsteps::Flow;
 use tracing::Span;
 
 use crate::span::SpanObserver;
+use crate::trace::TraceParent;
 
 pub use event::{Ending, Recorded, StepError, StepEvent, StepEventKind};
 pub use recording::Recording;
@@ -42,12 +43,17 @@ pub use tree::{RecordedStep, StepTree};
 
 use recorder::Recorder;
 
-/// Has a flow traced below the span `root`, if a subscriber wants spans of steps, and recorded, if there
-/// is a recording; to be called before the flow starts. A recording takes several flows, such as those
-/// that undo the first one.
-pub fn observe(flow: &mut Flow, root: &Span, recording: Option<&Recording>) {
+/// Has the steps of a flow traced below the span `root`, if a subscriber wants that and the flow belongs to
+/// no trace or to one that is sampled, and recorded, if there is a recording; to be called before the flow
+/// starts. A recording takes several flows, such as those that undo the first one.
+pub fn observe(
+    flow: &mut Flow,
+    root: &Span,
+    trace: Option<TraceParent>,
+    recording: Option<&Recording>,
+) {
     let recorder = recording.map(Recorder::new);
-    match (SpanObserver::wanted(root), recorder) {
+    match (SpanObserver::wanted(root, trace), recorder) {
         (None, None) => {}
         (Some(spans), None) => flow.observe(spans),
         (None, Some(recorder)) => flow.observe(recorder),

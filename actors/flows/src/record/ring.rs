@@ -27,7 +27,9 @@ pub(super) struct Written {
 pub(super) enum WrittenKind {
     Began,
     Success,
+    Recovered(Error),
     Error(Error),
+    Left,
     Cancelled,
 }
 
@@ -82,6 +84,8 @@ impl Written {
         let kind = match &self.kind {
             WrittenKind::Began => StepEventKind::Began,
             WrittenKind::Success => StepEventKind::Ended(Ending::Success),
+            WrittenKind::Recovered(error) => StepEventKind::Ended(Ending::Recovered(error.into())),
+            WrittenKind::Left => StepEventKind::Ended(Ending::Left),
             WrittenKind::Error(error) => StepEventKind::Ended(Ending::Error(error.into())),
             WrittenKind::Cancelled => StepEventKind::Ended(Ending::Cancelled),
         };
@@ -94,7 +98,9 @@ impl From<StepEnd<'_>> for WrittenKind {
     fn from(end: StepEnd<'_>) -> Self {
         match end {
             StepEnd::Success => Self::Success,
+            StepEnd::Recovered(error) => Self::Recovered(error.clone()),
             StepEnd::Error(error) => Self::Error(error.clone()),
+            StepEnd::Left => Self::Left,
             StepEnd::Cancelled | _ => Self::Cancelled,
         }
     }

@@ -235,6 +235,12 @@ impl Flow {
         cold.observer = Some(Box::new(observer));
     }
 
+    /// Whether the flow has an observer.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some())
+    }
+
     /// Sets the seed of all choices that the flow makes by chance, so that they can be repeated: the
     /// jitter of [`Retry`](crate::Retry). By default it is the number of the flow;
     /// [`sim`](crate::sim) sets one made of its own.

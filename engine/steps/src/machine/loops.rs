@@ -126,7 +126,7 @@ impl Machine {
                 let kept = self.undo_count();
                 self.abort_top();
                 self.undo_cancelled_branches(kept);
-                self.leave(StepEnd::Cancelled);
+                self.leave(StepEnd::Left);
             }
             if !self.asi.strand.ascend() {
                 self.leave_branch();

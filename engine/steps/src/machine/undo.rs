@@ -21,7 +21,7 @@ impl Machine {
         let extras = self.asi.strand.top.extras.as_ref();
         let is_scope = extras.is_some_and(|extras| extras.is_scope);
         let undos = &mut self.asi.policy_state().undos;
-        if is_scope && matches!(end, StepEnd::Success) {
+        if is_scope && matches!(end, StepEnd::Success | StepEnd::Recovered(_)) {
             drop(undos.take_inside((active, level + 1)));
         } else {
             undos.raise((active, level));

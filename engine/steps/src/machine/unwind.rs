@@ -70,7 +70,10 @@ impl Machine {
                         return self.resume();
                     }
                     Decision::Steps if self.outlives_its_end() => return self.resume(),
-                    Decision::Success | Decision::Steps => return self.recover(),
+                    Decision::Success | Decision::Steps => {
+                        self.leave(StepEnd::Recovered(&error));
+                        return self.resume();
+                    }
                     Decision::LoopEnded(end) => match self.unwind_loop(&end) {
                         Ok(next) => return next,
                         Err(violation) => error = self.replace_error(violation),
@@ -108,11 +111,6 @@ impl Machine {
     /// Whether the step on top is one attempt of several.
     fn is_attempt(&self) -> bool {
         self.asi.strand.top.extras.as_ref().is_some_and(|extras| extras.is_attempt)
-    }
-
-    fn recover(&mut self) -> Next {
-        self.leave(StepEnd::Success);
-        self.resume()
     }
 
     fn resume(&mut self) -> Next {

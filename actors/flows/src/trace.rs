@@ -1,18 +1,27 @@
-//! The trace that a request belongs to (W3C Trace Context, `traceparent`).
+//! The trace that a flow belongs to (W3C Trace Context).
 
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::str::FromStr;
 
-/// Where a request stands in a distributed trace: the header `traceparent` of W3C Trace Context.
+use asyncsteps::sim::Random;
+
+/// A span of a distributed trace, as the header `traceparent` of W3C Trace Context names it to those who
+/// work for the span.
 ///
 /// ```
-/// use asyncsteps_executor::observe::TraceParent;
+/// use asyncsteps_actors::trace::TraceParent;
 ///
 /// let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// let parent: TraceParent = header.parse().expect("a trace");
 /// assert_eq!(parent.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
 /// assert!(parent.is_sampled());
 /// assert_eq!(parent.to_string(), header);
+/// let child = parent.child();
+/// assert_eq!(child.trace_id(), parent.trace_id());
+/// assert_ne!(child.span_id(), parent.span_id());
 /// assert!("00-0-0-01".parse::<TraceParent>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,30 +41,100 @@ impl TraceParent {
     /// The name of the header.
     pub const HEADER: &'static str = "traceparent";
 
+    /// The first span of a new trace, with random ids. This share of all traces is sampled, from 0 for
+    /// none to 1 for all; it depends on the id of the trace alone, so that services with the same share
+    /// sample the same traces.
+    #[must_use]
+    pub fn root(share: f64) -> Self {
+        let trace_id = u128::from(random()) << 64 | u128::from(random());
+        Self { trace_id, span_id: random(), flags: 0 }.sampled_by_share(share)
+    }
+
+    /// Another span of the same trace, with a random id.
+    #[must_use]
+    pub fn child(self) -> Self {
+        Self { span_id: random(), ..self }
+    }
+
+    /// The same span; whether it is sampled is decided anew, as in [`root`](Self::root).
+    #[must_use]
+    pub fn sampled_by_share(self, share: f64) -> Self {
+        // the last 56 bits of a trace are random, also in ids that others make
+        const BITS: u32 = 56;
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "the last bits of a share and of an id do not matter"
+        )]
+        let position = (self.trace_id as u64 & ((1 << BITS) - 1)) as f64 / (1_u64 << BITS) as f64;
+        Self { flags: u8::from(position < share), ..self }
+    }
+
     /// The id of the trace, 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(self) -> String {
         format!("{:032x}", self.trace_id)
     }
 
-    /// The id of the caller's span, 16 hexadecimal digits.
+    /// The id of the span, 16 hexadecimal digits.
     #[must_use]
     pub fn span_id(self) -> String {
         format!("{:016x}", self.span_id)
     }
 
-    /// Whether the caller may have recorded the trace.
+    /// The id of the trace as bytes.
+    #[must_use]
+    pub fn trace_id_bytes(self) -> [u8; 16] {
+        self.trace_id.to_be_bytes()
+    }
+
+    /// The id of the span as bytes.
+    #[must_use]
+    pub fn span_id_bytes(self) -> [u8; 8] {
+        self.span_id.to_be_bytes()
+    }
+
+    /// Whether the trace is recorded: spans that are not sampled are not exported, nor are those below.
     #[must_use]
     pub fn is_sampled(self) -> bool {
         self.flags & 1 == 1
     }
+}
 
-    /// The same trace below another span, for calls to other services. `span_id` is a random number that
-    /// the caller logs as its own; 0 stands for no span, and becomes 1.
-    #[must_use]
-    pub fn below(self, span_id: u64) -> Self {
-        Self { span_id: span_id.max(1), ..self }
+thread_local! {
+    /// The span of the flow whose turn it is.
+    static CURRENT: Cell<Option<TraceParent>> = const { Cell::new(None) };
+
+    /// Ids need to be unique, not secret.
+    static RANDOM: RefCell<Random> = RefCell::new(Random::new(RandomState::new().build_hasher().finish()));
+}
+
+/// The span of the flow whose turn it is, to be handed on to what the flow calls; `None` outside of
+/// flows, and in flows that belong to no trace.
+#[must_use]
+pub fn current() -> Option<TraceParent> {
+    CURRENT.get()
+}
+
+/// Restores the span of the enclosing flow when it is dropped.
+pub(crate) struct Scope(Option<TraceParent>);
+
+/// What starts until the scope is dropped belongs to this span.
+#[inline]
+pub(crate) fn enter(span: Option<TraceParent>) -> Scope {
+    Scope(CURRENT.replace(span))
+}
+
+impl Drop for Scope {
+    #[inline]
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
     }
+}
+
+/// A random id, which is not zero.
+fn random() -> u64 {
+    RANDOM.with_borrow_mut(Random::number).max(1)
 }
 
 impl fmt::Display for TraceParent {
@@ -126,9 +205,24 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_below_another_span_of_the_same_trace() {
+    fn a_child_is_another_span_of_the_same_trace() {
         let parent: TraceParent = format!("00-{TRACE}-{SPAN}-01").parse().expect("a trace");
-        assert_eq!(parent.below(7).to_string(), format!("00-{TRACE}-0000000000000007-01"));
-        assert_eq!(parent.below(0).span_id(), "0000000000000001");
+        let (one, other) = (parent.child(), parent.child());
+        assert_eq!(one.trace_id(), TRACE);
+        assert!(one.is_sampled());
+        assert_ne!(one.span_id(), other.span_id());
+        assert_ne!(one.span_id(), SPAN);
+    }
+
+    #[test]
+    fn a_share_of_all_traces_is_sampled_whoever_decides() {
+        let sampled = |share| (0..2000).filter(|_| TraceParent::root(share).is_sampled()).count();
+        assert_eq!(sampled(0.0), 0);
+        assert_eq!(sampled(1.0), 2000);
+        let half = sampled(0.5);
+        // eleven standard deviations
+        assert!((750..1250).contains(&half), "{half} of 2000");
+        let root = TraceParent::root(0.5);
+        assert_eq!(root.child().sampled_by_share(0.5).is_sampled(), root.is_sampled());
     }
 }
