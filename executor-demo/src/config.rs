@@ -94,6 +94,15 @@ pub struct Config {
     #[arg(long, value_enum)]
     pub log: Option<LogFormat>,
 
+    /// Send traces to the collector of OpenTelemetry at this address, over OTLP with HTTP, such as
+    /// http://localhost:4318.
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub otlp: Option<String>,
+
+    /// The share of the traces that begin here that is sampled, from 0 to 1; callers decide for theirs.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
+    pub trace_share: f64,
+
     /// Seconds a request may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub timeout: u32,
@@ -183,6 +192,14 @@ fn workers(number: &str) -> Result<NonZeroUsize, String> {
     match number <= MAX_WORKERS {
         true => Ok(number),
         false => Err(format!("more than {MAX_WORKERS}; one per processor is enough")),
+    }
+}
+
+fn share(number: &str) -> Result<f64, String> {
+    let share: f64 = number.parse().map_err(|_| "not a number")?;
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(share),
+        false => Err("not between 0 and 1".to_owned()),
     }
 }
 

@@ -7,11 +7,11 @@ use actix_web::{App, HttpServer};
 use asyncsteps_console::Console;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::metrics::Metrics;
-use asyncsteps_executor::observe::Locks;
+use asyncsteps_executor::observe::{Locks, OtlpError, OtlpGuard, Sampling, otlp};
 use asyncsteps_executor::transport::http::{
     self, CertificateError, RequestBody, Server, ServerLimits, tls_from_pem,
 };
-use asyncsteps_executor::{Closed, ConfigError, Executor, builtin};
+use asyncsteps_executor::{Builder, Closed, ConfigError, Executor, builtin};
 use http_body_util::Either;
 use hyper::Request;
 use tower::ServiceExt as _;
@@ -42,6 +42,9 @@ pub enum RunError {
     /// The certificate or its key cannot be used.
     #[error("cannot set up TLS")]
     Tls(#[from] CertificateError),
+    /// Traces cannot be sent.
+    #[error("cannot send traces")]
+    Traces(#[from] OtlpError),
     /// The server cannot be started, or ended with an error.
     #[error("the server failed")]
     Server(#[from] std::io::Error),
@@ -61,7 +64,8 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let Opened { executor, till, metrics, console } = open(&config)?;
+    // the last traces are sent when everything else is over
+    let Opened { executor, till, metrics, console, traces: _traces } = open(&config)?;
     let payments = actix_rt::spawn(till.clone().look_after_payments());
     let service = service(&executor, &config, listener.local_addr()?);
     let closed = match config.front {
@@ -173,6 +177,8 @@ struct Opened {
     till: Till,
     metrics: Metrics,
     console: Option<Console>,
+    /// Sends traces, if they are wanted.
+    traces: Option<OtlpGuard>,
 }
 
 fn open(config: &Config) -> Result<Opened, RunError> {
@@ -186,7 +192,8 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         Loader::new([Source::builtin(), interface::definitions(), bank::definitions()]);
     let mut load =
         |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
-    let builder = Executor::builder()
+    let (builder, traces) = traced(Executor::builder(), config)?;
+    let builder = builder
         .request_timeout(config.request_timeout())
         .interface(load("futoin.ping:1.0")?, |functions| {
             functions.add("ping", &ping);
@@ -205,5 +212,15 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         config.console_token.iter().fold(console, Console::token)
     });
     let metrics = Metrics::with_locks(&executor, locks);
-    Ok(Opened { executor, till, metrics, console })
+    Ok(Opened { executor, till, metrics, console, traces })
+}
+
+/// The same with traces, if there is a collector for them.
+fn traced(builder: Builder, config: &Config) -> Result<(Builder, Option<OtlpGuard>), RunError> {
+    let builder = builder.sample(Sampling::share(config.trace_share));
+    // a variable of the environment may be empty
+    let collector = config.otlp.as_ref().filter(|collector| !collector.is_empty());
+    let Some(collector) = collector else { return Ok((builder, None)) };
+    let (exporter, guard) = otlp().endpoint(collector).service_name("executor-demo").start()?;
+    Ok((builder.export(exporter), Some(guard)))
 }

@@ -81,6 +81,8 @@ pub fn config(data: &Data) -> Config {
         bank_failures: 0,
         bank_seed: 0,
         log: None,
+        otlp: None,
+        trace_share: 1.0,
         timeout: 60,
         head_timeout: 60,
         keep_alive: 60,

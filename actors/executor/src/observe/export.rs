@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::recorder::RequestRecord;
+use super::record::RequestRecord;
 
 /// Takes the requests that are over and were [sampled](super::Sampling), to hand them to another system,
 /// such as a collector of traces; see [`Builder::export`](crate::Builder::export).

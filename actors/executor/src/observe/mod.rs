@@ -12,6 +12,9 @@ mod latency;
 mod locks;
 #[cfg(feature = "log")]
 mod log;
+#[cfg(feature = "otel")]
+mod otlp;
+mod record;
 mod recorder;
 mod request_trace;
 mod sampling;
@@ -25,7 +28,10 @@ pub use latency::Distribution;
 pub use locks::{Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
-pub use recorder::{Keep, RequestRecord};
+#[cfg(feature = "otel")]
+pub use otlp::{Otlp, OtlpError, OtlpExporter, OtlpGuard, otlp};
+pub use record::RequestRecord;
+pub use recorder::Keep;
 pub(crate) use recorder::{Recorder, Wanted};
 pub(crate) use request_trace::RequestTrace;
 pub use sampling::{CallerFlag, Sampling};

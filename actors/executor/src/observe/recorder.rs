@@ -4,14 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use asyncsteps_actors::record::Recorded;
 use asyncsteps_actors::trace::TraceParent;
-use asyncsteps_futoin::iface::FunctionName;
 
 use super::export::Exporter;
-use crate::channel::ChannelKind;
+use super::record::RequestRecord;
 
 /// Which requests are kept when they are over, with what their steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,47 +37,6 @@ impl Default for Keep {
     fn default() -> Self {
         let slow = Some(Duration::from_millis(500));
         Self { most: 256, slow, failed: true, one_in: 0 }
-    }
-}
-
-/// A request that is over.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RequestRecord {
-    /// Its number among the requests of its executor, which it has had in flight.
-    pub number: u64,
-    /// The function as the caller named it.
-    pub function: FunctionName,
-    /// The caller's number of the request.
-    pub rid: Option<String>,
-    /// Its span in its trace.
-    pub trace: TraceParent,
-    /// The span of its caller, if the caller has named one.
-    pub parent: Option<TraceParent>,
-    /// The local id of the user; `None` for an anonymous caller.
-    pub user: Option<String>,
-    /// The kind of the channel that it came over.
-    pub channel: ChannelKind,
-    /// When it arrived.
-    pub arrived: SystemTime,
-    /// How long it waited in the queue of the [`Budget`](asyncsteps_actors::budget::Budget).
-    pub queued: Duration,
-    /// The time from its arrival to the beginning of its flow, which the times of its steps count from;
-    /// `None` if it was refused before.
-    pub started: Option<Duration>,
-    /// How long it took in all, from its arrival to its reply.
-    pub total: Duration,
-    /// `success`, the code of its error, or `disconnected`.
-    pub outcome: String,
-    /// What its steps did, and those that undid it.
-    pub steps: Recorded,
-}
-
-/// One line: `demo.shop:1.0:order 463ms success { pay 456ms { .. } }`.
-impl fmt::Display for RequestRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, outcome, total, steps, .. } = self;
-        write!(f, "{function} {}ms {outcome} {{ {steps} }}", total.as_millis())
     }
 }
 

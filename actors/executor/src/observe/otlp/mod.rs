@@ -1,0 +1,241 @@
+//! Sampled requests as spans of OpenTelemetry, sent to a collector over OTLP.
+
+mod queue;
+mod spans;
+
+use std::env::{self, VarError};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use http::Uri;
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SpanExporter as _;
+
+use self::queue::{LAST_REQUESTS, Queue};
+use super::export::Exporter;
+use super::record::RequestRecord;
+
+/// Default of [`Otlp::queue`]: at 12 KiB each, 24 MiB.
+const QUEUE: usize = 2_048;
+
+/// The collector beside the service, as the specification of OTLP has it.
+const ENDPOINT: &str = "http://localhost:4318";
+
+/// Where spans go below the address of a collector.
+const TRACES: &str = "/v1/traces";
+
+/// Sends the requests that are [sampled](super::Sampling), with their steps, to a collector of
+/// OpenTelemetry, over OTLP with HTTP and protobuf.
+///
+/// ```no_run
+/// use asyncsteps_executor::Executor;
+/// use asyncsteps_executor::observe::{Sampling, otlp};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (exporter, _guard) = otlp().service_name("shop").start()?;
+/// let executor =
+///     Executor::builder().sample(Sampling::share(0.01)).export(exporter).build()?;
+/// # Ok(()) }
+/// ```
+///
+/// A request becomes a span with the name of its function, below the span that its caller has named in
+/// `traceparent`; each step becomes a span below that. They are made of what is recorded anyway, after the
+/// request, by a thread of its own: a request waits for nothing, and one that is not sampled costs nothing.
+/// What does not fit into the [`queue`](Otlp::queue), or cannot be sent, is dropped and counted, and the
+/// log says so.
+///
+/// | attribute | of | what |
+/// |---|---|---|
+/// | `rpc.system` | request | `futoin` |
+/// | `rpc.service`, `rpc.method` | request | `demo.shop:1.0`, `order` |
+/// | `futoin.rid` | request | the caller's number of the request |
+/// | `futoin.channel` | request | `HTTP`, `WS` or `LOCAL` |
+/// | `asyncsteps.queued` | request | seconds in the queue of the budget, if there were any |
+/// | `asyncsteps.lost_events` | request | events of steps that a long request had no room for |
+/// | `error.type` | both | the code of the error, `cancelled` or `disconnected` |
+/// | `code.file.path`, `code.line.number` | step | where it was added |
+/// | `asyncsteps.attempt` | step | which attempt, if it was not the first |
+/// | `asyncsteps.branch` | step | the parallel branch, if it was not the root |
+/// | `asyncsteps.undo` | step | true if the step undid the request |
+///
+/// It needs the feature `otel`, which is off by default.
+#[must_use = "nothing is exported before `start`"]
+pub fn otlp() -> Otlp {
+    Otlp { endpoint: None, service_name: None, queue: QUEUE }
+}
+
+/// The options of an export; made by [`otlp()`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is exported before `start`"]
+pub struct Otlp {
+    endpoint: Option<String>,
+    service_name: Option<String>,
+    queue: usize,
+}
+
+impl Otlp {
+    /// The address of the collector, to which `/v1/traces` is added. Unless set, the variable
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` says it, which is used as it is, or
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`; without them it is `http://localhost:4318`. It is spoken to without
+    /// TLS: a collector beside the service passes spans on with it.
+    ///
+    /// Further variables of the specification that are respected: `OTEL_EXPORTER_OTLP_HEADERS`,
+    /// `OTEL_EXPORTER_OTLP_TIMEOUT` (10 s unless set) and `OTEL_RESOURCE_ATTRIBUTES`.
+    pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
+        self.endpoint = Some(endpoint.into());
+        self
+    }
+
+    /// The name of the service, which tells its spans from those of others. The variable
+    /// `OTEL_SERVICE_NAME` goes before it.
+    pub fn service_name(mut self, name: impl Into<String>) -> Self {
+        self.service_name = Some(name.into());
+        self
+    }
+
+    /// How many requests may wait to be sent, about 12 KiB each; 2,048 unless set.
+    pub fn queue(mut self, requests: usize) -> Self {
+        self.queue = requests;
+        self
+    }
+
+    /// Starts the thread that sends. The exporter is for
+    /// [`Builder::export`](crate::Builder::export); keep the guard until the service has stopped.
+    ///
+    /// # Errors
+    /// [`OtlpError`] if the address is none of HTTP, a variable of the environment is wrong, or the thread
+    /// cannot be started.
+    pub fn start(self) -> Result<(OtlpExporter, OtlpGuard), OtlpError> {
+        let endpoint = self.url()?;
+        // the client and its timers belong to the runtime of the thread
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(OtlpError::Thread)?;
+        let entered = runtime.enter();
+        let mut exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).build()?;
+        exporter.set_resource(&self.resource());
+        drop(entered);
+        let queue = Queue::start(self.queue, runtime, exporter).map_err(OtlpError::Thread)?;
+        Ok((OtlpExporter(Arc::clone(&queue)), OtlpGuard(queue)))
+    }
+
+    /// Where spans are posted.
+    fn url(&self) -> Result<String, OtlpError> {
+        let below = |base: &str| format!("{}{TRACES}", base.trim_end_matches('/'));
+        let url = match &self.endpoint {
+            Some(base) => below(base),
+            None => match variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")? {
+                Some(url) => url,
+                None => {
+                    let base = variable("OTEL_EXPORTER_OTLP_ENDPOINT")?;
+                    below(base.as_deref().unwrap_or(ENDPOINT))
+                }
+            },
+        };
+        let is_http = |uri: &Uri| uri.scheme_str() == Some("http") && uri.host().is_some();
+        match url.parse::<Uri>().is_ok_and(|uri| is_http(&uri)) {
+            true => Ok(url),
+            false => Err(OtlpError::Endpoint(url)),
+        }
+    }
+
+    fn resource(&self) -> Resource {
+        let resource = Resource::builder();
+        match &self.service_name {
+            Some(name) if env::var_os("OTEL_SERVICE_NAME").is_none() => {
+                resource.with_service_name(name.clone()).build()
+            }
+            _ => resource.build(),
+        }
+    }
+}
+
+/// Takes requests for a collector of OpenTelemetry; made by [`Otlp::start`]. Cloning shares, so that
+/// several executors have one.
+#[derive(Clone)]
+pub struct OtlpExporter(Arc<Queue>);
+
+impl Exporter for OtlpExporter {
+    fn export(&self, request: Arc<RequestRecord>) {
+        self.0.push(request);
+    }
+}
+
+impl fmt::Debug for OtlpExporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtlpExporter").field("dropped", &self.0.dropped()).finish()
+    }
+}
+
+/// Keeps an export going. Dropping it sends the requests that wait, for five seconds at the most, and ends
+/// the export.
+#[must_use = "the export ends when this is dropped"]
+pub struct OtlpGuard(Arc<Queue>);
+
+impl OtlpGuard {
+    /// How many requests were dropped so far: the queue was full, or they could not be sent.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+}
+
+impl Drop for OtlpGuard {
+    fn drop(&mut self) {
+        self.0.close(LAST_REQUESTS);
+    }
+}
+
+impl fmt::Debug for OtlpGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtlpGuard").field("dropped", &self.dropped()).finish()
+    }
+}
+
+/// Why nothing is exported.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum OtlpError {
+    /// The address of the collector cannot be used.
+    #[error("the address of the collector is {0:?}, and not http://HOST:PORT")]
+    Endpoint(String),
+    /// A variable of the environment is not text.
+    #[error("{0} is not text")]
+    Text(&'static str),
+    /// An option of OpenTelemetry in the environment is wrong.
+    #[error("the export cannot be set up")]
+    Options(#[from] ExporterBuildError),
+    /// The thread that sends cannot be started.
+    #[error("cannot start the thread of the export")]
+    Thread(#[source] io::Error),
+}
+
+asyncsteps_futoin::debug_as_report!(OtlpError);
+
+/// A variable of the environment, if it is set and not empty.
+fn variable(name: &'static str) -> Result<Option<String>, OtlpError> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(OtlpError::Text(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_collector_gets_the_path_of_traces() {
+        for (base, url) in [
+            ("http://127.0.0.1:4318", Some("http://127.0.0.1:4318/v1/traces")),
+            ("http://collector/otlp/", Some("http://collector/otlp/v1/traces")),
+            ("https://collector:4318", None),
+            ("collector:4318", None),
+            ("", None),
+        ] {
+            assert_eq!(otlp().endpoint(base).url().ok().as_deref(), url, "{base}");
+        }
+    }
+}
