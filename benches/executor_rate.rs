@@ -4,13 +4,14 @@
 //! told from that of the client. The baselines are bare handlers on actix-web and on hyper that read
 //! and write the same JSON with `serde_json::Value` in the same process.
 
+#[path = "support/server.rs"]
+mod server;
 mod support;
 
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -32,14 +33,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use server::{CONNECTIONS, Load, ServerProcess, client_end, connect};
 use support::Bench;
-use tokio::sync::oneshot;
 
 /// Has this program be the server.
 const SERVE: &str = "--serve";
-
-/// How many connections the client has.
-const CONNECTIONS: u32 = 16;
 
 /// How many requests are in flight on each WebSocket.
 const IN_FLIGHT: u32 = 4;
@@ -74,7 +72,7 @@ fn main() {
     let mut load = Load::http(own, request.clone());
     let mut other_load = Load::http(own, request.clone());
     let mut mounted_load = Load::http(mounted, request.clone());
-    let mut sockets = Load::web_socket(own);
+    let mut sockets = web_sockets(own);
     let executor = arbiter.block_on(async { conform::executor() });
     let mut check = checking();
 
@@ -174,13 +172,7 @@ async fn serve() {
         ServerLimits { keep_alive: PATIENCE, head_timeout: PATIENCE, ..ServerLimits::default() };
     let own = http::Server::new(service).workers(NonZeroUsize::MIN).limits(limits);
     let own = own.grace(Duration::ZERO).listen(own_listener).expect("a listener");
-    let (ended, end) = oneshot::channel();
-    thread::spawn(move || {
-        // it ends with the client
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        let _ = ended.send(());
-    });
-    own.run_until(async { drop(end.await) }).await.expect("no error of the server");
+    own.run_until(client_end()).await.expect("no error of the server");
     handle.stop(false).await;
     on_hyper.stop();
 }
@@ -222,7 +214,7 @@ async fn bare(body: Bytes) -> HttpResponse {
 
 /// The server process.
 struct Server {
-    process: Child,
+    process: ServerProcess,
     addresses: Addresses,
 }
 
@@ -239,39 +231,13 @@ struct Addresses {
 
 impl Server {
     fn start() -> Self {
-        let program = env::current_exe().expect("a program has a path");
-        let mut process = Command::new(program)
-            .arg(SERVE)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it was started before");
-        let output = process.stdout.take().expect("it is piped");
-        let mut lines = BufReader::new(output).lines();
-        let mut next = || {
-            let line = lines.next().expect("a line").expect("it says where it listens");
-            line.parse().expect("an address")
-        };
-        let addresses = Addresses { own: next(), mounted: next(), hyper: next() };
-        Self { process, addresses }
+        let mut process = ServerProcess::start(&[SERVE]);
+        let [own, mounted, hyper] = [(); 3].map(|()| process.address());
+        Self { process, addresses: Addresses { own, mounted, hyper } }
     }
 
-    /// The processor time that the server spends on so many requests.
     fn cpu_of(&self, requests: u32, load: &mut Load) -> Duration {
-        let before = self.cpu();
-        let done = load.run(requests);
-        (self.cpu() - before) * requests / done
-    }
-
-    /// The processor time of all threads of the server.
-    fn cpu(&self) -> Duration {
-        let folder = format!("/proc/{}/task", self.process.id());
-        let threads = fs::read_dir(folder).expect("Linux");
-        let time = |thread: fs::DirEntry| -> Option<u64> {
-            let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            schedstat.split(' ').next()?.parse().ok()
-        };
-        Duration::from_nanos(threads.flatten().filter_map(time).sum())
+        self.process.cpu_of(requests, load)
     }
 
     /// Resident memory in MiB.
@@ -283,72 +249,12 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        // it ends by itself
-        let _ = self.process.wait();
-    }
-}
-
-/// Connections that send the same bytes again and again.
-struct Load {
-    connections: Vec<TcpStream>,
-    request: Vec<u8>,
-    /// How many requests that is.
-    batch: u32,
-    /// Bytes of the answer to it.
-    answer: Vec<u8>,
-}
-
-impl Load {
-    fn http(address: SocketAddr, request: Vec<u8>) -> Self {
-        Self::new((0..CONNECTIONS).map(|_| connect(address)).collect(), request, 1)
-    }
-
-    fn web_socket(address: SocketAddr) -> Self {
-        let connections = (0..CONNECTIONS).map(|_| upgraded(address)).collect();
-        let message = ECHO.replace("}}", r#"},"rid":"C1"}"#);
-        let request = frame(opcode::BINARY, message.as_bytes()).repeat(IN_FLIGHT as usize);
-        Self::new(connections, request, IN_FLIGHT)
-    }
-
-    fn new(mut connections: Vec<TcpStream>, request: Vec<u8>, batch: u32) -> Self {
-        // the length of an answer does not change
-        let first = &mut connections[0];
-        first.write_all(&request).expect("the server takes bytes");
-        first.set_read_timeout(Some(Duration::from_millis(200))).expect("a socket option");
-        let mut answer = Vec::new();
-        let mut buffer = [0; 4096];
-        while let Ok(length @ 1..) = first.read(&mut buffer) {
-            answer.extend_from_slice(&buffer[..length]);
-        }
-        let text = String::from_utf8_lossy(&answer);
-        assert_eq!(text.matches(r#""msg":"hi""#).count(), batch as usize, "{text}");
-        first.set_read_timeout(None).expect("a socket option");
-        Self { connections, request, batch, answer }
-    }
-
-    /// At least so many requests: the same on all connections, then all answers. Gives how many.
-    fn run(&mut self, requests: u32) -> u32 {
-        let round = self.batch * CONNECTIONS;
-        let rounds = requests.div_ceil(round);
-        for _ in 0..rounds {
-            for connection in &mut self.connections {
-                connection.write_all(&self.request).expect("the server takes bytes");
-            }
-            for connection in &mut self.connections {
-                connection.read_exact(&mut self.answer).expect("the server answers");
-            }
-        }
-        rounds * round
-    }
-}
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let connection = TcpStream::connect(address).expect("the server listens");
-    connection.set_nodelay(true).expect("a socket option");
-    connection
+/// Messages on WebSockets, several at once on each.
+fn web_sockets(address: SocketAddr) -> Load {
+    let connections = (0..CONNECTIONS).map(|_| upgraded(address)).collect();
+    let message = ECHO.replace("}}", r#"},"rid":"C1"}"#);
+    let request = frame(opcode::BINARY, message.as_bytes()).repeat(IN_FLIGHT as usize);
+    Load::new(connections, request, IN_FLIGHT)
 }
 
 fn upgraded(address: SocketAddr) -> TcpStream {
@@ -450,11 +356,11 @@ fn unread_memory(server: &Server, address: SocketAddr, request: &[u8]) -> f64 {
         most = most.max(server.memory());
     }
     // until it has nothing more to do
-    let mut cpu = server.cpu();
+    let mut cpu = server.process.cpu();
     loop {
         thread::park_timeout(Duration::from_millis(200));
         most = most.max(server.memory());
-        let later = server.cpu();
+        let later = server.process.cpu();
         if later - cpu < Duration::from_millis(20) {
             return most - before;
         }
