@@ -11,6 +11,9 @@ const PAGE: &str = include_str!("../../actors/executor/src/docs/deploy.md");
 /// What the server gives the last answers after the grace.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
+/// What the last traces get after that.
+const LAST_TRACES: Duration = Duration::from_secs(3);
+
 /// What follows on the line that begins with this.
 fn line(begin: &str) -> &'static str {
     let found = PAGE.lines().find_map(|line| line.trim().strip_prefix(begin));
@@ -58,7 +61,7 @@ fn the_limits_fit_together() {
     let default = Config::try_parse_from(["executor-demo"]).expect("all options have defaults");
     let grace = Duration::from_secs(default.grace.into());
     for stop in ["TimeoutStopSec=", "--stop-timeout ", "terminationGracePeriodSeconds: "] {
-        assert!(Duration::from_secs(number(stop)) > grace + LAST_ANSWERS, "{stop}");
+        assert!(Duration::from_secs(number(stop)) > grace + LAST_ANSWERS + LAST_TRACES, "{stop}");
     }
     let connections = ServerLimits::default().connections as u64;
     for files in ["LimitNOFILE=", "nofile="] {

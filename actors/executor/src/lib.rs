@@ -76,8 +76,8 @@
 //! needs one dependency.
 //!
 //! Features: `http` (on by default) brings the transports, `schemars` (on by default) functions with
-//! types, `log` the log of [`observe`], `metrics` figures for Prometheus, `rustls` TLS for the server, and `test` requests of tests, for
-//! the `dev-dependencies` of a service.
+//! types, `log` the log of [`observe`], `metrics` figures for Prometheus, `otel` traces for OpenTelemetry,
+//! `rustls` TLS for the server, and `test` requests of tests, for the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "schemars")]

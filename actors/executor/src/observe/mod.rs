@@ -1,10 +1,16 @@
-//! What a running system shows: spans of requests and steps, and a log of them.
+//! What a running system shows: spans of requests and steps, a log of them, and traces over several
+//! services.
 //!
 //! The library reports through `tracing`: a span per request (target `asyncsteps::request`, level
 //! INFO), a span per step below it (`asyncsteps::step`, DEBUG), and events. A program chooses what
 //! becomes of them: a subscriber of its own, or
 #![cfg_attr(feature = "log", doc = "[`init()`], which is one line.")]
 #![cfg_attr(not(feature = "log"), doc = "`init()` of the feature `log`, which is one line.")]
+//!
+//! Every request belongs to a trace ([`TraceParent`]). Those that are sampled ([`Sampling`]) have spans of
+//! their steps, and go to an [`Exporter`], such as
+#![cfg_attr(feature = "otel", doc = "[`otlp()`], which sends them to OpenTelemetry.")]
+#![cfg_attr(not(feature = "otel"), doc = "`otlp()` of the feature `otel`, for OpenTelemetry.")]
 
 mod export;
 mod figures;

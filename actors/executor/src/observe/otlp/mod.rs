@@ -168,7 +168,7 @@ impl fmt::Debug for OtlpExporter {
     }
 }
 
-/// Keeps an export going. Dropping it sends the requests that wait, for five seconds at the most, and ends
+/// Keeps an export going. Dropping it sends the requests that wait, for three seconds at the most, and ends
 /// the export.
 #[must_use = "the export ends when this is dropped"]
 pub struct OtlpGuard(Arc<Queue>);

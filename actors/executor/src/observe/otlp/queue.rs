@@ -22,7 +22,7 @@ const BATCH: usize = 128;
 
 /// How long the end of a program waits until its last requests are sent: a collector that works needs
 /// milliseconds, and one that is gone must not keep the program alive.
-pub(super) const LAST_REQUESTS: Duration = Duration::from_secs(5);
+pub(super) const LAST_REQUESTS: Duration = Duration::from_secs(3);
 
 /// Requests that wait to be sent, up to a limit.
 pub(super) struct Queue {
