@@ -1,6 +1,6 @@
 //! The hosted interfaces, with the template of each function (FTN6 §2.8 `register`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,7 +41,8 @@ struct HostedInterface {
     /// Whether it may be called anonymously under this name: a parent is no more open because an
     /// interface that inherits from it is.
     anonymous: bool,
-    functions: Arc<HashMap<Box<str>, Arc<HostedFunction>>>,
+    /// What can be called under this name: not what only the derived interface has.
+    functions: BTreeMap<Box<str>, Arc<HostedFunction>>,
 }
 
 /// A hosted function, with all that requests to it need.
@@ -98,7 +99,7 @@ impl Registry {
             };
             (name, Arc::new(hosted))
         };
-        let functions = Arc::new(definition.functions().map(host).collect());
+        let functions = definition.functions().map(host).collect();
         let size = definition.functions().map(|function| function.max_request_size()).max();
         let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
         let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
@@ -122,7 +123,7 @@ impl Registry {
         &self,
         called: &Arc<Definition>,
         definition: &Arc<Definition>,
-        functions: &Arc<HashMap<Box<str>, Arc<HostedFunction>>>,
+        functions: &BTreeMap<Box<str>, Arc<HostedFunction>>,
     ) -> Result<(), ConfigError> {
         let mut versions = self.interfaces.entry(called.iface().into()).or_default();
         let by_itself = Arc::ptr_eq(called, definition);
@@ -134,11 +135,12 @@ impl Registry {
             Some(_) => return Err(ConfigError::Registered { iface: called.id().clone() }),
             None => {}
         }
+        let callable = functions.iter().filter(|(name, _)| called.function(name).is_some());
         versions.push(HostedInterface {
             called: Arc::clone(called),
             by_itself,
             anonymous: called.requires("AllowAnonymous"),
-            functions: Arc::clone(functions),
+            functions: callable.map(|(name, it)| (name.clone(), Arc::clone(it))).collect(),
         });
         Ok(())
     }
@@ -172,9 +174,7 @@ impl Registry {
             let text = format!("Iface version is too old: {iface}:{wanted}");
             return Err(Refused::new(codes::NOT_SUPPORTED_VERSION, text));
         }
-        // a function that only the derived interface has is not callable under this name
-        let declared = hosted.called.function(name.func());
-        declared.and_then(|_| hosted.functions.get(name.func())).cloned().ok_or_else(|| {
+        hosted.functions.get(name.func()).cloned().ok_or_else(|| {
             let text = format!("Unknown interface function: {}", name.func());
             Refused::new(codes::INVALID_REQUEST, text)
         })
@@ -187,7 +187,6 @@ impl Registry {
             hosted.called.version().serves(name.version()) == Compatibility::Served
         };
         let hosted = versions.iter().find(serves)?;
-        hosted.called.function(name.func())?;
         Some(Arc::clone(&hosted.functions.get(name.func())?.definition))
     }
 

@@ -28,14 +28,14 @@ impl ResultDraft {
         let types = args.type_name();
         match Returned::of(args) {
             Returned::Nothing => {}
-            Returned::Json(Value::Object(map)) => variables.extend(map),
+            Returned::Json(Value::Object(mut map)) => variables.append(&mut map),
             Returned::Json(Value::Null) if !variables.is_empty() => {}
             Returned::Json(_) | Returned::Other if replaced.is_some() => {}
             Returned::Json(alone) if variables.is_empty() => return Ok(alone),
             Returned::Json(_) | Returned::Other => return Err(NotMerged(types)),
         }
         match replaced {
-            Some(Value::Object(map)) => variables.extend(map),
+            Some(Value::Object(mut map)) => variables.append(&mut map),
             Some(alone) => return Ok(alone),
             None => {}
         }

@@ -33,21 +33,22 @@ impl Sites {
     /// An `Origin` must be that of the request itself, or one that CORS allows. Schemes are not
     /// compared, so that a proxy may do TLS; the proxy has to pass `Host` on.
     pub(super) fn check(&self, head: &RequestHead) -> Result<(), Refused> {
-        let own = authority(head);
-        if let Some(hosts) = &self.hosts
-            && !own.is_some_and(|own| hosts.iter().any(|host| host.eq_ignore_ascii_case(own.host)))
-        {
+        let is_one = |hosts: &[String]| {
+            authority(head)
+                .is_some_and(|own| hosts.iter().any(|it| it.eq_ignore_ascii_case(own.host)))
+        };
+        if self.hosts.as_ref().is_some_and(|hosts| !is_one(hosts)) {
             return Err("Host is not allowed");
         }
         // a preflight runs nothing; the headers of its answer say what is allowed
-        if head.method() == "OPTIONS" || self.is_allowed(head, own) {
+        if head.method() == "OPTIONS" || self.is_allowed(head) {
             Ok(())
         } else {
             Err("Origin is not allowed")
         }
     }
 
-    fn is_allowed(&self, head: &RequestHead, own: Option<Authority<'_>>) -> bool {
+    fn is_allowed(&self, head: &RequestHead) -> bool {
         if !head.has(&ORIGIN) {
             let is_other = |site: &str| {
                 site.eq_ignore_ascii_case("cross-site") || site.eq_ignore_ascii_case("same-site")
@@ -57,7 +58,7 @@ impl Sites {
         let mut origins = head.values(&ORIGIN);
         let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
         let page = Authority::of_origin(origin);
-        (page.is_some() && page == own)
+        (page.is_some() && page == authority(head))
             || self.cors.as_ref().is_some_and(|cors| cors.allows(origin))
     }
 }
