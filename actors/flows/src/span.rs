@@ -28,25 +28,45 @@ pub(crate) fn launched_span(launcher: &Span, trace: Option<TraceParent>) -> Span
     span
 }
 
-/// The span of a flow that starts now and serves no request, if a subscriber wants it; otherwise the
-/// current one.
-#[inline]
-pub(crate) fn flow_span() -> Span {
-    let current = trace::current();
-    if is_left_out(current) || !tracing::enabled!(target: FLOW, Level::DEBUG) {
-        return Span::current();
-    }
-    let trace = current.map(TraceParent::trace_id);
-    tracing::debug_span!(target: FLOW, "flow", trace, outcome = field::Empty)
+/// The span of a flow that serves no request.
+pub(crate) struct FlowSpan {
+    span: Span,
+    /// It is not the span that the flow was started in.
+    is_own: bool,
 }
 
-/// Tells the span of a flow how it ended.
-pub(crate) fn record_outcome(span: &Span, outcome: &Outcome) {
-    match outcome {
-        Outcome::Success(_) => span.record("outcome", "success"),
-        Outcome::Error(error) => span.record("outcome", error.code()),
-        Outcome::Cancelled => span.record("outcome", "cancelled"),
-    };
+impl FlowSpan {
+    /// The span of a flow that starts now: its own, if a subscriber wants it, or the current one.
+    #[inline]
+    pub(crate) fn start() -> Self {
+        let current = trace::current();
+        if is_left_out(current) || !tracing::enabled!(target: FLOW, Level::DEBUG) {
+            return Self { span: Span::current(), is_own: false };
+        }
+        let trace = current.map(TraceParent::trace_id);
+        let span = tracing::debug_span!(target: FLOW, "flow", trace, outcome = field::Empty);
+        Self { span, is_own: true }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.span.is_none()
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// The flow ended.
+    pub(crate) fn ended(&self, outcome: &Outcome) {
+        if self.is_own {
+            let outcome = match outcome {
+                Outcome::Success(_) => "success",
+                Outcome::Error(error) => error.code(),
+                Outcome::Cancelled => "cancelled",
+            };
+            self.span.record("outcome", outcome);
+        }
+    }
 }
 
 /// Opens a span below `root` for each step of `flow`, if a subscriber wants the target

@@ -17,6 +17,7 @@ use asyncsteps_actors::trace::{self, TraceParent};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Span, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
@@ -84,6 +85,18 @@ async fn a_flow_that_serves_no_request_has_spans() {
     assert_eq!(spans.take(), expected);
     spawn_flow::<()>(named("pay")).await.expect("a success");
     assert_eq!(spans.take(), expected);
+}
+
+#[actix::test]
+async fn a_span_around_a_flow_keeps_its_own_outcome() {
+    let spans = Spans::default();
+    let subscriber = Registry::default().with(spans.clone().with_filter(LevelFilter::INFO));
+    let _open = tracing::subscriber::set_default(subscriber);
+    let around = tracing::info_span!("around", outcome = tracing::field::Empty);
+    let flow = around.in_scope(|| start_flow::<()>(named("pay")));
+    flow.await.expect("a success");
+    drop(around);
+    assert_eq!(spans.take(), ["around"]);
 }
 
 #[actix::test]

@@ -9,7 +9,7 @@ use tracing::Span;
 use super::{FlowRef, Stack, deadline};
 use crate::clock;
 use crate::record::Recording;
-use crate::span::{flow_span, record_outcome};
+use crate::span::FlowSpan;
 use crate::trace::{self, TraceParent};
 
 /// What a flow runs for: it limits the flow in time and is told how it ended.
@@ -94,7 +94,7 @@ pub(super) struct KeepsOutcome(Option<Box<Inherited>>);
 
 struct Inherited {
     deadline: Option<Time>,
-    span: Option<Span>,
+    span: FlowSpan,
     trace: Option<TraceParent>,
 }
 
@@ -104,8 +104,8 @@ impl KeepsOutcome {
     #[inline]
     pub(super) fn inherit(limit: Option<Duration>) -> Self {
         let deadline = deadline::earliest(limit.map(|limit| clock::now() + limit));
-        let (span, trace) = (Some(flow_span()).filter(|span| !span.is_none()), trace::current());
-        let needed = deadline.is_some() || span.is_some() || trace.is_some();
+        let (span, trace) = (FlowSpan::start(), trace::current());
+        let needed = deadline.is_some() || !span.is_none() || trace.is_some();
         Self(needed.then(|| Box::new(Inherited { deadline, span, trace })))
     }
 }
@@ -116,7 +116,7 @@ impl FlowOwner for KeepsOutcome {
     }
 
     fn span(&self) -> Option<&Span> {
-        self.0.as_ref()?.span.as_ref()
+        self.0.as_ref().map(|inherited| inherited.span.span()).filter(|span| !span.is_none())
     }
 
     fn trace(&self) -> Option<TraceParent> {
@@ -125,8 +125,8 @@ impl FlowOwner for KeepsOutcome {
 
     fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         let outcome = end.into_outcome();
-        if let Some(span) = self.span() {
-            record_outcome(span, &outcome);
+        if let Some(inherited) = &self.0 {
+            inherited.span.ended(&outcome);
         }
         Some(outcome)
     }

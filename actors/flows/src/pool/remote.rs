@@ -17,7 +17,7 @@ use super::gone;
 use crate::clock;
 use crate::drain::Entered;
 use crate::flow::{self, Cancel, FlowActor, FlowEnd, FlowOwner, IntoFlow};
-use crate::span::{flow_span, record_outcome, trace_started};
+use crate::span::{FlowSpan, trace_started};
 use crate::trace::{self, TraceParent};
 
 /// A flow on another arbiter: a future with its result, for any thread. Dropping it cancels the flow.
@@ -86,7 +86,7 @@ impl<A: Arguments + Send> RemoteFlow<A> {
         let deadline = flow::earliest(own).map(clock::instant);
         let (reply, outcome) = oneshot::channel();
         let (sender, messages) = channel(flow::CAPACITY);
-        let (span, trace) = (flow_span(), trace::current());
+        let (span, trace) = (FlowSpan::start(), trace::current());
         let job = Job { make: job, reply, deadline, span, trace, counted };
         // false if the arbiter is gone: then the reply is dropped, which tells the caller
         let _: bool = arbiter.spawn_fn(move || job.begin(messages));
@@ -137,7 +137,7 @@ struct Job<A, F> {
     make: F,
     reply: oneshot::Sender<Result<A, Error>>,
     deadline: Option<Instant>,
-    span: Span,
+    span: FlowSpan,
     trace: Option<TraceParent>,
     counted: Entered,
 }
@@ -148,9 +148,9 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
         let Self { make, reply, deadline, span, trace, mut counted } = self;
         #[cfg(feature = "ffi")]
         crate::ffi::register();
-        let made = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| make.into_flow())));
+        let made = catch_unwind(AssertUnwindSafe(|| span.span().in_scope(|| make.into_flow())));
         let Ok(mut flow) = made else {
-            tracing::error!(parent: &span, "the function that makes a flow panicked");
+            tracing::error!(parent: span.span(), "the function that makes a flow panicked");
             counted.finish();
             drop(counted);
             let error = Error::with_info(codes::INTERNAL_ERROR, "the flow was not made");
@@ -159,7 +159,7 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
             return;
         };
         let deadline = deadline.map(clock::time);
-        trace_started(&mut flow, &span, trace);
+        trace_started(&mut flow, span.span(), trace);
         let owner = Caller { reply: Some(reply), deadline, span, trace };
         flow::spawn(FlowActor::new(flow.execute()), Box::new(owner), Some(messages));
         counted.pass_on();
@@ -170,7 +170,7 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
 struct Caller<A> {
     reply: Option<oneshot::Sender<Result<A, Error>>>,
     deadline: Option<Time>,
-    span: Span,
+    span: FlowSpan,
     trace: Option<TraceParent>,
 }
 
@@ -180,7 +180,7 @@ impl<A: Arguments> FlowOwner for Box<Caller<A>> {
     }
 
     fn span(&self) -> Option<&Span> {
-        Some(&self.span)
+        Some(self.span.span())
     }
 
     fn trace(&self) -> Option<TraceParent> {
@@ -189,7 +189,7 @@ impl<A: Arguments> FlowOwner for Box<Caller<A>> {
 
     fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         let outcome = end.into_outcome();
-        record_outcome(&self.span, &outcome);
+        self.span.ended(&outcome);
         let result = outcome.into_result();
         if let Some(reply) = self.reply.take() {
             // a caller that detached the flow does not listen
