@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::latency::{Distribution, Latency};
+use asyncsteps_actors::latency::{Distribution, Latency};
 
 /// The figures of an executor since it was built; given by
 /// [`Executor::figures`](crate::Executor::figures).

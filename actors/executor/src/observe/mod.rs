@@ -7,7 +7,6 @@
 #![cfg_attr(not(feature = "log"), doc = "`init()` of the feature `log`, which is one line.")]
 
 mod figures;
-mod latency;
 mod locks;
 #[cfg(feature = "log")]
 mod log;
@@ -15,9 +14,10 @@ mod recorder;
 mod span;
 mod trace_parent;
 
+pub use asyncsteps_actors::latency::Distribution;
+
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
-pub use latency::Distribution;
 pub use locks::{Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
