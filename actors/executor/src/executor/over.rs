@@ -76,14 +76,17 @@ pub(super) fn request_over(
         None => reply_to.shared.refused.count(outcome.as_str()),
     }
     match stage {
-        Stage::Refused(refused) => observe::refused(
-            function,
-            reply_to.rid.as_ref(),
-            reply_to.trace,
-            &reply_to.channel,
-            refused.code(),
-            refused.text(),
-        ),
+        Stage::Refused(refused) => {
+            reply_to.shared.refusals.add(function, &reply_to.channel, refused);
+            observe::refused(
+                function,
+                reply_to.rid.as_ref(),
+                reply_to.trace,
+                &reply_to.channel,
+                refused.code(),
+                refused.text(),
+            );
+        }
         Stage::Left => {}
         Stage::Flow(span) => {
             span.record("outcome", outcome.as_str());

@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus_client::registry::Registry;
 
 use crate::executor::Executor;
-use crate::observe::Locks;
+use crate::observe::{Closely, Locks};
 
 pub use prometheus_client;
 pub use service::MetricsService;
@@ -104,7 +104,7 @@ impl Metrics {
             usage: executor.usage(),
             unanswerable: executor.unanswerable(),
             delays,
-            locks: locks.look(),
+            locks: locks.look(Closely::default()).await,
         };
         let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
         encode::text(snapshot, &registry)

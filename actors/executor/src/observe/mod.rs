@@ -18,7 +18,7 @@ pub use asyncsteps_actors::latency::Distribution;
 
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
-pub use locks::{Locks, WatchedLock};
+pub use locks::{BusyKey, Closely, Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
 pub(crate) use recorder::Recorder;
