@@ -30,6 +30,12 @@ pub struct Latency {
     micros: AtomicU64,
 }
 
+/// The bucket of a time.
+#[inline]
+fn bucket(micros: u64) -> usize {
+    BOUNDS.partition_point(|bound| *bound < micros)
+}
+
 /// How often times were how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,7 +58,7 @@ impl Latency {
     #[inline]
     pub fn count(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS.partition_point(|bound| *bound < micros);
+        let bucket = bucket(micros);
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
@@ -76,6 +82,12 @@ impl Distribution {
     /// The upper bound of each bucket but the last one, which has none.
     pub fn bounds() -> impl Iterator<Item = Duration> {
         BOUNDS.into_iter().map(Duration::from_micros)
+    }
+
+    /// The bucket of a time, as an index of `counts`.
+    #[must_use]
+    pub fn bucket(time: Duration) -> usize {
+        bucket(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
     }
 
     /// How many times were counted.

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::time::{Duration, UNIX_EPOCH};
 
 use asyncsteps::FlowId;
+use asyncsteps_actors::sync::LockOwner;
 
 use super::locks::{HeldLockInfo, LockInfo, WaitGraph};
-use super::naming::{Names, flow_of};
+use super::naming::Names;
 use super::steps::ms;
 use super::types::{
     FlowInFlight, FlowState, FlowsInFlight, FunctionReport, Health, RecentRequest, RefusedInfo,
@@ -152,7 +153,7 @@ fn owners(locks: &[WatchedLock]) -> HashSet<FlowId> {
         let waiting = owners.waiting.iter().map(|waiting| waiting.owner);
         owners.inside.iter().copied().chain(waiting)
     });
-    owners.filter_map(flow_of).map(|identity| identity.flow).collect()
+    owners.filter_map(LockOwner::flow).map(|identity| identity.flow).collect()
 }
 
 impl FlowInFlight {
@@ -210,7 +211,7 @@ impl From<&RequestRecord> for RecentRequest {
 
 impl From<&FunctionFigures> for FunctionReport {
     fn from(figures: &FunctionFigures) -> Self {
-        let FunctionFigures { function, total, queued, errors } = figures;
+        let FunctionFigures { function, total, queued, errors, .. } = figures;
         let count = total.count();
         Self {
             function: function.clone(),

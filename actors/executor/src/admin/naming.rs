@@ -30,14 +30,6 @@ impl Names {
     }
 
     pub(super) fn owner(&self, owner: LockOwner) -> Owner {
-        flow_of(owner).map_or_else(Owner::default, |identity| self.flow(identity))
-    }
-}
-
-/// The flow or branch; `None` for a call outside of flows.
-pub(super) fn flow_of(owner: LockOwner) -> Option<Identity> {
-    match owner {
-        LockOwner::Flow(identity) => Some(identity),
-        _ => None,
+        owner.flow().map_or_else(Owner::default, |identity| self.flow(identity))
     }
 }

@@ -7,7 +7,7 @@ use asyncsteps::FlowId;
 use asyncsteps_actors::sync::{LockOwner, deadlock};
 
 use super::locks::{WaitEdge, WaitGraph};
-use super::naming::{Names, flow_of};
+use super::naming::Names;
 use super::steps::ms;
 use crate::observe::{BusyKey, WatchedLock};
 
@@ -55,8 +55,8 @@ fn edges(
 fn waits_for(locks: &[WatchedLock]) -> WaitsFor {
     let mut waits_for = WaitsFor::new();
     for BusyKey { owners, .. } in locks.iter().flat_map(|lock| &lock.busiest) {
-        for waiter in owners.waiting.iter().filter_map(|waiting| flow_of(waiting.owner)) {
-            let holders = owners.inside.iter().filter_map(|owner| flow_of(*owner));
+        for waiter in owners.waiting.iter().filter_map(|waiting| waiting.owner.flow()) {
+            let holders = owners.inside.iter().filter_map(|owner| owner.flow());
             let others = holders.map(|holder| holder.flow).filter(|flow| *flow != waiter.flow);
             waits_for.entry(waiter.flow).or_default().extend(others);
         }
@@ -66,8 +66,8 @@ fn waits_for(locks: &[WatchedLock]) -> WaitsFor {
 
 /// Whether a waiter for these holders waits, over another flow, for itself.
 fn is_in_cycle(waiter: LockOwner, holders: &[LockOwner], waits_for: &WaitsFor) -> bool {
-    let Some(waiter) = flow_of(waiter).map(|waiter| waiter.flow) else { return false };
-    let holders = holders.iter().filter_map(|holder| flow_of(*holder)).map(|holder| holder.flow);
+    let Some(waiter) = waiter.flow().map(|waiter| waiter.flow) else { return false };
+    let holders = holders.iter().filter_map(|holder| holder.flow()).map(|holder| holder.flow);
     let mut next: Vec<FlowId> = holders.filter(|holder| *holder != waiter).collect();
     let mut seen = HashSet::new();
     while let Some(flow) = next.pop() {

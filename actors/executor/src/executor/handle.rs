@@ -27,7 +27,7 @@ use super::refused::{RefusalReason, Refused};
 use super::registry::Registry;
 use super::reply::Reply;
 use crate::channel::Channel;
-use crate::observe::{ErrorCounts, Figures, Recorder, RequestRecord};
+use crate::observe::{ErrorCounts, Figures, Recorder, RequestRecord, Traffic, TrafficFigures};
 use crate::security::SecurityProvider;
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
@@ -81,6 +81,8 @@ pub(super) struct Shared {
     /// Requests that did not get to a function.
     pub(super) refused: ErrorCounts,
     pub(super) refusals: Refusals,
+    /// Those of all arbiters, those that ended included.
+    traffic: Mutex<Vec<Traffic>>,
     /// Messages that cannot be answered.
     unanswerable: MessageCount,
     /// Messages that are no requests.
@@ -102,6 +104,7 @@ impl Executor {
                 hashing: Hashing::new(),
                 refused: ErrorCounts::default(),
                 refusals: Refusals::default(),
+                traffic: Mutex::default(),
                 unanswerable: MessageCount::new(),
                 malformed: MessageCount::new(),
             }),
@@ -227,6 +230,21 @@ impl Executor {
         self.shared.refused.figures()
     }
 
+    /// Counters for connections and bytes; for transports, one for each arbiter that they serve on.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let traffic = Traffic::default();
+        self.shared.all_traffic().push(traffic.clone());
+        traffic
+    }
+
+    /// The connections and bytes so far, as transports have counted them: those of an actix-web
+    /// application are not counted, but for its WebSockets.
+    #[must_use]
+    pub fn traffic_figures(&self) -> TrafficFigures {
+        TrafficFigures::of(&self.shared.all_traffic())
+    }
+
     /// How many requests were refused so far, for each reason.
     #[must_use]
     pub fn refusals(&self) -> BTreeMap<RefusalReason, u64> {
@@ -276,6 +294,12 @@ impl Shared {
     /// The actors of this executor on all arbiters, those that ended included.
     pub(super) fn actors(&self) -> MutexGuard<'_, Vec<Addr<ExecutorActor>>> {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn all_traffic(&self) -> MutexGuard<'_, Vec<Traffic>> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn request_over(
 ) {
     let error = (outcome != RequestOutcome::Success).then(|| outcome.as_str());
     match &reply_to.function {
-        Some(function) => function.counts.count(total, queued, error),
+        Some(function) => function.counts.count(total, queued, error, reply_to.trace),
         None => reply_to.shared.refused.count(outcome.as_str()),
     }
     match stage {

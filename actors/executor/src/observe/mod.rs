@@ -6,6 +6,7 @@
 #![cfg_attr(feature = "log", doc = "[`init()`], which is one line.")]
 #![cfg_attr(not(feature = "log"), doc = "`init()` of the feature `log`, which is one line.")]
 
+mod exemplars;
 mod figures;
 mod locks;
 #[cfg(feature = "log")]
@@ -13,9 +14,11 @@ mod log;
 mod recorder;
 mod span;
 mod trace_parent;
+mod traffic;
 
 pub use asyncsteps_actors::latency::Distribution;
 
+pub use exemplars::Exemplar;
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
 pub use locks::{BusyKey, Closely, Locks, WatchedLock};
@@ -25,3 +28,4 @@ pub(crate) use recorder::Recorder;
 pub use recorder::{Keep, RequestRecord};
 pub(crate) use span::{refused, request_span};
 pub use trace_parent::{NotATraceParent, TraceParent};
+pub use traffic::{ConnectionFigures, OpenConnection, Protocol, Traffic, TrafficFigures};

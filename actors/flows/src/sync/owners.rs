@@ -36,6 +36,17 @@ pub struct WaitingOwner {
     pub waited: Duration,
 }
 
+impl LockOwner {
+    /// The flow or branch; `None` for a call outside of flows.
+    #[must_use]
+    pub fn flow(self) -> Option<Identity> {
+        match self {
+            Self::Flow(identity) => Some(identity),
+            Self::Call => None,
+        }
+    }
+}
+
 impl From<Holder> for LockOwner {
     fn from(holder: Holder) -> Self {
         match holder {

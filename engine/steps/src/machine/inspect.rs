@@ -67,10 +67,8 @@ impl Machine {
         let waited = self.waited(strand);
         let key = strand.top.wait.filter(|_| matches!(waited, Waited::External));
         let waiter = Identity { flow, branch: strand.branch };
-        let contention = match waited {
-            Waited::Object(object) => guarded(|| object.contention(waiter)).flatten(),
-            _ => None,
-        };
+        let contention =
+            waited.object().and_then(|object| guarded(|| object.contention(waiter)).flatten());
         let limits = self.asi.frames_of(id, strand).filter_map(|frame| {
             let limit = self.limit(frame)?;
             Some((limit, frame.location))
@@ -117,7 +115,11 @@ impl Machine {
     }
 }
 
-impl Waited<'_> {
+impl<'a> Waited<'a> {
+    fn object(&self) -> Option<&'a dyn Awaitable> {
+        if let Self::Object(object) = self { Some(*object) } else { None }
+    }
+
     /// If the object panics when it describes itself, the other branches are still shown.
     fn reason(&self, waiter: Identity) -> WaitReason {
         match self {
