@@ -1,5 +1,6 @@
 //! The service inside of an actix-web application.
 
+mod page;
 mod upload;
 
 use std::rc::Rc;
@@ -19,6 +20,7 @@ use super::end_point::{EndPoint, Route};
 use super::head::RequestHead;
 use crate::observe::{Protocol, Traffic};
 
+pub use page::page;
 pub(super) use upload::Upload;
 
 use upload::Rest;
