@@ -17,6 +17,7 @@ pub mod interface;
 mod keeper;
 pub mod load;
 mod number;
+mod pages;
 pub mod server;
 pub mod shelf;
 pub mod shop;

@@ -9,16 +9,14 @@ use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Sourc
 use asyncsteps_executor::metrics::Metrics;
 use asyncsteps_executor::observe::{Locks, OtlpError, OtlpGuard, Sampling, otlp};
 use asyncsteps_executor::transport::http::{
-    self, CertificateError, RequestBody, Server, ServerLimits, tls_from_pem,
+    self, CertificateError, Server, ServerLimits, tls_from_pem,
 };
 use asyncsteps_executor::{Builder, Closed, ConfigError, Executor, builtin};
-use http_body_util::Either;
-use hyper::Request;
-use tower::ServiceExt as _;
 
 use crate::bank::{self, Bank};
 use crate::config::{Config, Front};
 use crate::interface::{self, is_read};
+use crate::pages::Pages;
 use crate::shop::Shop;
 use crate::store::{Store, StoreError};
 use crate::till::Till;
@@ -65,12 +63,14 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     // the last traces are sent when everything else is over
-    let Opened { executor, till, metrics, console, traces: _traces } = open(&config)?;
+    let Opened { executor, till, pages, traces: _traces } = open(&config)?;
     let payments = actix_rt::spawn(till.clone().look_after_payments());
     let service = service(&executor, &config, listener.local_addr()?);
     let closed = match config.front {
-        Front::Own => serve(service, metrics, console, listener, &config, shutdown).await,
-        Front::ActixWeb => serve_mounted(service, &executor, listener, &config, shutdown).await,
+        Front::Own => serve(service, pages, listener, &config, shutdown).await,
+        Front::ActixWeb => {
+            serve_mounted(service, pages, &executor, listener, &config, shutdown).await
+        }
     };
     payments.abort();
     if let Err(error) = till.leave().await {
@@ -93,11 +93,10 @@ fn service(executor: &Executor, config: &Config, address: SocketAddr) -> http::S
     }
 }
 
-/// Serves the functions, figures for Prometheus at `/metrics`, and the console at `/console`.
+/// Serves the functions, and the pages beside them.
 async fn serve(
     service: http::Service,
-    metrics: Metrics,
-    console: Option<Console>,
+    pages: Pages,
     listener: TcpListener,
     config: &Config,
     shutdown: impl Future<Output = ()>,
@@ -107,18 +106,7 @@ async fn serve(
         keep_alive: config.keep_alive(),
         ..ServerLimits::default()
     };
-    let pages = tower::service_fn(move |request: Request<RequestBody>| {
-        let (metrics, console) = (metrics.service(), console.as_ref().map(Console::service));
-        async move {
-            match console {
-                Some(console) if request.uri().path().starts_with("/console") => {
-                    console.oneshot(request).await.map(|answer| answer.map(Either::Right))
-                }
-                _ => metrics.oneshot(request).await.map(|answer| answer.map(Either::Left)),
-            }
-        }
-    });
-    let server = Server::new(service).fallback(pages);
+    let server = Server::new(service).fallback(pages.service());
     let server = server.workers(config.workers).limits(limits).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
         Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
@@ -127,15 +115,20 @@ async fn serve(
     Ok(server.run_until(shutdown).await?)
 }
 
-/// Serves an actix-web application that mounts the service.
+/// Serves an actix-web application that mounts the service, and the pages beside it.
 async fn serve_mounted(
     service: http::Service,
+    pages: Pages,
     executor: &Executor,
     listener: TcpListener,
     config: &Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    let server = HttpServer::new(move || App::new().service(service.clone()))
+    let app = move || {
+        let app = App::new().service(service.clone());
+        Pages::PATHS.iter().fold(app, |app, path| app.route(path, http::page(pages.service())))
+    };
+    let server = HttpServer::new(app)
         .workers(config.workers.get())
         .tcp_nodelay(true)
         .h1_allow_half_closed(false)
@@ -175,14 +168,14 @@ struct Opened {
     executor: Executor,
     /// Where orders are paid.
     till: Till,
-    metrics: Metrics,
-    console: Option<Console>,
+    pages: Pages,
     /// Sends traces, if they are wanted.
     traces: Option<OtlpGuard>,
 }
 
 fn open(config: &Config) -> Result<Opened, RunError> {
     let store = Store::open(&config.data)?;
+    let database = store.clone();
     let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
     let till = Till::new(store.clone(), (!config.without_bank).then(|| bank.clone()));
     let shop = Shop::new(store, till.clone());
@@ -212,7 +205,9 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         config.console_token.iter().fold(console, Console::token)
     });
     let metrics = Metrics::with_locks(&executor, locks);
-    Ok(Opened { executor, till, metrics, console, traces })
+    metrics.register(|registry| database.register(registry));
+    let pages = Pages::new(&executor, metrics, console);
+    Ok(Opened { executor, till, pages, traces })
 }
 
 /// The same with traces, if there is a collector for them.

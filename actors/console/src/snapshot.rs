@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::deadlock;
+use asyncsteps_executor::InFlightFilter;
 use asyncsteps_executor::admin::{
     FlowsInFlight, FunctionReport, Health, Inspector, LockInfo, RecentRequest,
 };
@@ -77,7 +78,7 @@ impl Snapshot {
     /// A snapshot at a time of the console's clock.
     pub(crate) async fn take(inspector: &Inspector, history: &mut History, now: Duration) -> Self {
         let health = inspector.health().await;
-        let flows = inspector.flows("", FLOWS).await;
+        let flows = inspector.flows(InFlightFilter::default(), FLOWS).await;
         let figures = inspector.executor().figures();
         let before = history.figures.take();
         let before = before.filter(|(at, _)| now.saturating_sub(*at) < LONG);
@@ -95,7 +96,7 @@ impl Snapshot {
             functions,
             flows,
             recent,
-            locks: inspector.locks(),
+            locks: inspector.locks().await,
             deadlocks: Deadlocks { count: deadlock::count(), last },
         }
     }

@@ -68,6 +68,7 @@
     feature = "schemars",
     doc = "- [`admin`]: what runs and why it waits, as data and as an interface"
 )]
+//! - [`health`]: whether it works, and whether it should get requests
 #![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
 //! - [`slow`]: find out why it is slow
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
@@ -92,6 +93,7 @@ pub use self::service::{Branches, Cx, Gives, Service, Step, Steps};
 pub mod admin;
 pub mod channel;
 mod executor;
+pub mod health;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod observe;

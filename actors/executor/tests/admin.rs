@@ -106,12 +106,90 @@ async fn it_is_told_what_a_flow_waits_for() -> Result<(), Error> {
     let names: Vec<&str> =
         steps.as_array().into_iter().flatten().filter_map(|step| step["name"].as_str()).collect();
     assert!(names.starts_with(&["pay"]) && names.contains(&"bank"), "{names:?}");
-    let key = json!({ "key": "", "holders": 1, "queued": 1 });
+    let holder = json!({
+        "flow": locks[0]["keys"][0]["inside"][0]["flow"], "branch": 0,
+        "request": 1, "function": PAY, "user": null,
+    });
+    let waiting = &locks[0]["keys"][0]["waiting"][0];
+    assert_eq!(
+        (&waiting["owner"]["request"], &waiting["owner"]["function"]),
+        (&json!(2), &json!(PAY))
+    );
+    assert!(waiting["waited"].as_f64().is_some_and(|ms| (100.0..110.0).contains(&ms)), "{waiting}");
+    let key = json!({
+        "key": "", "holders": 1, "queued": 1, "entered": 0,
+        "inside": [holder], "waiting": [waiting],
+    });
+    let limits = json!({ "concurrent": 1, "max_queue": null, "rate": null, "period": null });
     let lock = json!({
-        "kind": "mutex", "name": "customers",
+        "kind": "mutex", "name": "customers", "limits": limits,
         "holders": 1, "queued": 1, "all_keys": 1, "keys": [key],
+        "waits": 0, "wait_p50": 0.0, "wait_p99": 0.0, "given_up": 0, "rejected": 0,
     });
     assert_eq!(locks, json!([lock]));
+    Ok(())
+}
+
+#[actix::test]
+async fn a_waiting_flow_names_the_request_that_holds_its_lock_and_the_step_that_took_it()
+-> Result<(), Error> {
+    tokio::time::pause();
+    let executor = executor();
+    let (flows, _) = while_paying(&executor, async || {
+        ask(&executor, "flows", json!({ "cause": "mutex" })).await
+    })
+    .await;
+    let flows = flows?;
+    assert_eq!(flows["all"], 1, "the other one waits for a future");
+    let flow = &flows["flows"][0];
+    assert_eq!((&flow["number"], &flow["branches"]), (&json!(2), &json!(1)));
+    assert!(flow["time_left"].as_f64().is_some_and(|left| left > 0.0), "{flow}");
+    let wait = &flow["waits"][0];
+    assert_eq!(wait["cause"], "mutex");
+    let lock = &wait["lock"];
+    assert_eq!(
+        (&lock["name"], &lock["ahead"], &lock["queued"]),
+        (&json!("customers"), &json!(0), &json!(1))
+    );
+    assert_eq!((&lock["all_holders"], &lock["holders"][0]["request"]), (&json!(1), &json!(1)));
+    Ok(())
+}
+
+#[actix::test]
+async fn it_is_told_who_waits_for_whom() -> Result<(), Error> {
+    tokio::time::pause();
+    let executor = executor();
+    let (asked, _) = while_paying(&executor, async || {
+        let graph = ask(&executor, "waitGraph", json!({})).await?;
+        Ok::<_, Error>((graph, ask(&executor, "flows", json!({ "cause": "future" })).await?))
+    })
+    .await;
+    let (graph, holding) = asked?;
+    assert_eq!(graph["all"], 1);
+    let wait = &graph["waits"][0];
+    assert_eq!((&wait["name"], &wait["in_cycle"]), (&json!("customers"), &json!(false)));
+    assert_eq!(
+        (&wait["waiter"]["request"], &wait["holders"][0]["request"]),
+        (&json!(2), &json!(1))
+    );
+    let held = holding["flows"].as_array().into_iter().flatten().find(|flow| flow["number"] == 1);
+    let held = &held.expect("the holder waits for its bank")["holds"][0];
+    assert_eq!((&held["name"], &held["step"]["name"]), (&json!("customers"), &json!("bank")));
+    Ok(())
+}
+
+#[actix::test]
+async fn refused_requests_are_told_with_their_reason() -> Result<(), Error> {
+    let executor = executor();
+    let unknown = TestRequest::new("test.shop:1.0:buy").call::<Value>(&executor).await;
+    unknown.expect_err("there is no such interface");
+    let refused = ask(&executor, "refused", json!({})).await?;
+    let last = &refused[0];
+    assert_eq!((&last["reason"], &last["code"]), (&json!("unknown"), &json!("UnknownInterface")));
+    assert_eq!(last["function"], "test.shop:1.0:buy");
+    let health = ask(&executor, "health", json!({})).await?;
+    assert_eq!(health["refusals"], json!({ "unknown": 1 }));
+    assert_eq!(health["readiness"], json!({ "ready": true, "reasons": [] }));
     Ok(())
 }
 
@@ -166,7 +244,7 @@ async fn a_request_can_be_cancelled() -> Result<(), Error> {
 #[actix::test]
 async fn other_callers_are_refused() {
     let executor = executor();
-    for function in ["health", "flows", "recent", "functions", "locks"] {
+    for function in ["health", "flows", "recent", "functions", "refused", "locks", "waitGraph"] {
         let name = format!("asyncsteps.admin:1.0:{function}");
         let anonymous = TestRequest::new(&name).call::<Value>(&executor).await;
         assert!(anonymous.is_err(), "{function}");

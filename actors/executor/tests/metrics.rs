@@ -2,8 +2,11 @@
 //! and how busy the locks are.
 
 use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps::{Template, sync};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
@@ -11,9 +14,13 @@ use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::metrics::Metrics;
 use asyncsteps_executor::metrics::prometheus_client::metrics::counter::Counter;
 use asyncsteps_executor::observe::Locks;
+use asyncsteps_executor::transport::http::{Server, service};
 use asyncsteps_executor::{Executor, RequestSteps as _};
 use http::{Method, Request};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tower::ServiceExt as _;
 
 const DEFINITION: &str = r#"{
@@ -118,6 +125,98 @@ async fn locks_and_metrics_of_the_program_are_shown() {
     drop(held);
     let text = metrics.text().await;
     assert_has(&text, &[r#"asyncsteps_lock_holders{kind="mutex",lock="stock"} 0.0"#]);
+}
+
+#[actix::test]
+async fn waits_for_locks_are_counted_with_their_times() {
+    tokio::time::pause();
+    let executor = Executor::builder().build().expect("a right configuration");
+    let one = sync::mutex::Options { max_queue: Some(1), ..Default::default() };
+    let stock = Mutex::named("stock", one);
+    let metrics = Metrics::with_locks(&executor, Locks::new().mutex(&stock));
+    let held = stock.lock().await.expect("it is free");
+    let waits = async {
+        let waited = tokio::join!(stock.lock(), stock.lock());
+        assert_eq!((waited.0.is_ok(), waited.1.is_ok()), (true, false), "one may wait");
+        let late = tokio::time::timeout(Duration::from_millis(5), stock.lock());
+        assert!(late.await.is_err(), "it is held");
+    };
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        drop(held);
+    };
+    tokio::join!(waits, release);
+    let labels = r#"kind="mutex",lock="stock""#;
+    assert_has(
+        &metrics.text().await,
+        &[
+            &format!("asyncsteps_lock_wait_seconds_count{{{labels}}} 1"),
+            &format!(r#"asyncsteps_lock_wait_seconds_bucket{{le="0.033",{labels}}} 0"#),
+            &format!(r#"asyncsteps_lock_wait_seconds_bucket{{le="0.056",{labels}}} 1"#),
+            &format!("asyncsteps_lock_given_up_total{{{labels}}} 1"),
+            &format!("asyncsteps_lock_rejected_total{{{labels}}} 1"),
+        ],
+    );
+}
+
+/// What a server answers to these bytes, which end the connection.
+async fn send(address: SocketAddr, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(bytes.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    answer
+}
+
+#[actix::test]
+async fn connections_bytes_refusals_and_traces_are_shown() {
+    let executor = executor();
+    let metrics = Metrics::new(&executor);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let pages = metrics.service();
+    let server = Server::new(service("/ftn/", executor)).fallback(pages);
+    let server = server.workers(NonZeroUsize::MIN).listen(listener).expect("it listens");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (served, ()) = tokio::join!(server.run_until(async { drop(stopped.await) }), async {
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let request = |function: &str| {
+            let body = format!(r#"{{"f":"{function}","p":{{"cents":7}}}}"#);
+            let length = body.len();
+            format!(
+                "POST /ftn/ HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+                 traceparent: {trace}\r\ncontent-length: {length}\r\n\r\n{body}"
+            )
+        };
+        let answers = [send(address, &request("test.till:1.0:pay")).await.len()];
+        send(address, &request("test.shop:1.0:pay")).await;
+        let get = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        let text = send(address, &get).await;
+        assert_has(
+            &text,
+            &[
+                r#"asyncsteps_connections{protocol="http1"} 1.0"#,
+                r#"asyncsteps_connections{protocol="new"} 0.0"#,
+                r#"asyncsteps_connections_accepted_total{protocol="http1"} 3"#,
+                r#"asyncsteps_refusals_total{reason="unknown"} 1"#,
+                r#"asyncsteps_waits{cause="external"} 0.0"#,
+                "asyncsteps_ready 1.0",
+            ],
+        );
+        let bytes = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a metric");
+            line.trim().parse::<usize>().expect("a number")
+        };
+        let sent = request("test.till:1.0:pay").len() * 2 + get.len();
+        assert_eq!(bytes("asyncsteps_received_bytes_total "), sent);
+        assert!(bytes("asyncsteps_sent_bytes_total ") > answers[0]);
+        let exemplars: Vec<&str> = text.lines().filter(|line| line.contains(" # {")).collect();
+        let [exemplar] = &*exemplars else { panic!("one exemplar: {exemplars:?}") };
+        assert!(exemplar.starts_with("asyncsteps_request_duration_seconds_bucket{le="));
+        assert!(exemplar.contains(r#"# {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} "#));
+        drop(stop);
+    });
+    served.expect("it stops");
 }
 
 #[actix::test]

@@ -26,7 +26,7 @@
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks and their messages
 //! - [`waiters`]: steps that wait for an answer under a key, such as a webhook
-//! - [`clock`] and [`timer`]: the time of an arbiter
+//! - [`clock`] and [`timer`]: the time of an arbiter; [`latency`]: distributions of times
 //! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
 //!   [`record`]: what the steps of a flow did, kept
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
@@ -42,6 +42,7 @@ pub mod drain;
 #[cfg(feature = "ffi")]
 pub mod ffi;
 pub mod flow;
+pub mod latency;
 pub mod pool;
 pub mod record;
 pub mod span;

@@ -109,8 +109,8 @@ pub use error::{
     StepReturn, codes,
 };
 pub use flow::{
-    Awaitable, BURST, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait, WaitId,
-    WaitReason, WaitResult, run_to_end,
+    Awaitable, BURST, Contention, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait,
+    WaitCause, WaitId, WaitReason, WaitResult, run_to_end,
 };
 pub use interface::{Added, AddedLoop, Collection, Parallel, RunContext, Untyped};
 pub use location::StepLocation;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 
+use asyncsteps_executor::metrics::prometheus_client::metrics::gauge::Gauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -42,7 +43,7 @@ impl<T> Future for Pending<T> {
 #[derive(Clone)]
 pub(super) enum Jobs {
     /// By a thread, which ends with the last copy of its queue.
-    Queued(SyncSender<Box<dyn Job>>),
+    Queued(SyncSender<Box<dyn Job>>, Gauge),
     /// By the caller.
     AtOnce(Arc<Mutex<Connection>>),
 }
@@ -54,14 +55,15 @@ impl fmt::Debug for Jobs {
 }
 
 impl Jobs {
-    /// Starts a thread that changes the database, in groups of jobs that share a transaction.
-    pub(super) fn writing(db: Connection) -> Result<Self, StoreError> {
-        Self::start("store-write", move |todo| write(&db, &todo))
+    /// Starts a thread that changes the database, in groups of jobs that share a transaction. `waiting`
+    /// counts the jobs that are not answered.
+    pub(super) fn writing(db: Connection, waiting: Gauge) -> Result<Self, StoreError> {
+        Self::start("store-write", waiting, move |todo| write(&db, &todo))
     }
 
     /// Starts a thread that reads from the database.
-    pub(super) fn reading(db: Connection) -> Result<Self, StoreError> {
-        Self::start("store-read", move |todo| read(&db, &todo))
+    pub(super) fn reading(db: Connection, waiting: Gauge) -> Result<Self, StoreError> {
+        Self::start("store-read", waiting, move |todo| read(&db, &todo))
     }
 
     /// Has each job done when it is added, in a transaction of its own: for a database without a disk.
@@ -71,12 +73,13 @@ impl Jobs {
 
     fn start(
         name: &str,
+        waiting: Gauge,
         work: impl FnOnce(Receiver<Box<dyn Job>>) + Send + 'static,
     ) -> Result<Self, StoreError> {
         let (jobs, todo) = sync_channel(QUEUE);
         let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(move || work(todo)).map_err(|error| StoreError::Thread(Arc::new(error)))?;
-        Ok(Self::Queued(jobs))
+        Ok(Self::Queued(jobs, waiting))
     }
 
     /// Adds a job.
@@ -85,17 +88,20 @@ impl Jobs {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let (asker, answer) = oneshot::channel();
-        let mut job = Box::new(Asked { stage: Stage::Todo(work), asker });
+        let mut job = Box::new(Asked { stage: Stage::Todo(work), asker, counted: None });
         match self {
             Self::AtOnce(db) => {
                 job.run(&db.lock().unwrap_or_else(PoisonError::into_inner));
                 job.answer(Ok(()));
             }
-            Self::Queued(jobs) => match jobs.try_send(job) {
-                Ok(()) => {}
-                Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
-                Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
-            },
+            Self::Queued(jobs, waiting) => {
+                job.counted = Some(Counted::new(waiting));
+                match jobs.try_send(job) {
+                    Ok(()) => {}
+                    Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
+                    Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
+                }
+            }
         }
         Pending(answer)
     }
@@ -116,6 +122,24 @@ pub(super) trait Job: Send {
 struct Asked<T, F> {
     stage: Stage<T, F>,
     asker: oneshot::Sender<Result<T, StoreError>>,
+    /// Dropped with the job.
+    counted: Option<Counted>,
+}
+
+/// Counts a job until this is dropped.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(waiting: &Gauge) -> Self {
+        waiting.inc();
+        Self(waiting.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 enum Stage<T, F> {
@@ -217,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_and_jobs_without_an_asker_are_not_done() {
-        let jobs = Jobs::writing(Connection::open_in_memory().unwrap()).unwrap();
+        let jobs = Jobs::writing(Connection::open_in_memory().unwrap(), Gauge::default()).unwrap();
         let ((begins, begun), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
         let first = jobs.add(move |_| {
             begins.send(()).expect("the test waits");
@@ -258,7 +282,7 @@ mod tests {
         let mut answers = Vec::new();
         for work in [insert(1, 1), insert(2, 2), insert(3, 1)] {
             let (asker, answer) = oneshot::channel();
-            group.push(Box::new(Asked { stage: Stage::Todo(work), asker }));
+            group.push(Box::new(Asked { stage: Stage::Todo(work), asker, counted: None }));
             answers.push(answer);
         }
         commit(&db, &mut group).unwrap();

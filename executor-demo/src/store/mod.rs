@@ -17,6 +17,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use asyncsteps_executor::metrics::prometheus_client::metrics::family::Family;
+use asyncsteps_executor::metrics::prometheus_client::metrics::gauge::Gauge;
+use asyncsteps_executor::metrics::prometheus_client::registry::Registry;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use jobs::Jobs;
@@ -32,7 +35,11 @@ const NEW_PRICE: i64 = 100;
 pub struct Store {
     writes: Jobs,
     reads: Jobs,
+    queues: Queues,
 }
+
+/// The jobs that wait for each thread of the database.
+type Queues = Family<[(&'static str, &'static str); 1], Gauge>;
 
 /// What can go wrong with the database.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -79,18 +86,26 @@ impl Store {
         writing.pragma_update(None, "synchronous", "FULL")?;
         writing.pragma_update(None, "foreign_keys", true)?;
         writing.execute_batch(SCHEMA)?;
+        let queues = Queues::default();
         if mode == "memory" {
             let jobs = Jobs::at_once(writing);
-            return Ok(Self { writes: jobs.clone(), reads: jobs });
+            return Ok(Self { writes: jobs.clone(), reads: jobs, queues });
         }
-        let writes = Jobs::writing(writing)?;
+        let waiting = |queue| queues.get_or_create(&[("queue", queue)]).clone();
+        let writes = Jobs::writing(writing, waiting("write"))?;
         if mode != "wal" {
             // the file system cannot share memory: there is one connection
-            return Ok(Self { reads: writes.clone(), writes });
+            return Ok(Self { reads: writes.clone(), writes, queues });
         }
         let reading = Connection::open(file)?;
         reading.pragma_update(None, "query_only", true)?;
-        Ok(Self { writes, reads: Jobs::reading(reading)? })
+        Ok(Self { writes, reads: Jobs::reading(reading, waiting("read"))?, queues })
+    }
+
+    /// Adds the metrics of the database to those of the executor.
+    pub fn register(&self, registry: &mut Registry) {
+        let help = "Jobs that the database has not answered";
+        registry.register("shop_store_jobs", help, self.queues.clone());
     }
 
     /// Units in stock; `None` for an unknown product.

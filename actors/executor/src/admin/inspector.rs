@@ -1,20 +1,31 @@
 //! Questions to an executor of the same process.
 
-use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::time::{Duration, UNIX_EPOCH};
 
-use asyncsteps_actors::sync::KeyReport;
+use asyncsteps::FlowId;
+use asyncsteps_actors::sync::LockOwner;
 
+use super::locks::{HeldLockInfo, LockInfo, WaitGraph};
+use super::naming::Names;
 use super::steps::ms;
 use super::types::{
-    FlowInFlight, FlowState, FlowsInFlight, FunctionReport, Health, KeyInfo, LockInfo,
-    RecentRequest, RequestSteps, ServiceState, WaitInfo,
+    FlowInFlight, FlowState, FlowsInFlight, FunctionReport, Health, RecentRequest, RefusedInfo,
+    RequestSteps, ServiceState, WaitInfo,
 };
-use crate::executor::{Executor, InFlightRequest, RequestState};
-use crate::observe::{FunctionFigures, Locks, RequestRecord, WatchedLock};
+use crate::executor::{
+    Executor, InFlightFilter, InFlightRequest, OldestInFlight, RefusedRequest, RequestState,
+};
+use crate::observe::{BusyKey, Closely, FunctionFigures, Locks, RequestRecord, WatchedLock};
 
 /// The most keys of a lock that are told: a lock may have as many as there are requests.
 const KEYS: usize = 100;
+
+/// The most holders and the most waiters of a key that are told.
+const OWNERS: usize = 16;
+
+/// The most branches of a flow that are told, and the most locks that it holds.
+const BRANCHES: usize = 32;
 
 /// Asks an executor of the same process what runs in it. Cheap to clone.
 ///
@@ -42,11 +53,14 @@ impl Inspector {
     /// Whether the executor takes requests, and how busy it is.
     pub async fn health(&self) -> Health {
         let executor = &self.executor;
-        let arbiter_delays = executor.arbiter_delays().await.into_iter().map(ms).collect();
+        let delays = executor.arbiter_delays().await;
+        let waits = executor.waits_by_cause().await;
         let usage = executor.usage();
         let is_closing = executor.is_closing();
+        let refusals = executor.refusals().into_iter().filter(|(_, count)| *count > 0);
         Health {
             state: if is_closing { ServiceState::Closing } else { ServiceState::Serving },
+            readiness: executor.readiness_with(&delays),
             in_flight: executor.in_flight_count(),
             running: usage.running,
             queued: usage.queued,
@@ -54,18 +68,21 @@ impl Inspector {
             admitted: usage.admitted,
             rejected: usage.refused,
             unanswerable: executor.unanswerable(),
-            arbiter_delays,
+            arbiter_delays: delays.into_iter().map(ms).collect(),
             refused: executor.refused(),
+            refusals: refusals.map(|(reason, count)| (reason.as_str().into(), count)).collect(),
+            waits: waits.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect(),
         }
     }
 
-    /// The requests whose flows wait and whose function has this text in its name: the oldest ones.
-    pub async fn flows(&self, function: &str, most: usize) -> FlowsInFlight {
-        let mut flows = self.executor.in_flight().await;
-        flows.retain(|flow| flow.function.as_str().contains(function));
-        flows.sort_by_key(|flow| Reverse(flow.age));
-        let shown = flows.iter().take(most).map(FlowInFlight::from).collect();
-        FlowsInFlight { flows: shown, all: flows.len() }
+    /// The oldest requests whose flows wait and that the filter is for. Only these are described, however
+    /// many are in flight.
+    pub async fn flows(&self, filter: InFlightFilter, most: usize) -> FlowsInFlight {
+        let OldestInFlight { requests, all, .. } =
+            self.executor.oldest_in_flight(filter, most).await;
+        let names = Names::of(&self.executor, holders(&requests)).await;
+        let flows = requests.iter().map(|request| FlowInFlight::of(request, &names));
+        FlowsInFlight { flows: flows.collect(), all }
     }
 
     /// What the steps of a request have done, in flight or kept; `None` if it is neither.
@@ -88,10 +105,28 @@ impl Inspector {
         self.executor.figures().functions.iter().map(FunctionReport::from).collect()
     }
 
-    /// The locks that this was told of.
+    /// The requests that were refused last, at most a hundred, the newest first.
     #[must_use]
-    pub fn locks(&self) -> Vec<LockInfo> {
-        self.locks.look().iter().map(LockInfo::from).collect()
+    pub fn refused(&self) -> Vec<RefusedInfo> {
+        self.executor.refused_requests().iter().map(|refused| (&**refused).into()).collect()
+    }
+
+    /// The locks that this was told of, with the owners of their busiest keys.
+    pub async fn locks(&self) -> Vec<LockInfo> {
+        let (locks, names) = self.look().await;
+        locks.iter().map(|lock| LockInfo::of(lock, &names)).collect()
+    }
+
+    /// Who waits for whom, for these locks.
+    pub async fn wait_graph(&self) -> WaitGraph {
+        let (locks, names) = self.look().await;
+        WaitGraph::of(&locks, &names)
+    }
+
+    async fn look(&self) -> (Vec<WatchedLock>, Names) {
+        let locks = self.locks.look(Closely { keys: KEYS, owners: OWNERS }).await;
+        let names = Names::of(&self.executor, owners(&locks)).await;
+        (locks, names)
     }
 
     /// Cancels a request in flight, and gives whether there was such a flow; see [`Executor::cancel`].
@@ -104,20 +139,55 @@ impl Inspector {
     }
 }
 
-impl From<&InFlightRequest> for FlowInFlight {
-    fn from(request: &InFlightRequest) -> Self {
+/// The flows that these requests wait for, as far as they are told.
+fn holders(requests: &[InFlightRequest]) -> HashSet<FlowId> {
+    let waits = requests.iter().flat_map(|request| request.stack.waits.iter().take(BRANCHES));
+    let locks = waits.filter_map(|wait| wait.contention.as_ref());
+    locks.flat_map(|lock| &lock.holders).map(|holder| holder.flow).collect()
+}
+
+/// The flows that hold these locks or wait for them, as far as they are told.
+fn owners(locks: &[WatchedLock]) -> HashSet<FlowId> {
+    let keys = locks.iter().flat_map(|lock| &lock.busiest);
+    let owners = keys.flat_map(|BusyKey { owners, .. }| {
+        let waiting = owners.waiting.iter().map(|waiting| waiting.owner);
+        owners.inside.iter().copied().chain(waiting)
+    });
+    owners.filter_map(LockOwner::flow).map(|identity| identity.flow).collect()
+}
+
+impl FlowInFlight {
+    fn of(request: &InFlightRequest, names: &Names) -> Self {
         let stack = &request.stack;
+        let waits = stack.waits.iter().take(BRANCHES);
         Self {
             number: request.number,
             function: request.function.as_str().to_owned(),
             user: request.user.clone(),
+            flow: request.flow_id.map(FlowId::number),
             age: ms(request.age),
+            time_left: request.time_left.map(ms),
             state: match request.state {
                 RequestState::Running => FlowState::Running,
                 RequestState::Undoing => FlowState::Undoing,
             },
             idle: ms(stack.idle),
-            waits: stack.waits.iter().map(|wait| WaitInfo::at(wait, stack.at)).collect(),
+            waits: waits.map(|wait| WaitInfo::at(wait, stack.at, names)).collect(),
+            branches: stack.waits.len(),
+            holds: stack.holds.iter().take(BRANCHES).map(HeldLockInfo::from).collect(),
+        }
+    }
+}
+
+impl From<&RefusedRequest> for RefusedInfo {
+    fn from(request: &RefusedRequest) -> Self {
+        Self {
+            at: ms(request.at.duration_since(UNIX_EPOCH).unwrap_or_default()).floor(),
+            function: request.function.clone(),
+            peer: request.peer.map(|peer| peer.to_string()),
+            reason: request.reason.as_str().to_owned(),
+            code: request.refused.code().to_owned(),
+            text: request.refused.text().map(str::to_owned),
         }
     }
 }
@@ -141,7 +211,7 @@ impl From<&RequestRecord> for RecentRequest {
 
 impl From<&FunctionFigures> for FunctionReport {
     fn from(figures: &FunctionFigures) -> Self {
-        let FunctionFigures { function, total, queued, errors } = figures;
+        let FunctionFigures { function, total, queued, errors, .. } = figures;
         let count = total.count();
         Self {
             function: function.clone(),
@@ -159,25 +229,4 @@ impl From<&FunctionFigures> for FunctionReport {
 fn mean(sum: Duration, count: u64) -> Duration {
     let nanos = sum.as_nanos().checked_div(count.into()).unwrap_or_default();
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-}
-
-impl From<&WatchedLock> for LockInfo {
-    fn from(WatchedLock { kind, report }: &WatchedLock) -> Self {
-        let load = report.load();
-        let mut keys: Vec<&KeyReport> = report.keys.iter().collect();
-        keys.sort_by_key(|key| (Reverse(key.queued), Reverse(key.holders), &key.key));
-        let info = |key: &&KeyReport| KeyInfo {
-            key: key.key.to_string(),
-            holders: key.holders,
-            queued: key.queued,
-        };
-        Self {
-            kind: (*kind).to_owned(),
-            name: report.name.to_owned(),
-            holders: load.holders,
-            queued: load.queued,
-            all_keys: load.keys,
-            keys: keys.iter().take(KEYS).map(info).collect(),
-        }
-    }
 }

@@ -25,26 +25,37 @@
 //! | function | parameters | result |
 //! |---|---|---|
 //! | `health` | | [`Health`]: whether it takes requests, admission, delays of arbiters |
-//! | `flows` | `function`, `most` | [`FlowsInFlight`]: the requests whose flows wait, the oldest first |
+//! | `flows` | `function`, `user`, `cause`, `most` | [`FlowsInFlight`]: the requests whose flows wait, the oldest first, with stack, cause, holder and queue |
 //! | `steps` | `number` | [`RequestSteps`]: what the steps of a request have done |
 //! | `recent` | `function`, `most` | [`RecentRequest`]s: those that are over and were kept, the newest first |
 //! | `functions` | | [`FunctionReport`]s: counts, percentiles and errors |
-//! | `locks` | | [`LockInfo`]s of the locks that it was told of: holders and queues |
+//! | `refused` | | [`RefusedInfo`]s: the requests that were refused last, the newest first |
+//! | `locks` | | [`LockInfo`]s of the locks that it was told of: limits, holders, queues, waits |
+//! | `waitGraph` | | [`WaitGraph`]: who waits for whom, for these locks |
 //! | `cancel` | `number` | whether there was a flow to cancel |
 //!
 //! Times are numbers of milliseconds. Callers see texts of errors, users and source places of the
 //! service, and can end requests, so a caller needs the [level](Admin::new) that the service chose.
 
 mod inspector;
+mod lock_info;
+mod locks;
+mod naming;
+mod place;
 mod service;
 mod steps;
 mod types;
+mod wait_graph;
 
 pub use inspector::Inspector;
+pub use locks::{
+    HeldLockInfo, KeyInfo, LockInfo, LockLimits, LockWait, Owner, WaitEdge, WaitGraph, Waiter,
+};
+pub use place::StepPlace;
 pub use service::{Admin, AdminError};
 pub use types::{
-    Ending, FlowInFlight, FlowState, FlowsInFlight, FunctionReport, Health, KeyInfo, LockInfo,
-    RecentRequest, RequestSteps, ServiceState, StepInfo, StepPlace, WaitInfo,
+    Ending, FlowInFlight, FlowState, FlowsInFlight, FunctionReport, Health, RecentRequest,
+    RefusedInfo, RequestSteps, ServiceState, StepInfo, WaitInfo,
 };
 
 #[cfg(doc)]

@@ -8,8 +8,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::inspector::Inspector;
-use super::types::{FlowsInFlight, FunctionReport, Health, LockInfo, RecentRequest, RequestSteps};
-use crate::executor::{Builder, Functions};
+use super::locks::{LockInfo, WaitGraph};
+use super::types::{
+    FlowsInFlight, FunctionReport, Health, RecentRequest, RefusedInfo, RequestSteps,
+};
+use crate::executor::{Builder, Functions, InFlightFilter};
 use crate::observe::Locks;
 use crate::security::SecurityLevel;
 use crate::service::{Cx, Service};
@@ -34,7 +37,20 @@ pub enum AdminError {
     UnknownRequest(f64),
 }
 
-/// Which flows or requests a caller wants.
+/// Which flows a caller wants.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct WhichFlows {
+    /// A part of the name of their functions.
+    function: Option<String>,
+    /// The local id of their user.
+    user: Option<String>,
+    /// What a branch of them waits for, in one word.
+    cause: Option<String>,
+    /// How many of them.
+    most: Option<u16>,
+}
+
+/// Which requests a caller wants.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Which {
     /// A part of the name of their functions.
@@ -76,12 +92,14 @@ impl Admin {
         let mut interface = Interface::new(id);
         let level = self.level;
         interface.function::<(), Health>("health").seclvl(level);
-        interface.function::<Which, FlowsInFlight>("flows").seclvl(level);
+        interface.function::<WhichFlows, FlowsInFlight>("flows").seclvl(level);
         let steps = interface.function::<Numbered, RequestSteps>("steps");
         steps.seclvl(level).throws(AdminError::CODES.iter().copied());
         interface.function::<Which, Vec<RecentRequest>>("recent").seclvl(level);
         interface.function::<(), Vec<FunctionReport>>("functions").seclvl(level);
+        interface.function::<(), Vec<RefusedInfo>>("refused").seclvl(level);
         interface.function::<(), Vec<LockInfo>>("locks").seclvl(level);
+        interface.function::<(), WaitGraph>("waitGraph").seclvl(level);
         interface.function::<Numbered, bool>("cancel").seclvl(level);
         interface
     }
@@ -93,7 +111,9 @@ impl Admin {
             .on("steps", Self::steps)
             .on("recent", Self::recent)
             .on("functions", Self::functions)
+            .on("refused", Self::refused)
             .on("locks", Self::lock_list)
+            .on("waitGraph", Self::wait_graph)
             .on("cancel", Self::cancel);
     }
 
@@ -101,8 +121,9 @@ impl Admin {
         Ok(inspector(cx).health().await)
     }
 
-    async fn flows(cx: &Cx<Self, Which>) -> Fallible<FlowsInFlight> {
-        Ok(inspector(cx).flows(cx.params.function(), cx.params.most()).await)
+    async fn flows(cx: &Cx<Self, WhichFlows>) -> Fallible<FlowsInFlight> {
+        let most = cx.params.most.unwrap_or(MOST).into();
+        Ok(inspector(cx).flows(cx.params.filter(), most).await)
     }
 
     async fn steps(cx: &Cx<Self, Numbered>) -> Fallible<RequestSteps> {
@@ -120,7 +141,15 @@ impl Admin {
     }
 
     async fn lock_list(cx: &Cx<Self, ()>) -> Fallible<Vec<LockInfo>> {
-        Ok(inspector(cx).locks())
+        Ok(inspector(cx).locks().await)
+    }
+
+    async fn refused(cx: &Cx<Self, ()>) -> Fallible<Vec<RefusedInfo>> {
+        Ok(inspector(cx).refused())
+    }
+
+    async fn wait_graph(cx: &Cx<Self, ()>) -> Fallible<WaitGraph> {
+        Ok(inspector(cx).wait_graph().await)
     }
 
     async fn cancel(cx: &Cx<Self, Numbered>) -> Fallible<bool> {
@@ -140,6 +169,16 @@ impl Builder {
 /// Asks the executor that serves the request.
 fn inspector<P>(cx: &Cx<Admin, P>) -> Inspector {
     Inspector::new(&cx.request().executor(), cx.locks.clone())
+}
+
+impl WhichFlows {
+    fn filter(&self) -> InFlightFilter {
+        let Self { function, user, cause, .. } = self;
+        let filter = InFlightFilter::default();
+        let filter = function.iter().fold(filter, |filter, part| filter.function(part));
+        let filter = user.iter().fold(filter, |filter, user| filter.user(user));
+        cause.iter().fold(filter, |filter, cause| filter.waits_for(cause))
+    }
 }
 
 impl Which {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use asyncsteps::{StepLocation, Time, Wait, WaitReason};
 use asyncsteps_actors::record::{Ending as Ended, Recorded, RecordedStep};
 
-use super::types::{Ending, RequestSteps, StepInfo, StepPlace, WaitInfo};
+use super::locks::LockWait;
+use super::naming::Names;
+use super::place::StepPlace;
+use super::types::{Ending, RequestSteps, StepInfo, WaitInfo};
 
 /// A time in milliseconds.
 pub(super) fn ms(time: Duration) -> f64 {
@@ -59,7 +62,7 @@ impl From<StepLocation> for StepPlace {
 
 impl WaitInfo {
     /// A wait as it was at a time of its arbiter.
-    pub(super) fn at(wait: &Wait, now: Time) -> Self {
+    pub(super) fn at(wait: &Wait, now: Time, names: &Names) -> Self {
         let reason = if let WaitReason::Until(at) = wait.reason {
             format!("{:.1} s to pass", at.saturating_since(now).as_secs_f64())
         } else {
@@ -69,7 +72,10 @@ impl WaitInfo {
             branch: wait.branch,
             steps: wait.stack.iter().map(|step| StepPlace::from(*step)).collect(),
             attempt: wait.attempt,
+            cause: wait.cause.as_str().to_owned(),
             reason,
+            lock: wait.contention.as_ref().map(|lock| LockWait::of(lock, names)),
+            limited_by: wait.limited_by.map(StepPlace::from),
             limit: wait.limit.map(|limit| ms(limit.saturating_since(now))),
         }
     }

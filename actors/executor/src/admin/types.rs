@@ -5,12 +5,18 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::locks::{HeldLockInfo, LockWait};
+use super::place::StepPlace;
+use crate::health::Readiness;
+
 /// Whether an executor takes requests, and how busy it is.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Health {
     /// Whether it takes requests.
     pub state: ServiceState,
+    /// Whether it should get requests: [`Readiness`].
+    pub readiness: Readiness,
     /// The requests that are not over.
     #[schemars(with = "f64")]
     pub in_flight: usize,
@@ -37,6 +43,13 @@ pub struct Health {
     /// Requests that did not get to a function, by code.
     #[schemars(with = "BTreeMap<String, f64>")]
     pub refused: BTreeMap<String, u64>,
+    /// Requests that were refused, by [reason](crate::RefusalReason).
+    #[schemars(with = "BTreeMap<String, f64>")]
+    pub refusals: BTreeMap<String, u64>,
+    /// Branches of requests in flight by what they wait for: `mutex`, `throttle`, `external`, `future`,
+    /// `pause`, ...
+    #[schemars(with = "BTreeMap<String, f64>")]
+    pub waits: BTreeMap<String, u64>,
 }
 
 /// Whether an executor takes requests.
@@ -73,14 +86,27 @@ pub struct FlowInFlight {
     /// The local id of the user; not there for an anonymous caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The number of its flow among those of the process, which locks know it by; not there if the flow
+    /// is over meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<f64>")]
+    pub flow: Option<u64>,
     /// The time since the request arrived.
     pub age: f64,
+    /// The time that the request may still take in all; not there if it has no time limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_left: Option<f64>,
     /// How far it is.
     pub state: FlowState,
     /// The time since the last turn of the flow.
     pub idle: f64,
-    /// The branches that are not over.
+    /// The branches that are not over, the first 32 of them.
     pub waits: Vec<WaitInfo>,
+    /// How many branches there are.
+    #[schemars(with = "f64")]
+    pub branches: usize,
+    /// The locks that its steps hold, at most 32.
+    pub holds: Vec<HeldLockInfo>,
 }
 
 /// How far a request in flight is.
@@ -106,25 +132,19 @@ pub struct WaitInfo {
     /// Which attempt is under way, from 1.
     #[schemars(with = "f64")]
     pub attempt: u32,
+    /// What it waits for, in one word: `mutex`, `throttle`, `external`, `future`, `pause`, ...
+    pub cause: String,
     /// What it waits for, such as "mutex `stock`, place 2 of 5".
     pub reason: String,
+    /// The lock or limit that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockWait>,
     /// The time until the nearest time limit of a step around it ends the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
-}
-
-/// Name and source place of a step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[non_exhaustive]
-pub struct StepPlace {
-    /// Its name; not there if it has none.
+    /// The step with that limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// The file.
-    pub file: String,
-    /// The line in it, from 1.
-    #[schemars(with = "f64")]
-    pub line: u32,
+    pub limited_by: Option<StepPlace>,
 }
 
 /// What the steps of a request have done.
@@ -238,37 +258,22 @@ pub struct FunctionReport {
     pub queued_p99: f64,
 }
 
-/// A lock and its keys in use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// A request that was refused.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
-pub struct LockInfo {
-    /// `mutex`, `throttle` or `limiter`.
-    pub kind: String,
-    /// Its name; empty if it has none.
-    pub name: String,
-    /// Holders inside of sections, over all keys.
-    #[schemars(with = "f64")]
-    pub holders: usize,
-    /// Waiters, over all keys.
-    #[schemars(with = "f64")]
-    pub queued: usize,
-    /// How many keys are in use.
-    #[schemars(with = "f64")]
-    pub all_keys: usize,
-    /// The keys with the longest queues, at most a hundred.
-    pub keys: Vec<KeyInfo>,
-}
-
-/// A key of a lock that is in use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[non_exhaustive]
-pub struct KeyInfo {
-    /// The key; empty for the lock itself.
-    pub key: String,
-    /// Holders inside of a section; a throttle has none.
-    #[schemars(with = "f64")]
-    pub holders: usize,
-    /// Waiters.
-    #[schemars(with = "f64")]
-    pub queued: usize,
+pub struct RefusedInfo {
+    /// When, since 1970.
+    pub at: f64,
+    /// The function as the caller named it, its first 100 characters; empty if that is not known.
+    pub function: String,
+    /// The address of the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// Why: `budget`, `client_limit`, `security`, ...
+    pub reason: String,
+    /// The code that it was answered with.
+    pub code: String,
+    /// The text that it was answered with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }

@@ -3,40 +3,19 @@
 use std::future::ready;
 use std::time::Duration;
 
-use actix::{Context, Handler, ResponseFuture};
+use actix::{Addr, Context, Handler, Message as ActixMessage, ResponseFuture};
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_actors::record::Recorded;
 use futures_util::future::join_all;
 
 use super::handle::{Executor, ExecutorActor};
-use super::in_flight::InFlightRequest;
-use super::messages::{Answer, CancelRequest, CancelRequests, Dispatch, InFlight, InspectSteps};
+use super::messages::{Answer, CancelRequest, CancelRequests, Dispatch, InspectSteps};
 use super::refused::Refused;
 use super::reply::Message;
 
-/// How long an arbiter may take to answer: one that is stuck is left out.
-const ANSWER_TIME: Duration = Duration::from_secs(1);
-
 impl Executor {
-    /// The requests in flight on all arbiters, with what each flow waits for.
-    ///
-    /// Requests that wait for a permit have no flow yet, so they are not among them:
-    /// [`usage`](Self::usage) counts them. An arbiter that does not answer within a second is left
-    /// out.
-    ///
-    /// # Cancel safety
-    /// Dropping the future loses nothing.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub async fn in_flight(&self) -> Vec<InFlightRequest> {
-        let actors = self.shared.actors().clone();
-        let lists = actors.iter().map(|actor| {
-            // the actor of an arbiter that ended has no requests
-            async { tokio::time::timeout(ANSWER_TIME, actor.send(InFlight)).await.ok()?.ok() }
-        });
-        join_all(lists).await.into_iter().flatten().flatten().collect()
-    }
+    /// How long an arbiter may take to answer: one that is stuck is left out.
+    pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(1);
 
     /// What the steps of a request have done: of one [in flight](Self::in_flight) until now, of one that
     /// was [kept](Self::recent) in all. `None` if it is neither, or its arbiter does not answer within a
@@ -49,13 +28,8 @@ impl Executor {
     /// Outside of a tokio runtime.
     pub async fn steps(&self, number: u64) -> Option<Recorded> {
         let actors = self.shared.actors().clone();
-        let asked = actors.iter().map(|actor| async move {
-            tokio::time::timeout(ANSWER_TIME, actor.send(InspectSteps { number }))
-                .await
-                .ok()?
-                .ok()?
-        });
-        let in_flight = join_all(asked).await.into_iter().flatten().next();
+        let asked = actors.iter().map(|actor| answer(actor, InspectSteps { number }));
+        let in_flight = join_all(asked).await.into_iter().flatten().flatten().next();
         in_flight.or_else(|| {
             let kept = self.recent();
             kept.iter().find(|record| record.number == number).map(|record| record.steps.clone())
@@ -74,10 +48,8 @@ impl Executor {
     /// Outside of a tokio runtime.
     pub async fn cancel(&self, number: u64) -> bool {
         let actors = self.shared.actors().clone();
-        let cancels = actors
-            .iter()
-            .map(|actor| tokio::time::timeout(ANSWER_TIME, actor.send(CancelRequest { number })));
-        join_all(cancels).await.into_iter().any(|answer| matches!(answer, Ok(Ok(true))))
+        let cancels = actors.iter().map(|actor| answer(actor, CancelRequest { number }));
+        join_all(cancels).await.contains(&Some(true))
     }
 
     /// How long each arbiter of this executor took to answer a message just now: the time that
@@ -93,8 +65,8 @@ impl Executor {
         let alive = actors.iter().filter(|actor| actor.connected());
         let asked = alive.map(|actor| async move {
             let clock = Clock::start();
-            let answered = tokio::time::timeout(ANSWER_TIME, actor.send(Answer)).await;
-            answered.map_or(ANSWER_TIME, |_| clock.elapsed())
+            let answered = tokio::time::timeout(Self::ANSWER_TIME, actor.send(Answer)).await;
+            answered.map_or(Self::ANSWER_TIME, |_| clock.elapsed())
         });
         join_all(asked).await
     }
@@ -102,12 +74,19 @@ impl Executor {
     /// Cancels the requests in flight on all arbiters.
     pub(super) async fn cancel_requests(&self) {
         let actors = self.shared.actors().clone();
-        let cancels = actors.iter().map(|actor| {
-            // what a stuck arbiter has in flight is cancelled when it gets to it
-            tokio::time::timeout(ANSWER_TIME, actor.send(CancelRequests))
-        });
-        join_all(cancels).await;
+        // what a stuck arbiter has in flight is cancelled when it gets to it
+        join_all(actors.iter().map(|actor| answer(actor, CancelRequests))).await;
     }
+}
+
+/// The answer of an arbiter; `None` if it does not answer in time, or has ended.
+pub(super) async fn answer<M>(actor: &Addr<ExecutorActor>, message: M) -> Option<M::Result>
+where
+    M: ActixMessage + Send + 'static,
+    M::Result: Send,
+    ExecutorActor: Handler<M>,
+{
+    tokio::time::timeout(Executor::ANSWER_TIME, actor.send(message)).await.ok()?.ok()
 }
 
 impl Handler<Dispatch> for ExecutorActor {
@@ -130,14 +109,6 @@ impl Handler<Dispatch> for ExecutorActor {
                 _ = wanted => None,
             }
         })
-    }
-}
-
-impl Handler<InFlight> for ExecutorActor {
-    type Result = Vec<InFlightRequest>;
-
-    fn handle(&mut self, _: InFlight, _: &mut Context<Self>) -> Self::Result {
-        self.requests.list()
     }
 }
 

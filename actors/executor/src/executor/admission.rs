@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use asyncsteps::{Time, codes};
+use asyncsteps::Time;
 use asyncsteps_actors::budget::{PendingPermit, Permit};
 use asyncsteps_actors::drain::Entered;
 use asyncsteps_actors::timer;
@@ -57,7 +57,7 @@ pub(super) async fn permit(
         // in a box, because most requests need no queue and no room for it in their future
         return Box::pin(queued(pending, deadline, grace_end)).await;
     }
-    pending.await.map_err(|error| Refused::over_limit(&error))
+    pending.await.map_err(|error| Refused::over_budget(&error))
 }
 
 async fn queued(
@@ -68,9 +68,9 @@ async fn queued(
     tokio::select! {
         biased;
         () = timer::sleep_until(deadline) => {
-            Err(Refused::new(codes::DEFENSE_REJECTED, "Too many requests: no place in time"))
+            Err(Refused::too_late())
         }
-        permit = pending => permit.map_err(|error| Refused::over_limit(&error)),
+        permit = pending => permit.map_err(|error| Refused::over_budget(&error)),
         () = grace_end.reached() => Err(Refused::closing()),
     }
 }

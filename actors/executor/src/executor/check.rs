@@ -70,7 +70,7 @@ impl Shared {
         let memory = estimate::of_request(&checked.params, rid) + incoming.transport_memory;
         let permit = match incoming.permit.take() {
             Some(mut permit) => {
-                permit.resize(memory).map_err(|error| Refused::over_limit(&error))?;
+                permit.resize(memory).map_err(|error| Refused::over_budget(&error))?;
                 permit
             }
             None => {

@@ -252,7 +252,7 @@ impl ClientLimiters {
 
     async fn lock(&self, limit: usize, key: ClientKey) -> Result<ClientPermit, Refused> {
         let lock = self.limiter(limit, key.clone()).lock().await;
-        let guard = lock.map_err(|error| Refused::over_limit(&error))?;
+        let guard = lock.map_err(|error| Refused::over_client_limit(&error))?;
         Ok(ClientPermit { held: Some((key, guard)) })
     }
 

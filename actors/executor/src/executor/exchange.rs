@@ -5,7 +5,7 @@ use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::mem;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tracing::Span;
 
 use super::admission::Admission;
 use super::handle::Executor;
-use super::in_flight::Listed;
+use super::in_flight::{Limited, Listed};
 use super::over::Times;
 use super::recording::RequestRecording;
 use super::registry::HostedFunction;
@@ -99,9 +99,10 @@ impl Exchange {
     }
 
     /// The flow goes on after its first turn.
-    pub(super) fn waits(&self, flow: FlowRef) {
+    pub(super) fn waits(self: &Rc<Self>, flow: FlowRef) {
         if let Some(held) = self.held() {
-            self.listed(&held).set_flow(Some(flow));
+            let limit: Weak<Self> = Rc::downgrade(self);
+            self.listed(&held).begin(flow, limit);
         }
     }
 
@@ -154,7 +155,7 @@ impl Exchange {
             held.admission.borrow_mut().entered.finish();
         }
         if let Some(listed) = held.listed.get() {
-            listed.set_flow(None);
+            listed.end();
         }
         drop(held);
     }
@@ -226,6 +227,12 @@ impl Exchange {
                 Poll::Pending
             }
         }
+    }
+}
+
+impl Limited for Exchange {
+    fn deadline(&self) -> Option<Time> {
+        Self::deadline(self)
     }
 }
 

@@ -22,11 +22,14 @@ use super::hashing::Hashing;
 use super::hooks::{Hooks, Way};
 use super::in_flight::LocalRequests;
 use super::message_count::MessageCount;
-use super::refused::Refused;
+use super::refusals::{Refusals, RefusedRequest};
+use super::refused::{RefusalReason, Refused};
 use super::registry::Registry;
 use super::reply::Reply;
 use crate::channel::Channel;
-use crate::observe::{ErrorCounts, Figures, Recorder, RequestRecord, Sampling};
+use crate::observe::{
+    ErrorCounts, Figures, Recorder, RequestRecord, Sampling, Traffic, TrafficFigures,
+};
 use crate::security::SecurityProvider;
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
@@ -41,8 +44,8 @@ pub struct Executor {
 
 /// The executor on one arbiter, for other arbiters and threads.
 ///
-/// It takes [`Dispatch`](super::Dispatch), [`InFlight`](super::InFlight) and
-/// [`CancelRequests`](super::CancelRequests). On its own arbiter the same work is done by direct
+/// It takes [`Dispatch`](super::Dispatch) and [`CancelRequests`](super::CancelRequests), and tells what
+/// it has in flight. On its own arbiter the same work is done by direct
 /// calls of the [`Executor`].
 pub struct ExecutorActor {
     pub(super) executor: Weak<Shared>,
@@ -80,6 +83,9 @@ pub(super) struct Shared {
     pub(super) hashing: Hashing,
     /// Requests that did not get to a function.
     pub(super) refused: ErrorCounts,
+    pub(super) refusals: Refusals,
+    /// Those of all arbiters, those that ended included.
+    traffic: Mutex<Vec<Traffic>>,
     /// Messages that cannot be answered.
     unanswerable: MessageCount,
     /// Messages that are no requests.
@@ -100,6 +106,8 @@ impl Executor {
                 actors: Mutex::default(),
                 hashing: Hashing::new(),
                 refused: ErrorCounts::default(),
+                refusals: Refusals::default(),
+                traffic: Mutex::default(),
                 unanswerable: MessageCount::new(),
                 malformed: MessageCount::new(),
             }),
@@ -147,10 +155,14 @@ impl Executor {
     /// # Panics
     /// Outside of an actix arbiter, if the client has a limit.
     pub async fn admit(&self, channel: &Channel) -> Result<ClientPermit, Refused> {
-        match &self.shared.config.client_limits {
-            Some(limits) => limits.enter(channel).await,
-            None => Ok(ClientPermit::default()),
+        let Some(limits) = &self.shared.config.client_limits else {
+            return Ok(ClientPermit::default());
+        };
+        let admitted = limits.enter(channel).await;
+        if let Err(refused) = &admitted {
+            self.shared.refusals.add("", channel, refused);
         }
+        admitted
     }
 
     /// Passes the bytes of a message to the [hooks](Hooks::message); for transports.
@@ -174,6 +186,7 @@ impl Executor {
     /// wrong with it, in at most one line in ten seconds.
     #[must_use]
     pub fn refuse(&self, refusal: RefusedMessage, channel: &Channel) -> Reply {
+        self.shared.refusals.add("", channel, &Refused::malformed(refusal.refusal()));
         if let Some(count) = self.shared.malformed.add() {
             let (kind, peer) = (channel.kind().name(), channel.peer());
             let (text, defect) = (refusal.refusal().to_string(), refusal.defect());
@@ -220,6 +233,34 @@ impl Executor {
         self.shared.refused.figures()
     }
 
+    /// Counters for connections and bytes; for transports, one for each arbiter that they serve on.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let traffic = Traffic::default();
+        self.shared.all_traffic().push(traffic.clone());
+        traffic
+    }
+
+    /// The connections and bytes so far, as transports have counted them: those of an actix-web
+    /// application are not counted, but for its WebSockets.
+    #[must_use]
+    pub fn traffic_figures(&self) -> TrafficFigures {
+        TrafficFigures::of(&self.shared.all_traffic())
+    }
+
+    /// How many requests were refused so far, for each reason.
+    #[must_use]
+    pub fn refusals(&self) -> BTreeMap<RefusalReason, u64> {
+        self.shared.refusals.counts().collect()
+    }
+
+    /// The requests that were refused last, at most a hundred, the newest first. They got to no function,
+    /// so they are not [`recent`](Self::recent) ones.
+    #[must_use]
+    pub fn refused_requests(&self) -> Vec<Arc<RefusedRequest>> {
+        self.shared.refusals.last()
+    }
+
     /// The requests that are over and were kept, the newest first; see
     /// [`Builder::record`](super::Builder::record).
     #[must_use]
@@ -239,6 +280,12 @@ impl Executor {
         self.shared.config.budget.usage()
     }
 
+    /// Whether a request that came now would be refused, because the budget is used up with its queue.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        self.shared.config.budget.is_full()
+    }
+
     /// Memory of the budget for a message that is being read.
     #[cfg(feature = "http")]
     pub(crate) fn reserve(&self) -> Reservation<'_> {
@@ -250,6 +297,12 @@ impl Shared {
     /// The actors of this executor on all arbiters, those that ended included.
     pub(super) fn actors(&self) -> MutexGuard<'_, Vec<Addr<ExecutorActor>>> {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn all_traffic(&self) -> MutexGuard<'_, Vec<Traffic>> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::mem;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
-use asyncsteps::Time;
+use asyncsteps::{FlowId, Time, WaitCause};
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{FlowActor, FlowRef, Stack};
 use asyncsteps_actors::record::Recorded;
@@ -41,8 +41,12 @@ pub struct InFlightRequest {
     pub user: Option<String>,
     /// The time since the request arrived.
     pub age: Duration,
+    /// The time that it may still take; `None` if it has no time limit, and for an undo.
+    pub time_left: Option<Duration>,
     /// How far it is.
     pub state: RequestState,
+    /// The number of the flow whose stack this is.
+    pub flow_id: Option<FlowId>,
     /// Where its flow is, and what it waits for: of its first undo, if it is undone.
     pub stack: Stack,
     /// The address of that flow, which takes messages from any thread, such as
@@ -59,6 +63,51 @@ impl fmt::Display for InFlightRequest {
     }
 }
 
+/// Which requests in flight are asked for; all of them by default.
+#[derive(Clone, Debug, Default)]
+pub struct InFlightFilter {
+    function: Option<Arc<str>>,
+    user: Option<Arc<str>>,
+    cause: Option<Arc<str>>,
+}
+
+impl InFlightFilter {
+    /// Those whose function has this text in its name, as the caller wrote it.
+    #[must_use]
+    pub fn function(self, part: &str) -> Self {
+        Self { function: Some(part.into()), ..self }
+    }
+
+    /// Those of the user with this local id.
+    #[must_use]
+    pub fn user(self, local_id: &str) -> Self {
+        Self { user: Some(local_id.into()), ..self }
+    }
+
+    /// Those with a branch that waits for this: a word of [`WaitCause::as_str`].
+    #[must_use]
+    pub fn waits_for(self, cause: &str) -> Self {
+        Self { cause: Some(cause.into()), ..self }
+    }
+}
+
+/// The request that a flow belongs to; given by [`Executor::requests_of`](super::Executor::requests_of).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestOfFlow {
+    /// Its number among the requests of its executor; 0 if they are not recorded.
+    pub number: u64,
+    /// The function as the caller named it.
+    pub function: FunctionName,
+    /// The local id of the user; `None` for an anonymous caller.
+    pub user: Option<String>,
+}
+
+/// What has a deadline, which may change.
+pub(super) trait Limited {
+    fn deadline(&self) -> Option<Time>;
+}
+
 /// The requests of one executor whose flows wait on one arbiter, or are undone there.
 #[derive(Default)]
 pub(super) struct LocalRequests(RefCell<Slab<Request>>);
@@ -69,13 +118,15 @@ pub(super) struct Listed {
     index: usize,
 }
 
-struct Request {
+/// A request of an arbiter.
+pub(super) struct Request {
     function: FunctionName,
     caller: Caller,
     arrived: Time,
     recording: Option<RequestRecording>,
     /// `None` once the flow is over.
     flow: Option<FlowRef>,
+    limit: Option<Weak<dyn Limited>>,
     /// The parts of the flow: undos and shielded bodies, those that are over among them.
     parts: Vec<FlowRef>,
 }
@@ -89,8 +140,8 @@ impl LocalRequests {
         arrived: Time,
         recording: Option<RequestRecording>,
     ) -> Listed {
-        let (flow, parts) = (None, Vec::new());
-        let request = Request { function, caller, arrived, recording, flow, parts };
+        let (flow, limit, parts) = (None, None, Vec::new());
+        let request = Request { function, caller, arrived, recording, flow, limit, parts };
         let index = self.0.borrow_mut().insert(request);
         Listed { requests: Rc::clone(self), index }
     }
@@ -121,10 +172,33 @@ impl LocalRequests {
         recordings.find(|it| it.number == number).map(|recording| recording.steps.recorded())
     }
 
-    pub(super) fn list(&self) -> Vec<InFlightRequest> {
-        let now = clock::now();
+    /// Looks at those from an index on, at most as many as there are in a piece; gives where the next
+    /// piece begins.
+    pub(super) fn each(
+        &self,
+        from: usize,
+        piece: usize,
+        mut look: impl FnMut(usize, &Request),
+    ) -> Option<usize> {
         let requests = self.0.borrow();
-        requests.iter().filter_map(|(_, request)| request.look(now)).collect()
+        // freed ones keep their index, so that none is looked at twice or left out
+        let end = from.saturating_add(piece).min(requests.capacity());
+        for index in from..end {
+            if let Some(request) = requests.get(index) {
+                look(index, request);
+            }
+        }
+        (end < requests.capacity()).then_some(end)
+    }
+
+    /// The request with this index, if there is one that the filter is for.
+    pub(super) fn describe(
+        &self,
+        index: usize,
+        filter: &InFlightFilter,
+    ) -> Option<InFlightRequest> {
+        let requests = self.0.borrow();
+        requests.get(index).filter(|request| request.is_for(filter))?.describe()
     }
 }
 
@@ -133,17 +207,72 @@ impl Request {
         self.recording.as_ref().map_or(0, |recording| recording.number)
     }
 
-    fn look(&self, now: Time) -> Option<InFlightRequest> {
+    fn user(&self) -> Option<&str> {
+        self.caller.user().map(User::local_id)
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        clock::now().saturating_since(self.arrived)
+    }
+
+    /// Whether it waits and the filter is for it.
+    pub(super) fn is_for(&self, filter: &InFlightFilter) -> bool {
+        let InFlightFilter { function, user, cause } = filter;
+        let Some((flow, _)) = self.shown() else { return false };
+        let waits_for = |cause: &str| {
+            let mut found = false;
+            flow.causes(|other| found |= other.as_str() == cause);
+            found
+        };
+        function.as_deref().is_none_or(|part| self.function.as_str().contains(part))
+            && user.as_deref().is_none_or(|user| self.user() == Some(user))
+            && cause.as_deref().is_none_or(waits_for)
+    }
+
+    /// What each branch of it waits for.
+    pub(super) fn causes(&self, see: impl FnMut(WaitCause)) {
+        if let Some((flow, _)) = self.shown() {
+            flow.causes(see);
+        }
+    }
+
+    /// The flows of the request that are not over.
+    pub(super) fn flows(&self) -> impl Iterator<Item = FlowId> {
+        self.flow.iter().chain(&self.parts).filter_map(FlowRef::id)
+    }
+
+    pub(super) fn named(&self) -> RequestOfFlow {
+        RequestOfFlow {
+            number: self.number(),
+            function: self.function.clone(),
+            user: self.user().map(str::to_owned),
+        }
+    }
+
+    /// The flow that tells how far the request is; `None` if all of its flows are over.
+    fn shown(&self) -> Option<(&FlowRef, RequestState)> {
         let parts = || self.parts.iter().filter(|part| part.is_valid());
-        let undo = parts().find(|part| part.is_undo());
-        let flow = undo.or(self.flow.as_ref()).or_else(|| parts().next())?;
-        let state = if undo.is_some() { RequestState::Undoing } else { RequestState::Running };
+        if let Some(undo) = parts().find(|part| part.is_undo()) {
+            return Some((undo, RequestState::Undoing));
+        }
+        let flow = self.flow.as_ref().or_else(|| parts().next())?;
+        Some((flow, RequestState::Running))
+    }
+
+    fn describe(&self) -> Option<InFlightRequest> {
+        let (flow, state) = self.shown()?;
+        let now = clock::now();
+        let is_limited = state == RequestState::Running;
+        let limit = self.limit.as_ref().filter(|_| is_limited).and_then(Weak::upgrade);
+        let deadline = limit.and_then(|limit| limit.deadline());
         Some(InFlightRequest {
             number: self.number(),
             function: self.function.clone(),
-            user: self.caller.user().map(User::local_id).map(str::to_owned),
+            user: self.user().map(str::to_owned),
             age: now.saturating_since(self.arrived),
+            time_left: deadline.map(|deadline| deadline.saturating_since(now)),
             state,
+            flow_id: flow.id(),
             stack: flow.stack(),
             flow: flow.address(),
         })
@@ -151,9 +280,17 @@ impl Request {
 }
 
 impl Listed {
-    /// The request has a flow, or has it no longer.
-    pub(super) fn set_flow(&self, flow: Option<FlowRef>) {
-        self.change(|request| mem::replace(&mut request.flow, flow));
+    /// The request has a flow from now on, which has this limit.
+    pub(super) fn begin(&self, flow: FlowRef, limit: Weak<dyn Limited>) {
+        self.change(|request| {
+            request.limit = Some(limit);
+            request.flow.replace(flow)
+        });
+    }
+
+    /// The flow of the request is over.
+    pub(super) fn end(&self) {
+        self.change(|request| request.flow.take());
     }
 
     /// This flow is a part of the one of the request.

@@ -10,7 +10,6 @@ use asyncsteps_futoin::message::Request;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
-use super::in_flight::InFlightRequest;
 use super::reply::Message;
 
 /// Carries out a call within the process, on the arbiter of the actor (FTN6 §1.4).
@@ -45,12 +44,6 @@ impl Dispatch {
         (wants, Self { wanted: Some(wanted), ..self })
     }
 }
-
-/// Lists the requests whose flows wait on the arbiter of the actor;
-/// [`Executor::in_flight`](super::Executor::in_flight) sends it.
-#[derive(Clone, Copy, Debug, ActixMessage)]
-#[rtype(result = "Vec<InFlightRequest>")]
-pub struct InFlight;
 
 /// Asks what the steps of a request in flight have done so far, if it is one of the arbiter of the
 /// actor; [`Executor::steps`](super::Executor::steps) sends it.

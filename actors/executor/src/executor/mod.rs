@@ -7,9 +7,9 @@
 //! 5. `exchange`, `time_limit`: the request while its flow runs
 //! 6. `request`, `served`, `result_draft`, `call`: what steps see of it
 //! 7. `result`, `responder`, `reply_to`, `reply`: from the last step of the flow to the reply
-//! 8. `over`, `recording`, `hooks`: reporting the end
+//! 8. `over`, `recording`, `refusals`, `hooks`: reporting the end
 //!
-//! `arbiter`, `actor`, `messages`, `in_flight`, `close`: the executor on one arbiter, as others reach
+//! `arbiter`, `actor`, `messages`, `in_flight`, `survey`, `close`: the executor on one arbiter, as others reach
 //! it. `builder`, `functions`, `handlers`, `implementation`, `blocking`, `builtin`, `limit`, `catalog`: what applications do with it.
 //!
 //! Files import from each other, in this order, and never from this one.
@@ -53,6 +53,7 @@ mod messages;
 mod outcome;
 mod over;
 mod recording;
+mod refusals;
 mod refused;
 mod registry;
 mod reply;
@@ -63,6 +64,7 @@ mod result;
 mod result_draft;
 mod served;
 mod standard;
+mod survey;
 #[cfg(feature = "test")]
 pub mod test;
 mod time_limit;
@@ -81,11 +83,13 @@ pub use failed_call::FailedCall;
 pub use functions::Functions;
 pub use handle::{Executor, ExecutorActor};
 pub use hooks::{Hooks, Way};
-pub use in_flight::{InFlightRequest, RequestState};
+pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState};
 pub use incoming::Incoming;
-pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InFlight, InspectSteps};
+pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InspectSteps};
 pub use outcome::{RequestOutcome, RequestOver};
-pub use refused::Refused;
+pub use refusals::RefusedRequest;
+pub use refused::{RefusalReason, Refused};
 pub use reply::{Message, Reply, ReplyBody};
 pub use request::{ParamType, RequestInfo, RequestSteps};
 pub use served::ServedRequest;
+pub use survey::OldestInFlight;

@@ -13,7 +13,7 @@ use tracing::Span;
 use super::outcome::{RequestOutcome, RequestOver};
 use super::refused::Refused;
 use super::reply_to::ReplyTo;
-use crate::observe::{self, RequestRecord};
+use crate::observe::{self, RequestRecord, RequestTrace, TraceParent};
 use crate::security::User;
 
 /// The times of a request.
@@ -77,11 +77,12 @@ pub(super) fn request_over(
     let Took { total, queued } = took;
     let error = (outcome != RequestOutcome::Success).then(|| outcome.as_str());
     match &reply_to.function {
-        Some(function) => function.counts.count(total, queued, error),
+        Some(function) => function.counts.count(total, queued, error, reply_to.known_trace()),
         None => reply_to.shared.refused.count(outcome.as_str()),
     }
     match stage {
         Stage::Refused(refused) => {
+            reply_to.shared.refusals.add(function, &reply_to.channel, refused);
             observe::refused(
                 function,
                 reply_to.rid.as_ref(),
@@ -117,6 +118,15 @@ fn export(reply_to: &ReplyTo, function: &str, took: Took, outcome: RequestOutcom
 }
 
 impl ReplyTo {
+    /// The span of the request, if its trace can be looked at elsewhere: its caller has sampled it, or it
+    /// is exported.
+    fn known_trace(&self) -> Option<TraceParent> {
+        let RequestTrace { span, is_callers, .. } = self.trace;
+        let recorder = &self.shared.config.recorder;
+        let is_known = || is_callers || recorder.as_ref().is_some_and(|it| it.exports(span));
+        (span.is_sampled() && is_known()).then_some(span)
+    }
+
     /// The record of a request that ended like this, without its flow.
     pub(super) fn record(
         &self,

@@ -14,39 +14,124 @@ use asyncsteps_futoin::message::Response;
 pub struct Refused {
     code: &'static str,
     text: Option<Cow<'static, str>>,
-    reason: Reason,
+    reason: RefusalReason,
 }
 
-/// What a transport may have to know of a refusal beside its code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+/// Why a request was refused: what an operator would change, where codes are for callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum RefusalReason {
+    /// The [`Budget`](asyncsteps_actors::budget::Budget) had no permit, no place in its queue, or no
+    /// memory for it, or none in time.
+    Budget,
+    /// Its client was over its [limits](super::ClientLimits).
+    ClientLimit,
+    /// The executor takes no more requests.
+    Closing,
+    /// It was larger than its function takes (FTN3 §1.10).
+    TooLarge,
+    /// The message was no request.
+    Malformed,
+    /// There is no such interface, version or function here, or it is not implemented.
+    Unknown,
+    /// The caller is not known, not well enough, or may not call this.
+    Security,
+    /// It did not fit its definition.
+    Invalid,
+    /// Something else.
     Other,
-    RequestTooLarge,
+}
+
+impl RefusalReason {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Budget,
+        Self::ClientLimit,
+        Self::Closing,
+        Self::TooLarge,
+        Self::Malformed,
+        Self::Unknown,
+        Self::Security,
+        Self::Invalid,
+        Self::Other,
+    ];
+
+    /// One word, for labels: `budget`, `client_limit`, ...
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::ClientLimit => "client_limit",
+            Self::Closing => "closing",
+            Self::TooLarge => "too_large",
+            Self::Malformed => "malformed",
+            Self::Unknown => "unknown",
+            Self::Security => "security",
+            Self::Invalid => "invalid",
+            Self::Other => "other",
+        }
+    }
+
+    fn of(code: &str) -> Self {
+        match code {
+            codes::UNKNOWN_INTERFACE | codes::NOT_SUPPORTED_VERSION | codes::NOT_IMPLEMENTED => {
+                Self::Unknown
+            }
+            codes::SECURITY_ERROR | codes::UNAUTHORIZED | codes::PLEASE_REAUTH => Self::Security,
+            codes::INVALID_REQUEST => Self::Invalid,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Refused {
     pub(crate) fn new(code: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, text: Some(text.into()), reason: Reason::Other }
+        Self { code, text: Some(text.into()), reason: RefusalReason::of(code) }
     }
 
     pub(super) fn without_text(code: &'static str) -> Self {
-        Self { code, text: None, reason: Reason::Other }
+        Self { code, text: None, reason: RefusalReason::of(code) }
     }
 
     /// The message is larger than its function takes (FTN3 §1.10).
     pub(super) fn request_too_large() -> Self {
         let text = "Request size has exceeded the limit";
-        Self { reason: Reason::RequestTooLarge, ..Self::new(codes::INVALID_REQUEST, text) }
+        Self { reason: RefusalReason::TooLarge, ..Self::new(codes::INVALID_REQUEST, text) }
     }
 
     /// The executor takes no more requests, or cancels those that wait.
     pub(super) fn closing() -> Self {
-        Self::new(codes::DEFENSE_REJECTED, "Executor is closing")
+        let text = "Executor is closing";
+        Self { reason: RefusalReason::Closing, ..Self::new(codes::DEFENSE_REJECTED, text) }
     }
 
-    /// A limit of the budget or of a client was reached; `error` says which.
-    pub(crate) fn over_limit(error: &Error) -> Self {
-        Self::new(codes::DEFENSE_REJECTED, error.info().unwrap_or_default().to_owned())
+    /// The budget is used up; `error` says of what.
+    pub(crate) fn over_budget(error: &Error) -> Self {
+        let text = error.info().unwrap_or_default().to_owned();
+        Self { reason: RefusalReason::Budget, ..Self::new(codes::DEFENSE_REJECTED, text) }
+    }
+
+    /// The message was no request.
+    pub(super) fn malformed(refusal: &Refusal) -> Self {
+        let text = refusal.to_string();
+        Self { reason: RefusalReason::Malformed, ..Self::new(refusal.code(), text) }
+    }
+
+    /// There was no permit of the budget in time.
+    pub(super) fn too_late() -> Self {
+        let text = "Too many requests: no place in time";
+        Self { reason: RefusalReason::Budget, ..Self::new(codes::DEFENSE_REJECTED, text) }
+    }
+
+    /// A limit of the client was reached; `error` says which.
+    pub(super) fn over_client_limit(error: &Error) -> Self {
+        Self { reason: RefusalReason::ClientLimit, ..Self::over_budget(error) }
+    }
+
+    /// Why, for operators.
+    #[must_use]
+    pub fn reason(&self) -> RefusalReason {
+        self.reason
     }
 
     /// The error code of the answer (FTN3 §1.9).
@@ -64,7 +149,7 @@ impl Refused {
     /// Whether the message was larger than its function takes (FTN3 §1.10).
     #[must_use]
     pub fn is_request_too_large(&self) -> bool {
-        self.reason == Reason::RequestTooLarge
+        self.reason == RefusalReason::TooLarge
     }
 
     pub(super) fn to_response(&self) -> Response {

@@ -20,16 +20,28 @@
 //!
 //! | metric | labels | what |
 //! |---|---|---|
-//! | `asyncsteps_request_duration_seconds` | function | histogram of the times from arrival to reply; its count is that of the requests |
+//! | `asyncsteps_request_duration_seconds` | function | histogram of the times from arrival to reply; its count is that of the requests; with a request of a sampled trace as exemplar (`trace_id`) |
 //! | `asyncsteps_request_queue_seconds` | function | histogram of the times in the queue of the budget |
 //! | `asyncsteps_request_errors_total` | function, code | answers with an error, and callers that left (`disconnected`) |
 //! | `asyncsteps_requests_refused_total` | code | requests that did not get to a function |
+//! | `asyncsteps_refusals_total` | reason | requests that were refused before their flow began, by [reason](crate::RefusalReason) |
+//! | `asyncsteps_waits` | cause | branches of requests in flight by what they wait for, by [cause](asyncsteps::WaitCause): `mutex`, `throttle`, `external`, `future`, `pause`, ... |
+//! | `asyncsteps_ready` | | 1 if the executor should get requests, 0 if not; see [`health`](crate::health) |
 //! | `asyncsteps_requests_running`, `asyncsteps_requests_queued` | | requests that have a permit of the budget, or wait for one |
-//! | `asyncsteps_requests_admitted_total`, `asyncsteps_requests_rejected_total` | | what the budget decided |
+//! | `asyncsteps_requests_admitted_total`, `asyncsteps_requests_rejected_total`, `asyncsteps_requests_withdrawn_total` | | what the budget decided |
 //! | `asyncsteps_admission_memory_bytes` | | what the budget counts for requests |
 //! | `asyncsteps_messages_unanswerable_total` | | messages that were malformed or had no id |
 //! | `asyncsteps_arbiter_delay_seconds` | arbiter | how long an arbiter took to answer a message, one second at the most; of those where a request has waited |
 //! | `asyncsteps_lock_keys`, `asyncsteps_lock_holders`, `asyncsteps_lock_queued` | kind, lock | keys in use, holders inside, waiters |
+//! | `asyncsteps_lock_wait_seconds` | kind, lock | histogram of the waits that ended with the lock; those that need not wait are not counted |
+//! | `asyncsteps_lock_given_up_total`, `asyncsteps_lock_rejected_total` | kind, lock | waits that ended without the lock; refused because the queue was full |
+//! | `asyncsteps_deadlocks_total` | | deadlocks found in the process |
+//! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and those on which a protocol began: `new`, `http1`, `http2`, `websocket`; one may go from one to the next |
+//! | `asyncsteps_connections_refused_total` | reason | connections over a limit, or that failed in the TLS handshake |
+//! | `asyncsteps_received_bytes_total`, `asyncsteps_sent_bytes_total` | | bytes of connections, without those of TLS |
+//!
+//! Connections and bytes are those of the own server; of an actix-web application only WebSockets are
+//! counted.
 //!
 //! The format is OpenMetrics 1.0. A program adds its own with [`Metrics::register`].
 
@@ -41,8 +53,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::registry::Registry;
 
+use asyncsteps_actors::sync::deadlock;
+
 use crate::executor::Executor;
-use crate::observe::Locks;
+use crate::observe::{Closely, Locks};
 
 pub use prometheus_client;
 pub use service::MetricsService;
@@ -100,11 +114,16 @@ impl Metrics {
         let Inner { executor, locks, registry } = &*self.0;
         let delays = executor.arbiter_delays().await;
         let snapshot = Snapshot {
+            waits: executor.waits_by_cause().await,
+            locks: locks.look(Closely::default()).await,
             figures: executor.figures(),
+            refusals: executor.refusals(),
             usage: executor.usage(),
             unanswerable: executor.unanswerable(),
+            is_ready: executor.readiness_with(&delays).is_ready,
             delays,
-            locks: locks.look(),
+            deadlocks: deadlock::count(),
+            traffic: executor.traffic_figures(),
         };
         let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
         encode::text(snapshot, &registry)

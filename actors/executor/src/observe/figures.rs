@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::latency::{Distribution, Latency};
+use asyncsteps_actors::latency::{Distribution, Latency};
+use asyncsteps_actors::trace::TraceParent;
+
+use super::exemplars::{Exemplar, Exemplars};
 
 /// The figures of an executor since it was built; given by
 /// [`Executor::figures`](crate::Executor::figures).
@@ -30,6 +33,9 @@ pub struct FunctionFigures {
     pub queued: Distribution,
     /// Those that were answered with an error, by its code, or whose callers left (`disconnected`).
     pub errors: BTreeMap<String, u64>,
+    /// Requests of sampled traces that took as long as others: the last one of each bucket of `total`
+    /// that had one.
+    pub exemplars: Vec<Exemplar>,
 }
 
 /// Counts the requests to one function.
@@ -38,6 +44,7 @@ pub(crate) struct FunctionCounts {
     total: Latency,
     queued: Latency,
     errors: ErrorCounts,
+    exemplars: Exemplars,
 }
 
 /// Counts errors by code. Codes are those of definitions and of FTN3, so there are few.
@@ -47,13 +54,23 @@ pub(crate) struct ErrorCounts(Mutex<BTreeMap<Box<str>, u64>>);
 impl FunctionCounts {
     pub(crate) fn new() -> Self {
         let (total, queued) = (Latency::new(), Latency::new());
-        Self { total, queued, errors: ErrorCounts::default() }
+        Self { total, queued, errors: ErrorCounts::default(), exemplars: Exemplars::default() }
     }
 
-    /// Counts a request that is over; `error` is its code, or `disconnected`.
-    pub(crate) fn count(&self, total: Duration, queued: Duration, error: Option<&str>) {
+    /// Counts a request that is over; `error` is its code, or `disconnected`. One of a sampled trace is
+    /// remembered as an exemplar.
+    pub(crate) fn count(
+        &self,
+        total: Duration,
+        queued: Duration,
+        error: Option<&str>,
+        trace: Option<TraceParent>,
+    ) {
         self.total.count(total);
         self.queued.count(queued);
+        if let Some(trace) = trace {
+            self.exemplars.add(trace, total);
+        }
         if let Some(code) = error {
             self.errors.count(code);
         }
@@ -65,6 +82,7 @@ impl FunctionCounts {
             total: self.total.distribution(),
             queued: self.queued.distribution(),
             errors: self.errors.figures(),
+            exemplars: self.exemplars.all(),
         }
     }
 }

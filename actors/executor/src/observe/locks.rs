@@ -1,20 +1,21 @@
 //! The locks that a program shows.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps_actors::sync::{Limiter, LockReport, Mutex, Throttle};
+use asyncsteps_actors::sync::{KeyOwners, KeyReport, Limiter, LockReport, Mutex, Throttle};
 
 /// Locks that a program names, so that their holders and queues can be shown. Cloning is cheap and
 /// shares the locks.
 #[derive(Clone, Default)]
-pub struct Locks(Vec<Watched>);
+pub struct Locks(Arc<Vec<Watched>>);
 
-/// A lock, and how it is asked for its load.
 #[derive(Clone)]
-struct Watched {
-    kind: &'static str,
-    report: Arc<dyn Fn() -> LockReport + Send + Sync>,
+enum Watched {
+    Mutex(Mutex),
+    Throttle(Throttle),
+    Limiter(Limiter),
 }
 
 /// A lock as a moment ago.
@@ -23,8 +24,31 @@ struct Watched {
 pub struct WatchedLock {
     /// `mutex`, `throttle` or `limiter`.
     pub kind: &'static str,
-    /// Its name and its keys in use.
+    /// Its name, its limits, its keys in use, and what was counted of its waits.
     pub report: LockReport,
+    /// Its busiest keys, those with the longest queues first; as many as were asked for.
+    pub busiest: Vec<BusyKey>,
+}
+
+/// A key of a lock, and who holds it and waits for it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BusyKey {
+    /// The key, and how busy it is.
+    pub report: KeyReport,
+    /// Who holds it and who waits, as many as were asked for.
+    pub owners: KeyOwners,
+}
+
+/// How closely locks are looked at: a lock may have as many keys, holders and waiters as there are
+/// requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "options")]
+pub struct Closely {
+    /// The most keys of each lock whose owners are told; none by default.
+    pub keys: usize,
+    /// The most holders and the most waiters of each of them; none by default.
+    pub owners: usize,
 }
 
 impl Locks {
@@ -37,39 +61,68 @@ impl Locks {
     /// Adds a mutex, with all of its keys. Locks are told apart by their names.
     #[must_use]
     pub fn mutex(self, mutex: &Mutex) -> Self {
-        let mutex = mutex.clone();
-        self.watch("mutex", move || mutex.inspect())
+        self.watch(Watched::Mutex(mutex.clone()))
     }
 
     /// Adds a throttle.
     #[must_use]
     pub fn throttle(self, throttle: &Throttle) -> Self {
-        let throttle = throttle.clone();
-        self.watch("throttle", move || throttle.inspect())
+        self.watch(Watched::Throttle(throttle.clone()))
     }
 
     /// Adds a limiter.
     #[must_use]
     pub fn limiter(self, limiter: &Limiter) -> Self {
-        let limiter = limiter.clone();
-        self.watch("limiter", move || limiter.inspect())
+        self.watch(Watched::Limiter(limiter.clone()))
     }
 
-    fn watch(
-        mut self,
-        kind: &'static str,
-        report: impl Fn() -> LockReport + Send + Sync + 'static,
-    ) -> Self {
-        self.0.push(Watched { kind, report: Arc::new(report) });
+    fn watch(mut self, lock: Watched) -> Self {
+        Arc::make_mut(&mut self.0).push(lock);
         self
     }
 
-    /// The locks as they are now, in the order in which they were added.
-    #[must_use]
-    pub fn look(&self) -> Vec<WatchedLock> {
-        let look =
-            |watched: &Watched| WatchedLock { kind: watched.kind, report: (watched.report)() };
-        self.0.iter().map(look).collect()
+    /// The locks as they are now, in the order in which they were added. Their keys are gone through on
+    /// a thread of their own, so that locks with many keys hold up no arbiter.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn look(&self, closely: Closely) -> Vec<WatchedLock> {
+        let locks = Arc::clone(&self.0);
+        let look = move || locks.iter().map(|lock| lock.look(closely)).collect();
+        // it is aborted with its runtime only
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+}
+
+impl Watched {
+    fn look(&self, closely: Closely) -> WatchedLock {
+        let (kind, report) = match self {
+            Self::Mutex(mutex) => ("mutex", mutex.inspect()),
+            Self::Throttle(throttle) => ("throttle", throttle.inspect()),
+            Self::Limiter(limiter) => ("limiter", limiter.inspect()),
+        };
+        let mut keys: Vec<&KeyReport> = match closely.keys {
+            0 => Vec::new(),
+            _ => report.keys.iter().collect(),
+        };
+        keys.sort_by_key(|key| (Reverse(key.queued), Reverse(key.holders), &key.key));
+        let busiest = keys.into_iter().take(closely.keys).map(|key| BusyKey {
+            report: key.clone(),
+            owners: self.owners(&key.key, closely.owners),
+        });
+        let busiest = busiest.collect();
+        WatchedLock { kind, report, busiest }
+    }
+
+    fn owners(&self, key: &str, most: usize) -> KeyOwners {
+        match self {
+            Self::Mutex(mutex) => mutex.key(key).owners(most),
+            Self::Throttle(throttle) => throttle.key(key).owners(most),
+            Self::Limiter(limiter) => limiter.key(key).owners(most),
+        }
     }
 }
 

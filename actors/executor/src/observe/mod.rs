@@ -12,9 +12,9 @@
 #![cfg_attr(feature = "otel", doc = "[`otlp()`], which sends them to OpenTelemetry.")]
 #![cfg_attr(not(feature = "otel"), doc = "`otlp()` of the feature `otel`, for OpenTelemetry.")]
 
+mod exemplars;
 mod export;
 mod figures;
-mod latency;
 mod locks;
 #[cfg(feature = "log")]
 mod log;
@@ -25,13 +25,15 @@ mod recorder;
 mod request_trace;
 mod sampling;
 mod span;
+mod traffic;
 
+pub use asyncsteps_actors::latency::Distribution;
 pub use asyncsteps_actors::trace::{NotATraceParent, TraceParent};
+pub use exemplars::Exemplar;
 pub use export::Exporter;
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
-pub use latency::Distribution;
-pub use locks::{Locks, WatchedLock};
+pub use locks::{BusyKey, Closely, Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
 #[cfg(feature = "otel")]
@@ -42,3 +44,4 @@ pub(crate) use recorder::{Recorder, Wanted};
 pub(crate) use request_trace::RequestTrace;
 pub use sampling::{CallerFlag, Sampling};
 pub(crate) use span::{refused, request_span};
+pub use traffic::{ConnectionFigures, OpenConnection, Protocol, Traffic, TrafficFigures};

@@ -14,7 +14,8 @@
 //!    [`Executor::dispatch`]. Drop that future when the client goes away: this cancels the flow.
 //! 6. Send the [`Reply`]: a message, nothing, or raw data. A reply without a request id cannot be
 //!    assigned on a connection with many requests; [`Executor::count_unanswerable`] counts those.
-//! 7. Pass all messages to [`Executor::trace_message`], which the hooks of the application see.
+//! 7. Count connections and bytes with [`Executor::traffic`], one for each arbiter, and pass all
+//!    messages to [`Executor::trace_message`], which the hooks of the application see.
 //! 8. When [`Executor::closing`] is ready, take no new connections, and end each one as soon as it
 //!    is answered. Call [`Channel::close`] when a connection ends before its replies were sent.
 //!
@@ -97,6 +98,7 @@
 //! [`Executor::dispatch`]: crate::Executor::dispatch
 //! [`Executor::max_request_size`]: crate::Executor::max_request_size
 //! [`Executor::request_timeout`]: crate::Executor::request_timeout
+//! [`Executor::traffic`]: crate::Executor::traffic
 //! [`Executor::trace_message`]: crate::Executor::trace_message
 //! [`Incoming`]: crate::Incoming
 //! [`Message::parse`]: crate::message::Message::parse

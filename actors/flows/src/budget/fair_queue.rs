@@ -81,6 +81,13 @@ impl<W> FairQueue<W> {
         Usage { clients: self.queues.len(), ..self.usage }
     }
 
+    /// Whether there is neither a permit nor a place to wait, or no memory.
+    pub(super) fn is_full(&self) -> bool {
+        let Usage { running, queued, memory, .. } = self.usage;
+        let Limits { concurrent, queued: places, memory: bytes } = self.limits;
+        running >= concurrent && queued >= places || memory >= bytes
+    }
+
     /// Admits a request of a client, or queues it; `waiter` is made if it waits.
     ///
     /// A full budget makes room by displacing the latest request of the longest queue, as long as that

@@ -102,6 +102,13 @@ impl Budget {
         self.queue().usage()
     }
 
+    /// Whether it has neither a permit nor a place in the queue, or no memory: a request of a new client
+    /// would be refused, or displace one of another client.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.queue().is_full()
+    }
+
     fn queue(&self) -> MutexGuard<'_, FairQueue<Waiter>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use actix::Addr;
-use asyncsteps::WaitId;
+use asyncsteps::{Execution, FlowId, WaitCause, WaitId};
 
 use super::actor::FlowActor;
 use super::mailbox::FlowCell;
@@ -65,16 +65,30 @@ impl FlowRef {
     /// [`Flow::is_part`](asyncsteps::Flow::is_part); not for a step of the flow itself.
     #[must_use]
     pub fn is_part(&self) -> bool {
-        let actor = self.cell.actor.try_borrow_mut();
-        actor.is_ok_and(|mut actor| actor.execution().is_some_and(|flow| flow.is_part()))
+        self.look(|flow| flow.is_part()).unwrap_or_default()
     }
 
     /// Whether the flow undoes what another one has done, see
     /// [`Added::undo`](asyncsteps::Added::undo); not for a step of the flow itself.
     #[must_use]
     pub fn is_undo(&self) -> bool {
-        let actor = self.cell.actor.try_borrow_mut();
-        actor.is_ok_and(|mut actor| actor.execution().is_some_and(|flow| flow.is_undo()))
+        self.look(|flow| flow.is_undo()).unwrap_or_default()
+    }
+
+    /// The number of the flow (FTN12 §1.11.4); `None` when it is over, and for a step of the flow itself.
+    #[must_use]
+    pub fn id(&self) -> Option<FlowId> {
+        self.look(Execution::id)
+    }
+
+    /// Gives `see` what each branch of the flow waits for, in no particular order; nothing when the flow
+    /// is over, and for a step of the flow itself. It costs less than a [`stack`](Self::stack).
+    pub fn causes(&self, see: impl FnMut(WaitCause)) {
+        self.look(|flow| flow.causes().for_each(see));
+    }
+
+    fn look<R>(&self, look: impl FnOnce(&mut Execution) -> R) -> Option<R> {
+        self.cell.actor.try_borrow_mut().ok()?.execution().map(look)
     }
 
     /// Where the flow is; empty when it is over, and for a step of the flow itself.

@@ -7,6 +7,7 @@ use actix::dev::MessageResponse;
 use asyncsteps::{Execution, Time, Wait, WaitReason};
 
 use crate::clock;
+use crate::sync::mutex::{self, HeldLock};
 
 /// Where a flow is and why it waits (FTN12 §1.7 `async_stack`).
 ///
@@ -17,6 +18,8 @@ use crate::clock;
 pub struct Stack {
     /// The branches that are not over; empty when the flow is over.
     pub waits: Vec<Wait>,
+    /// The locks that its steps hold.
+    pub holds: Vec<HeldLock>,
     /// The time since the last turn of the flow.
     pub idle: Duration,
     /// When this was, on the clock of the arbiter of the flow, as are the times of `waits`.
@@ -27,7 +30,7 @@ impl Stack {
     pub(super) fn of(execution: &mut Execution) -> Self {
         let at = clock::now();
         let idle = at.saturating_since(execution.last_turn());
-        Self { waits: execution.waits(), idle, at }
+        Self { waits: execution.waits(), holds: mutex::held(execution), idle, at }
     }
 
     /// The same text on one line, for logs.

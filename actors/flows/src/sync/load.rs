@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use actix::dev::MessageResponse;
 
+use super::limits::Limits;
+use super::waits::WaitFigures;
+
 /// How busy an object is, over all of its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
@@ -26,8 +29,12 @@ impl Load {
 pub struct LockReport {
     /// The name of the object; empty if it has none.
     pub name: &'static str,
+    /// Its kind and limits; `None` if it is gone.
+    pub limits: Option<Limits>,
     /// The keys in use, in no particular order.
     pub keys: Vec<KeyReport>,
+    /// The waits for it so far.
+    pub waits: WaitFigures,
 }
 
 /// A key of an object that is in use.
@@ -40,6 +47,8 @@ pub struct KeyReport {
     pub holders: usize,
     /// Waiters.
     pub queued: usize,
+    /// Entries in the current period of a throttle or limiter; a mutex has none.
+    pub entered: u32,
 }
 
 impl LockReport {

@@ -7,6 +7,7 @@ use asyncsteps::sync::{ZeroLimit, limiter, mutex, throttle};
 use dashmap::DashMap;
 use thiserror::Error;
 
+pub use super::limits::Limits;
 use super::{Limiter, Mutex, Throttle};
 
 /// Objects by name and key. Cheap to clone.
@@ -65,18 +66,6 @@ enum Object {
     Mutex(Mutex),
     Throttle(Throttle),
     Limiter(Limiter),
-}
-
-/// The limits of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Limits {
-    /// It names mutexes.
-    Mutex(mutex::Options),
-    /// It names throttles.
-    Throttle(throttle::Options),
-    /// It names limiters.
-    Limiter(limiter::Options),
 }
 
 /// A name was used in two ways.
@@ -236,41 +225,5 @@ impl Object {
             Self::Throttle(_) => "throttle",
             Self::Limiter(_) => "limiter",
         }
-    }
-}
-
-impl Limits {
-    fn check(&self) -> Result<(), ZeroLimit> {
-        match self {
-            Self::Mutex(options) => options.check(),
-            Self::Throttle(options) => options.check(),
-            Self::Limiter(options) => options.check(),
-        }
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Mutex(_) => "mutex",
-            Self::Throttle(_) => "throttle",
-            Self::Limiter(_) => "limiter",
-        }
-    }
-}
-
-impl From<mutex::Options> for Limits {
-    fn from(options: mutex::Options) -> Self {
-        Self::Mutex(options)
-    }
-}
-
-impl From<throttle::Options> for Limits {
-    fn from(options: throttle::Options) -> Self {
-        Self::Throttle(options)
-    }
-}
-
-impl From<limiter::Options> for Limits {
-    fn from(options: limiter::Options) -> Self {
-        Self::Limiter(options)
     }
 }

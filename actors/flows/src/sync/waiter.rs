@@ -38,6 +38,14 @@ impl Holder {
         (number < CALL >> 1).then_some(Self::Call(number))
     }
 
+    /// The flow or branch; `None` for a call.
+    pub(super) fn branch(self) -> Option<Identity> {
+        match self {
+            Self::Branch(identity) => Some(identity),
+            Self::Call(_) => None,
+        }
+    }
+
     /// A new call.
     pub(super) fn call() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::identity::FlowId;
 use super::progress::{BURST, Outcome, Progress};
 use super::root::Flow;
-use super::wait::Wait;
+use super::wait::{Wait, WaitCause};
 use super::wait_id::{WaitId, WaitResult};
 use crate::args::Arguments;
 use crate::completion::{Canceller, Stale};
@@ -174,6 +174,18 @@ impl Execution {
     pub fn waits(&mut self) -> Vec<Wait> {
         let flow = self.id();
         self.machine.waits(flow)
+    }
+
+    /// The kind of what each of these branches waits for, in no particular order: to count waits, at
+    /// less cost than [`waits`](Self::waits), which describes them.
+    pub fn causes(&self) -> impl Iterator<Item = WaitCause> {
+        self.machine.causes()
+    }
+
+    /// The values of a type that steps in progress keep, such as locks, each with its branch and step; see
+    /// [`AsyncSteps::kept`](crate::AsyncSteps::kept).
+    pub fn kept<T: 'static>(&self) -> impl Iterator<Item = (u32, StepLocation, &T)> {
+        self.machine.kept()
     }
 
     /// The number of the flow (FTN12 §1.11.4), given to it when it is first asked for.

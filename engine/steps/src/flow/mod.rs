@@ -11,5 +11,5 @@ pub use execution::{Execution, run_to_end};
 pub use identity::{FlowId, Identity};
 pub use progress::{BURST, Outcome, Progress};
 pub use root::Flow;
-pub use wait::{Awaitable, Wait, WaitReason};
+pub use wait::{Awaitable, Contention, Wait, WaitCause, WaitReason};
 pub use wait_id::{WaitId, WaitResult};

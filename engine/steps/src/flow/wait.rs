@@ -1,6 +1,7 @@
 //! Why a flow does not go on (FTN12 §1.7 `async_stack`), for consoles and logs.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::identity::Identity;
 use super::wait_id::WaitId;
@@ -20,11 +21,17 @@ pub struct Wait {
     pub attempt: u32,
     /// What would make it go on.
     pub reason: WaitReason,
+    /// The kind of that, in one word.
+    pub cause: WaitCause,
     /// The name of the wait, to complete it with [`Execution::complete`](super::Execution::complete);
     /// for a step that waits for a completion from outside.
     pub id: Option<WaitId>,
     /// When the nearest time limit of a step around it expires.
     pub limit: Option<Time>,
+    /// The step with this limit.
+    pub limited_by: Option<StepLocation>,
+    /// Who has the object that it waits for, if that object tells.
+    pub contention: Option<Contention>,
 }
 
 /// What a branch of a flow waits for.
@@ -45,6 +52,68 @@ pub enum WaitReason {
     Undo,
     /// Only a time limit or a cancel ends the wait.
     End,
+}
+
+/// The kind of a [`WaitReason`], to count waits by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum WaitCause {
+    /// [`WaitReason::Turn`].
+    Turn,
+    /// [`WaitReason::External`].
+    External,
+    /// [`WaitReason::Object`] of this [kind](Awaitable::kind).
+    Object(&'static str),
+    /// [`WaitReason::Future`].
+    Future,
+    /// [`WaitReason::Until`].
+    Pause,
+    /// [`WaitReason::Undo`].
+    Undo,
+    /// [`WaitReason::End`].
+    End,
+}
+
+impl WaitCause {
+    /// One word: `turn`, `external`, the kind of an object, `future`, `pause`, `undo` or `end`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::External => "external",
+            Self::Object(kind) => kind,
+            Self::Future => "future",
+            Self::Pause => "pause",
+            Self::Undo => "undo",
+            Self::End => "end",
+        }
+    }
+}
+
+/// Who has an object that a step waits for, and who else waits for it, as a moment ago
+/// (FTN12 §1.11).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "objects outside of this crate make it")]
+pub struct Contention {
+    /// What the object is, such as `mutex`.
+    pub kind: &'static str,
+    /// Its name; empty if it has none.
+    pub name: &'static str,
+    /// Its key; empty if it has none.
+    pub key: Arc<str>,
+    /// The flows and branches that have it: at most [`Contention::MOST`], and none that is not a flow.
+    pub holders: Vec<Identity>,
+    /// How many have it in all.
+    pub all_holders: usize,
+    /// How many wait for it before this one; `None` if its turn has come.
+    pub ahead: Option<usize>,
+    /// How many wait for it in all.
+    pub queued: usize,
+}
+
+impl Contention {
+    /// The most [`holders`](Self::holders) that are told: an object may have any number.
+    pub const MOST: usize = 16;
 }
 
 impl fmt::Display for WaitReason {
@@ -68,4 +137,15 @@ impl fmt::Display for WaitReason {
 pub trait Awaitable {
     /// What `waiter` waits for, such as "mutex `stock`, position 2 of 5".
     fn describe(&self, waiter: Identity) -> String;
+
+    /// What it is, in one word, to count waits by; `object` unless an implementation says otherwise.
+    fn kind(&self) -> &'static str {
+        "object"
+    }
+
+    /// Who has what `waiter` waits for; `None` unless an implementation tells.
+    fn contention(&self, waiter: Identity) -> Option<Contention> {
+        let _ = waiter;
+        None
+    }
 }

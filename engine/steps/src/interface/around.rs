@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::location::StepLocation;
-use crate::stack::{self, AsyncSteps, outermost_first};
+use crate::stack::{self, AsyncSteps, Frame, outermost_first};
 
 impl AsyncSteps {
     /// The branches that cannot end before the running step: its own, then the branch whose
@@ -38,12 +38,16 @@ impl AsyncSteps {
     /// [`stack`](Self::stack) or [`hold`](Self::hold): innermost step first, of each step the
     /// newest value first (FTN12 §1.14).
     pub fn kept<T: 'static>(&self) -> impl Iterator<Item = &T> {
-        self.frames_around()
-            .flat_map(|frame| {
-                let values = self.cold.iter().flat_map(|cold| cold.values.linked(frame.values()));
-                values.chain(frame.activity().held())
-            })
-            .filter_map(|value| value.downcast_ref())
+        self.frames_around().flat_map(|frame| self.kept_by(frame))
+    }
+
+    /// The values of a type that a step keeps, the newest first.
+    pub(crate) fn kept_by<'a, T: 'static>(
+        &'a self,
+        frame: &'a Frame,
+    ) -> impl Iterator<Item = &'a T> {
+        let values = self.cold.iter().flat_map(|cold| cold.values.linked(frame.values()));
+        values.chain(frame.activity().held()).filter_map(|value| value.downcast_ref())
     }
 }
 

@@ -184,6 +184,12 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
         self.queue.remove(ticket).map(|(_, waiter)| waiter)
     }
 
+    /// Whether the owner with this ticket is still in the queue.
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.queue.contains(ticket)
+    }
+
     /// The waiter with this ticket; `None` if it is not in the queue any more.
     pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut W> {
         self.queue.get_mut(ticket).map(|(_, waiter)| waiter)
@@ -192,6 +198,11 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
     /// The owners inside, each once, in no particular order.
     pub fn inside(&self) -> impl Iterator<Item = I> {
         self.holders.all()
+    }
+
+    /// The owners that wait, the first one first.
+    pub fn waiting(&self) -> impl Iterator<Item = (I, &W)> {
+        self.queue.iter().map(|(identity, waiter)| (*identity, waiter))
     }
 
     /// How many owners are in front of this one in the queue; `None` if it does not wait. It goes

@@ -142,6 +142,17 @@ impl<W> Queue<W> {
         self.queue.get_mut(ticket)
     }
 
+    /// The owners that wait, the first one first.
+    pub fn waiting(&self) -> impl Iterator<Item = &W> {
+        self.queue.iter()
+    }
+
+    /// The entries in the current window, as of the last call.
+    #[must_use]
+    pub fn entered(&self) -> u32 {
+        self.entered
+    }
+
     /// How many owners wait.
     #[must_use]
     pub fn queued(&self) -> usize {

@@ -48,6 +48,10 @@ impl<T> WaitQueue<T> {
         self.waiters.get_mut(position).map(|(_, waiter)| waiter)
     }
 
+    pub(super) fn contains(&self, ticket: Ticket) -> bool {
+        self.position(ticket).is_some()
+    }
+
     /// The first waiter.
     pub(super) fn first(&self) -> Option<(Ticket, &T)> {
         self.waiters.front().map(|(ticket, waiter)| (*ticket, waiter))

@@ -26,6 +26,7 @@ use crate::executor::Executor;
 
 pub use end_point::Cors;
 pub use head::RequestHead;
+pub use mount::page;
 #[cfg(feature = "rustls")]
 pub use server::{CertificateError, tls_from_pem};
 pub use server::{NewConnection, RequestBody, Server, ServerLimits};

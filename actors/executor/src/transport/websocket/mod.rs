@@ -33,6 +33,7 @@ use tokio::sync::mpsc;
 use super::http::head::RequestHead;
 use crate::channel::Channel;
 use crate::executor::Executor;
+use crate::observe::OpenConnection;
 
 pub use self::limits::WebSocketLimits;
 
@@ -86,10 +87,14 @@ impl WebSocket {
     pub(super) fn serve_payload(
         self,
         payload: Payload,
+        open: OpenConnection,
     ) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
         // one chunk is on its way, and one waits
         let (sink, mut chunks) = mpsc::channel(1);
-        actix_rt::spawn(self.serve(Input::Payload(payload), Output::Body(sink), BytesMut::new()));
+        actix_rt::spawn(async move {
+            self.serve(Input::Payload(payload), Output::Body(sink), BytesMut::new()).await;
+            drop(open);
+        });
         stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)))
     }
 

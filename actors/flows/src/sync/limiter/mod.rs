@@ -2,6 +2,8 @@
 
 mod actor;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,7 +13,10 @@ use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Error, StepResult};
 
 use super::on_demand::OnDemand;
-use super::{KeyReport, Load, LockGuard, LockReport, LockTicket, Mutex, Throttle, UnlockError};
+use super::{
+    KeyOwners, KeyReport, Limits, Load, LockGuard, LockReport, LockTicket, Mutex, Throttle,
+    UnlockError,
+};
 
 /// A limiter for flows on all arbiters, and for other code: a [`Mutex`] around a [`Throttle`], which
 /// is waited for inside of the mutex. Cheap to clone.
@@ -21,11 +26,12 @@ use super::{KeyReport, Load, LockGuard, LockReport, LockTicket, Mutex, Throttle,
 /// | enter in a flow | `asi.sync(&limiter, ...)` | |
 /// | enter elsewhere | [`lock`](Self::lock) | [`Lock`](super::Lock) |
 /// | leave | drop the guard or the ticket, [`unlock`](Self::unlock) | [`Unlock`](super::Unlock) |
-/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
+/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`owners`](Self::owners), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 #[derive(Clone)]
 pub struct Limiter(Arc<Parts>);
 
 struct Parts {
+    options: Options,
     mutex: Mutex,
     throttle: Throttle,
     /// The same for all keys.
@@ -91,16 +97,16 @@ impl Limiter {
     #[track_caller]
     pub(super) fn of(name: &'static str, options: Options, throttle: Throttle) -> Self {
         let mutex = Mutex::named(name, options.mutex());
-        Self(Arc::new(Parts { mutex, throttle, actor: Arc::default() }))
+        Self(Arc::new(Parts { options, mutex, throttle, actor: Arc::default() }))
     }
 
     /// The limiter of a key, such as a client: each key has limits of its own.
     #[must_use]
     pub fn key(&self, key: impl AsRef<str>) -> Self {
         let key = key.as_ref();
-        let Parts { mutex, throttle, actor } = &*self.0;
+        let Parts { options, mutex, throttle, actor } = &*self.0;
         let (mutex, throttle) = (mutex.key(key), throttle.key(key));
-        Self(Arc::new(Parts { mutex, throttle, actor: Arc::clone(actor) }))
+        Self(Arc::new(Parts { options: *options, mutex, throttle, actor: Arc::clone(actor) }))
     }
 
     /// Enters outside of flows; the holder of the guard is inside.
@@ -145,22 +151,42 @@ impl Limiter {
     /// How busy this key is, apart from the others of its object; for metrics.
     #[must_use]
     pub fn key_report(&self) -> KeyReport {
-        let mut report = self.0.mutex.key_report();
-        report.queued += self.0.throttle.key_report().queued;
-        report
+        let (mutex, throttle) = (self.0.mutex.key_report(), self.0.throttle.key_report());
+        KeyReport { queued: mutex.queued + throttle.queued, entered: throttle.entered, ..mutex }
+    }
+
+    /// Who is inside of this key or waits for its next period, and who waits for either, at most `most`
+    /// of each; for consoles.
+    #[must_use]
+    pub fn owners(&self, most: usize) -> KeyOwners {
+        let (mutex, throttle) = (self.0.mutex.owners(most), self.0.throttle.owners(most));
+        let waiting = throttle.waiting.into_iter().chain(mutex.waiting).take(most);
+        KeyOwners { inside: mutex.inside, waiting: waiting.collect() }
     }
 
     /// The keys that are held or waited for, or that have entries in the current period.
     #[must_use]
     pub fn inspect(&self) -> LockReport {
-        let mut report = self.0.mutex.inspect();
-        for throttled in self.0.throttle.inspect().keys {
-            match report.keys.iter_mut().find(|key| key.key == throttled.key) {
-                Some(key) => key.queued += throttled.queued,
-                None => report.keys.push(throttled),
+        let Parts { options, mutex, throttle, .. } = &*self.0;
+        let (mutex, throttle) = (mutex.inspect(), throttle.inspect());
+        let mut keys: HashMap<Arc<str>, KeyReport> =
+            mutex.keys.into_iter().map(|key| (Arc::clone(&key.key), key)).collect();
+        for throttled in throttle.keys {
+            match keys.entry(Arc::clone(&throttled.key)) {
+                Entry::Occupied(key) => {
+                    let key = key.into_mut();
+                    key.queued += throttled.queued;
+                    key.entered = throttled.entered;
+                }
+                Entry::Vacant(free) => drop(free.insert(throttled)),
             }
         }
-        report
+        LockReport {
+            name: mutex.name,
+            limits: Some(Limits::Limiter(*options)),
+            keys: keys.into_values().collect(),
+            waits: mutex.waits.and(&throttle.waits),
+        }
     }
 }
 

@@ -51,7 +51,7 @@ impl Future for Locking {
         let ready = guard.has_turn(cx)
             || guard.is_empty() && {
                 let waiter = Waiter::Future(cx.waker().clone());
-                guard.ask(|| QueuedWaiter { waiter, watch: None })?
+                guard.ask(|| QueuedWaiter::new(waiter, None))?
             };
         if ready {
             return Poll::Ready(Ok(LockGuard(guard)));
@@ -97,6 +97,15 @@ impl Guard {
         matches!(self.held, Held::Nothing)
     }
 
+    /// Whether it holds the lock.
+    pub(super) fn is_inside(&self) -> bool {
+        match self.held {
+            Held::Nothing => false,
+            Held::Inside => true,
+            Held::Queued(ticket) => !self.state.accounting().queue.is_waiting(ticket),
+        }
+    }
+
     /// Enters if that needs no waiting.
     pub(super) fn enter(&mut self) -> bool {
         let entered = self.state.enter(self.owner);
@@ -112,7 +121,10 @@ impl Guard {
         self.held = match lock {
             Lock::Entered => Held::Inside,
             Lock::Queued(ticket) => Held::Queued(ticket),
-            Lock::Rejected => return Err(rejected("Mutex queue limit")),
+            Lock::Rejected => {
+                self.state.family().waits.rejected();
+                return Err(rejected("Mutex queue limit"));
+            }
         };
         Ok(matches!(self.held, Held::Inside))
     }
@@ -153,8 +165,13 @@ impl Drop for Guard {
             waiter.watch = None;
         }
         drop(accounting);
-        if let Some(waiter) = next {
-            waiter.waiter.admit();
+        let waits = &self.state.family().waits;
+        if left.is_some() {
+            waits.given_up();
+        }
+        if let Some(next) = next {
+            waits.admitted(next.since);
+            next.waiter.admit();
         }
     }
 }

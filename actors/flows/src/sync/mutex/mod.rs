@@ -5,6 +5,7 @@
 
 mod actor;
 mod guard;
+mod held;
 mod state;
 mod ticket;
 
@@ -18,12 +19,14 @@ use asyncsteps::{AsyncSteps, Stack, StepResult};
 
 use super::deadlock::{self, HoldsUpCaller, Verdict, Wait};
 use super::load::{KeyReport, Load, LockReport};
+use super::owners::KeyOwners;
 use super::waiter::{Holder, Waiter};
 
 use guard::Guard;
 use state::{Family, KeyState, QueuedWaiter};
 
 pub use guard::{LockGuard, Locking};
+pub use held::{HeldLock, held};
 pub use state::MutexActor;
 pub use ticket::{LockTicket, UnlockError};
 
@@ -39,7 +42,7 @@ pub use ticket::{LockTicket, UnlockError};
 /// | lock in a flow | `asi.sync(&mutex, ...)` | |
 /// | lock elsewhere | [`lock`](Self::lock), [`try_lock`](Self::try_lock) | [`Lock`](super::Lock) |
 /// | give back | drop the guard or the ticket, [`unlock`](Self::unlock) | [`Unlock`](super::Unlock) |
-/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
+/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`owners`](Self::owners), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 ///
 /// All of them share one accounting: a message is never needed, and costs a hop.
 ///
@@ -152,6 +155,12 @@ impl Mutex {
         self.0.report()
     }
 
+    /// Who holds this key and who waits for it, at most `most` of each; for consoles.
+    #[must_use]
+    pub fn owners(&self, most: usize) -> KeyOwners {
+        self.0.owners(most)
+    }
+
     /// The keys that are held or waited for.
     #[must_use]
     pub fn inspect(&self) -> LockReport {
@@ -201,10 +210,8 @@ fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
     let watched = if deadlock::is_enabled() { watched(asi, guard) } else { None };
     let state = Arc::clone(asi[guard].state());
     let step = asi.wait_external_for(state);
-    let entered = asi[guard].ask(|| QueuedWaiter {
-        waiter: Waiter::Step(step),
-        watch: watched.as_ref().map(Wait::watch),
-    })?;
+    let entered = asi[guard]
+        .ask(|| QueuedWaiter::new(Waiter::Step(step), watched.as_ref().map(Wait::watch)))?;
     if entered {
         return asi.success(());
     }

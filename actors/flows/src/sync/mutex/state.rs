@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use asyncsteps::sync::mutex::{Options, Queue};
-use asyncsteps::{Awaitable, Identity};
+use asyncsteps::{Awaitable, Contention, Identity};
 
 use crate::sync::deadlock::{Contended, Holders, Resource, Watch};
 use crate::sync::keys::Keys;
+use crate::sync::limits::Limits;
 use crate::sync::load::{KeyReport, LockReport};
 use crate::sync::on_demand::OnDemand;
+use crate::sync::owners::{KeyOwners, WaitingOwner};
 use crate::sync::waiter::{Holder, Label, Waiter, guarded};
+use crate::sync::waits::{QueuedSince, WaitCounts};
 
 /// The state of one key.
 ///
@@ -29,6 +32,7 @@ pub(super) struct Family {
     name: &'static str,
     options: Options,
     keys: Keys<KeyState>,
+    pub(super) waits: WaitCounts,
     pub(super) actor: OnDemand<MutexActor>,
 }
 
@@ -56,6 +60,14 @@ pub(super) struct QueuedWaiter {
     /// Set if others wait for this waiter. It is taken off whenever the entry leaves the queue, before
     /// the queue is unlocked.
     pub(super) watch: Option<Watch>,
+    pub(super) since: QueuedSince,
+}
+
+impl QueuedWaiter {
+    /// It joins the queue now.
+    pub(super) fn new(waiter: Waiter, watch: Option<Watch>) -> Self {
+        Self { waiter, watch, since: QueuedSince::now() }
+    }
 }
 
 impl Family {
@@ -67,8 +79,13 @@ impl Family {
     pub(super) fn start(name: &'static str, options: Options) -> Arc<KeyState> {
         // refuses limits of zero
         let queue = Queue::new(options);
-        let family =
-            Arc::new(Self { name, options, keys: Keys::new(), actor: OnDemand::default() });
+        let family = Arc::new(Self {
+            name,
+            options,
+            keys: Keys::new(),
+            waits: WaitCounts::default(),
+            actor: OnDemand::default(),
+        });
         family.keys.get("", |key| KeyState::new(key, &family, queue))
     }
 
@@ -83,7 +100,12 @@ impl Family {
             let report = state.report();
             (report.holders + report.queued > 0).then_some(report)
         });
-        LockReport { name: self.name, keys: keys.collect() }
+        LockReport {
+            name: self.name,
+            limits: Some(Limits::Mutex(self.options)),
+            keys: keys.collect(),
+            waits: self.waits.figures(),
+        }
     }
 }
 
@@ -95,7 +117,18 @@ impl KeyState {
 
     pub(super) fn report(&self) -> KeyReport {
         let (holders, queued) = self.counts();
-        KeyReport { key: Arc::clone(&self.key), holders, queued }
+        KeyReport { key: Arc::clone(&self.key), holders, queued, entered: 0 }
+    }
+
+    /// Who is inside and who waits, at most so many of each.
+    pub(super) fn owners(&self, most: usize) -> KeyOwners {
+        let Accounting { queue, .. } = &self.accounting();
+        let waiting = queue.waiting().take(most).map(|(owner, queued)| WaitingOwner {
+            owner: owner.into(),
+            waited: queued.since.elapsed(),
+        });
+        let inside = queue.inside().take(most).map(Into::into);
+        KeyOwners { inside: inside.collect(), waiting: waiting.collect() }
     }
 
     pub(super) fn family(&self) -> &Arc<Family> {
@@ -182,11 +215,7 @@ impl Drop for KeyState {
 
 impl Contended for KeyState {
     fn holders(&self) -> Option<Holders> {
-        let of_branch = |owner| match owner {
-            Holder::Branch(identity) => Some(identity),
-            Holder::Call(_) => None,
-        };
-        self.accounting().queue.inside().map(of_branch).collect()
+        self.accounting().queue.inside().map(Holder::branch).collect()
     }
 
     fn resource(&self) -> Resource {
@@ -202,5 +231,23 @@ impl Awaitable for KeyState {
             Some(ahead) => format!("{label}, place {} of {}", ahead + 1, queue.queued()),
             None => format!("{label}, which it just got"),
         }
+    }
+
+    fn kind(&self) -> &'static str {
+        "mutex"
+    }
+
+    fn contention(&self, who: Identity) -> Option<Contention> {
+        let Accounting { queue, .. } = &self.accounting();
+        let flows = queue.inside().filter_map(Holder::branch);
+        Some(Contention {
+            kind: self.kind(),
+            name: self.family.name,
+            key: Arc::clone(&self.key),
+            holders: flows.take(Contention::MOST).collect(),
+            all_holders: queue.holders(),
+            ahead: queue.ahead_of(Holder::Branch(who)),
+            queued: queue.queued(),
+        })
     }
 }

@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 use asyncsteps::sync::mutex::{Lock, Ticket};
 use asyncsteps::{AsyncSteps, Error, Sleep, Stack, StepResult};
 
-use super::state::{KeyState, Pace};
+use super::state::{KeyState, Pace, QueuedWaiter};
+use crate::sync::owners::LockOwner;
 use crate::sync::waiter::{Waiter, guarded, rejected};
 
 const QUEUE_LIMIT: &str = "Throttle queue limit";
@@ -28,11 +29,19 @@ impl Queued {
     }
 }
 
+/// The queue of a key is full.
+fn refused(state: &KeyState) -> Error {
+    state.family.waits.rejected();
+    rejected(QUEUE_LIMIT)
+}
+
 impl Drop for Queued {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             let waiter = guarded(&self.state.entries).queue.take(ticket);
-            drop(waiter);
+            if waiter.is_some() {
+                self.state.family.waits.given_up();
+            }
         }
     }
 }
@@ -43,13 +52,14 @@ pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
     let step = asi.wait_external_for(state);
     let state = Arc::clone(&asi[queued].state);
     let pace = state.family.time_of(asi);
-    match state.act(pace, |queue, now| queue.lock(now, || Waiter::Step(step)))? {
+    let waiter = QueuedWaiter::new(Waiter::Step(step), LockOwner::Flow(asi.identity()));
+    match state.act(pace, |queue, now| queue.lock(now, || waiter))? {
         Lock::Entered => asi.success(()),
         Lock::Queued(ticket) => {
             asi[queued].ticket = Some(ticket);
             Ok(())
         }
-        Lock::Rejected => Err(rejected(QUEUE_LIMIT).into()),
+        Lock::Rejected => Err(refused(&state).into()),
     }
 }
 
@@ -60,12 +70,13 @@ pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
     let pace = state.family.time_of(asi);
     let ticket = asi[queued].ticket;
     let step = asi.wait_external_for(Arc::<KeyState>::clone(&state));
+    let owner = LockOwner::Flow(asi.identity());
     let lock = state.act(pace, |queue, now| match ticket {
-        None => queue.lock(now, || Waiter::Step(step)),
+        None => queue.lock(now, || QueuedWaiter::new(Waiter::Step(step), owner)),
         Some(ticket) => match queue.waiter_mut(ticket) {
             None => Lock::Entered,
-            Some(waiter) => {
-                *waiter = Waiter::Step(step);
+            Some(queued) => {
+                queued.waiter = Waiter::Step(step);
                 Lock::Queued(ticket)
             }
         },
@@ -82,7 +93,7 @@ pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
             }
             Ok(())
         }
-        Lock::Rejected => Err(rejected(QUEUE_LIMIT).into()),
+        Lock::Rejected => Err(refused(&state).into()),
     }
 }
 
@@ -105,11 +116,11 @@ impl Entering {
         let waiter = Waiter::Future(cx.waker().clone());
         let mut before = None;
         let lock = queued.state.act(pace, |queue, now| match queued.ticket {
-            None => queue.lock(now, || waiter),
+            None => queue.lock(now, || QueuedWaiter::new(waiter, LockOwner::Call)),
             Some(ticket) => match queue.waiter_mut(ticket) {
                 None => Lock::Entered,
                 Some(waiting) => {
-                    before = Some(mem::replace(waiting, waiter));
+                    before = Some(mem::replace(&mut waiting.waiter, waiter));
                     Lock::Queued(ticket)
                 }
             },
@@ -132,7 +143,7 @@ impl Future for Entering {
                     return Poll::Ready(Ok(()));
                 }
                 Lock::Queued(ticket) => self.queued.ticket = Some(ticket),
-                Lock::Rejected => return Poll::Ready(Err(rejected(QUEUE_LIMIT))),
+                Lock::Rejected => return Poll::Ready(Err(refused(&self.queued.state))),
             }
             let (Pace::Waiters(now), Some(end)) = (pace, self.queued.state.period_end()) else {
                 return Poll::Pending;

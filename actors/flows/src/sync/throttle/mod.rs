@@ -17,7 +17,7 @@ use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Error, StepResult};
 
 use super::waiter::guarded;
-use super::{KeyReport, Load, LockReport};
+use super::{KeyOwners, KeyReport, Load, LockReport};
 
 use entering::Queued;
 use state::{Family, KeyState, Pace};
@@ -35,7 +35,7 @@ pub use state::ThrottleActor;
 /// |---|---|---|
 /// | enter in a flow | `asi.sync(&throttle, ...)` | |
 /// | enter elsewhere | [`enter`](Self::enter), [`try_enter`](Self::try_enter) | [`Enter`](super::Enter) |
-/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
+/// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`owners`](Self::owners), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 ///
 /// ```
 /// # use asyncsteps::Flow;
@@ -163,6 +163,12 @@ impl Throttle {
     #[must_use]
     pub fn key_report(&self) -> KeyReport {
         self.0.report()
+    }
+
+    /// Who waits for this key, at most `most` of them; for consoles.
+    #[must_use]
+    pub fn owners(&self, most: usize) -> KeyOwners {
+        self.0.owners(most)
     }
 
     /// The keys that have entries in the current period.

@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use actix::{Actor, Addr, Arbiter};
 use asyncsteps::sim::Sim;
 use asyncsteps::sync::throttle::{Options, Queue};
-use asyncsteps::{AsyncSteps, Awaitable, Error, Identity, Time, codes, turn_time};
+use asyncsteps::{AsyncSteps, Awaitable, Contention, Error, Identity, Time, codes, turn_time};
 
 use super::schedule::{PeriodOpened, Schedule};
 use crate::clock::Clock;
 use crate::sync::keys::Keys;
+use crate::sync::limits::Limits;
 use crate::sync::load::{KeyReport, LockReport};
+use crate::sync::owners::{KeyOwners, LockOwner, WaitingOwner};
 use crate::sync::waiter::{Label, Waiter, guarded};
+use crate::sync::waits::{QueuedSince, WaitCounts};
 
 /// The state of one key.
 pub(super) struct KeyState {
@@ -22,9 +25,23 @@ pub(super) struct KeyState {
 }
 
 pub(super) struct Entries {
-    pub(super) queue: Queue<Waiter>,
+    pub(super) queue: Queue<QueuedWaiter>,
     /// Whether the key is in the schedule, which keeps it alive.
     scheduled: bool,
+}
+
+/// An entry of the queue.
+pub(super) struct QueuedWaiter {
+    pub(super) waiter: Waiter,
+    owner: LockOwner,
+    since: QueuedSince,
+}
+
+impl QueuedWaiter {
+    /// It joins the queue now.
+    pub(super) fn new(waiter: Waiter, owner: LockOwner) -> Self {
+        Self { waiter, owner, since: QueuedSince::now() }
+    }
 }
 
 /// Who ends the periods, and the time by which they end.
@@ -51,6 +68,7 @@ pub(super) struct Family {
     pub(super) clock: Clock,
     keys: Keys<KeyState>,
     pub(super) schedule: Mutex<Schedule<KeyState>>,
+    pub(super) waits: WaitCounts,
     /// Set when the throttle is first used on an arbiter, or before.
     actor: OnceLock<Addr<ThrottleActor>>,
     /// The actor is gone.
@@ -80,6 +98,7 @@ impl Family {
             clock: Clock::start(),
             keys: Keys::new(),
             schedule: Mutex::default(),
+            waits: WaitCounts::default(),
             actor: OnceLock::new(),
             closed: AtomicBool::new(false),
         });
@@ -134,7 +153,15 @@ impl Family {
             if let Some(end) = end {
                 guarded(&self.schedule).add(end, state);
             }
-            admitted.into_iter().for_each(Waiter::admit);
+            self.admit(admitted);
+        }
+    }
+
+    /// Tells waiters that they have entered.
+    fn admit(&self, admitted: Vec<QueuedWaiter>) {
+        for QueuedWaiter { waiter, since, .. } in admitted {
+            self.waits.admitted(since);
+            waiter.admit();
         }
     }
 
@@ -154,7 +181,12 @@ impl Family {
             let is_scheduled = guarded(&state.entries).scheduled;
             is_scheduled.then(|| state.report())
         });
-        LockReport { name: self.name, keys: keys.collect() }
+        LockReport {
+            name: self.name,
+            limits: Some(Limits::Throttle(self.options)),
+            keys: keys.collect(),
+            waits: self.waits.figures(),
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -195,34 +227,46 @@ impl Family {
                 let mut entries = guarded(&state.entries);
                 std::iter::from_fn(|| entries.queue.dismiss()).collect()
             };
-            dismissed.into_iter().for_each(|waiter| waiter.fail(gone()));
+            dismissed.into_iter().for_each(|queued| queued.waiter.fail(gone()));
         }
     }
 }
 
 impl Entries {
     /// Takes the waiters whose turn has come out of the queue.
-    fn admit(&mut self, now: Time) -> Vec<Waiter> {
+    fn admit(&mut self, now: Time) -> Vec<QueuedWaiter> {
         std::iter::from_fn(|| self.queue.admit(now)).collect()
     }
 }
 
 impl KeyState {
-    fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<Waiter>) -> Self {
+    fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<QueuedWaiter>) -> Self {
         let entries = Mutex::new(Entries { queue, scheduled: false });
         Self { entries, key, family: Arc::clone(family) }
     }
 
     pub(super) fn report(&self) -> KeyReport {
-        let queued = guarded(&self.entries).queue.queued();
-        KeyReport { key: Arc::clone(&self.key), holders: 0, queued }
+        let queue = &guarded(&self.entries).queue;
+        let (queued, entered) = (queue.queued(), queue.entered());
+        KeyReport { key: Arc::clone(&self.key), holders: 0, queued, entered }
+    }
+
+    /// Who waits, at most so many.
+    pub(super) fn owners(&self, most: usize) -> KeyOwners {
+        let entries = guarded(&self.entries);
+        let waiting = entries
+            .queue
+            .waiting()
+            .take(most)
+            .map(|queued| WaitingOwner { owner: queued.owner, waited: queued.since.elapsed() });
+        KeyOwners { inside: Vec::new(), waiting: waiting.collect() }
     }
 
     /// Admits the waiters whose turn has come, then acts.
     pub(super) fn act<R>(
         self: &Arc<Self>,
         pace: Pace,
-        act: impl FnOnce(&mut Queue<Waiter>, Time) -> R,
+        act: impl FnOnce(&mut Queue<QueuedWaiter>, Time) -> R,
     ) -> Result<R, Error> {
         if let Pace::Waiters(now) = pace {
             self.family.end_periods(now);
@@ -241,7 +285,7 @@ impl KeyState {
         if let Some(end) = opened {
             self.family.schedule(end, Arc::clone(self));
         }
-        admitted.into_iter().for_each(Waiter::admit);
+        self.family.admit(admitted);
         Ok(result)
     }
 
@@ -251,7 +295,7 @@ impl KeyState {
     }
 
     /// A period is over: takes the waiters that enter in the next one, and gives its end.
-    pub(super) fn end_period(&self, now: Time) -> (Vec<Waiter>, Option<Time>) {
+    pub(super) fn end_period(&self, now: Time) -> (Vec<QueuedWaiter>, Option<Time>) {
         let mut entries = guarded(&self.entries);
         let admitted = entries.admit(now);
         let end = entries.queue.window_end();
@@ -270,6 +314,24 @@ impl Awaitable for KeyState {
     fn describe(&self, _: Identity) -> String {
         let label = Label { kind: "throttle", name: self.family.name, key: &self.key };
         format!("{label}, {} in its queue", guarded(&self.entries).queue.queued())
+    }
+
+    fn kind(&self) -> &'static str {
+        "throttle"
+    }
+
+    fn contention(&self, who: Identity) -> Option<Contention> {
+        let entries = guarded(&self.entries);
+        let is_own = |queued: &QueuedWaiter| queued.owner == LockOwner::Flow(who);
+        Some(Contention {
+            kind: self.kind(),
+            name: self.family.name,
+            key: Arc::clone(&self.key),
+            holders: Vec::new(),
+            all_holders: 0,
+            ahead: entries.queue.waiting().position(is_own),
+            queued: entries.queue.queued(),
+        })
     }
 }
 

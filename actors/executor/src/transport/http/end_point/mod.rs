@@ -122,7 +122,7 @@ impl EndPoint {
             Ok(body) => body,
             Err(BodyError::Status(status)) => return answer::last(status),
             Err(BodyError::NoRoom(error)) => {
-                let refused = Refused::over_limit(&error);
+                let refused = Refused::over_budget(&error);
                 return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };

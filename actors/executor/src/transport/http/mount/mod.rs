@@ -1,5 +1,6 @@
 //! The service inside of an actix-web application.
 
+mod page;
 mod upload;
 
 use std::rc::Rc;
@@ -17,7 +18,9 @@ use super::answer::AnswerBody;
 use super::body::Body;
 use super::end_point::{EndPoint, Route};
 use super::head::RequestHead;
+use crate::observe::{Protocol, Traffic};
 
+pub use page::page;
 pub(super) use upload::Upload;
 
 use upload::Rest;
@@ -27,13 +30,17 @@ impl HttpServiceFactory for Service {
         let Self { path, end_point } = self;
         // other threads can send calls to this arbiter from now on
         let _ = end_point.executor.address();
+        let traffic = end_point.executor.traffic();
         // one resource each: two in one would be matched as patterns, which costs more than to serve
         for path in [path.clone(), format!("{path}/")] {
-            let shared = end_point.clone();
+            let (shared, traffic) = (end_point.clone(), traffic.clone());
             Resource::new(path)
                 .to(move |http: HttpRequest, payload: Payload| {
-                    let end_point = shared.clone();
-                    async move { serve(&end_point, &http, payload, Some(Route::Root)).await }
+                    let (end_point, traffic) = (shared.clone(), traffic.clone());
+                    async move {
+                        let route = Some(Route::Root);
+                        serve(&end_point, &traffic, &http, payload, route).await
+                    }
                 })
                 .register(config);
         }
@@ -45,10 +52,10 @@ impl HttpServiceFactory for Service {
         let paths = [function, with_sec, iface, with_version];
         Resource::new(paths.map(|path| [path.clone(), format!("{path}/")]).concat())
             .to(move |http: HttpRequest, payload: Payload| {
-                let end_point = end_point.clone();
+                let (end_point, traffic) = (end_point.clone(), traffic.clone());
                 async move {
                     let route = Route::of(below(&http), http.query_string(), "");
-                    serve(&end_point, &http, payload, route).await
+                    serve(&end_point, &traffic, &http, payload, route).await
                 }
             })
             .register(config);
@@ -57,6 +64,7 @@ impl HttpServiceFactory for Service {
 
 async fn serve(
     end_point: &EndPoint,
+    traffic: &Traffic,
     http: &HttpRequest,
     payload: Payload,
     route: Option<Route>,
@@ -94,7 +102,8 @@ async fn serve(
                 return HttpResponse::InternalServerError().finish();
             };
             response.head_mut().set_connection_type(ConnectionType::Upgrade);
-            let body = socket.serve_payload(payload.into_inner());
+            let open = traffic.open(Protocol::WebSocket);
+            let body = socket.serve_payload(payload.into_inner(), open);
             return response.set_body(BoxBody::new(BodyStream::new(body)));
         }
     };

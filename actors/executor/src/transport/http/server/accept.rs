@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::connections::Connections;
 use super::tls::Handshakes;
 use super::worker::{Accepted, Order};
+use crate::observe::Traffic;
 
 /// How long to wait after the system had no room for a connection, such as no more open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -17,6 +18,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Gives connections to workers, one after the other.
 pub(super) struct Acceptor {
     connections: Connections,
+    traffic: Traffic,
     workers: Vec<mpsc::UnboundedSender<Order>>,
     next: AtomicUsize,
 }
@@ -24,9 +26,10 @@ pub(super) struct Acceptor {
 impl Acceptor {
     pub(super) fn new(
         connections: Connections,
+        traffic: Traffic,
         workers: Vec<mpsc::UnboundedSender<Order>>,
     ) -> Self {
-        Self { connections, workers, next: AtomicUsize::new(0) }
+        Self { connections, traffic, workers, next: AtomicUsize::new(0) }
     }
 
     /// Tells all workers.
@@ -39,7 +42,9 @@ impl Acceptor {
 
     /// Over a limit, dropping the stream closes the connection.
     fn give(&self, handshakes: Option<Handshakes>, stream: TcpStream, peer: SocketAddr) {
-        let Some(connected) = self.connections.enter(peer) else { return };
+        let Some(connected) = self.connections.enter(peer) else {
+            return self.traffic.over_limit();
+        };
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.workers.len();
         let accepted = Accepted { stream, peer, handshakes, connected };
         if self.workers[next].send(Order::Serve(accepted)).is_err() {

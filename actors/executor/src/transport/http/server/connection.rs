@@ -18,6 +18,7 @@ use super::limits::ServerLimits;
 use super::metered::Metered;
 use super::progress::Alarm;
 use super::requests::Requests;
+use crate::observe::{OpenConnection, Protocol};
 use crate::transport::websocket::WebSocket;
 
 /// How a client that knows beforehand that this end speaks HTTP/2 begins (RFC 9113 §3.4).
@@ -70,13 +71,18 @@ impl Protocols {
         mut io: Metered<T>,
         is_http2: bool,
         mut requests: Requests,
+        mut open: OpenConnection,
     ) -> Result<(), hyper::Error>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         if is_http2 || read_preface(&mut io).await {
+            open.speak(Protocol::Http2);
             // its memory is only taken for those that speak it
             return Box::pin(self.serve_http2(io, requests)).await;
+        }
+        if !io.first().is_empty() {
+            open.speak(Protocol::Http1);
         }
         io.begin_http1();
         let progress = Rc::clone(&requests.progress);
@@ -88,6 +94,7 @@ impl Protocols {
             (io, requests) = match Box::pin(self.serve_http1(io, requests)).await {
                 Then::Rest(io, requests) => (io, requests),
                 Then::WebSocket(socket, io, read) => {
+                    open.speak(Protocol::WebSocket);
                     Box::pin(socket.serve_io(io, read)).await;
                     return Ok(());
                 }

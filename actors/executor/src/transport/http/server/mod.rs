@@ -6,6 +6,7 @@ mod accept;
 mod certificate;
 mod connection;
 mod connections;
+mod counted;
 mod framing;
 mod io;
 mod limits;
@@ -280,7 +281,7 @@ impl Server {
         for listener in &listeners {
             listener.announce(&service.path)?;
         }
-        let acceptor = Acceptor::new(connections.clone(), orders);
+        let acceptor = Acceptor::new(connections.clone(), executor.traffic(), orders);
         tokio::select! {
             _ = join_all(listeners.iter().map(|listener| listener.accept(&acceptor))) => {}
             () = stop => {}

@@ -16,12 +16,14 @@ use tokio::sync::mpsc;
 
 use super::connection::Protocols;
 use super::connections::Connected;
+use super::counted::Counted;
 use super::io::Io;
 use super::metered::Metered;
 use super::new_connection::NewConnection;
 use super::progress::Progress;
 use super::requests::{Requests, Site};
 use super::tls::Handshakes;
+use crate::observe::{Protocol, Traffic};
 use crate::transport::http::head::ConnectionInfo;
 
 /// What a worker is told.
@@ -50,6 +52,7 @@ pub(super) struct Worker {
     site: Rc<Site>,
     protocols: Protocols,
     on_connect: Option<OnConnect>,
+    traffic: Traffic,
     running: Rc<Running>,
 }
 
@@ -58,7 +61,8 @@ impl Worker {
         // other threads can send calls to this arbiter from now on
         let _ = site.end_point.executor.address();
         let protocols = Protocols::new(&site.limits);
-        Self { site: Rc::new(site), protocols, on_connect, running: Rc::default() }
+        let traffic = site.end_point.executor.traffic();
+        Self { site: Rc::new(site), protocols, on_connect, traffic, running: Rc::default() }
     }
 
     /// Serves connections until it is told to end.
@@ -98,6 +102,7 @@ impl Worker {
         let io = match io {
             Ok(io) => io,
             Err(error) => {
+                self.traffic.failed();
                 tracing::debug!(%peer, %error, "a connection was not made");
                 return;
             }
@@ -105,9 +110,10 @@ impl Worker {
         let data = self.on_connect.as_ref().map(|told| told(&NewConnection::new(&io)));
         let connection = Rc::new(ConnectionInfo { peer, is_secure, data });
         let (site, is_http2) = (Rc::clone(&self.site), io.is_http2());
+        let (open, io) = (self.traffic.open(Protocol::New), Counted::new(io, self.traffic.clone()));
         let io = Metered::new(io, Rc::clone(progress), &site.limits);
         let requests = Requests { site, progress: Rc::clone(progress), connection };
-        if let Err(error) = self.protocols.serve(io, is_http2, requests).await {
+        if let Err(error) = self.protocols.serve(io, is_http2, requests, open).await {
             tracing::debug!(%peer, %error, "a connection broke");
         }
         drop(connected);

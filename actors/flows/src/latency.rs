@@ -23,11 +23,17 @@ const fn bounds() -> [u64; 7 * STEPS.len() + 1] {
     bounds
 }
 
-/// Counts times; several threads may.
+/// Counts times; any number of threads may at once, without a lock.
 #[derive(Debug)]
-pub(crate) struct Latency {
+pub struct Latency {
     counts: [AtomicU64; BOUNDS.len() + 1],
     micros: AtomicU64,
+}
+
+/// The bucket of a time.
+#[inline]
+fn bucket(micros: u64) -> usize {
+    BOUNDS.partition_point(|bound| *bound < micros)
 }
 
 /// How often times were how long.
@@ -42,22 +48,33 @@ pub struct Distribution {
 }
 
 impl Latency {
-    pub(crate) fn new() -> Self {
+    /// No times yet. It takes 700 bytes.
+    #[must_use]
+    pub fn new() -> Self {
         Self { counts: array::from_fn(|_| AtomicU64::new(0)), micros: AtomicU64::new(0) }
     }
 
+    /// Counts a time.
     #[inline]
-    pub(crate) fn count(&self, time: Duration) {
+    pub fn count(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS.partition_point(|bound| *bound < micros);
+        let bucket = bucket(micros);
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    pub(crate) fn distribution(&self) -> Distribution {
+    /// What was counted so far.
+    #[must_use]
+    pub fn distribution(&self) -> Distribution {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let sum = Duration::from_micros(self.micros.load(Ordering::Relaxed));
         Distribution { counts, sum }
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -65,6 +82,12 @@ impl Distribution {
     /// The upper bound of each bucket but the last one, which has none.
     pub fn bounds() -> impl Iterator<Item = Duration> {
         BOUNDS.into_iter().map(Duration::from_micros)
+    }
+
+    /// The bucket of a time, as an index of `counts`.
+    #[must_use]
+    pub fn bucket(time: Duration) -> usize {
+        bucket(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
     }
 
     /// How many times were counted.

@@ -1,0 +1,116 @@
+//! Whether an executor works, and whether it should get requests: for load balancers and for what
+//! restarts services.
+//!
+//! | | `GET` | is answered with 200 while | who asks |
+//! |---|---|---|---|
+//! | liveness | `/health` | each arbiter answers a message within a second | what restarts the process |
+//! | readiness | `/ready` | it does, a request would be admitted, and the executor is not closing | what sends requests to it |
+//!
+//! Otherwise the status is 503, and the body says why:
+//!
+//! ```
+//! use asyncsteps_executor::Executor;
+//! use asyncsteps_executor::health::NotReady;
+//!
+//! # actix::System::new().block_on(async {
+//! let executor = Executor::builder().build()?;
+//! assert!(executor.readiness().await.is_ready);
+//! executor.close(std::time::Duration::ZERO).await;
+//! assert_eq!(executor.readiness().await.reasons, [NotReady::Closing]);
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+#![cfg_attr(
+    feature = "http",
+    doc = "\n[`service`] answers both over HTTP, beside the functions: as a [`Server::fallback`](crate::transport::http::Server::fallback), or as a route of a router."
+)]
+
+#[cfg(feature = "http")]
+mod service;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::executor::Executor;
+
+#[cfg(feature = "http")]
+pub use service::{HealthService, service};
+
+/// Whether an executor should get requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Readiness {
+    /// Whether it should.
+    #[serde(rename = "ready")]
+    pub is_ready: bool,
+    /// Why not.
+    pub reasons: Vec<NotReady>,
+}
+
+/// Why an executor should get no requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NotReady {
+    /// It [closes](Executor::close).
+    Closing,
+    /// Its [`Budget`](asyncsteps_actors::budget::Budget) is used up, with its queue: a request would be
+    /// refused.
+    Overloaded,
+    /// An arbiter does not answer.
+    ArbiterStuck,
+}
+
+impl NotReady {
+    /// One word, as it is serialized.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closing => "closing",
+            Self::Overloaded => "overloaded",
+            Self::ArbiterStuck => "arbiter_stuck",
+        }
+    }
+}
+
+impl Executor {
+    /// Whether this executor should get requests. It takes as long as its arbiters take to answer, one
+    /// second at the most.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn readiness(&self) -> Readiness {
+        let delays = self.arbiter_delays().await;
+        self.readiness_with(&delays)
+    }
+
+    /// The same, where arbiters took so long to answer.
+    pub(crate) fn readiness_with(&self, delays: &[Duration]) -> Readiness {
+        let reasons: Vec<NotReady> = [
+            (self.is_closing(), NotReady::Closing),
+            (self.is_overloaded(), NotReady::Overloaded),
+            (delays.iter().any(|delay| *delay >= Self::ANSWER_TIME), NotReady::ArbiterStuck),
+        ]
+        .into_iter()
+        .filter_map(|(applies, reason)| applies.then_some(reason))
+        .collect();
+        Readiness { is_ready: reasons.is_empty(), reasons }
+    }
+
+    /// Whether each arbiter of this executor answers within a second. Those answer where a transport
+    /// serves, and where a request has waited.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn is_alive(&self) -> bool {
+        self.arbiter_delays().await.iter().all(|delay| *delay < Self::ANSWER_TIME)
+    }
+}

@@ -1,0 +1,42 @@
+//! Requests that stand for others that took as long.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use asyncsteps_actors::clock;
+use asyncsteps_actors::latency::Distribution;
+use asyncsteps_actors::trace::TraceParent;
+
+/// A request of a trace, which shows why requests took as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exemplar {
+    /// The trace that it belongs to.
+    pub trace: TraceParent,
+    /// How long it took.
+    pub time: Duration,
+    /// When it was over.
+    pub at: SystemTime,
+}
+
+/// The last request of each bucket of a distribution whose trace was sampled.
+#[derive(Debug, Default)]
+pub(crate) struct Exemplars(Mutex<Vec<Option<Exemplar>>>);
+
+impl Exemplars {
+    /// A request of a sampled trace is over.
+    pub(crate) fn add(&self, trace: TraceParent, time: Duration) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = Distribution::bucket(time);
+        if last.len() <= bucket {
+            last.resize(bucket + 1, None);
+        }
+        last[bucket] = Some(Exemplar { trace, time, at: clock::wall() });
+    }
+
+    /// The exemplars, those of short times first.
+    pub(crate) fn all(&self) -> Vec<Exemplar> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.iter().copied().flatten().collect()
+    }
+}

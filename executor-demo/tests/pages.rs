@@ -1,0 +1,40 @@
+//! The promise: figures, probes and the console are served beside the functions, by either server.
+
+use std::net::SocketAddr;
+
+use asyncsteps_support::client::Connection;
+use asyncsteps_support::shop::{Data, Program};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
+
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut connection = Connection::open(address);
+    connection.send(format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes());
+    let answer = connection.receive();
+    (answer.status(), answer.text().to_owned())
+}
+
+#[test]
+fn pages_are_served_beside_the_functions_by_both_servers() {
+    for front in ["own", "actix-web"] {
+        let data = Data::new();
+        let program = Program::start_with(PROGRAM, &data, &["--front", front]);
+        let ping = get(program.address, "/ftn/futoin.anonping/1.0/ping?echo=1");
+        assert_eq!(ping, (200, r#"{"r":{"echo":1}}"#.to_owned()), "{front}");
+        let (status, figures) = get(program.address, "/metrics");
+        assert_eq!(status, 200, "{front}");
+        let of_ping =
+            r#"asyncsteps_request_duration_seconds_count{function="futoin.anonping:1.0:ping"} 1"#;
+        let of_store = r#"shop_store_jobs{queue="write"} 0"#;
+        for line in [of_ping, of_store, "asyncsteps_ready 1.0"] {
+            assert!(figures.lines().any(|other| other == line), "{front}: {line}");
+        }
+        assert_eq!(get(program.address, "/health"), (200, r#"{"alive":true}"#.to_owned()));
+        let ready = r#"{"ready":true,"reasons":[]}"#.to_owned();
+        assert_eq!(get(program.address, "/ready"), (200, ready), "{front}");
+        let (status, page) = get(program.address, "/console");
+        assert!(status == 200 && page.contains("<html"), "{front}: {status} {page}");
+        assert_eq!(get(program.address, "/console/nothing").0, 404, "{front}");
+        assert_eq!(get(program.address, "/nothing").0, 404, "{front}");
+    }
+}
