@@ -13,7 +13,11 @@ const MS: Duration = Duration::from_millis(1);
 fn hold(mutex: &Mutex, ms: u32) -> FlowHandle<()> {
     let mut flow = Flow::new();
     flow.sync(mutex, move |asi, ()| {
-        asi.await_(async move { Ok::<_, Error>(sleep(MS * ms).await) }).named("work");
+        let work = async move {
+            sleep(MS * ms).await;
+            Ok::<_, Error>(())
+        };
+        asi.await_(work).named("work");
     })
     .named("pay");
     start_flow(flow)
