@@ -21,6 +21,7 @@ use super::functions::Functions;
 use super::hashing::Hashing;
 use super::hooks::{Hooks, Way};
 use super::in_flight::LocalRequests;
+use super::invoker::Invoker;
 use super::message_count::MessageCount;
 use super::refused::Refused;
 use super::registry::Registry;
@@ -63,6 +64,7 @@ pub(super) struct Config {
     pub(super) client_limits: Option<Arc<ClientLimiters>>,
     pub(super) checks_results: bool,
     pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) invoker: Option<Arc<dyn Invoker>>,
 }
 
 /// The client that a request is counted for in the budget.

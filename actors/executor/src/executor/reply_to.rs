@@ -11,7 +11,7 @@ use super::handle::Shared;
 use super::incoming::Incoming;
 use super::registry::HostedFunction;
 use super::reply::Reply;
-use crate::channel::{Channel, ChannelKind};
+use crate::channel::Channel;
 use crate::observe::TraceParent;
 
 /// What a request says about its reply.
@@ -29,10 +29,10 @@ pub(super) struct ReplyTo {
     forced: bool,
 }
 
-/// The trace that the headers of a request name. Those of a WebSocket are not of one request.
+/// The trace that the headers of a request name. Those of a connection are not of one request.
 fn trace_of(incoming: &Incoming) -> Option<TraceParent> {
     let headers = incoming.headers.as_ref()?;
-    if incoming.channel.kind() != ChannelKind::Http {
+    if incoming.channel.is_stateful() {
         return None;
     }
     headers.header(TraceParent::HEADER)?.parse().ok()

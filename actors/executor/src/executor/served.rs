@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
+use super::invoker::Invocation;
 use super::request::RequestInfo;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
@@ -88,8 +89,9 @@ impl ServedRequest {
         self.0.deadline().map(|deadline| deadline.saturating_since(clock::now()))
     }
 
-    /// Calls a function of the executor that serves this request, for the caller of the request
-    /// (FTN3 §1.11), see [`Executor::call_for`]. The detection of deadlocks knows the calls of
+    /// Calls a function of the executor that serves this request, or of another one through its
+    /// [invoker](super::Builder::invoker), for the caller of the request (FTN3 §1.11), see
+    /// [`Executor::call_for`]. The call is in the trace of the request. The detection of deadlocks knows the calls of
     /// [`CallSteps`](super::CallSteps) only, so where functions lock and call each other, call there.
     ///
     /// # Errors
@@ -102,7 +104,9 @@ impl ServedRequest {
         function: &str,
         params: impl Serialize,
     ) -> Result<T, Error> {
-        self.executor().call_for(self.caller(), function, params).await
+        let invocation = Invocation::new(function, params, self.caller());
+        let invocation = invocation.map(|it| it.with_trace(self.trace()));
+        self.executor().invoke(invocation, None).await
     }
 }
 
