@@ -34,7 +34,10 @@ pub struct Call {
     pub(crate) params: Map<String, Value>,
     pub(crate) caller: Caller,
     pub(crate) time_limit: Option<Duration>,
-    #[expect(dead_code, reason = "calls within a process have no headers")]
+    #[cfg_attr(
+        not(feature = "nats"),
+        expect(dead_code, reason = "calls within a process have no headers")
+    )]
     pub(crate) trace: Option<TraceParent>,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) node: Option<NodeId>,

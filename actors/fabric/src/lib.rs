@@ -1,10 +1,14 @@
-//! Calls between nodes: the same call in process, and between machines.
+//! Calls between nodes: the same call in process, without any server, and over NATS.
 //!
 //! A node is a process that serves functions with an [`Executor`](asyncsteps_executor::Executor). A
 //! [`Fabric`] connects nodes: a node [serves](Fabric::serve) interfaces, and any node [calls](Fabric::call)
-//! their functions. Each passes one suite of tests:
+//! their functions. There are two, and one suite of tests that both pass:
 //!
 //! - [`LocalFabric`]: executors of the same process
+#![cfg_attr(
+    feature = "nats",
+    doc = "- [`NatsFabric`](nats::NatsFabric): processes on any machines, over a NATS server"
+)]
 //!
 //! Steps need neither: they call with [`CallSteps`](asyncsteps_executor::CallSteps) and
 //! [`ServedRequest::call`](asyncsteps_executor::ServedRequest::call), whatever they call. Where a function
@@ -50,10 +54,12 @@
 //! - [`Fabric`], [`Call`], [`CallError`]: calling and serving
 //! - [`Client`], [`Policy`]: attempts, times, hedges; the way from steps to a fabric
 //! - [`LocalFabric`]: within a process
+#![cfg_attr(feature = "nats", doc = "- [`nats`]: between processes")]
 //!
 //! A third driver stays possible: the client of plain FutoIn executors over HTTP and WebSocket (FTN7) is
 //! one more `Fabric`.
 //!
+//! Feature: `nats` (on by default).
 #![forbid(unsafe_code)]
 
 mod call;
@@ -62,6 +68,8 @@ mod client;
 mod endpoint;
 mod fabric;
 mod local;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod node;
 mod policy;
 mod serve_guard;

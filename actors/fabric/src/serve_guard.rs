@@ -27,7 +27,7 @@ impl ServeGuard {
     }
 
     /// Takes no more calls, waits at most `grace` for those under way, and cancels the rest. Every call
-    /// that was taken is answered. A rolling restart loses nothing: calls go to other nodes, then the
+    /// that was taken is answered. Gives how those ended that were left when no more came. A rolling restart loses nothing: calls go to other nodes, then the
     /// [executor is closed](asyncsteps_executor::Executor::close).
     ///
     /// # Cancel safety
