@@ -4,7 +4,9 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 mod joining;
+mod processes;
 mod server;
+mod survival;
 
 use std::sync::Arc;
 use std::time::Duration;
