@@ -62,6 +62,19 @@ impl CallError {
         Self { code: code.into(), info: info.into(), outcome: Outcome::Answered }
     }
 
+    /// The error of a call whose last attempt failed with this error. An attempt that was not carried out
+    /// says nothing about one before that may have been.
+    pub(crate) fn after(self, before: Option<Self>) -> Self {
+        match before {
+            Some(before)
+                if before.outcome == Outcome::Unknown && self.outcome == Outcome::NotCarriedOut =>
+            {
+                before
+            }
+            _ => self,
+        }
+    }
+
     /// The code (FTN3 §1.9.1), or one that the interface declares.
     #[must_use]
     pub fn code(&self) -> &str {

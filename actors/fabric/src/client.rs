@@ -82,34 +82,33 @@ struct Attempts<'a> {
 impl Attempts<'_> {
     async fn make(self, call: Call) -> Result<Response, CallError> {
         let call = self.keyed(call);
-        let mut left = self.policy.attempts.max(1);
-        loop {
-            left -= 1;
-            if left == 0 {
-                return self.attempt(call).await;
-            }
+        let mut before = None;
+        for _ in 1..self.policy.attempts {
             match self.attempt(call.clone()).await {
                 Err(error) if self.may_repeat(&error) => {
                     tracing::debug!(f = call.function().as_str(), %error, "a call is tried again");
+                    before = Some(error.after(before));
                 }
-                result => return result,
+                result => return result.map_err(|error| error.after(before)),
             }
         }
+        self.attempt(call).await.map_err(|error| error.after(before))
     }
 
     /// One attempt, and another one beside it if the first takes long.
     async fn attempt(self, call: Call) -> Result<Response, CallError> {
         let Some(pause) = self.policy.hedge_after else { return self.once(call).await };
-        let first = self.once(call.clone());
-        let first = match select(Box::pin(first), Box::pin(tokio::time::sleep(pause))).await {
+        let first = Box::pin(self.once(call.clone()));
+        let first = match select(first, Box::pin(tokio::time::sleep(pause))).await {
             Either::Left((result, _)) => return result,
             Either::Right(((), first)) => first,
         };
         // an attempt that fails does not end the other one
         match select(first, Box::pin(self.once(call))).await {
             Either::Left((Ok(response), _)) | Either::Right((Ok(response), _)) => Ok(response),
-            Either::Left((Err(_), other)) => other.await,
-            Either::Right((Err(_), other)) => other.await,
+            Either::Left((Err(error), other)) | Either::Right((Err(error), other)) => {
+                other.await.map_err(|last| last.after(Some(error)))
+            }
         }
     }
 

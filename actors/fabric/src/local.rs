@@ -17,7 +17,7 @@ use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
 use crate::fabric::{Capabilities, Fabric, Pending};
 use crate::node::NodeInfo;
-use crate::serve_guard::{ServeGuard, Serving};
+use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
 /// Connects executors of one process: calls are no bytes, and run on the arbiter that makes them.
 /// Cloning shares.
@@ -145,7 +145,8 @@ impl Serving for Membership {
             drain.close();
             if tokio::time::timeout(grace, drain.idle()).await.is_err() {
                 self.member.cancelled.notify_waiters();
-                drain.idle().await;
+                // a caller may hold a call that it does not wait for
+                let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
             }
             drain.ended()
         })

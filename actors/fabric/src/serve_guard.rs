@@ -7,6 +7,9 @@ use asyncsteps_actors::drain::Drained;
 
 use crate::fabric::Pending;
 
+/// How long cancelled calls may take to end: they run their cancel handlers.
+pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
 /// An executor serves as long as this is there.
 ///
 /// Dropping it ends that at once: the calls under way are cancelled. [`drain`](Self::drain) lets them

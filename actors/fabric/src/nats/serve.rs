@@ -23,7 +23,7 @@ use super::worker::Worker;
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
 use crate::fabric::Pending;
-use crate::serve_guard::{ServeGuard, Serving};
+use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
 /// What this node serves, for what other nodes ask.
 pub(super) type Members = Arc<Mutex<Vec<Weak<Admission>>>>;
@@ -163,7 +163,8 @@ impl Serving for Serves {
             drain.close();
             if tokio::time::timeout_at(ends, drain.idle()).await.is_err() {
                 self.phase.send_replace(Phase::Ended);
-                drain.idle().await;
+                // an arbiter that is stuck is not waited for
+                let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
             }
             // the answers are on their way when this returns
             let _ = self.admission.link.settle().await;

@@ -63,7 +63,7 @@ impl Worker {
             }
         }
         probes.abort();
-        self.end().await;
+        self.end(orders).await;
     }
 
     /// Begins a request. One that does not wait is over when this returns.
@@ -103,14 +103,23 @@ impl Worker {
     }
 
     /// Cancels and answers what is left.
-    async fn end(&self) {
-        let left: Vec<_> = self.running.borrow_mut().drain().collect();
-        for (reply, running) in left {
+    async fn end(&self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let running: Vec<_> = self.running.borrow_mut().drain().collect();
+        let mut left = Vec::with_capacity(running.len());
+        for (reply, running) in running {
             running.task.abort();
+            left.push(Subject::from(&*reply));
+        }
+        orders.close();
+        while let Some(order) = orders.recv().await {
+            if let Order::CarryOut(Admitted { message, .. }) = order {
+                left.extend(message.reply);
+            }
+        }
+        for reply in left {
             let response = Response::error(codes::INTERNAL_ERROR, Some("Request was cancelled"));
             let mut bytes = Vec::with_capacity(64);
             response.write(Coding::Json, None, &mut bytes);
-            let reply = Subject::from(&*reply);
             answer(&self.link, reply, bytes.into(), response.code()).await;
         }
     }
