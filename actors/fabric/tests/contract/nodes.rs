@@ -48,6 +48,7 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
             "fail": { "params": { "code": "string" }, "result": "string", "throws": ["Declared"] },
             "name": { "result": "string" },
             "whoami": { "result": "string" },
+            "beside": { "result": "any" },
             "wait": {},
             "gate": { "result": "string" },
         },
@@ -81,6 +82,15 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
                     let request = asi.request()?.handle();
                     let user = request.user().map_or("-", |user| user.local_id()).to_owned();
                     asi.reply(format!("{user} {}", request.level().name()))
+                }),
+            )
+            .add(
+                "beside",
+                &one_step(|asi| {
+                    let request = asi.request()?;
+                    let trace = request.handle().trace().map(|trace| trace.to_string());
+                    let uid = request.header("ftn-uid").map(ToOwned::to_owned);
+                    asi.reply(json!({ "trace": trace, "uid": uid }))
                 }),
             )
             .add(

@@ -148,6 +148,27 @@ async fn tools_for_micro_services_see_the_functions() {
     guard.drain(Duration::ZERO).await;
 }
 
+#[actix::test]
+async fn the_trace_and_the_key_of_a_call_go_along() {
+    needs_server!();
+    let server = NatsServer::start(&[]);
+    let served = node("1.1", "one");
+    let fabric = NatsFabric::connect(Config::new(server.url())).await.expect("it joins");
+    let endpoints = Endpoint::all(&served.executor);
+    let guard = fabric.serve(endpoints, served.executor.clone()).await.expect("it serves");
+    let beside = async |change: fn(Call) -> Call| {
+        let call = Call::new("test.node:1.1:beside", ()).expect("it is a call");
+        fabric.call(change(call)).await.expect("it is served").result
+    };
+    const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let known = beside(|call| call.in_trace(TRACE.parse().ok()).with_key("order-7")).await;
+    assert_eq!(known, json!({ "trace": TRACE, "uid": "order-7" }));
+    let (one, other) = (beside(|call| call).await, beside(|call| call).await);
+    assert_eq!(one["trace"], Value::Null);
+    assert!(one["uid"].is_string() && one["uid"] != other["uid"], "{one} {other}");
+    guard.drain(Duration::ZERO).await;
+}
+
 /// What other programs may send.
 #[actix::test]
 async fn junk_is_answered_or_ignored() {
