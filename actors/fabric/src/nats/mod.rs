@@ -57,7 +57,7 @@
 //! # Callers that are gone
 //! A node asks the callers of longer calls, each [probe interval](Config::probe_interval), which of them are
 //! wanted: calls that were dropped are cancelled, and those of a caller that misses three probes. Misses do
-//! not count within 2 seconds of a reconnect. Once a caller knows the node, it tells it at once.
+//! not count within 2 seconds of a reconnect. Programs that are no nodes, such as `nats request`, are not asked. Once a caller knows the node, it tells it at once.
 //!
 //! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent
 //! later: it would be carried out twice, after the caller has tried again. The calls under way when the
