@@ -10,6 +10,14 @@ use tokio::sync::oneshot;
 /// The token of the inbox that probes come to.
 pub(super) const PROBE: &str = "probe";
 
+/// What the inboxes of nodes begin with; those of other programs do not.
+const INBOXES: &str = "_INBOX.ftn-";
+
+/// Whether an answer to this subject goes to a node.
+pub(super) fn is_of_node(reply_subject: &str) -> bool {
+    reply_subject.starts_with(INBOXES)
+}
+
 /// The calls that wait for answers, by the last token of their reply subjects.
 ///
 /// The client of NATS has such a table too. It keeps the calls that were given up for ever, and does not
@@ -41,10 +49,10 @@ pub(super) struct Waits<'a> {
 }
 
 impl Calls {
-    /// None yet; at most so many at once.
-    pub(super) fn new(inbox: String, max: usize) -> Self {
+    /// None yet; at most so many at once. `id` tells the inbox from all others.
+    pub(super) fn new(id: &str, max: usize) -> Self {
         Self {
-            inbox,
+            inbox: format!("{INBOXES}{id}"),
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
             max,
@@ -60,13 +68,6 @@ impl Calls {
     /// The subject of probes.
     pub(super) fn probe_subject(&self) -> String {
         format!("{}.{PROBE}", self.inbox)
-    }
-
-    /// What tells a call from all others that any node makes.
-    pub(super) fn new_uid(&self) -> String {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let id = self.inbox.rsplit('.').next().unwrap_or_default();
-        format!("{id}-{number:x}")
     }
 
     /// Registers a call, unless too many wait.
@@ -156,10 +157,10 @@ mod tests {
 
     #[test]
     fn answers_find_their_calls_and_others_are_dropped() {
-        let calls = Calls::new("_INBOX.x".to_owned(), 2);
+        let calls = Calls::new("x", 2);
         let (mut one, two) = (calls.begin().expect("room"), calls.begin().expect("room"));
         assert!(calls.begin().is_none(), "two at most");
-        assert_eq!((one.reply_subject(), two.reply_subject()).0, "_INBOX.x.1");
+        assert_eq!((one.reply_subject(), two.reply_subject()).0, "_INBOX.ftn-x.1");
         for token in ["", "3", "x", "-1", PROBE] {
             calls.answer(token, message("no"));
         }
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn nodes_are_told_which_calls_were_given_up() {
-        let calls = Calls::new("_INBOX.x".to_owned(), 9);
+        let calls = Calls::new("x", 9);
         let (kept, dropped) = (calls.begin().expect("room"), calls.begin().expect("room"));
         drop(dropped);
         assert_eq!(calls.unwanted("1\n2\njunk\n", "n1"), "2\njunk\n");
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_lost_connection_ends_all_calls() {
-        let calls = Calls::new("_INBOX.x".to_owned(), 9);
+        let calls = Calls::new("x", 9);
         let mut one = calls.begin().expect("room");
         calls.lose_all();
         assert!(matches!(one.answer.try_recv(), Err(oneshot::error::TryRecvError::Closed)));

@@ -31,7 +31,7 @@ pub(super) async fn connect(config: Config) -> Result<Arc<Link>, NatsError> {
         None => node_id(&id),
     };
     // each connection has an inbox of its own: a node that was restarted gets no old answers
-    let calls = Calls::new(format!("_INBOX.{id}"), config.max_calls);
+    let calls = Calls::new(&id, config.max_calls);
     let state = Arc::new(LinkState::new(calls));
     let options = options(&config, &node, &state).await?;
     let client = options

@@ -65,8 +65,12 @@ impl Sent<'_> {
     ) -> Result<Message, CallError> {
         let reply = self.waits.reply_subject();
         let client = &self.link.client;
-        let published = client.publish_with_reply_and_headers(subject, reply, headers, payload);
-        published.await.map_err(|error| match error.kind() {
+        let published = if headers.is_empty() {
+            client.publish_with_reply(subject, reply, payload).await
+        } else {
+            client.publish_with_reply_and_headers(subject, reply, headers, payload).await
+        };
+        published.map_err(|error| match error.kind() {
             PublishErrorKind::MaxPayloadExceeded => {
                 CallError::not_made(codes::INVALID_REQUEST, "the message is too large")
             }

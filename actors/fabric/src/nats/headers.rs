@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::time::Duration;
 
 use async_nats::header::HeaderName;
-use async_nats::{HeaderMap, HeaderValue};
+use async_nats::{HeaderMap, HeaderValue, Subject};
 use asyncsteps_executor::message::Headers;
 
 pub(super) const UID: HeaderName = HeaderName::from_static("Ftn-Uid");
@@ -37,23 +37,29 @@ fn name_of(name: &HeaderName) -> &str {
 }
 
 /// The headers of a call, as the functions of the executor see them.
+///
+/// The reply subject tells an attempt from all others that any node makes. It stands for the header
+/// `Ftn-Uid` of calls without a key, so that most calls need none.
 pub(super) struct CallHeaders {
     headers: HeaderMap,
+    reply: Subject,
     /// With names in lower case, once all are asked for.
     listed: OnceCell<Vec<(String, String)>>,
 }
 
 impl CallHeaders {
-    pub(super) fn new(headers: HeaderMap) -> Self {
-        Self { headers, listed: OnceCell::new() }
+    pub(super) fn new(headers: HeaderMap, reply: Subject) -> Self {
+        Self { headers, reply, listed: OnceCell::new() }
     }
 }
 
 impl Headers for CallHeaders {
     fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
-        let (_, values) = headers.find(|(other, _)| name_of(other).eq_ignore_ascii_case(name))?;
-        values.first().map(HeaderValue::as_str)
+        match headers.find(|(other, _)| name_of(other).eq_ignore_ascii_case(name)) {
+            Some((_, values)) => values.first().map(HeaderValue::as_str),
+            None => name.eq_ignore_ascii_case(name_of(&UID)).then_some(self.reply.as_str()),
+        }
     }
 
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
@@ -62,7 +68,10 @@ impl Headers for CallHeaders {
                 let name = name_of(name).to_ascii_lowercase();
                 values.iter().map(move |value| (name.clone(), value.as_str().to_owned()))
             });
-            each.collect()
+            let uid = name_of(&UID).to_ascii_lowercase();
+            let without_key =
+                self.headers.get(UID).is_none().then(|| (uid, self.reply.to_string()));
+            each.chain(without_key).collect()
         });
         Box::new(listed.iter().map(|(name, value)| (&**name, &**value)))
     }

@@ -28,7 +28,7 @@
 //! | `ftn.v1.rpc.<if>.<major>.<minor>.<func>` | a call; nodes share them in a queue group |
 //! | `ftn.v1.node.<node>.<if>.<major>.<minor>.<func>` | a call of one node |
 //! | `ftn.v1.ctl.<node>.cancel`, `.ping` | the call with the reply subject in the body is over; what the node serves. `all` is every node |
-//! | `<inbox>.<number>`, `<inbox>.probe` | answers; a node asks which of its calls are wanted |
+//! | `_INBOX.ftn-<id>.<number>`, `.probe` | answers; a node asks which of its calls are wanted |
 //! | `$SRV.PING`, `INFO`, `STATS` | the micro service protocol of NATS: a service per interface and major version |
 //!
 //! A node that implements 1.2 subscribes to the minors 0, 1 and 2, so the server routes by version, and a
@@ -36,8 +36,8 @@
 //!
 //! | header | |
 //! |---|---|
-//! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)) |
-//! | `Ftn-Deadline-Ms` | how long the caller still waits. Clocks of machines are not compared |
+//! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject stands for it, which no other attempt has |
+//! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
 //! | `traceparent` | the trace of the caller |
 //! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
 //! | `Nats-Service-Error` | the error code of an answer, which is in its body too |

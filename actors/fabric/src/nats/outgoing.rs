@@ -20,7 +20,8 @@ pub(super) fn make_call(
     link: &Link,
     call: Call,
 ) -> impl Future<Output = Result<Response, CallError>> + '_ {
-    let limit = time_limit(link, call.time_limit);
+    let own_limit = time_limit(call.time_limit);
+    let limit = own_limit.unwrap_or(link.config.call_timeout);
     async move {
         if limit.is_zero() {
             return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
@@ -36,8 +37,15 @@ pub(super) fn make_call(
         let mut payload = Vec::with_capacity(256);
         request.write(Coding::Json, None, &mut payload);
         let mut headers = HeaderMap::new();
-        headers.insert(UID, key.map_or_else(|| link.state.calls.new_uid(), |key| key.to_string()));
-        headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
+        if let Some(key) = key {
+            let key: HeaderValue = key.parse().map_err(|_| {
+                CallError::not_made(codes::INVOKER_ERROR, "the key of the call has a line break")
+            })?;
+            headers.insert(UID, key);
+        }
+        if own_limit.is_some() {
+            headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
+        }
         if let Some(trace) = trace {
             headers.insert(TRACE, trace.to_string());
         }
@@ -49,10 +57,10 @@ pub(super) fn make_call(
     }
 }
 
-/// How long a call may take: its own limit and that of the flow that makes it, or else that of the fabric.
-fn time_limit(link: &Link, own: Option<Duration>) -> Duration {
+/// How long a call may take: its own limit, or that of the flow that makes it if it is shorter.
+fn time_limit(own: Option<Duration>) -> Option<Duration> {
     let of_flow = earliest(None).map(|deadline| deadline.saturating_since(clock::now()));
-    [own, of_flow].into_iter().flatten().min().unwrap_or(link.config.call_timeout)
+    [own, of_flow].into_iter().flatten().min()
 }
 
 /// What a node answered.

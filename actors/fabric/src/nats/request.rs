@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use async_nats::{HeaderMap, Message, Subject};
+use async_nats::{HeaderMap, HeaderValue, Message, Subject};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Executor, Incoming, Reply, ReplyBody, Way};
@@ -22,7 +22,10 @@ pub(super) async fn carry_out(link: &Link, executor: &Executor, message: Message
     let headers = headers.unwrap_or_default();
     let reply = match Request::parse(&payload) {
         Err(refusal) => executor.refuse(refusal, &channel),
-        Ok(request) => dispatch(link, executor, &channel, request, headers, payload).await,
+        Ok(request) => {
+            let beside = (headers, reply_to.clone());
+            dispatch(link, executor, &channel, request, beside, payload).await
+        }
     };
     let (bytes, error) = into_bytes(reply);
     executor.trace_message(&bytes, Way::Out, &channel);
@@ -31,7 +34,8 @@ pub(super) async fn carry_out(link: &Link, executor: &Executor, message: Message
 
 /// Sends an answer, with its error code for tools that do not read FutoIn messages.
 pub(super) async fn answer(link: &Link, reply_to: Subject, bytes: Bytes, error: Option<&str>) {
-    let Some(code) = error else { return link.publish(reply_to, bytes).await };
+    let code = error.and_then(|code| code.parse::<HeaderValue>().ok());
+    let Some(code) = code else { return link.publish(reply_to, bytes).await };
     let mut headers = HeaderMap::new();
     headers.insert(SERVICE_ERROR, code);
     headers.insert(SERVICE_ERROR_CODE, "500");
@@ -43,7 +47,7 @@ async fn dispatch(
     executor: &Executor,
     channel: &Channel,
     request: Request,
-    headers: HeaderMap,
+    (headers, reply_to): (HeaderMap, Subject),
     payload: Bytes,
 ) -> Reply {
     let permit = match executor.admit(channel).await {
@@ -60,7 +64,7 @@ async fn dispatch(
         incoming = incoming.with_caller(caller);
     }
     drop(payload);
-    executor.dispatch(incoming.with_headers(Rc::new(CallHeaders::new(headers)))).await
+    executor.dispatch(incoming.with_headers(Rc::new(CallHeaders::new(headers, reply_to)))).await
 }
 
 /// The bytes of a reply, and its error code.

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::admission::{Admitted, Order, Phase};
-use super::headers::UID;
+use super::calls::is_of_node;
 use super::link::Link;
 use super::probe::probe_callers;
 use super::request::{answer, carry_out};
@@ -31,8 +31,6 @@ pub(super) struct Worker {
 /// A request that did not end in its first turn.
 struct Running {
     since: Time,
-    /// Its caller is a node, which answers probes; other programs do not know them.
-    is_of_node: bool,
     task: AbortHandle,
 }
 
@@ -72,8 +70,6 @@ impl Worker {
     /// Begins a request. One that does not wait is over when this returns.
     fn begin(self: &Rc<Self>, admitted: Admitted) {
         let Some(reply) = admitted.message.reply.clone() else { return };
-        let headers = admitted.message.headers.as_ref();
-        let is_of_node = headers.is_some_and(|headers| headers.get(UID).is_some());
         let worker = Rc::clone(self);
         let mut request: Pin<Box<_>> = Box::pin(async move {
             let Admitted { message, mut entered, _load } = admitted;
@@ -89,7 +85,7 @@ impl Worker {
             let _entry = entry;
             request.await;
         });
-        let running = Running { since: clock::now(), is_of_node, task: task.abort_handle() };
+        let running = Running { since: clock::now(), task: task.abort_handle() };
         self.running.borrow_mut().insert(reply, running);
     }
 
@@ -103,8 +99,9 @@ impl Worker {
     /// The reply subjects of the requests of nodes that began before.
     pub(super) fn begun_before(&self, time: Time) -> Vec<Rc<str>> {
         let running = self.running.borrow();
+        // other programs do not know probes
         let begun =
-            running.iter().filter(|(_, running)| running.is_of_node && running.since <= time);
+            running.iter().filter(|(reply, running)| is_of_node(reply) && running.since <= time);
         begun.map(|(reply, _)| Rc::clone(reply)).collect()
     }
 

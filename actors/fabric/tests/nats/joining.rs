@@ -163,6 +163,9 @@ async fn the_trace_and_the_key_of_a_call_go_along() {
     const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let known = beside(|call| call.in_trace(TRACE.parse().ok()).with_key("order-7")).await;
     assert_eq!(known, json!({ "trace": TRACE, "uid": "order-7" }));
+    let call = Call::new("test.node:1.1:beside", ()).expect("it is a call");
+    let error = fabric.call(call.with_key("two\r\nlines")).await.expect_err("it is no header");
+    assert_eq!(error.to_string(), "InvokerError: the key of the call has a line break");
     let (one, other) = (beside(|call| call).await, beside(|call| call).await);
     assert_eq!(one["trace"], Value::Null);
     assert!(one["uid"].is_string() && one["uid"] != other["uid"], "{one} {other}");
