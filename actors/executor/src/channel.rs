@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use asyncsteps_futoin::iface::{Compatibility, Definition, FunctionName};
 use asyncsteps_futoin::net::SourceAddress;
 
-/// What requests come over: one HTTP request, one WebSocket connection, or the process itself. A
-/// cheap handle, for any thread.
+/// What requests come over: one HTTP request, one WebSocket connection, another node, or the process
+/// itself. A cheap handle, for any thread.
 ///
 /// ```
 /// use asyncsteps_executor::channel::{Channel, ChannelKind};
@@ -51,7 +51,7 @@ struct Life {
     gone: bool,
 }
 
-/// The transports of FTN5 and in-process calls.
+/// The transports of FTN5, calls between nodes, and in-process calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChannelKind {
@@ -59,17 +59,20 @@ pub enum ChannelKind {
     Http,
     /// A WebSocket connection.
     WebSocket,
+    /// One call of another node.
+    Node,
     /// A call from the same process.
     Local,
 }
 
 impl ChannelKind {
-    /// The name that FTN6 §2.10 gives it.
+    /// The name that FTN6 §2.10 gives it; `NODE` for calls between nodes, which it does not know.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "HTTP",
             Self::WebSocket => "WS",
+            Self::Node => "NODE",
             Self::Local => "LOCAL",
         }
     }
@@ -154,7 +157,7 @@ impl Channel {
     /// Whether the channel outlives a request, and its state with it.
     #[must_use]
     pub fn is_stateful(&self) -> bool {
-        self.0.kind != ChannelKind::Http
+        matches!(self.0.kind, ChannelKind::WebSocket | ChannelKind::Local)
     }
 
     /// Whether a reply may carry raw data and a head (FTN5 §3): over HTTP only.
@@ -181,7 +184,9 @@ impl Channel {
     pub fn source_address(&self) -> Option<SourceAddress> {
         match self.0.kind {
             ChannelKind::Local => Some(SourceAddress::Local),
-            ChannelKind::Http | ChannelKind::WebSocket => self.0.peer.map(SourceAddress::from),
+            ChannelKind::Http | ChannelKind::WebSocket | ChannelKind::Node => {
+                self.0.peer.map(SourceAddress::from)
+            }
         }
     }
 

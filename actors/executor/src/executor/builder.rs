@@ -13,6 +13,7 @@ use super::declaration::Declaration;
 use super::functions::Functions;
 use super::handle::{Config, Executor};
 use super::hooks::{GuardedHooks, Hooks};
+use super::invoker::Invoker;
 use super::registry::Registry;
 use crate::channel::Channel;
 use crate::observe::{Exporter, Keep, Recorder, Sampling};
@@ -80,6 +81,7 @@ impl Builder {
             checks_results: true,
             recorder: None,
             sampling: Sampling::default(),
+            invoker: None,
         };
         let (registry, keep, errors) = (Registry::default(), Some(Keep::default()), Vec::new());
         Self { config, registry, keep, exporter: None, errors }
@@ -187,6 +189,15 @@ impl Builder {
     /// The hooks that get the events of the executor.
     pub fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
         self.config.hooks = Some(Arc::new(GuardedHooks(hooks)));
+        self
+    }
+
+    /// Has calls of functions that this executor does not host carried out elsewhere (FTN7). Steps call
+    /// them as they call hosted ones, with [`CallSteps`](super::CallSteps). A function is hosted if its
+    /// interface is, in a version that serves the call. Unless this is set, other calls fail with
+    /// UnknownInterface or NotSupportedVersion.
+    pub fn invoker(mut self, invoker: impl Invoker + 'static) -> Self {
+        self.config.invoker = Some(Arc::new(invoker));
         self
     }
 

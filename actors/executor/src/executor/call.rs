@@ -1,26 +1,29 @@
-//! Calls from the same process (FTN6 §1.4, §2.8 `onInternalRequest`): no bytes, all checks.
+//! Calls from the same process (FTN6 §1.4, §2.8 `onInternalRequest`): no bytes, all checks. What is
+//! hosted elsewhere is called through the invoker.
 
 use std::sync::Arc;
 
 use asyncsteps::{Added, AsyncSteps, Error, codes};
-use asyncsteps_actors::sync::{Calling, calling};
+use asyncsteps_actors::sync::{Call, Calling, calling};
 use asyncsteps_futoin::message::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::arbiter::is_arbiter;
 use super::caller::Caller;
 use super::failed_call::FailedCall;
 use super::handle::Executor;
 use super::incoming::Incoming;
+use super::invoker::{Invocation, Invoker};
 use super::messages::Dispatch;
 use super::reply::{Message, ReplyBody};
 use super::request::RequestSteps;
 use crate::channel::Channel;
 
 impl Executor {
-    /// Calls a function of this executor as the service itself, with the level System, which may call
+    /// Calls a function of this executor, or of another one through its
+    /// [invoker](super::Builder::invoker), as the service itself, with the level System, which may call
     /// everything; gives its result, which for a function without one is read from null.
     ///
     /// It is for work of the application itself. Work for a request acts for its user instead, or the
@@ -86,17 +89,40 @@ impl Executor {
         function: &str,
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        self.call_with(Dispatch::of_call(caller, function, params), function.into())
+        let invocation = Invocation::new(function, params, caller);
+        let executor = self.clone();
+        async move { executor.carry(invocation?, None).await }
     }
 
-    pub(super) fn call_with<T: DeserializeOwned>(
+    /// Makes a call, here or where the function is hosted.
+    ///
+    /// # Errors
+    /// As for [`call_for`](Self::call_for).
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the call.
+    pub fn invoke<T: DeserializeOwned>(
         &self,
-        dispatch: Result<Dispatch, Error>,
-        function: Arc<str>,
+        invocation: Invocation,
+    ) -> impl Future<Output = Result<T, Error>> + 'static {
+        self.carry(invocation, None)
+    }
+
+    /// The same as a wait of the flow that makes it.
+    fn carry<T: DeserializeOwned>(
+        &self,
+        invocation: Invocation,
+        call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         let executor = self.clone();
         async move {
-            let dispatch = dispatch?;
+            if let Some(invoker) = executor.invoker_of(&invocation.function) {
+                let result = invoker.invoke(invocation).await?;
+                return read(result);
+            }
+            let Invocation { function, params, caller, trace } = invocation;
+            let request = Request::new(&function, params);
+            let dispatch = Dispatch { call, trace, ..Dispatch::new(request, caller) };
             let message = match is_arbiter() {
                 true => executor.carry_out(dispatch).await,
                 false => executor.send(dispatch).await?,
@@ -104,12 +130,20 @@ impl Executor {
             let result = match message {
                 Some(message) => message.into_response().into_result().map_err(|error| {
                     Error::with_info(error.code, error.description)
-                        .with_cause(FailedCall { function })
+                        .with_cause(FailedCall::new(function))
                 })?,
                 None => Value::Null,
             };
-            T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
+            read(result)
         }
+    }
+
+    /// What calls a function that is not hosted here, if there is something that may host it.
+    fn invoker_of(&self, function: &str) -> Option<Arc<dyn Invoker>> {
+        let invoker = self.shared.config.invoker.as_ref()?;
+        // a name that is none is refused as a call within the process
+        let name = function.parse().ok()?;
+        (!self.shared.registry.hosts(&name)).then(|| Arc::clone(invoker))
     }
 
     /// Carries out a call on this arbiter; gives the message to the caller, if there is one.
@@ -153,8 +187,8 @@ impl Executor {
 /// });
 /// ```
 pub trait CallSteps {
-    /// Adds a step that calls a function of the executor that serves this request, for the caller of
-    /// the request: with its user and level, or anonymously (FTN3 §1.11). The result `(T,)` goes to
+    /// Adds a step that calls a function of the executor that serves this request, or of another one
+    /// through its [invoker](super::Builder::invoker), for the caller of the request: with its user and level, or anonymously (FTN3 §1.11). The result `(T,)` goes to
     /// the next step. All checks apply, and calls that the function makes are for the same caller.
     ///
     /// A flow that the request launches serves no request: it calls with
@@ -210,39 +244,20 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
     params: impl Serialize,
 ) -> Result<Added<'a>, Error> {
     let executor = asi.request()?.executor();
-    let dispatch = Dispatch::of_call(caller, function, params);
+    let invocation = Invocation::new(function, params, caller);
     let function: Arc<str> = function.into();
     Ok(asi.add(move |asi, ()| {
         let calling = calling(asi, &function);
         let call = calling.as_ref().map(Calling::call);
-        let dispatch = dispatch.map(|dispatch| Dispatch { call, ..dispatch });
-        let answer = executor.call_with::<T>(dispatch, function);
+        let answer = invocation.map(|invocation| executor.carry::<T>(invocation, call));
         asi.await_in_place(async move {
             let _calling = calling;
-            answer.await.map(|result| (result,))
+            answer?.await.map(|result| (result,))
         });
     }))
 }
 
-impl Dispatch {
-    /// A call of a function with these parameters.
-    ///
-    /// # Errors
-    /// InvokerError if they are no map.
-    pub(super) fn of_call(
-        caller: Caller,
-        function: &str,
-        params: impl Serialize,
-    ) -> Result<Self, Error> {
-        Ok(Self::new(Request::new(function, to_map(params)?), caller))
-    }
-}
-
-fn to_map(params: impl Serialize) -> Result<Map<String, Value>, Error> {
-    match serde_json::to_value(params) {
-        Ok(Value::Object(params)) => Ok(params),
-        Ok(Value::Null) => Ok(Map::new()),
-        Ok(_) => Err(Error::with_info(codes::INVOKER_ERROR, "the parameters are no map")),
-        Err(error) => Err(Error::caused_by(codes::INVOKER_ERROR, error)),
-    }
+/// The result as the type that was asked for.
+fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
+    T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
 }

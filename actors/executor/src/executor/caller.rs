@@ -51,7 +51,9 @@ impl Caller {
         self.signer.as_ref()
     }
 
-    pub(super) fn user(&self) -> Option<&User> {
+    /// The user; `None` for an anonymous caller.
+    #[must_use]
+    pub fn user(&self) -> Option<&User> {
         self.user.as_deref()
     }
 

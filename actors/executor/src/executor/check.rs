@@ -48,8 +48,9 @@ impl Shared {
     ) -> Result<Admitted, Refused> {
         let mut entered = self.drain.admit().ok_or_else(Refused::closing)?;
         let Config { request_timeout, heavy_timeout, budget, client, .. } = &self.config;
+        let time_left = incoming.time_left.unwrap_or(Duration::MAX);
         let within = |patience: Duration| {
-            let deadline = times.arrived + patience;
+            let deadline = times.arrived + patience.min(time_left);
             earliest(Some(deadline)).unwrap_or(deadline)
         };
         // asked before the checks take fields out of the request

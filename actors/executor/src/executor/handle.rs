@@ -21,6 +21,7 @@ use super::functions::Functions;
 use super::hashing::Hashing;
 use super::hooks::{Hooks, Way};
 use super::in_flight::LocalRequests;
+use super::invoker::Invoker;
 use super::message_count::MessageCount;
 use super::refusals::{Refusals, RefusedRequest};
 use super::refused::{RefusalReason, Refused};
@@ -67,6 +68,7 @@ pub(super) struct Config {
     pub(super) checks_results: bool,
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) sampling: Sampling,
+    pub(super) invoker: Option<Arc<dyn Invoker>>,
 }
 
 /// The client that a request is counted for in the budget.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps_actors::budget::Permit;
 use asyncsteps_actors::sync::Call;
@@ -20,6 +21,8 @@ pub struct Incoming {
     pub(super) request: Request,
     pub(super) channel: Channel,
     pub(super) size: usize,
+    /// How long its caller waits, if that is known.
+    pub(super) time_left: Option<Duration>,
     pub(super) transport_memory: usize,
     /// The caller, unless there are credentials.
     pub(super) caller: Option<Caller>,
@@ -43,6 +46,7 @@ impl Incoming {
             request,
             channel,
             size: 0,
+            time_left: None,
             transport_memory: 0,
             caller: None,
             credentials: None,
@@ -79,7 +83,17 @@ impl Incoming {
         Self { credentials: credentials.into(), ..self }
     }
 
-    pub(super) fn with_caller(self, caller: Caller) -> Self {
+    /// The same with the time that its caller still waits: the request ends with it, unless its own
+    /// time limit is shorter.
+    #[must_use]
+    pub fn with_time_left(self, time_left: Duration) -> Self {
+        Self { time_left: Some(time_left), ..self }
+    }
+
+    /// The same on behalf of a caller that the transport knows, without credentials. Credentials of the
+    /// request go before it. With the level System its field `obf` may name another user (FTN3 §1.11).
+    #[must_use]
+    pub fn with_caller(self, caller: Caller) -> Self {
         Self { caller: Some(caller), ..self }
     }
 

@@ -5,7 +5,7 @@
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
-//! 6. `request`, `served`, `result_draft`, `call`: what steps see of it
+//! 6. `request`, `served`, `result_draft`, `call`, `invoker`: what steps see of it
 //! 7. `result`, `responder`, `reply_to`, `reply`: from the last step of the flow to the reply
 //! 8. `over`, `recording`, `refusals`, `hooks`: reporting the end
 //!
@@ -47,6 +47,7 @@ mod hooks;
 mod implementation;
 mod in_flight;
 mod incoming;
+mod invoker;
 mod limit;
 mod message_count;
 mod messages;
@@ -85,6 +86,7 @@ pub use handle::{Executor, ExecutorActor};
 pub use hooks::{Hooks, Way};
 pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState};
 pub use incoming::Incoming;
+pub use invoker::{Invocation, Invoker, Invoking};
 pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InspectSteps};
 pub use outcome::{RequestOutcome, RequestOver};
 pub use refusals::RefusedRequest;

@@ -180,6 +180,14 @@ impl Registry {
         })
     }
 
+    /// Whether the interface of a function is hosted, in a version that serves the call.
+    pub(super) fn hosts(&self, name: &FunctionName) -> bool {
+        let serves = |hosted: &HostedInterface| {
+            hosted.called.version().serves(name.version()) == Compatibility::Served
+        };
+        self.interfaces.get(name.iface()).is_some_and(|versions| versions.iter().any(serves))
+    }
+
     /// The definition behind a name and version, with all functions that can be called under it.
     pub(super) fn definition(&self, name: &FunctionName) -> Option<Arc<Definition>> {
         let versions = self.interfaces.get(name.iface())?;

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
-use super::messages::Dispatch;
+use super::invoker::Invocation;
 use super::request::RequestInfo;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
@@ -90,8 +90,9 @@ impl ServedRequest {
         self.0.deadline().map(|deadline| deadline.saturating_since(clock::now()))
     }
 
-    /// Calls a function of the executor that serves this request, for the caller of the request
-    /// (FTN3 §1.11), see [`Executor::call_for`]. The detection of deadlocks knows the calls of
+    /// Calls a function of the executor that serves this request, or of another one through its
+    /// [invoker](super::Builder::invoker), for the caller of the request (FTN3 §1.11), see
+    /// [`Executor::call_for`]. The call is in the trace of the request. The detection of deadlocks knows the calls of
     /// [`CallSteps`](super::CallSteps) only, so where functions lock and call each other, call there.
     ///
     /// # Errors
@@ -104,10 +105,9 @@ impl ServedRequest {
         function: &str,
         params: impl Serialize,
     ) -> Result<T, Error> {
-        let dispatch = Dispatch::of_call(self.caller(), function, params);
-        let trace = Some(self.trace());
-        let dispatch = dispatch.map(|dispatch| Dispatch { trace, ..dispatch });
-        self.executor().call_with(dispatch, function.into()).await
+        let invocation = Invocation::new(function, params, self.caller());
+        let invocation = invocation.map(|it| it.with_trace(Some(self.trace())));
+        self.executor().invoke(invocation?).await
     }
 }
 

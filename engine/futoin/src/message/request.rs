@@ -86,6 +86,13 @@ impl Request {
         Self { sec: Some(sec), ..self }
     }
 
+    /// The same on behalf of a user (FTN3 §1.11): a map of `lid`, and of `gid` and `slvl` if they are
+    /// known.
+    #[must_use]
+    pub fn with_obf(self, obf: Value) -> Self {
+        Self { obf: Some(obf), ..self }
+    }
+
     /// The field `f` as sent; empty if it is not text.
     #[must_use]
     pub fn f(&self) -> &str {

@@ -1,0 +1,137 @@
+//! A call and its response.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::codes;
+use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::observe::TraceParent;
+use asyncsteps_executor::{Caller, Invocation};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::call_error::CallError;
+use crate::node::NodeId;
+
+/// A call of a function.
+///
+/// ```
+/// use std::time::Duration;
+/// use asyncsteps_fabric::Call;
+/// use serde_json::json;
+///
+/// let call = Call::new("demo.bank:1.0:balance", json!({ "account": 7 }))?
+///     .within(Duration::from_secs(1));
+/// assert_eq!(call.function().func(), "balance");
+/// # Ok::<(), asyncsteps_fabric::CallError>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "a fabric makes the call"]
+pub struct Call {
+    pub(crate) function: FunctionName,
+    pub(crate) params: Map<String, Value>,
+    pub(crate) caller: Caller,
+    pub(crate) time_limit: Option<Duration>,
+    #[cfg_attr(
+        not(feature = "nats"),
+        expect(dead_code, reason = "calls within a process have no headers")
+    )]
+    pub(crate) trace: Option<TraceParent>,
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) node: Option<NodeId>,
+}
+
+impl Call {
+    /// An anonymous call of `iface:version:function`.
+    ///
+    /// # Errors
+    /// InvokerError if this is no name of a function, or if the parameters are no map.
+    pub fn new(function: &str, params: impl Serialize) -> Result<Self, CallError> {
+        let invocation = Invocation::new(function, params, Caller::anonymous());
+        let invocation = invocation.map_err(|error| {
+            let info = error.info().map_or_else(|| error.to_string(), ToOwned::to_owned);
+            CallError::not_made(codes::INVOKER_ERROR, info)
+        })?;
+        Self::of_invocation(invocation)
+    }
+
+    /// The call that an executor asks its invoker for.
+    pub(crate) fn of_invocation(invocation: Invocation) -> Result<Self, CallError> {
+        let Invocation { function, params, caller, trace, .. } = invocation;
+        let function = function.parse().map_err(|error| {
+            CallError::not_made(codes::INVOKER_ERROR, format!("{function}: {error}"))
+        })?;
+        Ok(Self { function, params, caller, time_limit: None, trace, key: None, node: None })
+    }
+
+    /// The same on behalf of a user, see [`Caller`] (FTN3 §1.11).
+    pub fn for_caller(self, caller: impl Into<Caller>) -> Self {
+        Self { caller: caller.into(), ..self }
+    }
+
+    /// The same with a time limit, for the way there and back too. The earlier one counts, of this limit
+    /// and that of the flow that makes the call.
+    pub fn within(self, time_limit: Duration) -> Self {
+        Self { time_limit: Some(time_limit), ..self }
+    }
+
+    /// The same as a part of a trace (W3C Trace Context).
+    pub fn in_trace(self, trace: impl Into<Option<TraceParent>>) -> Self {
+        Self { trace: trace.into(), ..self }
+    }
+
+    /// The same with a key that tells what is asked for from everything else that any node asks for; all
+    /// attempts at one thing have the same. A call without one gets a key of its own.
+    pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
+        Self { key: Some(key.into()), ..self }
+    }
+
+    /// The same, carried out by this node or not at all.
+    pub fn on_node(self, node: NodeId) -> Self {
+        Self { node: Some(node), ..self }
+    }
+
+    /// The function.
+    #[must_use]
+    pub fn function(&self) -> &FunctionName {
+        &self.function
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("function", &self.function.as_str())
+            .field("caller", &self.caller)
+            .field("time_limit", &self.time_limit)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a function gave.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Response {
+    /// The result; null for a function without one.
+    pub result: Value,
+}
+
+impl Response {
+    /// A response with this result; for drivers.
+    #[must_use]
+    pub fn new(result: Value) -> Self {
+        Self { result }
+    }
+
+    /// The result as a type.
+    ///
+    /// # Errors
+    /// InvokerError if it is not of that type.
+    pub fn read<T: DeserializeOwned>(self) -> Result<T, CallError> {
+        T::deserialize(self.result)
+            .map_err(|error| CallError::answered(codes::INVOKER_ERROR, error.to_string()))
+    }
+}

@@ -1,0 +1,170 @@
+//! Calls with policies: the way from steps to a fabric.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use asyncsteps::Error;
+use asyncsteps_executor::{Invocation, Invoker, Invoking};
+use futures_util::future::{Either, select};
+
+use crate::call::{Call, Response};
+use crate::call_error::{CallError, Outcome};
+use crate::fabric::Fabric;
+use crate::policy::Policy;
+
+/// Calls functions over a fabric, each by its [`Policy`]. An executor takes it as its
+/// [invoker](asyncsteps_executor::Builder::invoker), and steps call as usual.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use asyncsteps_executor::Executor;
+/// use asyncsteps_fabric::{Client, LocalFabric, Policy};
+///
+/// let reading = Policy::new().idempotent().attempts(3).attempt_timeout(Duration::from_millis(300));
+/// let bank = Client::new(Arc::new(LocalFabric::new())).policy("demo.bank:1.0:balance", reading);
+/// let shop = Executor::builder().invoker(bank).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "an executor calls with it"]
+pub struct Client {
+    fabric: Arc<dyn Fabric>,
+    others: Policy,
+    policies: Arc<HashMap<Box<str>, Policy>>,
+}
+
+impl Client {
+    /// Calls over a fabric, by the policy that [`Policy::new`] describes.
+    pub fn new(fabric: Arc<dyn Fabric>) -> Self {
+        Self { fabric, others: Policy::new(), policies: Arc::default() }
+    }
+
+    /// Sets the policy of a function, `iface:version:function`, for calls of exactly this version; a
+    /// later one replaces it.
+    pub fn policy(mut self, function: &str, policy: Policy) -> Self {
+        Arc::make_mut(&mut self.policies).insert(function.into(), policy);
+        self
+    }
+
+    /// Sets the policy of all other functions.
+    pub fn others(self, others: Policy) -> Self {
+        Self { others, ..self }
+    }
+
+    /// The fabric.
+    #[must_use]
+    pub fn fabric(&self) -> &Arc<dyn Fabric> {
+        &self.fabric
+    }
+
+    /// Calls a function, by its policy.
+    ///
+    /// # Errors
+    /// That of the last attempt, see [`Fabric::call`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the call, as [`Fabric::call`] says.
+    pub async fn call(&self, call: Call) -> Result<Response, CallError> {
+        let policy = self.policies.get(call.function().as_str()).unwrap_or(&self.others);
+        Attempts { fabric: &*self.fabric, policy: *policy }.make(call).await
+    }
+}
+
+/// The attempts at one call.
+#[derive(Clone, Copy)]
+struct Attempts<'a> {
+    fabric: &'a dyn Fabric,
+    policy: Policy,
+}
+
+impl Attempts<'_> {
+    async fn make(self, call: Call) -> Result<Response, CallError> {
+        let call = self.keyed(call);
+        let mut before = None;
+        for _ in 1..self.policy.attempts {
+            match self.attempt(call.clone()).await {
+                Err(error) if self.may_repeat(&error) => {
+                    tracing::debug!(f = call.function().as_str(), %error, "a call is tried again");
+                    before = Some(error.after(before));
+                }
+                result => return result.map_err(|error| error.after(before)),
+            }
+        }
+        self.attempt(call).await.map_err(|error| error.after(before))
+    }
+
+    /// One attempt, and another one beside it if the first takes long.
+    async fn attempt(self, call: Call) -> Result<Response, CallError> {
+        let Some(pause) = self.policy.hedge_after else { return self.once(call).await };
+        let first = Box::pin(self.once(call.clone()));
+        let first = match select(first, Box::pin(tokio::time::sleep(pause))).await {
+            Either::Left((result, _)) => return result,
+            Either::Right(((), first)) => first,
+        };
+        // an attempt that fails does not end the other one
+        match select(first, Box::pin(self.once(call))).await {
+            Either::Left((Ok(response), _)) | Either::Right((Ok(response), _)) => Ok(response),
+            Either::Left((Err(error), other)) | Either::Right((Err(error), other)) => {
+                other.await.map_err(|last| last.after(Some(error)))
+            }
+        }
+    }
+
+    async fn once(self, call: Call) -> Result<Response, CallError> {
+        let limit = [call.time_limit, self.policy.attempt_timeout].into_iter().flatten().min();
+        self.fabric.call(Call { time_limit: limit, ..call }).await
+    }
+
+    fn may_repeat(self, error: &CallError) -> bool {
+        match error.outcome() {
+            // a call that could not be made at all is not made better by another attempt
+            Outcome::NotCarriedOut => error.code() == asyncsteps::codes::CONNECT_ERROR,
+            Outcome::Unknown => self.policy.is_idempotent,
+            Outcome::Answered => false,
+        }
+    }
+
+    /// The same call with a key that all attempts have, if there may be several that are carried out.
+    fn keyed(self, call: Call) -> Call {
+        match &call.key {
+            None if self.policy.is_idempotent => call.with_key(random_key()),
+            _ => call,
+        }
+    }
+}
+
+/// 128 random bits.
+fn random_key() -> String {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)),
+        Err(error) => panic!("the system gives no random bytes: {error}"),
+    }
+}
+
+impl Invoker for Client {
+    fn invoke(&self, call: Invocation) -> Invoking {
+        let this = self.clone();
+        let function = Arc::clone(&call.function);
+        Box::pin(async move {
+            let called = match Call::of_invocation(call) {
+                Ok(call) => this.call(call).await,
+                Err(error) => Err(error),
+            };
+            called
+                .map(|response| response.result)
+                .map_err(|error| -> Error { error.into_flow_error(function) })
+        })
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("others", &self.others)
+            .field("policies", &self.policies)
+            .finish_non_exhaustive()
+    }
+}

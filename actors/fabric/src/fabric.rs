@@ -1,0 +1,79 @@
+//! What connects nodes.
+
+use std::pin::Pin;
+
+use asyncsteps_executor::Executor;
+
+use crate::call::{Call, Response};
+use crate::call_error::CallError;
+use crate::endpoint::Endpoint;
+use crate::node::NodeInfo;
+use crate::serve_guard::ServeGuard;
+
+/// Connects nodes, of one process or of many.
+///
+/// The futures run on the thread that makes them: a call within the process goes straight to its
+/// function, without a queue between.
+pub trait Fabric: Send + Sync + 'static {
+    /// Calls a function once, on one of the nodes that serve its version.
+    ///
+    /// A call without a [time limit](Call::within) has that of the flow that makes it, which is asked when
+    /// the future is made, or else that of the fabric.
+    ///
+    /// # Errors
+    /// [`CallError`], with what is known of the outcome.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the call, as far as the node that carries it out can be told.
+    fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>>;
+
+    /// Has an executor serve interfaces until the guard is [drained](ServeGuard::drain) or dropped, or
+    /// the executor [closes](Executor::close). Calls are routed here from the time the future is ready.
+    ///
+    /// # Errors
+    /// [`CallError`] if nodes cannot be told of it.
+    fn serve(
+        &self,
+        endpoints: Vec<Endpoint>,
+        executor: Executor,
+    ) -> Pending<'_, Result<ServeGuard, CallError>>;
+
+    /// The nodes that can be reached and serve something, by their names.
+    ///
+    /// # Errors
+    /// [`CallError`] if they cannot be asked.
+    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>>;
+
+    /// What the fabric can do.
+    fn capabilities(&self) -> Capabilities;
+}
+
+/// The future of a [`Fabric`].
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// What a [`Fabric`] can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The largest message of a call in bytes; `None` if calls are no bytes.
+    pub max_message: Option<usize>,
+}
+
+impl Capabilities {
+    /// Of a fabric whose calls are no bytes.
+    #[must_use]
+    pub const fn in_process() -> Self {
+        Self { max_message: None }
+    }
+
+    /// Of a fabric with messages of so many bytes at most.
+    #[must_use]
+    pub const fn of_messages(max_message: usize) -> Self {
+        Self { max_message: Some(max_message) }
+    }
+}
+
+const _: () = {
+    const fn object_safe(_: Option<&dyn Fabric>) {}
+    object_safe(None);
+};

@@ -1,0 +1,197 @@
+//! Calls within a process.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use asyncsteps::{Error, codes};
+use asyncsteps_actors::drain::{Drain, Drained, Entered};
+use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::{Executor, FailedCall};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::call::{Call, Response};
+use crate::call_error::CallError;
+use crate::endpoint::Endpoint;
+use crate::fabric::{Capabilities, Fabric, Pending};
+use crate::node::NodeInfo;
+use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
+
+/// Connects executors of one process: calls are no bytes, and run on the arbiter that makes them.
+/// Cloning shares.
+///
+/// Those that serve the same interface take turns. It stands in for a fabric between machines in tests and
+/// in services that run as one process.
+#[derive(Clone, Debug, Default)]
+pub struct LocalFabric {
+    members: Arc<RwLock<Vec<Arc<Member>>>>,
+    /// Whose turn it is.
+    turn: Arc<AtomicUsize>,
+}
+
+/// An executor that serves.
+struct Member {
+    name: String,
+    endpoints: Vec<Endpoint>,
+    executor: Executor,
+    drain: Arc<Drain>,
+    /// Notified when the calls under way are cancelled.
+    cancelled: Notify,
+}
+
+impl LocalFabric {
+    /// Without any executor.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One that serves a function, and takes calls.
+    fn member(&self, call: &Call) -> Option<(Arc<Member>, Entered)> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let suits = |member: &&Arc<Member>| {
+            member.serves(&call.function)
+                && call.node.as_ref().is_none_or(|node| node.as_str() == member.name)
+        };
+        let count = members.iter().filter(suits).count();
+        // the turn of a member alone is not counted, because arbiters would share the counter
+        let turn = if count > 1 { self.turn.fetch_add(1, Ordering::Relaxed) % count } else { 0 };
+        let in_turn = members.iter().filter(suits).cycle().skip(turn).take(count);
+        in_turn.filter_map(|member| Some((Arc::clone(member), member.drain.admit()?))).next()
+    }
+}
+
+impl Fabric for LocalFabric {
+    fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
+        Box::pin(async move {
+            let member = self.member(&call);
+            let Call { function, params, caller, time_limit, .. } = call;
+            let Some((member, mut entered)) = member else {
+                return Err(CallError::connect(format!("no node serves {}", function.as_str())));
+            };
+            let called = member.executor.call_for::<Value>(caller, function.as_str(), params);
+            let result = tokio::select! {
+                biased;
+                result = called => result.map(Response::new).map_err(|error| call_error(&error)),
+                () = wait(time_limit) => Err(CallError::lost("no answer in time")),
+                () = member.cancelled.notified() => return Err(draining()),
+            };
+            entered.finish();
+            result
+        })
+    }
+
+    fn serve(
+        &self,
+        endpoints: Vec<Endpoint>,
+        executor: Executor,
+    ) -> Pending<'_, Result<ServeGuard, CallError>> {
+        Box::pin(async move {
+            let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+            let number = self.turn.fetch_add(1, Ordering::Relaxed);
+            let member = Arc::new(Member {
+                name: format!("local-{number}"),
+                endpoints,
+                executor,
+                drain: Arc::default(),
+                cancelled: Notify::new(),
+            });
+            members.push(Arc::clone(&member));
+            Ok(ServeGuard::new(Membership { fabric: self.clone(), member }))
+        })
+    }
+
+    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let nodes = members.iter().map(|member| member.info()).collect();
+        Box::pin(async move { Ok(nodes) })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::in_process()
+    }
+}
+
+impl Member {
+    fn serves(&self, function: &FunctionName) -> bool {
+        self.endpoints.iter().any(|endpoint| endpoint.serves(function))
+            && !self.drain.is_closing()
+            && !self.executor.is_closing()
+    }
+
+    fn info(&self) -> NodeInfo {
+        let interfaces = self.endpoints.iter().map(|it| it.interface().to_string()).collect();
+        NodeInfo {
+            node: self.name.clone(),
+            interfaces,
+            in_flight: self.drain.count(),
+            is_draining: self.drain.is_closing(),
+        }
+    }
+}
+
+/// A member as long as this is there.
+struct Membership {
+    fabric: LocalFabric,
+    member: Arc<Member>,
+}
+
+impl Serving for Membership {
+    fn drain(self: Box<Self>, grace: Duration) -> Pending<'static, Drained> {
+        Box::pin(async move {
+            let drain = &self.member.drain;
+            drain.close();
+            if tokio::time::timeout(grace, drain.idle()).await.is_err() {
+                self.member.cancelled.notify_waiters();
+                // a caller may hold a call that it does not wait for
+                let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
+            }
+            drain.ended()
+        })
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.member.drain.close();
+        self.member.cancelled.notify_waiters();
+        let members = &self.fabric.members;
+        let mut members = members.write().unwrap_or_else(PoisonError::into_inner);
+        members.retain(|member| !Arc::ptr_eq(member, &self.member));
+    }
+}
+
+/// Waits for a time limit, if there is one.
+async fn wait(time_limit: Option<Duration>) {
+    match time_limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What is known of a call that failed with this error.
+fn call_error(error: &Error) -> CallError {
+    let info = error.info().map(ToOwned::to_owned);
+    match error.find::<FailedCall>() {
+        Some(_) => CallError::answered(error.code().to_owned(), info),
+        None => CallError::not_made(codes::CONNECT_ERROR, info.unwrap_or_default()),
+    }
+}
+
+/// The answer to a call that ended with the grace.
+fn draining() -> CallError {
+    let info = Some("Request was cancelled".to_owned());
+    CallError::answered(codes::INTERNAL_ERROR, info)
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member")
+            .field("name", &self.name)
+            .field("endpoints", &self.endpoints)
+            .field("executor", &self.executor)
+            .finish_non_exhaustive()
+    }
+}

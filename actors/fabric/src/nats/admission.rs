@@ -1,0 +1,165 @@
+//! From the connection to an arbiter: each request is taken at once, and carried out or refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_nats::{Message, Subscriber};
+use asyncsteps::codes;
+use asyncsteps_actors::drain::{Drain, Entered};
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::message::{Coding, Response};
+use futures_util::StreamExt;
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::{mpsc, watch};
+
+use super::link::Link;
+use super::request::answer;
+use super::wind_down::wind_down;
+use crate::endpoint::Endpoint;
+
+/// What an executor serves to other nodes.
+#[derive(Debug)]
+pub(super) struct Admission {
+    pub(super) link: Arc<Link>,
+    pub(super) executor: Executor,
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) drain: Arc<Drain>,
+    pub(super) phase: watch::Receiver<Phase>,
+    pub(super) workers: Vec<WorkerHandle>,
+    /// When serving began, as RFC 3339 has it.
+    pub(super) started: String,
+}
+
+/// How far serving is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Serving,
+    /// Subscriptions end.
+    Draining,
+    /// Nothing is taken any more, and what is under way is cancelled.
+    Ended,
+}
+
+/// An arbiter that carries out requests.
+#[derive(Debug)]
+pub(super) struct WorkerHandle {
+    pub(super) orders: mpsc::UnboundedSender<Order>,
+    /// How many requests it has.
+    pub(super) load: Arc<AtomicUsize>,
+}
+
+/// What a worker is told. The queue is bounded by the requests that are admitted.
+#[derive(Debug)]
+pub(super) enum Order {
+    CarryOut(Admitted),
+    /// The call with this reply subject is not wanted.
+    Cancel(Arc<str>),
+}
+
+/// A request that a worker has to carry out; counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    pub(super) message: Message,
+    pub(super) entered: Entered,
+    pub(super) _load: Load,
+}
+
+/// Counts a request of a worker until it is dropped.
+#[derive(Debug)]
+pub(super) struct Load(Arc<AtomicUsize>);
+
+impl Admission {
+    /// Takes the requests of a subscription until serving ends.
+    pub(super) async fn take_requests(self: Arc<Self>, mut requests: Subscriber) {
+        let mut phase = self.phase.clone();
+        let mut received: u64 = 0;
+        loop {
+            tokio::select! {
+                biased;
+                request = requests.next() => match request {
+                    Some(request) => {
+                        received += 1;
+                        self.take(request).await;
+                    }
+                    None => return,
+                },
+                changed = phase.changed() => match (changed, *phase.borrow()) {
+                    (Ok(()), Phase::Serving) => {}
+                    (Ok(()), Phase::Draining) => break,
+                    (Ok(()), Phase::Ended) | (Err(_), _) => return,
+                },
+            }
+        }
+        wind_down(&self, requests, received).await;
+    }
+
+    /// Has a request carried out, or refuses it.
+    pub(super) async fn take(&self, message: Message) {
+        if message.reply.is_none() {
+            self.executor.count_unanswerable(&Channel::new(ChannelKind::Node));
+            return;
+        }
+        if let Some(message) = self.admit(message) {
+            self.refuse(message).await;
+        }
+    }
+
+    /// Hands a request to the worker that has the fewest; gives it back if there are too many.
+    fn admit(&self, message: Message) -> Option<Message> {
+        if self.drain.count() >= self.link.config.max_in_flight {
+            return Some(message);
+        }
+        let Some(entered) = self.drain.admit() else { return Some(message) };
+        let worker = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed));
+        let Some(worker) = worker else { return Some(message) };
+        let load = Load::new(&worker.load);
+        let order = Order::CarryOut(Admitted { message, entered, _load: load });
+        match worker.orders.send(order) {
+            Err(SendError(Order::CarryOut(admitted))) => Some(admitted.message),
+            Ok(()) | Err(SendError(Order::Cancel(_))) => None,
+        }
+    }
+
+    async fn refuse(&self, message: Message) {
+        let Some(reply) = message.reply else { return };
+        let refused = Response::error(codes::DEFENSE_REJECTED, Some("Too many requests"));
+        let mut bytes = Vec::with_capacity(64);
+        refused.write(Coding::detect(&message.payload), None, &mut bytes);
+        answer(&self.link, reply, bytes.into(), refused.code()).await;
+    }
+
+    /// The call with this reply subject is not wanted, if it is one of these.
+    pub(super) fn cancel(&self, reply: &str) {
+        let reply: Arc<str> = reply.into();
+        for worker in &self.workers {
+            // a worker that is gone has no requests
+            let _ = worker.orders.send(Order::Cancel(Arc::clone(&reply)));
+        }
+    }
+
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = String> + '_ {
+        self.endpoints.iter().map(|endpoint| endpoint.interface().to_string())
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.drain.count()
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        *self.phase.borrow() != Phase::Serving
+    }
+}
+
+impl Load {
+    fn new(load: &Arc<AtomicUsize>) -> Self {
+        load.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(load))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

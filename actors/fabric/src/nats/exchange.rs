@@ -1,0 +1,100 @@
+//! One message, and its answer.
+
+use std::time::Duration;
+
+use async_nats::client::PublishErrorKind;
+use async_nats::{HeaderMap, Message, StatusCode};
+use asyncsteps::codes;
+use bytes::Bytes;
+use futures_util::FutureExt;
+
+use super::calls::Waits;
+use super::link::Link;
+use crate::call_error::CallError;
+
+impl Link {
+    /// Sends a message and waits for its answer, at most so long.
+    ///
+    /// Dropping the future gives the answer up, and tells the node that carries the call out, if that is
+    /// known.
+    pub(super) async fn exchange(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+        limit: Duration,
+    ) -> Result<Message, CallError> {
+        if !self.is_connected() {
+            return Err(CallError::connect("the NATS server cannot be reached"));
+        }
+        let calls = &self.state.calls;
+        let waits = calls.begin().ok_or_else(|| {
+            CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
+        })?;
+        let mut sent = Sent { link: self, waits };
+        let answered = tokio::time::timeout(limit, sent.carry_out(subject, headers, payload));
+        match answered.await {
+            Ok(answered) => answered,
+            Err(_) => Err(CallError::lost("no answer in time")),
+        }
+    }
+}
+
+impl Link {
+    /// Waits until the server has taken what was sent so far, subscriptions among it: it takes messages in
+    /// their order, and this sends one to the node itself.
+    pub(super) async fn settle(&self) -> Result<(), CallError> {
+        let subject = self.state.calls.probe_subject();
+        let limit = self.config.connect_timeout;
+        self.exchange(subject, HeaderMap::new(), Bytes::new(), limit).await.map(drop)
+    }
+}
+
+/// A message on its way.
+struct Sent<'a> {
+    link: &'a Link,
+    waits: Waits<'a>,
+}
+
+impl Sent<'_> {
+    async fn carry_out(
+        &mut self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<Message, CallError> {
+        let reply = self.waits.reply_subject();
+        let client = &self.link.client;
+        let published = if headers.is_empty() {
+            client.publish_with_reply(subject, reply, payload).await
+        } else {
+            client.publish_with_reply_and_headers(subject, reply, headers, payload).await
+        };
+        published.map_err(|error| match error.kind() {
+            PublishErrorKind::MaxPayloadExceeded => {
+                CallError::not_made(codes::INVALID_REQUEST, "the message is too large")
+            }
+            PublishErrorKind::Send | PublishErrorKind::InvalidSubject => {
+                CallError::connect(error.to_string())
+            }
+        })?;
+        let lost = |_| CallError::lost("the connection to the NATS server was lost");
+        let message = (&mut self.waits.answer).await.map_err(lost)?;
+        match message.status {
+            Some(StatusCode::NO_RESPONDERS) => {
+                Err(CallError::connect("no node serves the function"))
+            }
+            _ => Ok(message),
+        }
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        let Some(node) = self.waits.give_up() else { return };
+        let subject = self.link.subjects.control(&node, "cancel");
+        let reply = Bytes::from(self.waits.reply_subject());
+        // without room in the connection the node learns it from its next probe
+        drop(self.link.client.publish(subject, reply).now_or_never());
+    }
+}

@@ -1,0 +1,117 @@
+//! The fabric over NATS, as applications and drivers see it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use actix_rt::ArbiterHandle;
+use asyncsteps_executor::Executor;
+
+use super::config::Config;
+use super::connect::{connect, lost};
+use super::control::{discover, take_orders};
+use super::error::NatsError;
+use super::link::Link;
+use super::outgoing::make_call;
+use super::replies::take_replies;
+use super::serve::{Members, serve};
+use crate::call::{Call, Response};
+use crate::call_error::CallError;
+use crate::endpoint::Endpoint;
+use crate::fabric::{Capabilities, Fabric, Pending};
+use crate::node::{NodeId, NodeInfo};
+use crate::serve_guard::ServeGuard;
+
+/// A node of a fabric over NATS. Cloning shares the connection.
+#[derive(Clone)]
+pub struct NatsFabric {
+    link: Arc<Link>,
+    members: Members,
+}
+
+impl NatsFabric {
+    /// Connects a node. The connection lasts until it is [closed](Self::close) or the arbiter ends that this
+    /// runs on; while a server cannot be reached it tries again, every 2 seconds at most.
+    ///
+    /// # Errors
+    /// [`NatsError`] if no server can be reached, or if it refuses the credentials or is too old.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter and of a tokio runtime.
+    pub async fn connect(config: Config) -> Result<Self, NatsError> {
+        let link = connect(config).await?;
+        let members = Members::default();
+        let inbox = link.client.subscribe(link.state.calls.subject()).await;
+        let inbox = inbox.map_err(|_| lost(&link))?;
+        tokio::spawn(tokio::task::unconstrained(take_replies(Arc::clone(&link), inbox)));
+        for node in [link.node.as_str(), crate::node::ALL] {
+            let orders = link.client.subscribe(link.subjects.control(node, "*")).await;
+            let orders = orders.map_err(|_| lost(&link))?;
+            tokio::spawn(take_orders(Arc::clone(&link), Arc::clone(&members), orders));
+        }
+        link.settle().await.map_err(|_| lost(&link))?;
+        Ok(Self { link, members })
+    }
+
+    /// The name of this node.
+    #[must_use]
+    pub fn node(&self) -> &NodeId {
+        &self.link.node
+    }
+
+    /// As [`Fabric::serve`], with requests carried out on several arbiters, such as those of an
+    /// [`ArbiterPool`](asyncsteps_actors::pool::ArbiterPool), each on the one that has the fewest.
+    ///
+    /// # Errors
+    /// [`CallError`] if the server cannot be told, if there are no arbiters, or if an endpoint has too many
+    /// minor versions to subscribe to.
+    pub async fn serve_on(
+        &self,
+        arbiters: impl IntoIterator<Item = ArbiterHandle>,
+        endpoints: Vec<Endpoint>,
+        executor: Executor,
+    ) -> Result<ServeGuard, CallError> {
+        let arbiters = arbiters.into_iter().collect();
+        serve(&self.link, &self.members, arbiters, endpoints, executor).await
+    }
+
+    /// Sends what is to be sent, and ends the connection. Calls that wait for an answer fail with an unknown
+    /// outcome. What is served should be [drained](ServeGuard::drain) before.
+    pub async fn close(&self) {
+        // without a connection there is nothing to send
+        let _ = self.link.settle().await;
+        let _ = self.link.client.drain().await;
+        self.link.state.close();
+    }
+}
+
+impl Fabric for NatsFabric {
+    fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
+        Box::pin(make_call(&self.link, call))
+    }
+
+    fn serve(
+        &self,
+        endpoints: Vec<Endpoint>,
+        executor: Executor,
+    ) -> Pending<'_, Result<ServeGuard, CallError>> {
+        let here = actix_rt::Arbiter::try_current();
+        Box::pin(self.serve_on(here, endpoints, executor))
+    }
+
+    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+        Box::pin(discover(&self.link))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::of_messages(self.link.client.max_payload())
+    }
+}
+
+impl fmt::Debug for NatsFabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsFabric")
+            .field("node", &self.link.node)
+            .field("is_connected", &self.link.is_connected())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! Calls between processes, over a NATS server.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use asyncsteps_executor::Executor;
+//! use asyncsteps_fabric::nats::{Config, NatsFabric};
+//! use asyncsteps_fabric::{Client, Endpoint, Fabric};
+//!
+//! # async fn node() -> Result<(), Box<dyn std::error::Error>> {
+//! let fabric = NatsFabric::connect(Config::new("nats://127.0.0.1:4222")).await?;
+//! let executor = Executor::builder().invoker(Client::new(Arc::new(fabric.clone()))).build()?;
+//! let guard = fabric.serve(Endpoint::all(&executor), executor.clone()).await?;
+//! // ... until the process is to end
+//! let grace = Duration::from_secs(10);
+//! guard.drain(grace).await;
+//! executor.close(grace).await;
+//! fabric.close().await;
+//! # Ok(()) }
+//! ```
+//!
+//! # On the wire
+//! The body is the FutoIn message unchanged; the answer of a function without a result is an empty body.
+//! `<if>` is the name of an interface with `-` for each dot.
+//!
+//! | subject | |
+//! |---|---|
+//! | `ftn.v1.rpc.<if>.<major>.<minor>.<func>` | a call; nodes share them in a queue group |
+//! | `ftn.v1.node.<node>.<if>.<major>.<minor>.<func>` | a call of one node |
+//! | `ftn.v1.ctl.<node>.cancel`, `.ping` | the call with the reply subject in the body is over; what the node serves. `all` is every node |
+//! | `_INBOX.ftn-<id>.<number>`, `.probe` | answers; a node asks which of its calls are wanted |
+//! | `$SRV.PING`, `INFO`, `STATS` | the micro service protocol of NATS: a service per interface and major version |
+//!
+//! A node that implements 1.2 subscribes to the minors 0, 1 and 2, so the server routes by version, and a
+//! rolling upgrade is safe.
+//!
+//! | header | |
+//! |---|---|
+//! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject stands for it, which no other attempt has |
+//! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
+//! | `traceparent` | the trace of the caller |
+//! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
+//! | `Nats-Service-Error` | the error code of an answer, which is in its body too |
+//!
+//! # Arbiters
+//! The connection is a task of the runtime that connects, so connect on an arbiter that lives as long as the
+//! fabric. It must not block: NATS closes connections that do not read. Requests run on the arbiter that
+//! [serves](crate::Fabric::serve), or on [several](NatsFabric::serve_on), each on the one that has the
+//! fewest.
+//!
+//! # Every request is answered
+//! A request is taken from the connection at once and carried out, or answered with DefenseRejected if the
+//! node has too many ([`Config::max_in_flight`]); none waits in a queue of the connection, because
+//! what does not fit there is dropped without a word. A draining node stops its subscriptions in a way that
+//! loses no message, see [`ServeGuard::drain`](crate::ServeGuard::drain).
+//!
+//! # Callers that are gone
+//! A node asks the callers of longer calls, each [probe interval](Config::probe_interval), which of them are
+//! wanted: calls that were dropped are cancelled, and those of a caller that misses three probes. Misses do
+//! not count within 2 seconds of a reconnect. Programs that are no nodes, such as `nats request`, are not asked. Once a caller knows the node, it tells it at once.
+//!
+//! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent
+//! later: it would be carried out twice, after the caller has tried again. The calls under way when the
+//! connection is lost have an unknown outcome.
+
+mod admission;
+mod calls;
+mod config;
+mod connect;
+mod control;
+mod error;
+mod exchange;
+mod fabric;
+mod headers;
+mod link;
+mod micro;
+mod outgoing;
+mod probe;
+mod replies;
+mod request;
+mod serve;
+mod subjects;
+mod trust;
+mod wind_down;
+mod worker;
+
+pub use config::{Config, Secret};
+pub use error::NatsError;
+pub use fabric::NatsFabric;
+pub use trust::Trust;

@@ -1,0 +1,79 @@
+//! Calls of this node to others.
+
+use std::time::Duration;
+
+use async_nats::{HeaderMap, HeaderValue, Message};
+use asyncsteps::codes;
+use asyncsteps_actors::clock;
+use asyncsteps_actors::flow::earliest;
+use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
+use serde_json::Value;
+
+use super::headers::{DEADLINE, TRACE, UID, millis};
+use super::link::Link;
+use super::trust::on_behalf_of;
+use crate::call::{Call, Response};
+use crate::call_error::CallError;
+
+/// Makes a call and waits for its answer.
+pub(super) fn make_call(
+    link: &Link,
+    call: Call,
+) -> impl Future<Output = Result<Response, CallError>> + '_ {
+    let own_limit = time_limit(call.time_limit);
+    let limit = own_limit.unwrap_or(link.config.call_timeout);
+    async move {
+        if limit.is_zero() {
+            return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
+        }
+        let Call { function, params, caller, trace, key, node, .. } = call;
+        let subject = link.subjects.call(&function, node.as_ref());
+        let mut request = Request::new(function.as_str(), params);
+        let obf = on_behalf_of(&caller);
+        let acts_for_user = obf.is_some();
+        if let Some(obf) = obf {
+            request = request.with_obf(obf);
+        }
+        let mut payload = Vec::with_capacity(256);
+        request.write(Coding::Json, None, &mut payload);
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            let key: HeaderValue = key.parse().map_err(|_| {
+                CallError::not_made(codes::INVOKER_ERROR, "the key of the call has a line break")
+            })?;
+            headers.insert(UID, key);
+        }
+        if own_limit.is_some() {
+            headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
+        }
+        if let Some(trace) = trace {
+            headers.insert(TRACE, trace.to_string());
+        }
+        if acts_for_user {
+            link.config.trust.sign(&mut headers, &link.node, &payload);
+        }
+        let answer = link.exchange(subject, headers, payload.into(), limit).await?;
+        read_answer(&answer)
+    }
+}
+
+/// How long a call may take: its own limit, or that of the flow that makes it if it is shorter.
+fn time_limit(own: Option<Duration>) -> Option<Duration> {
+    let of_flow = earliest(None).map(|deadline| deadline.saturating_since(clock::now()));
+    [own, of_flow].into_iter().flatten().min()
+}
+
+/// What a node answered.
+fn read_answer(answer: &Message) -> Result<Response, CallError> {
+    if answer.payload.is_empty() {
+        return Ok(Response::new(Value::Null));
+    }
+    let wrong = || CallError::answered(codes::INVOKER_ERROR, "the answer is no message".to_owned());
+    match FutoInMessage::parse(&answer.payload) {
+        Ok(FutoInMessage::Response(response)) => match response.into_result() {
+            Ok(result) => Ok(Response::new(result)),
+            Err(error) => Err(CallError::answered(error.code, error.description)),
+        },
+        Ok(FutoInMessage::Request(_)) | Err(_) => Err(wrong()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Serving other nodes: subscriptions, and the guard that ends them.
+
+use std::rc::Rc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use actix_rt::ArbiterHandle;
+use async_nats::Subscriber;
+use asyncsteps::codes;
+use asyncsteps_actors::clock;
+use asyncsteps_actors::drain::{Drain, Drained};
+use asyncsteps_executor::Executor;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::admission::{Admission, Phase, WorkerHandle};
+use super::link::Link;
+use super::micro::Services;
+use super::worker::Worker;
+use crate::call_error::CallError;
+use crate::endpoint::Endpoint;
+use crate::fabric::Pending;
+use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
+
+/// What this node serves, for what other nodes ask.
+pub(super) type Members = Arc<Mutex<Vec<Weak<Admission>>>>;
+
+/// The most minor versions of an interface; each is a subscription.
+const MAX_MINOR: u32 = 255;
+
+/// Visits what this node serves.
+pub(super) fn each_member(members: &Members, mut visit: impl FnMut(&Admission)) {
+    let mut members = members.lock().unwrap_or_else(PoisonError::into_inner);
+    members.retain(|member| member.strong_count() > 0);
+    members.iter().filter_map(Weak::upgrade).for_each(|member| visit(&member));
+}
+
+/// Begins to serve.
+pub(super) async fn serve(
+    link: &Arc<Link>,
+    members: &Members,
+    arbiters: Vec<ArbiterHandle>,
+    endpoints: Vec<Endpoint>,
+    executor: Executor,
+) -> Result<ServeGuard, CallError> {
+    check(&arbiters, &endpoints)?;
+    let (to_phase, phase) = watch::channel(Phase::Serving);
+    let workers = arbiters.iter().map(|arbiter| start_worker(arbiter, link, &executor, &phase));
+    let admission = Arc::new(Admission {
+        link: Arc::clone(link),
+        workers: workers.collect(),
+        drain: Arc::default(),
+        phase,
+        endpoints,
+        executor,
+        started: time_of_day(),
+    });
+    let mut tasks = Vec::new();
+    for requests in subscribe(link, &admission.endpoints).await.map_err(|()| not_told())? {
+        let taken = Arc::clone(&admission).take_requests(requests);
+        tasks.push(tokio::spawn(tokio::task::unconstrained(taken)));
+    }
+    let services = Services::new(&admission);
+    for questions in services.subscribe(link).await.map_err(|()| not_told())? {
+        tokio::spawn(services.clone().answer(Arc::downgrade(&admission), questions));
+    }
+    link.settle().await?;
+    tokio::spawn(drain_at_close(admission.executor.clone(), to_phase.clone()));
+    members.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&admission));
+    Ok(ServeGuard::new(Serves { admission, phase: to_phase, tasks }))
+}
+
+fn check(arbiters: &[ArbiterHandle], endpoints: &[Endpoint]) -> Result<(), CallError> {
+    let wrong = |info: String| Err(CallError::not_made(codes::INVOKER_ERROR, info));
+    if arbiters.is_empty() {
+        return wrong("requests run on actix arbiters, and there is none here".to_owned());
+    }
+    let many = endpoints.iter().find(|it| it.interface().version().minor > MAX_MINOR);
+    many.map_or(Ok(()), |endpoint| {
+        wrong(format!("{} has more than {MAX_MINOR} minor versions", endpoint.interface()))
+    })
+}
+
+/// Now, as RFC 3339 has it.
+fn time_of_day() -> String {
+    let now = OffsetDateTime::from(clock::wall());
+    // a year that has more than four digits cannot be written
+    now.format(&Rfc3339).unwrap_or_default()
+}
+
+fn not_told() -> CallError {
+    CallError::connect("the NATS server cannot be reached")
+}
+
+fn start_worker(
+    arbiter: &ArbiterHandle,
+    link: &Arc<Link>,
+    executor: &Executor,
+    phase: &watch::Receiver<Phase>,
+) -> WorkerHandle {
+    let (orders, taken) = mpsc::unbounded_channel();
+    let (link, executor, phase) = (Arc::clone(link), executor.clone(), phase.clone());
+    // false for an arbiter that is gone: then the orders come back
+    let _: bool = arbiter.spawn_fn(move || {
+        let worker = Rc::new(Worker::new(link, executor));
+        actix_rt::spawn(worker.run(taken, phase));
+    });
+    WorkerHandle { orders, load: Arc::new(AtomicUsize::new(0)) }
+}
+
+/// Calls of any node in the queue group, and calls of this node.
+async fn subscribe(link: &Link, endpoints: &[Endpoint]) -> Result<Vec<Subscriber>, ()> {
+    let mut subscribers = Vec::new();
+    for endpoint in endpoints {
+        for subject in link.subjects.served(endpoint.interface(), None) {
+            let group = link.config.queue_group.clone();
+            subscribers.push(link.client.queue_subscribe(subject, group).await.map_err(|_| ())?);
+        }
+        for subject in link.subjects.served(endpoint.interface(), Some(&link.node)) {
+            subscribers.push(link.client.subscribe(subject).await.map_err(|_| ())?);
+        }
+    }
+    Ok(subscribers)
+}
+
+/// An executor that closes takes no more requests from here.
+async fn drain_at_close(executor: Executor, phase: watch::Sender<Phase>) {
+    tokio::select! {
+        () = executor.closing() => {
+            phase.send_if_modified(|phase| {
+                let is_serving = *phase == Phase::Serving;
+                if is_serving {
+                    *phase = Phase::Draining;
+                }
+                is_serving
+            });
+        }
+        () = phase.closed() => {}
+    }
+}
+
+/// An executor that serves, until this is dropped.
+struct Serves {
+    admission: Arc<Admission>,
+    phase: watch::Sender<Phase>,
+    /// One for each subscription.
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Serving for Serves {
+    fn drain(mut self: Box<Self>, grace: Duration) -> Pending<'static, Drained> {
+        Box::pin(async move {
+            let ends = tokio::time::Instant::now() + grace;
+            self.phase.send_replace(Phase::Draining);
+            for task in self.tasks.drain(..) {
+                // it only ends early if the runtime does
+                let _ = task.await;
+            }
+            let drain: &Arc<Drain> = &self.admission.drain;
+            drain.close();
+            if tokio::time::timeout_at(ends, drain.idle()).await.is_err() {
+                self.phase.send_replace(Phase::Ended);
+                // an arbiter that is stuck is not waited for
+                let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
+            }
+            // the answers are on their way when this returns
+            let _ = self.admission.link.settle().await;
+            self.admission.drain.ended()
+        })
+    }
+}
+
+impl Drop for Serves {
+    fn drop(&mut self) {
+        self.phase.send_replace(Phase::Ended);
+    }
+}

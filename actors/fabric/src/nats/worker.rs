@@ -1,0 +1,141 @@
+//! Requests of other nodes on one arbiter.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use async_nats::Subject;
+use asyncsteps::{Time, codes};
+use asyncsteps_actors::clock;
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::message::{Coding, Response};
+use futures_util::FutureExt;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::admission::{Admitted, Order, Phase};
+use super::calls::is_of_node;
+use super::link::Link;
+use super::probe::probe_callers;
+use super::request::{answer, carry_out};
+
+/// Carries out requests on its arbiter.
+pub(super) struct Worker {
+    pub(super) link: Arc<Link>,
+    executor: Executor,
+    running: RefCell<HashMap<Rc<str>, Running>>,
+}
+
+/// A request that did not end in its first turn.
+struct Running {
+    since: Time,
+    task: AbortHandle,
+}
+
+impl Worker {
+    pub(super) fn new(link: Arc<Link>, executor: Executor) -> Self {
+        // other threads can send calls to this arbiter from now on
+        let _ = executor.address();
+        Self { link, executor, running: RefCell::default() }
+    }
+
+    /// Does what it is told until serving ends; then it cancels what is left.
+    pub(super) async fn run(
+        self: Rc<Self>,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+        mut phase: watch::Receiver<Phase>,
+    ) {
+        let probes = actix_rt::spawn(probe_callers(Rc::clone(&self)));
+        let mut ended = std::pin::pin!(async move {
+            // without a sender it has ended too
+            let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+        });
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut ended => break,
+                order = orders.recv() => match order {
+                    Some(Order::CarryOut(admitted)) => self.begin(admitted),
+                    Some(Order::Cancel(reply)) => self.cancel(&reply),
+                    None => break,
+                },
+            }
+        }
+        probes.abort();
+        self.end(orders).await;
+    }
+
+    /// Begins a request. One that does not wait is over when this returns.
+    fn begin(self: &Rc<Self>, admitted: Admitted) {
+        let Some(reply) = admitted.message.reply.clone() else { return };
+        let worker = Rc::clone(self);
+        let mut request: Pin<Box<_>> = Box::pin(async move {
+            let Admitted { message, mut entered, _load } = admitted;
+            carry_out(&worker.link, &worker.executor, message).await;
+            entered.finish();
+        });
+        if request.as_mut().now_or_never().is_some() {
+            return;
+        }
+        let reply: Rc<str> = reply.as_str().into();
+        let entry = Entry { worker: Rc::clone(self), reply: Rc::clone(&reply) };
+        let task = actix_rt::spawn(async move {
+            let _entry = entry;
+            request.await;
+        });
+        let running = Running { since: clock::now(), task: task.abort_handle() };
+        self.running.borrow_mut().insert(reply, running);
+    }
+
+    /// Cancels the request with this reply subject, if it is here.
+    pub(super) fn cancel(&self, reply: &str) {
+        if let Some(running) = self.running.borrow().get(reply) {
+            running.task.abort();
+        }
+    }
+
+    /// The reply subjects of the requests of nodes that began before.
+    pub(super) fn begun_before(&self, time: Time) -> Vec<Rc<str>> {
+        let running = self.running.borrow();
+        // other programs do not know probes
+        let begun =
+            running.iter().filter(|(reply, running)| is_of_node(reply) && running.since <= time);
+        begun.map(|(reply, _)| Rc::clone(reply)).collect()
+    }
+
+    /// Cancels and answers what is left.
+    async fn end(&self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let running: Vec<_> = self.running.borrow_mut().drain().collect();
+        let mut left = Vec::with_capacity(running.len());
+        for (reply, running) in running {
+            running.task.abort();
+            left.push(Subject::from(&*reply));
+        }
+        orders.close();
+        while let Some(order) = orders.recv().await {
+            if let Order::CarryOut(Admitted { message, .. }) = order {
+                left.extend(message.reply);
+            }
+        }
+        for reply in left {
+            let response = Response::error(codes::INTERNAL_ERROR, Some("Request was cancelled"));
+            let mut bytes = Vec::with_capacity(64);
+            response.write(Coding::Json, None, &mut bytes);
+            answer(&self.link, reply, bytes.into(), response.code()).await;
+        }
+    }
+}
+
+/// A request among those that run.
+struct Entry {
+    worker: Rc<Worker>,
+    reply: Rc<str>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        drop(self.worker.running.borrow_mut().remove(&self.reply));
+    }
+}

@@ -1,0 +1,47 @@
+//! Serving, until it ends.
+
+use std::fmt;
+use std::time::Duration;
+
+use asyncsteps_actors::drain::Drained;
+
+use crate::fabric::Pending;
+
+/// How long cancelled calls may take to end: they run their cancel handlers.
+pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
+/// An executor serves as long as this is there.
+///
+/// Dropping it ends that at once: the calls under way are cancelled. [`drain`](Self::drain) lets them
+/// finish.
+#[must_use = "dropping it ends the serving"]
+pub struct ServeGuard(Box<dyn Serving>);
+
+/// What a driver does to end serving; dropping it ends serving at once.
+pub trait Serving: Send {
+    /// See [`ServeGuard::drain`].
+    fn drain(self: Box<Self>, grace: Duration) -> Pending<'static, Drained>;
+}
+
+impl ServeGuard {
+    /// A guard; for drivers.
+    pub fn new(serving: impl Serving + 'static) -> Self {
+        Self(Box::new(serving))
+    }
+
+    /// Takes no more calls, waits at most `grace` for those under way, and cancels the rest. Every call
+    /// that was taken is answered. Gives how those ended that were left when no more came. A rolling restart loses nothing: calls go to other nodes, then the
+    /// [executor is closed](asyncsteps_executor::Executor::close).
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the calls under way.
+    pub async fn drain(self, grace: Duration) -> Drained {
+        self.0.drain(grace).await
+    }
+}
+
+impl fmt::Debug for ServeGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServeGuard")
+    }
+}

@@ -1,0 +1,234 @@
+//! What a call to another node costs beside a bare request over NATS, and a call over a local fabric beside
+//! one of the executor.
+//!
+//! Two nodes of each kind are processes of their own, with a thread each. The baseline is async-nats alone:
+//! the same bytes, echoed.
+
+mod support;
+
+use std::env;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use asyncsteps_executor::Caller;
+use asyncsteps_fabric::nats::{Config, NatsFabric};
+use asyncsteps_fabric::{Call, Endpoint, Fabric, LocalFabric};
+use asyncsteps_support::conform;
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use serde::{Deserialize, Serialize};
+use support::Bench;
+
+/// Has this program be a node of the baseline, or a node.
+const BARE: &str = "--bare";
+const SERVE: &str = "--serve";
+
+/// Calls under way at once.
+const AT_ONCE: usize = 64;
+
+/// Calls of one iteration, so that the beginning and the end of a batch count little.
+const CALLS: u32 = 1024;
+
+/// Calls of each kind whose times are looked at, in parts that take turns.
+const TIMED: usize = 100_000;
+const PARTS: usize = 10;
+
+const FUNCTION: &str = "conform.main:1.2:echo";
+
+/// The message of a call, for the baseline.
+const MESSAGE: &str = r#"{"f":"conform.main:1.2:echo","p":{"msg":"forty characters of text, as a call may have","n":1,"opt":null}}"#;
+
+/// Parameters and result of the function.
+#[derive(Serialize, Deserialize)]
+struct Echo {
+    msg: String,
+    n: i32,
+    opt: Option<String>,
+}
+
+fn main() {
+    let args: Vec<String> = env::args().collect();
+    let of = |mode: &str| args.iter().skip_while(|arg| *arg != mode).nth(1);
+    if let Some(url) = of(BARE) {
+        return actix_rt::System::new().block_on(echo(url));
+    }
+    if let Some(url) = of(SERVE) {
+        return actix_rt::System::new().block_on(serve(url));
+    }
+    let Some(server) = Server::start() else { return };
+    let url = &*server.url;
+    let _nodes = [BARE, BARE, SERVE, SERVE].map(|mode| Node::start(mode, url));
+    let arbiter = actix_rt::System::new();
+    let (bare, fabric) = arbiter.block_on(async {
+        let bare = async_nats::connect(url).await.expect("it connects");
+        (bare, NatsFabric::connect(Config::new(url)).await.expect("it joins"))
+    });
+    let executor = arbiter.block_on(async { conform::executor() });
+    let local = LocalFabric::new();
+    let _guard = arbiter.block_on(local.serve(Endpoint::all(&executor), executor.clone()));
+
+    let mut bench = Bench::new("fabric_rate");
+    let baseline = bench.add("request over NATS, 64 at once: bare", None, CALLS, "", |times| {
+        arbiter.block_on(repeat(times * CALLS, || request(&bare)));
+    });
+    bench.add("typed echo of a node, 64 at once", Some(baseline), CALLS, "at most 1.18", |times| {
+        arbiter.block_on(repeat(times * CALLS, || call(&fabric)));
+    });
+    let within = bench.add("call of the executor", None, 1, "", |times| {
+        arbiter.block_on(async {
+            for _ in 0..times {
+                let call = executor.call_for::<Echo>(Caller::anonymous(), FUNCTION, params());
+                black_box(call.await.is_ok());
+            }
+        });
+    });
+    bench.add("call over a local fabric", Some(within), 1, "at most 1.05", |times| {
+        arbiter.block_on(async {
+            for _ in 0..times {
+                call(&local).await;
+            }
+        });
+    });
+    if !env::args().any(|arg| arg == "--test") {
+        let [bare_late, late] = arbiter.block_on(async {
+            let mut times = [Vec::new(), Vec::new()];
+            for _ in 0..PARTS {
+                times[0].extend(timed(|| request(&bare)).await);
+                times[1].extend(timed(|| call(&fabric)).await);
+            }
+            times.map(p99)
+        });
+        bench.count("p99, 64 at once: bare", bare_late, "us", "");
+        bench.count("p99, 64 at once", late, "us", "");
+        bench.count("p99, 64 at once : bare", late / bare_late, "", "at most 1.3");
+    }
+    bench.finish();
+}
+
+fn params() -> Echo {
+    let msg = "forty characters of text, as a call may have".to_owned();
+    Echo { msg, n: 1, opt: None }
+}
+
+async fn request(client: &async_nats::Client) {
+    let answer = client.request("bench.echo", Bytes::from_static(MESSAGE.as_bytes())).await;
+    assert!(answer.is_ok_and(|answer| answer.payload.len() == MESSAGE.len()));
+}
+
+async fn call(fabric: &impl Fabric) {
+    let call = Call::new(FUNCTION, params()).expect("it is a call");
+    let echo = fabric.call(call).await.and_then(asyncsteps_fabric::Response::read::<Echo>);
+    assert!(echo.is_ok_and(|echo| echo.n == 1));
+}
+
+async fn repeat<F: Future<Output = ()>>(times: u32, one: impl Fn() -> F) {
+    stream::iter(0..times).map(|_| one()).buffer_unordered(AT_ONCE).for_each(async |()| ()).await;
+}
+
+/// How long each of some calls takes.
+async fn timed<F: Future<Output = ()>>(one: impl Fn() -> F) -> Vec<Duration> {
+    let timed = |_| {
+        let (begun, one) = (Instant::now(), one());
+        async move {
+            one.await;
+            begun.elapsed()
+        }
+    };
+    stream::iter(0..TIMED / PARTS).map(timed).buffer_unordered(AT_ONCE).collect().await
+}
+
+/// In microseconds.
+fn p99(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() * 99 / 100].as_secs_f64() * 1e6
+}
+
+/// A node of the baseline.
+#[expect(clippy::print_stdout, reason = "the parent waits for it")]
+async fn echo(url: &str) {
+    let client = async_nats::connect(url).await.expect("it connects");
+    let requests = client.queue_subscribe("bench.echo", "bench".to_owned()).await;
+    let mut requests = requests.expect("it subscribes");
+    client.flush().await.expect("it subscribes");
+    println!("ready");
+    while let Some(request) = requests.next().await {
+        let Some(reply) = request.reply else { continue };
+        client.publish(reply, request.payload).await.expect("it is connected");
+    }
+}
+
+/// A node.
+#[expect(clippy::print_stdout, reason = "the parent waits for it")]
+async fn serve(url: &str) {
+    let executor = conform::executor();
+    let fabric = NatsFabric::connect(Config::new(url)).await.expect("it joins");
+    let guard = fabric.serve(Endpoint::all(&executor), executor).await.expect("it serves");
+    println!("ready");
+    // until it is killed
+    std::future::pending::<()>().await;
+    drop(guard);
+}
+
+/// This program as a node; it is killed when this is dropped.
+struct Node(Child);
+
+impl Node {
+    fn start(mode: &str, url: &str) -> Self {
+        let program = env::current_exe().expect("a program has a path");
+        let mut command = Command::new(program);
+        let started = command.args([mode, url]).stdout(Stdio::piped()).spawn();
+        let mut process = started.expect("it was started before");
+        let mut line = String::new();
+        let output = process.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("it says that it is ready");
+        assert_eq!(line.trim(), "ready");
+        Self(process)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // it may be gone already
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A NATS server on a free port; it is killed when this is dropped.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    #[expect(clippy::print_stdout, reason = "a bench is there to print")]
+    fn start() -> Option<Self> {
+        let mut command = Command::new("nats-server");
+        command.args(["-a", "127.0.0.1", "-p", "-1"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let Ok(mut process) = command.spawn() else {
+            println!("no nats-server here: nothing is measured");
+            return None;
+        };
+        let log = BufReader::new(process.stderr.take().expect("it is piped"));
+        let mut lines = log.lines().map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            let (_, listens) = line.split_once("for client connections on ")?;
+            Some(listens.rsplit(':').next()?.trim().to_owned())
+        });
+        let url = format!("nats://127.0.0.1:{}", port.expect("it says where it listens"));
+        lines.by_ref().find(|line| line.contains("Server is ready")).expect("it is ready");
+        // it writes no more unless something is wrong
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Self { process, url })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // it may be gone already
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
