@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
     "actors/flows/src",
     "actors/executor/src",
     "actors/console/src",
+    "actors/fabric/src",
     "executor-demo/src",
 ];
 

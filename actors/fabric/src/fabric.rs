@@ -1,13 +1,12 @@
 //! What connects nodes.
 
-use std::pin::Pin;
-
 use asyncsteps_executor::Executor;
 
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
 use crate::node::NodeInfo;
+use crate::pending::Pending;
 use crate::serve_guard::ServeGuard;
 
 /// Connects nodes, of one process or of many.
@@ -47,9 +46,6 @@ pub trait Fabric: Send + Sync + 'static {
     /// What the fabric can do.
     fn capabilities(&self) -> Capabilities;
 }
-
-/// The future of a [`Fabric`].
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// What a [`Fabric`] can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,6 +71,7 @@ mod local;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod node;
+mod pending;
 mod policy;
 mod serve_guard;
 
@@ -78,8 +79,9 @@ pub use call::{Call, Response};
 pub use call_error::{CallError, Outcome};
 pub use client::Client;
 pub use endpoint::Endpoint;
-pub use fabric::{Capabilities, Fabric, Pending};
+pub use fabric::{Capabilities, Fabric};
 pub use local::LocalFabric;
 pub use node::{NodeId, NodeIdError, NodeInfo};
+pub use pending::Pending;
 pub use policy::Policy;
 pub use serve_guard::{ServeGuard, Serving};

@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
-use crate::fabric::{Capabilities, Fabric, Pending};
+use crate::fabric::{Capabilities, Fabric};
 use crate::node::NodeInfo;
+use crate::pending::Pending;
 use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
 /// Connects executors of one process: calls are no bytes, and run on the arbiter that makes them.

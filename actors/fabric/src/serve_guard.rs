@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::drain::Drained;
 
-use crate::fabric::Pending;
+use crate::pending::Pending;
 
 /// How long cancelled calls may take to end: they run their cancel handlers.
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);

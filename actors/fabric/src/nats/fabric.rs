@@ -17,8 +17,9 @@ use super::serve::{Members, serve};
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
-use crate::fabric::{Capabilities, Fabric, Pending};
+use crate::fabric::{Capabilities, Fabric};
 use crate::node::{NodeId, NodeInfo};
+use crate::pending::Pending;
 use crate::serve_guard::ServeGuard;
 
 /// A node of a fabric over NATS. Cloning shares the connection.

@@ -81,7 +81,6 @@ mod request;
 mod serve;
 mod subjects;
 mod trust;
-mod wind_down;
 mod worker;
 
 pub use config::{Config, Secret};

@@ -19,10 +19,11 @@ use tokio::task::JoinHandle;
 use super::admission::{Admission, Phase, WorkerHandle};
 use super::link::Link;
 use super::micro::Services;
+use super::probe::probe_callers;
 use super::worker::Worker;
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
-use crate::fabric::Pending;
+use crate::pending::Pending;
 use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
 /// What this node serves, for what other nodes ask.
@@ -106,7 +107,11 @@ fn start_worker(
     // false for an arbiter that is gone: then the orders come back
     let _: bool = arbiter.spawn_fn(move || {
         let worker = Rc::new(Worker::new(link, executor));
-        actix_rt::spawn(worker.run(taken, phase));
+        let probes = actix_rt::spawn(probe_callers(Rc::clone(&worker)));
+        actix_rt::spawn(async move {
+            worker.run(taken, phase).await;
+            probes.abort();
+        });
     });
     WorkerHandle { orders, load: Arc::new(AtomicUsize::new(0)) }
 }

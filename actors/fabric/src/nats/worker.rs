@@ -18,7 +18,6 @@ use tokio::task::AbortHandle;
 use super::admission::{Admitted, Order, Phase};
 use super::calls::is_of_node;
 use super::link::Link;
-use super::probe::probe_callers;
 use super::request::{answer, carry_out};
 
 /// Carries out requests on its arbiter.
@@ -47,7 +46,6 @@ impl Worker {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut phase: watch::Receiver<Phase>,
     ) {
-        let probes = actix_rt::spawn(probe_callers(Rc::clone(&self)));
         let mut ended = std::pin::pin!(async move {
             // without a sender it has ended too
             let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
@@ -63,7 +61,6 @@ impl Worker {
                 },
             }
         }
-        probes.abort();
         self.end(orders).await;
     }
 
