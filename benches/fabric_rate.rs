@@ -128,6 +128,7 @@ async fn repeat<F: Future<Output = ()>>(times: u32, one: impl Fn() -> F) {
 }
 
 /// How long each of some calls takes.
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 async fn timed<F: Future<Output = ()>>(one: impl Fn() -> F) -> Vec<Duration> {
     let timed = |_| {
         let (begun, one) = (Instant::now(), one());

@@ -10,7 +10,7 @@ use asyncsteps_executor::observe::TraceParent;
 use asyncsteps_executor::{Caller, Invocation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::call_error::CallError;
 use crate::node::NodeId;
@@ -31,14 +31,8 @@ use crate::node::NodeId;
 #[must_use = "a fabric makes the call"]
 pub struct Call {
     pub(crate) function: FunctionName,
-    pub(crate) params: Map<String, Value>,
-    pub(crate) caller: Caller,
+    pub(crate) invocation: Invocation,
     pub(crate) time_limit: Option<Duration>,
-    #[cfg_attr(
-        not(feature = "nats"),
-        expect(dead_code, reason = "calls within a process have no headers")
-    )]
-    pub(crate) trace: Option<TraceParent>,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) node: Option<NodeId>,
 }
@@ -59,16 +53,17 @@ impl Call {
 
     /// The call that an executor asks its invoker for.
     pub(crate) fn of_invocation(invocation: Invocation) -> Result<Self, CallError> {
-        let Invocation { function, params, caller, trace, .. } = invocation;
-        let function = function.parse().map_err(|error| {
+        let function = invocation.function.parse().map_err(|error| {
+            let function = &invocation.function;
             CallError::not_made(codes::INVOKER_ERROR, format!("{function}: {error}"))
         })?;
-        Ok(Self { function, params, caller, time_limit: None, trace, key: None, node: None })
+        Ok(Self { function, invocation, time_limit: None, key: None, node: None })
     }
 
     /// The same on behalf of a user, see [`Caller`] (FTN3 §1.11).
-    pub fn for_caller(self, caller: impl Into<Caller>) -> Self {
-        Self { caller: caller.into(), ..self }
+    pub fn for_caller(mut self, caller: impl Into<Caller>) -> Self {
+        self.invocation.caller = caller.into();
+        self
     }
 
     /// The same with a time limit, for the way there and back too. The earlier one counts, of this limit
@@ -79,7 +74,7 @@ impl Call {
 
     /// The same as a part of a trace (W3C Trace Context).
     pub fn in_trace(self, trace: impl Into<Option<TraceParent>>) -> Self {
-        Self { trace: trace.into(), ..self }
+        Self { invocation: self.invocation.with_trace(trace.into()), ..self }
     }
 
     /// The same with a key that tells what is asked for from everything else that any node asks for; all
@@ -104,7 +99,7 @@ impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("function", &self.function.as_str())
-            .field("caller", &self.caller)
+            .field("caller", &self.invocation.caller)
             .field("time_limit", &self.time_limit)
             .field("node", &self.node)
             .finish_non_exhaustive()

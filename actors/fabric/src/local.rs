@@ -68,11 +68,11 @@ impl Fabric for LocalFabric {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
         Box::pin(async move {
             let member = self.member(&call);
-            let Call { function, params, caller, time_limit, .. } = call;
+            let Call { function, invocation, time_limit, .. } = call;
             let Some((member, mut entered)) = member else {
                 return Err(CallError::connect(format!("no node serves {}", function.as_str())));
             };
-            let called = member.executor.call_for::<Value>(caller, function.as_str(), params);
+            let called = member.executor.invoke::<Value>(invocation);
             let result = tokio::select! {
                 biased;
                 result = called => result.map(Response::new).map_err(|error| call_error(&error)),

@@ -6,6 +6,7 @@ use async_nats::{HeaderMap, HeaderValue, Message};
 use asyncsteps::codes;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::earliest;
+use asyncsteps_executor::Invocation;
 use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
 use serde_json::Value;
 
@@ -26,7 +27,8 @@ pub(super) fn make_call(
         if limit.is_zero() {
             return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
         }
-        let Call { function, params, caller, trace, key, node, .. } = call;
+        let Call { function, invocation, key, node, .. } = call;
+        let Invocation { params, caller, trace, .. } = invocation;
         let subject = link.subjects.call(&function, node.as_ref());
         let mut request = Request::new(function.as_str(), params);
         let obf = on_behalf_of(&caller);
