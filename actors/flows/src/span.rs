@@ -13,7 +13,7 @@ use asyncsteps::{Error, Flow, Observer, Outcome, StepEnd, StepRef};
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span, field};
 
-use crate::trace::{self, TraceParent};
+use crate::trace::TraceParent;
 
 const FLOW: &str = "asyncsteps::flow";
 const STEP: &str = "asyncsteps::step";
@@ -36,10 +36,9 @@ pub(crate) struct FlowSpan {
 }
 
 impl FlowSpan {
-    /// The span of a flow that starts now: its own, if a subscriber wants it, or the current one.
+    /// The span of a flow of this trace that starts now: its own, if a subscriber wants it, or the current one.
     #[inline]
-    pub(crate) fn start() -> Self {
-        let current = trace::current();
+    pub(crate) fn start(current: Option<TraceParent>) -> Self {
         if is_left_out(current) || !tracing::enabled!(target: FLOW, Level::DEBUG) {
             return Self { span: Span::current(), is_own: false };
         }
@@ -77,16 +76,20 @@ pub fn trace_steps(flow: &mut Flow, root: &Span) {
     }
 }
 
-/// The same for a flow of this trace, unless it is observed already.
+/// The same for a flow of this trace, unless it is observed already; `root` gives its span.
 #[inline]
-pub(crate) fn trace_started(flow: &mut Flow, root: &Span, trace: Option<TraceParent>) {
+pub(crate) fn trace_started(
+    flow: &mut Flow,
+    trace: Option<TraceParent>,
+    root: impl FnOnce() -> Option<Span>,
+) {
     if tracing::enabled!(target: STEP, Level::DEBUG) {
-        observe_started(flow, root, trace);
+        observe_started(flow, trace, &root().unwrap_or_else(Span::none));
     }
 }
 
 #[cold]
-fn observe_started(flow: &mut Flow, root: &Span, trace: Option<TraceParent>) {
+fn observe_started(flow: &mut Flow, trace: Option<TraceParent>, root: &Span) {
     if let Some(spans) = SpanObserver::wanted(root, trace)
         && !flow.is_observed()
     {

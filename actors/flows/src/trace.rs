@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::num::{NonZeroU64, NonZeroU128};
 use std::str::FromStr;
 
 use asyncsteps::sim::Random;
@@ -26,8 +27,8 @@ use asyncsteps::sim::Random;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
-    trace_id: u128,
-    span_id: u64,
+    trace_id: NonZeroU128,
+    span_id: NonZeroU64,
     flags: u8,
 }
 
@@ -46,7 +47,8 @@ impl TraceParent {
     /// sample the same traces.
     #[must_use]
     pub fn root(share: f64) -> Self {
-        let trace_id = u128::from(random()) << 64 | u128::from(random());
+        let (high, low) = (NonZeroU128::from(random()), NonZeroU128::from(random()));
+        let trace_id = low | high.get() << 64;
         Self { trace_id, span_id: random(), flags: 0 }.sampled_by_share(share)
     }
 
@@ -66,7 +68,8 @@ impl TraceParent {
             clippy::cast_possible_truncation,
             reason = "the last bits of a share and of an id do not matter"
         )]
-        let position = (self.trace_id as u64 & ((1 << BITS) - 1)) as f64 / (1_u64 << BITS) as f64;
+        let position =
+            (self.trace_id.get() as u64 & ((1 << BITS) - 1)) as f64 / (1_u64 << BITS) as f64;
         Self { flags: u8::from(position < share), ..self }
     }
 
@@ -85,13 +88,13 @@ impl TraceParent {
     /// The id of the trace as bytes.
     #[must_use]
     pub fn trace_id_bytes(self) -> [u8; 16] {
-        self.trace_id.to_be_bytes()
+        self.trace_id.get().to_be_bytes()
     }
 
     /// The id of the span as bytes.
     #[must_use]
     pub fn span_id_bytes(self) -> [u8; 8] {
-        self.span_id.to_be_bytes()
+        self.span_id.get().to_be_bytes()
     }
 
     /// Whether the trace is recorded: spans that are not sampled are not exported, nor are those below.
@@ -132,9 +135,9 @@ impl Drop for Scope {
     }
 }
 
-/// A random id, which is not zero.
-fn random() -> u64 {
-    RANDOM.with_borrow_mut(Random::number).max(1)
+/// A random id.
+fn random() -> NonZeroU64 {
+    NonZeroU64::new(RANDOM.with_borrow_mut(Random::number)).unwrap_or(NonZeroU64::MIN)
 }
 
 impl fmt::Display for TraceParent {
@@ -156,12 +159,14 @@ impl FromStr for TraceParent {
         };
         // later versions may have more behind it, version 00 may not, and ff is none
         let is_version = version != "ff" && (version != "00" || parts.next().is_none());
-        let trace_id = u128::from_str_radix(trace, 16).unwrap_or(0);
-        let span_id = u64::from_str_radix(span, 16).unwrap_or(0);
+        let trace_id = u128::from_str_radix(trace, 16).ok().and_then(NonZeroU128::new);
+        let span_id = u64::from_str_radix(span, 16).ok().and_then(NonZeroU64::new);
         let flags = u8::from_str_radix(flags, 16).unwrap_or(0);
-        match is_version && trace_id != 0 && span_id != 0 {
-            true => Ok(Self { trace_id, span_id, flags: flags & 1 }),
-            false => Err(NotATraceParent),
+        match (is_version, trace_id, span_id) {
+            (true, Some(trace_id), Some(span_id)) => {
+                Ok(Self { trace_id, span_id, flags: flags & 1 })
+            }
+            _ => Err(NotATraceParent),
         }
     }
 }

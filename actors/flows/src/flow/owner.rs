@@ -104,7 +104,8 @@ impl KeepsOutcome {
     #[inline]
     pub(super) fn inherit(limit: Option<Duration>) -> Self {
         let deadline = deadline::earliest(limit.map(|limit| clock::now() + limit));
-        let (span, trace) = (FlowSpan::start(), trace::current());
+        let trace = trace::current();
+        let span = FlowSpan::start(trace);
         let needed = deadline.is_some() || !span.is_none() || trace.is_some();
         Self(needed.then(|| Box::new(Inherited { deadline, span, trace })))
     }

@@ -86,7 +86,8 @@ impl<A: Arguments + Send> RemoteFlow<A> {
         let deadline = flow::earliest(own).map(clock::instant);
         let (reply, outcome) = oneshot::channel();
         let (sender, messages) = channel(flow::CAPACITY);
-        let (span, trace) = (FlowSpan::start(), trace::current());
+        let trace = trace::current();
+        let span = FlowSpan::start(trace);
         let job = Job { make: job, reply, deadline, span, trace, counted };
         // false if the arbiter is gone: then the reply is dropped, which tells the caller
         let _: bool = arbiter.spawn_fn(move || job.begin(messages));
@@ -159,7 +160,7 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
             return;
         };
         let deadline = deadline.map(clock::time);
-        trace_started(&mut flow, span.span(), trace);
+        trace_started(&mut flow, trace, || Some(span.span().clone()));
         let owner = Caller { reply: Some(reply), deadline, span, trace };
         flow::spawn(FlowActor::new(flow.execute()), Box::new(owner), Some(messages));
         counted.pass_on();
