@@ -7,7 +7,7 @@ import { functionParts, time } from './format.js';
 /** The most waiters of a lock that have boxes of their own. */
 const WAITERS = 5;
 
-const BOX = { width: 196, height: 46, right: 84, below: 16 };
+const BOX = { width: 212, height: 46, right: 84, below: 16 };
 
 /** The graph of waits. */
 export function graph(waits, open) {
@@ -17,10 +17,11 @@ export function graph(waits, open) {
     const columns = 1 + Math.max(...boxes.map((it) => it.column));
     const rows = 1 + Math.max(...boxes.map((it) => it.row));
     const back = edges.filter(({ from, to }) => to.column <= from.column).length;
+    const labelled = straightest(edges);
     const width = columns * (BOX.width + BOX.right) - BOX.right + 8;
     const height = rows * (BOX.height + BOX.below) + 8 + (back > 0 ? 28 : 0);
     return svg('svg', { class: 'graph', viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': 'Who waits for whom' },
-        edges.map((it) => edge(it, height)),
+        edges.map((it) => edge(it, height, labelled.has(it))),
         boxes.map((it) => box(it, more.get(it.id), open)));
 }
 
@@ -99,7 +100,19 @@ function corner({ column, row }) {
     return [4 + column * (BOX.width + BOX.right), 4 + row * (BOX.height + BOX.below)];
 }
 
-function edge({ id, from, to, isWait, isInCycle }, height) {
+/** Of the waits for a lock, and of its holders, the edge that is closest to a straight line has a text. */
+function straightest(edges) {
+    const best = new Map();
+    const slope = ({ from, to }) => Math.abs(from.row - to.row);
+    for (const it of edges) {
+        const group = it.isWait ? `waits ${it.to.id}` : `holds ${it.from.id}`;
+        const other = best.get(group);
+        if (!other || slope(it) < slope(other)) best.set(group, it);
+    }
+    return new Set(best.values());
+}
+
+function edge({ id, from, to, isWait, isInCycle }, height, isLabelled) {
     const [[fromX, fromY], [toX, toY]] = [corner(from), corner(to)];
     const middle = BOX.height / 2;
     const kind = `edge ${isWait ? 'waits' : 'holds'} ${isInCycle ? 'cycle' : ''}`;
@@ -107,8 +120,7 @@ function edge({ id, from, to, isWait, isInCycle }, height) {
     if (to.column > from.column) {
         const [x1, y1, x2, y2] = [fromX + BOX.width, fromY + middle, toX, toY + middle];
         const bend = Math.max(28, (x2 - x1) / 2);
-        const label = isInCycle || x2 - x1 <= BOX.right + 1
-            ? svg('text', { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, 'text-anchor': 'middle' }, isWait ? 'waits for' : 'held by') : null;
+        const label = isLabelled && svg('text', { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, 'text-anchor': 'middle' }, isWait ? 'waits for' : 'held by');
         return svg('g', { key: id, class: kind }, svg('path', { d: `M${x1},${y1} C${x1 + bend},${y1} ${x2 - bend},${y2} ${x2},${y2}` }), head(x2, y2, false), label);
     }
     // back to the left, below all boxes

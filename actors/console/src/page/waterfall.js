@@ -19,7 +19,7 @@ export function rows(steps) {
     for (const step of steps) {
         around.length = step.depth;
         const parent = around.at(-1);
-        const isUnnamed = parent && !step.place.name && !step.error && sameLine(parent, step);
+        const isUnnamed = parent && !step.place.name && (!step.error || step.error === parent.error) && sameLine(parent, step);
         const isPart = isUnnamed || (parent && samePlace(parent, step) && parent.branch === step.branch);
         const attempts = isPart ? parent.parts.filter((it) => samePlace(it, step)) : [];
         const row = { ...step, parts: [], level: (parent?.level ?? -1) + 1, label: stepName(step.place) };
