@@ -75,7 +75,8 @@ fn main() {
             (server, Load::http(address, request.clone()))
         })
         .collect();
-    let mut bench = Bench::new("observe_cost").with_turns(TURN, ROUNDS);
+    let mut bench = Bench::new("observe_cost");
+    bench.turns = (TURN, ROUNDS);
     let mut off = None;
     for ((way, name, target), (server, load)) in WAYS.iter().zip(&mut servers) {
         let id = format!("HTTP echo: {name}");
@@ -84,6 +85,7 @@ fn main() {
             off = Some(at);
         }
     }
+    bench.count("HTTP echo: bytes of a request", request.len() as f64, "bytes", "");
     bench.finish();
 }
 

@@ -16,7 +16,9 @@ const TURNS: (Duration, usize) = (Duration::from_millis(2), 300);
 /// A named set of workloads and counted figures.
 pub(crate) struct Bench<'a> {
     name: &'static str,
-    turns: (Duration, usize),
+    /// How long a batch takes, and how many there are: short ones, unless a workload does something now and
+    /// then, which the median of short batches would not see.
+    pub(crate) turns: (Duration, usize),
     workloads: Vec<Workload<'a>>,
     counts: Vec<Count>,
 }
@@ -64,13 +66,6 @@ impl<'a> Bench<'a> {
         Self { name, turns: TURNS, workloads: Vec::new(), counts: Vec::new() }
     }
 
-    /// The same with batches of this length, and so many of them: for workloads that do something now and
-    /// then, which the median of short batches would not see.
-    #[allow(dead_code, reason = "most benches have short batches")]
-    pub(crate) fn with_turns(self, batch: Duration, rounds: usize) -> Self {
-        Self { turns: (batch, rounds), ..self }
-    }
-
     /// Adds a workload: `run` does so many iterations of it. Gives its place, as a baseline for
     /// others.
     pub(crate) fn add<T: Taken + 'a>(
@@ -88,7 +83,6 @@ impl<'a> Bench<'a> {
     }
 
     /// Adds a figure that was counted.
-    #[allow(dead_code, reason = "not every bench counts something")]
     pub(crate) fn count(
         &mut self,
         id: impl Into<String>,

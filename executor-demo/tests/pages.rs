@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use asyncsteps_support::client::Connection;
 use asyncsteps_support::shop::{Data, Program};
+use asyncsteps_support::ws::Socket;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
@@ -36,5 +37,9 @@ fn pages_are_served_beside_the_functions_by_both_servers() {
         assert!(status == 200 && page.contains("<html"), "{front}: {status} {page}");
         assert_eq!(get(program.address, "/console/nothing").0, 404, "{front}");
         assert_eq!(get(program.address, "/nothing").0, 404, "{front}");
+        let _socket = Socket::open(program.address);
+        let (_, figures) = get(program.address, "/metrics");
+        let of_socket = r#"asyncsteps_connections{protocol="websocket"} 1.0"#;
+        assert!(figures.lines().any(|line| line == of_socket), "{front}: {figures}");
     }
 }

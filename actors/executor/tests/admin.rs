@@ -179,6 +179,32 @@ async fn it_is_told_who_waits_for_whom() -> Result<(), Error> {
 }
 
 #[actix::test]
+async fn of_many_requests_in_flight_the_oldest_are_told_and_all_are_counted() -> Result<(), Error> {
+    /// More than a message looks at.
+    const MANY: usize = 1_200;
+    tokio::time::pause();
+    let executor = executor();
+    let payments = (0..MANY).map(|_| pay(&executor, 1, false));
+    let payments = futures_util::future::join_all(payments);
+    let look = async {
+        tokio::task::yield_now().await;
+        let flows = ask(&executor, "flows", json!({ "function": "till", "most": 3 })).await?;
+        Ok::<_, Error>((flows, ask(&executor, "health", json!({})).await?))
+    };
+    let (paid, looked) = tokio::join!(payments, look);
+    assert!(paid.iter().all(Result::is_ok));
+    let (flows, health) = looked?;
+    assert_eq!(flows["all"], MANY);
+    let told = flows["flows"].as_array().expect("a list");
+    assert_eq!(
+        told.iter().map(|flow| flow["number"].as_u64()).collect::<Vec<_>>(),
+        [1, 2, 3].map(Some)
+    );
+    assert_eq!(health["waits"]["mutex"], MANY - 1);
+    Ok(())
+}
+
+#[actix::test]
 async fn refused_requests_are_told_with_their_reason() -> Result<(), Error> {
     let executor = executor();
     let unknown = TestRequest::new("test.shop:1.0:buy").call::<Value>(&executor).await;

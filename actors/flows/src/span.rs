@@ -80,6 +80,13 @@ pub fn trace_steps(flow: &mut Flow, root: &Span) {
 /// The same for a flow of this trace, unless it is observed already.
 #[inline]
 pub(crate) fn trace_started(flow: &mut Flow, root: &Span, trace: Option<TraceParent>) {
+    if tracing::enabled!(target: STEP, Level::DEBUG) {
+        observe_started(flow, root, trace);
+    }
+}
+
+#[cold]
+fn observe_started(flow: &mut Flow, root: &Span, trace: Option<TraceParent>) {
     if let Some(spans) = SpanObserver::wanted(root, trace)
         && !flow.is_observed()
     {

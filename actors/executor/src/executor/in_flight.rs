@@ -186,6 +186,9 @@ impl LocalRequests {
         mut look: impl FnMut(usize, &Request),
     ) -> Option<usize> {
         let requests = self.0.borrow();
+        if requests.is_empty() {
+            return None;
+        }
         // freed ones keep their index, so that none is looked at twice or left out
         let end = from.saturating_add(piece).min(requests.capacity());
         for index in from..end {

@@ -50,7 +50,7 @@ impl Dispatch {
 #[derive(Clone, Copy, Debug, ActixMessage)]
 #[rtype(result = "Option<Recorded>")]
 pub struct InspectSteps {
-    /// [`InFlightRequest::number`].
+    /// [`InFlightRequest::number`](super::InFlightRequest::number).
     pub number: u64,
 }
 
@@ -59,7 +59,7 @@ pub struct InspectSteps {
 #[derive(Clone, Copy, Debug, ActixMessage)]
 #[rtype(result = "bool")]
 pub struct CancelRequest {
-    /// [`InFlightRequest::number`].
+    /// [`InFlightRequest::number`](super::InFlightRequest::number).
     pub number: u64,
 }
 

@@ -110,7 +110,7 @@ impl Executor {
         for (at, (_, oldest)) in found.iter().enumerate() {
             indexed.extend(oldest.found.iter().map(|(Reverse(age), index)| (*age, at, *index)));
         }
-        indexed.sort_by_key(|(age, ..)| Reverse(*age));
+        indexed.sort_by_key(|(age, at, index)| (Reverse(*age), *at, *index));
         indexed.truncate(most);
         let described = found.into_iter().enumerate().map(|(at, (actor, _))| {
             let own = indexed.iter().filter(|(_, of, _)| *of == at).map(|(.., index)| *index);

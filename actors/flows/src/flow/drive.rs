@@ -119,10 +119,10 @@ pub(super) fn tell(
     owner: &mut impl FlowOwner,
     end: FlowEnd,
 ) -> Option<Outcome> {
-    let span = guarded(OWNER, || owner.span().cloned()).flatten();
+    let about = || (owner.span().cloned(), owner.deadline(), owner.trace());
+    let (span, limit, trace) = guarded(OWNER, about).unwrap_or_default();
     let _entered = span.as_ref().map(Span::enter);
-    let _scope = deadline::enter(deadline_of(owner));
-    let _trace = trace::enter(trace_of(owner));
+    let (_scope, _trace) = (deadline::enter(limit), trace::enter(trace));
     let ended = "the owner of a flow panicked when the flow ended";
     let told = guarded(ended, || owner.ended(execution, end));
     told.flatten()

@@ -20,7 +20,9 @@ use crate::span::trace_started;
 pub fn start_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
     let owner = KeepsOutcome::inherit(flow.limit());
     prepare();
-    FlowHandle::new(task::run_inline(traced(flow, &owner), owner))
+    let mut flow = flow.into_flow();
+    trace(&mut flow, &owner);
+    FlowHandle::new(task::run_inline(flow, owner))
 }
 
 /// Like [`start_flow`], but the first turn runs when the arbiter gets to it.
@@ -30,11 +32,9 @@ pub fn start_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
 pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
     let owner = KeepsOutcome::inherit(flow.limit());
     prepare();
-    FlowHandle::new(Started::Waits(task::spawn(
-        FlowActor::new(traced(flow, &owner).execute()),
-        owner,
-        None,
-    )))
+    let mut flow = flow.into_flow();
+    trace(&mut flow, &owner);
+    FlowHandle::new(Started::Waits(task::spawn(FlowActor::new(flow.execute()), owner, None)))
 }
 
 /// Starts a flow on this arbiter for an owner; `None` if it ended in its first turn.
@@ -52,12 +52,10 @@ pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
     }
 }
 
-/// The flow, with spans of its steps if they are wanted.
+/// Has the steps of a flow traced if that is wanted.
 #[inline]
-fn traced(flow: impl IntoFlow, owner: &impl FlowOwner) -> Flow {
-    let mut flow = flow.into_flow();
-    trace_started(&mut flow, owner.span().unwrap_or(&Span::none()), owner.trace());
-    flow
+fn trace(flow: &mut Flow, owner: &impl FlowOwner) {
+    trace_started(flow, owner.span().unwrap_or(&Span::none()), owner.trace());
 }
 
 /// Lets foreign steps of the flow find their event loop.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{
-    Awaitable, Error, Execution, Flow, Identity, Outcome, Progress, Stale, WaitReason, WaitResult,
+    Awaitable, Error, Execution, Flow, Identity, Outcome, Progress, Stale, WaitCause, WaitReason,
+    WaitResult,
 };
 
 use crate::support::{at, run, wait};
@@ -70,6 +71,12 @@ fn every_branch_shows_what_it_waits_for() {
     let waits = execution.waits();
     assert!(waits.iter().all(|wait| wait.stack[0].name() == Some("around")));
     assert_eq!(waits[1].stack.len(), 3);
+    let causes = ["end", "pause", "future", "external", "object", "end"];
+    assert_eq!(waits.iter().map(|wait| wait.cause.as_str()).collect::<Vec<_>>(), causes);
+    let mut counted: Vec<_> = execution.causes().map(WaitCause::as_str).collect();
+    counted.sort_unstable();
+    assert_eq!(counted, ["end", "end", "external", "future", "object", "pause"]);
+    assert!(waits.iter().all(|wait| wait.contention.is_none()), "a door tells nothing of it");
     assert_eq!(waits[0].limit, Some(at(80)));
     assert_eq!(waits[1].limit, None, "the limit of a sibling is not its own");
     assert_eq!(execution.last_turn(), at(10));
@@ -86,11 +93,36 @@ fn limits_around_a_parallel_step_hold_in_its_branches() {
                 asi.add(|asi, ()| asi.set_timeout(Duration::from_millis(80)));
             });
         });
-    });
+    })
+    .named("outside");
     let mut execution = flow.execute();
     wait(&mut execution, 0);
     let waits = execution.waits();
     assert_eq!((waits.len(), waits[0].limit), (1, Some(at(70))));
+    assert_eq!(waits[0].limited_by.and_then(|step| step.name()), Some("outside"));
+}
+
+#[test]
+fn what_steps_keep_is_told_with_the_branch_and_the_step() {
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| {
+        asi.stack("outside");
+        asi.parallel(|p| {
+            p.add(|asi, ()| {
+                asi.stack("inside");
+                asi.wait_only();
+            })
+            .named("one");
+            p.add(|asi, ()| asi.wait_only()).named("other");
+        });
+    })
+    .named("around");
+    let mut execution = flow.execute();
+    wait(&mut execution, 0);
+    let kept = execution.kept::<&str>().map(|(branch, step, value)| (branch, step.name(), *value));
+    let mut kept: Vec<_> = kept.collect();
+    kept.sort_unstable();
+    assert_eq!(kept, [(0, Some("around"), "outside"), (1, Some("one"), "inside")]);
 }
 
 #[test]
