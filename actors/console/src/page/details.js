@@ -11,10 +11,11 @@ const dialog = document.getElementById('details');
 let opened = null;
 let folds = true;
 
-/** Opens a request, in flight or over. */
+/** Opens a request, in flight or over. Of the holder of a lock little more than its number is known. */
 export function open(request) {
     if (!request.number) return;
-    opened = { number: request.number, request, steps: null, isAsked: false, wasCancelled: false };
+    const state = request.outcome ? undefined : 'running';
+    opened = { number: request.number, request: { state, ...request }, steps: null, isAsked: false, isUnknown: false, wasCancelled: false };
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
     draw();
@@ -44,7 +45,10 @@ export function update(snapshot) {
     const flow = snapshot.flows.flows.find(same);
     const over = snapshot.recent.find(same);
     const wasRunning = isRunning(opened.request);
-    opened.request = over ?? flow ?? { ...opened.request, state: undefined, isGone: wasRunning || opened.request.isGone };
+    // of many flows the snapshot has the oldest: others are in flight as long as the server knows them
+    const isPart = snapshot.flows.all > snapshot.flows.flows.length;
+    const other = wasRunning && isPart && !opened.isUnknown ? opened.request : undefined;
+    opened.request = over ?? flow ?? other ?? { ...opened.request, state: undefined, isGone: wasRunning || opened.request.isGone };
     if (wasRunning) ask();
     else draw();
 }
@@ -58,7 +62,9 @@ async function ask() {
     if (!asked || asked.isAsked) return;
     asked.isAsked = true;
     try {
-        asked.steps = (await server.steps(asked.number)) ?? asked.steps;
+        const steps = await server.steps(asked.number);
+        asked.isUnknown = steps === null;
+        asked.steps = steps ?? asked.steps;
     } catch (error) {
         asked.failure = error.message;
     }
