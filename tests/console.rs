@@ -5,9 +5,11 @@
 
 use std::env;
 use std::fs;
+use std::future::pending;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Code, sleep};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::Console;
@@ -19,10 +21,21 @@ use asyncsteps_support::server::TestServer;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Barrier;
 
-/// A till that serves the payments of a customer one after the other.
+/// What opens the console.
+const TOKEN: &str = "a-long-secret";
+
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A till with faults: a bank that is slow, transfers that lock each other out, a courier that never
+/// comes.
 struct Till {
     customers: Mutex,
+    accounts: Mutex,
+    /// Transfers go on when two of them have their first account.
+    both: Barrier,
 }
 
 #[derive(Debug, Code, thiserror::Error)]
@@ -43,6 +56,12 @@ struct Payment {
     fails: bool,
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Transfer {
+    from: String,
+    to: String,
+}
+
 impl Till {
     fn pay(asi: &mut Steps<Self, Payment>) -> Gives<bool> {
         let cx = asi.cx();
@@ -61,22 +80,50 @@ impl Till {
         })
         .into()
     }
+
+    /// Takes the accounts in the order in which they are named. The time limit is what ends a deadlock,
+    /// so that it is reported, and nothing fails at once.
+    fn transfer(asi: &mut Steps<Self, Transfer>) -> Gives<bool> {
+        let cx = asi.cx();
+        asi.substeps("transfer", |asi, ()| {
+            let cx = asi.cx();
+            asi.run("meet", async |cx, ()| {
+                cx.both.wait().await;
+                Ok(())
+            });
+            asi.plain().add(move |asi, ()| {
+                asi.set_timeout(HOUR);
+                asi.sync(&cx.accounts.key(&cx.params.to), |asi, ()| asi.success(())).named("to");
+            });
+            asi.run("done", async |_, ()| Ok(true)).into()
+        })
+        .locked(&cx.accounts.key(&cx.params.from))
+        .into()
+    }
+
+    fn deliver(asi: &mut Steps<Self, ()>) -> Gives<bool> {
+        asi.run("courier", async |_, ()| Ok(pending().await)).into()
+    }
 }
 
 fn executor(console: &OnceLock<Console>) -> Executor {
-    let customers = Mutex::named("customers", asyncsteps::sync::mutex::Options::default());
-    let locks = Locks::new().mutex(&customers);
+    let customers = Mutex::named("customers", Options::default());
+    let accounts = Mutex::named("accounts", Options::default());
+    let locks = Locks::new().mutex(&customers).mutex(&accounts);
     let mut interface = Interface::new("test.till:1.0".parse().expect("a name"));
     interface.allow_anonymous();
     let executor = Executor::builder()
         .record(Keep { slow: Some(Duration::from_millis(100)), ..Keep::default() })
-        .request_timeout(Duration::from_secs(3600))
-        .service(interface, Till { customers }, |functions| {
-            functions.on("pay", Till::pay);
+        .request_timeout(HOUR)
+        .service(interface, Till { customers, accounts, both: Barrier::new(2) }, |functions| {
+            functions
+                .on("pay", Till::pay)
+                .on("transfer", Till::transfer)
+                .on("deliver", Till::deliver);
         })
         .build()
         .expect("a right configuration");
-    console.set(Console::new(&executor, locks)).expect("one console");
+    console.set(Console::new(&executor, locks).token(TOKEN)).expect("one console");
     executor
 }
 
@@ -95,21 +142,30 @@ fn a_person_finds_out_why_a_request_waits_and_ends_it() {
     );
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/screenshots");
     fs::create_dir_all(folder).expect("a folder");
-    let seen = npm::summary("console.js", &[&host.address.to_string(), &browser, folder]);
+    let address = host.address.to_string();
+    let seen = npm::summary("console.js", &[&address, &browser, folder, TOKEN]);
     let expected = json!({
+        "token": "That token is not the right one.",
         "title": "Overview · AsyncSteps console",
+        "ready": "Ready",
+        // the slow bank: a request that is over, and one that is in flight
         "cause": "Most of the time went to bank: T of T (console.rs). \
                   Declined came from bank (console.rs).",
         "waterfall": ["pay", "check", "bank"],
-        "waits": [
-            "waits for a future",
-            "waits for mutex `customers` key \"<b>cat</b>\", place 1 of 1",
-        ],
-        "lock": "<b>cat</b> 1 1",
-        "running": "waits for a future",
+        "slow": "pay › bank future waits for a future",
+        "behind": "pay › bank › customers mutex waits for mutex `customers` key \"<b>cat</b>\", place 1 of 1 held by pay",
+        "lock": "<b>cat</b> pay pay",
+        "heat": 1,
+        "refused": ["invalid", "unknown", "InvalidRequest", "UnknownInterface"],
+        // the deadlock: reported, its cycle in the graph, and ended by a cancel
+        "deadlock": "1 deadlock so far.",
+        "cycle": ["accounts ann", "accounts bob", "transfer", "transfer"],
+        "untangled": [{ "e": "InternalError", "edesc": "Request was cancelled" }, { "r": true }],
+        // the stuck flow: its cause, and its end
+        "stuck": "deliver › courier future waits for a future",
         "cancelled": { "e": "InternalError", "edesc": "Request was cancelled" },
-        "second": { "r": true },
         "outcome": "InternalError",
+        "filtered": ["deliver"],
         "errors": [],
     });
     assert_eq!(seen, expected);

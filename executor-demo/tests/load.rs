@@ -56,6 +56,8 @@ fn everything_adds_up_although_the_bank_loses_calls() {
         assert_eq!(report["functions"]["all"]["count"].as_u64(), Some(answered));
         let times = &report["functions"]["demo.shop:1.0:order"]["response"];
         assert!(times["p50"].as_u64() <= times["p99_9"].as_u64(), "{times}");
+        let balances = &report["functions"]["demo.bank:1.0:balance"]["count"];
+        assert!(balances.as_u64() > Some(0), "customers look at their balance");
         let of_orders = fs::read_to_string(format!("{folder}/demo.shop_1.0_order.hgrm")).unwrap();
         assert!(of_orders.contains("#[Max "), "{of_orders}");
     }

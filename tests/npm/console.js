@@ -1,83 +1,180 @@
 'use strict';
 
-// Uses the console in a real browser: a request that failed, one that hangs, one that waits for its lock.
+// Uses the console in a real browser, on a service with faults: a slow bank, a deadlock, a courier that
+// never comes.
 //
-// usage: node console.js HOST:PORT BROWSER FOLDER
+// usage: node console.js HOST:PORT BROWSER FOLDER TOKEN
 // Prints one JSON object with what the page shows, and leaves pictures of it in the folder.
 
 const { chromium } = require('playwright-core');
 
-const [address, executablePath, folder] = process.argv.slice(2);
+const [address, executablePath, folder, token] = process.argv.slice(2);
+
+const HOUR = 3_600_000;
 
 /** A call over HTTP; gives the message of the answer. */
-async function pay(customer, ms, fails) {
-    const body = JSON.stringify({ f: 'test.till:1.0:pay', p: { customer, ms, fails } });
+async function call(func, params) {
+    const body = JSON.stringify({ f: func, p: params });
     const headers = { 'content-type': 'application/futoin+json' };
     const answer = await fetch(`http://${address}/ftn/`, { method: 'POST', headers, body });
     return answer.json();
 }
 
-async function use(page) {
-    const seen = {};
-    const text = (selector) => page.locator(selector).first().innerText().then((it) => it.replace(/\s+/g, ' ').trim());
-    const picture = async (name) => {
+const till = (name, params) => call(`test.till:1.0:${name}`, params);
+const pay = (customer, ms, fails) => till('pay', { customer, ms, fails });
+
+/** What people read: without times, numbers of requests, and lines of the source. */
+const read = (text) => text.replace(/\s+/g, ' ').replace(/#\d+/g, '').replace(/\d[\d.]* ?(ms|\u00b5s|s|min)\b/g, 'T')
+    .replace(/:\d+\)/g, ')').replace(/ limit in T.*| for T.*/g, '').replace(/( T)+$/, '').replace(/ +/g, ' ').trim();
+
+class Visitor {
+    seen = {};
+
+    constructor(page) {
+        this.page = page;
+    }
+
+    one(selector, hasText) {
+        return this.page.locator(selector, hasText && { hasText }).first();
+    }
+
+    async text(selector, hasText) {
+        return read(await this.one(selector, hasText).innerText());
+    }
+
+    async texts(selector) {
+        // a text of a drawing has no innerText
+        const texts = await this.page.locator(selector).evaluateAll((nodes) => nodes.map((it) => it.innerText ?? it.textContent));
+        return texts.map(read).sort();
+    }
+
+    /** Leaves pictures of what is shown, in both themes. */
+    async picture(name) {
         for (const theme of ['light', 'dark']) {
-            await page.emulateMedia({ colorScheme: theme });
-            await page.screenshot({ path: `${folder}/console-${name}-${theme}.png` });
+            await this.page.emulateMedia({ colorScheme: theme });
+            await this.page.screenshot({ path: `${folder}/console-${name}-${theme}.png` });
         }
-    };
+    }
 
-    await pay('ann', 150, true);
-    await pay('bob', 1200, false);
-    const hour = 3_600_000;
-    const name = '<b>cat</b>';
-    const stuck = pay(name, hour, false);
-    await page.goto(`http://${address}/console`);
-    await page.locator('a[href="#/flows"] .count').waitFor();
-    const second = pay(name, 1, false);
+    /** Gives the token, after a wrong one. */
+    async enter() {
+        await this.page.goto(`http://${address}/console`);
+        await this.one('#login').waitFor();
+        await this.picture('token');
+        for (const given of ['a-wrong-secret', token]) {
+            await this.page.locator('#token').fill(given);
+            await this.page.keyboard.press('Enter');
+            if (given === token) break;
+            this.seen.token = await this.text('#wrong');
+        }
+        await this.one('.tile').waitFor();
+        this.seen.ready = await this.text('#state');
+    }
 
-    await page.locator('.spark polyline').first().waitFor({ state: 'attached' });
-    await page.locator('.tag.bad', { hasText: 'Declined' }).waitFor();
-    seen.title = await page.title();
-    await picture('overview');
+    /** The slow bank: in a request that failed, and in one that others wait for. */
+    async slowBank() {
+        await pay('ann', 150, true);
+        const name = '<b>cat</b>';
+        const slow = pay(name, HOUR, false);
+        await this.one('a[href="#/flows"] .count').waitFor();
+        const second = pay(name, 1, false);
+        await this.one('.tag.bad', 'Declined').waitFor();
+        await this.one('.spark polyline').waitFor({ state: 'attached' });
+        this.seen.title = await this.page.title();
+        await this.picture('overview');
 
-    // with the keys alone
-    await page.keyboard.press('3');
-    await page.locator('tr.opens', { hasText: 'Declined' }).waitFor();
-    await picture('requests');
-    await page.locator('#kind').selectOption('failed');
-    await page.keyboard.press('Escape');
-    await page.keyboard.press('j');
-    await page.keyboard.press('Enter');
-    await page.locator('.waterfall .row.error').first().waitFor();
-    seen.cause = (await text('.summary')).replace(/\d[\d.\u202f]* ?ms/g, 'T').replace(/:\d+\)/g, ')');
-    seen.waterfall = await page.locator('.waterfall .row .name b').allInnerTexts();
-    await picture('waterfall');
-    await page.keyboard.press('Escape');
+        // with the keys alone
+        await this.page.keyboard.press('3');
+        await this.one('tr.opens', 'Declined').waitFor();
+        await this.picture('requests');
+        await this.page.locator('#kind').selectOption('failed');
+        await this.page.keyboard.press('Escape');
+        await this.page.keyboard.press('j');
+        await this.page.keyboard.press('Enter');
+        await this.one('.waterfall .row.error').waitFor();
+        this.seen.cause = await this.text('.summary');
+        this.seen.waterfall = await this.page.locator('.waterfall .row .name b').allInnerTexts();
+        await this.picture('waterfall');
+        await this.page.keyboard.press('Escape');
 
-    await page.keyboard.press('2');
-    await page.locator('tr.opens', { hasText: 'mutex' }).waitFor();
-    seen.waits = (await page.locator('.reason').allInnerTexts()).map((it) => it.trim()).sort();
-    await picture('flows');
-    await page.keyboard.press('4');
-    await page.locator('.queued').first().waitFor({ state: 'attached' });
-    seen.lock = await text('.card tbody');
-    await picture('locks');
-    await page.keyboard.press('5');
-    await page.locator('.shape').first().waitFor();
-    await picture('functions');
+        await this.page.keyboard.press('2');
+        await this.one('tr.opens', 'mutex').waitFor();
+        this.seen.slow = await this.text('tr.opens td.wide', 'waits for a future');
+        this.seen.behind = await this.text('tr.opens td.wide', 'mutex');
+        await this.picture('flows');
+        await this.page.keyboard.press('5');
+        await this.one('.graph .box.lock').waitFor();
+        this.seen.lock = await this.text('.card tbody tr');
+        await this.picture('locks');
+        await this.page.keyboard.press('6');
+        await this.one('.heat canvas').waitFor();
+        this.seen.heat = await this.page.locator('.map').count();
+        await this.picture('functions');
+        return [slow, second];
+    }
 
-    await page.keyboard.press('2');
-    await page.locator('tr.opens', { hasText: 'a future' }).click();
-    await page.locator('.waterfall .row.open').first().waitFor();
-    seen.running = await text('.stack b');
-    await picture('running');
-    await page.locator('button.danger').click();
-    seen.cancelled = await stuck;
-    seen.second = await second;
-    await page.locator('#details .tag.bad').waitFor();
-    seen.outcome = await text('#details .details .tag');
-    return seen;
+    async refused() {
+        await till('nothing', {});
+        await call('test.none:1.0:nothing', {});
+        await this.page.keyboard.press('4');
+        await this.one('tbody td', 'UnknownInterface').waitFor();
+        this.seen.refused = [...await this.texts('tbody .tag.warn'), ...await this.texts('tbody td.wide b')];
+        await this.picture('refused');
+    }
+
+    /** Two transfers that hold what the other one wants: the graph has their cycle, until one is cancelled. */
+    async deadlock() {
+        const both = [till('transfer', { from: 'ann', to: 'bob' }), till('transfer', { from: 'bob', to: 'ann' })];
+        await this.page.keyboard.press('5');
+        await this.one('.graph .cycle').waitFor();
+        this.seen.deadlock = (await this.text('.alarm b', 'deadlock'));
+        this.seen.cycle = await this.texts('.graph .box.cycle .title');
+        await this.picture('deadlock');
+        await this.page.locator('.graph .box.flow.cycle').first().click();
+        await this.page.locator('button.danger').click();
+        this.seen.untangled = (await Promise.all(both)).sort((one, other) => Number('r' in one) - Number('r' in other));
+        await this.page.keyboard.press('Escape');
+    }
+
+    /** A flow that nothing ever ends but a person. */
+    async stuck() {
+        const stuck = till('deliver', {});
+        await this.page.keyboard.press('2');
+        await this.one('tr.opens', 'courier').waitFor();
+        await this.page.locator('#function').selectOption('test.till:1.0:deliver');
+        await this.page.locator('#cause').selectOption('future');
+        await this.one('#found', '1 shown').waitFor();
+        this.seen.filtered = await this.texts('tr.opens .function b');
+        await this.one('tr.opens').click();
+        await this.one('.waterfall .row.open').waitFor();
+        this.seen.stuck = await this.text('.stack li');
+        await this.picture('stuck');
+        await this.page.locator('button.danger').click();
+        this.seen.cancelled = await stuck;
+        await this.one('#details .tag.bad').waitFor();
+        this.seen.outcome = await this.text('#details .details .tag');
+        await this.page.keyboard.press('Escape');
+    }
+
+    async narrow() {
+        await this.page.setViewportSize({ width: 420, height: 820 });
+        await this.page.keyboard.press('1');
+        await this.one('.tile').waitFor();
+        await this.picture('narrow');
+    }
+}
+
+async function visit(page) {
+    const visitor = new Visitor(page);
+    await visitor.enter();
+    const [slow] = await visitor.slowBank();
+    await visitor.refused();
+    await visitor.deadlock();
+    await visitor.stuck();
+    await visitor.narrow();
+    // the browser closes while the bank still thinks
+    slow.catch(() => {});
+    return visitor.seen;
 }
 
 (async () => {
@@ -86,12 +183,14 @@ async function use(page) {
     try {
         const page = await browser.newPage({ viewport: { width: 1360, height: 820 }, deviceScaleFactor: 1 });
         const errors = [];
-        page.on('console', (message) => ['error', 'warning'].includes(message.type()) && errors.push(message.text()));
+        // that of the token that is not given, which the browser tells by itself
+        const isExpected = (text) => text.includes('401 (Unauthorized)');
+        page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !isExpected(message.text()) && errors.push(message.text()));
         page.on('pageerror', (error) => errors.push(String(error)));
         page.setDefaultTimeout(20_000);
         let seen;
         try {
-            seen = await use(page);
+            seen = await visit(page);
         } catch (error) {
             await page.screenshot({ path: `${folder}/console-failure.png` });
             throw new Error(`${error.message}\nerrors of the page: ${errors.join('; ')}`);
@@ -100,6 +199,8 @@ async function use(page) {
     } finally {
         await browser.close();
     }
+    // a call of the slow bank is open
+    process.exit(0);
 })().catch((error) => {
     console.error(error);
     process.exit(1);

@@ -15,11 +15,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The page shows rates, percentiles and errors, the flows in flight and what each one waits for,
-//! requests that were slow or failed, locks with their queues, and functions. A request opens as a
-//! waterfall of its steps, which grows while it runs; one in flight can be cancelled. Requests that are
-//! over are those that the executor keeps
-//! ([`Builder::record`](asyncsteps_executor::Builder::record)).
+//! | view | what it shows |
+//! |---|---|
+//! | overview | readiness, rates, percentiles and errors of the last two minutes, what requests wait for |
+//! | flows | the requests in flight: where each one is, what it waits for, who holds that, what it holds itself |
+//! | requests | those that are over, and that the executor keeps ([`Builder::record`](asyncsteps_executor::Builder::record)) |
+//! | refused | the requests that did not get to a function, and their rates by reason |
+//! | locks | who waits for whom, as a graph with cycles in red; holders, queues and waits of each lock |
+//! | functions | a heat map of the times of each function over the last five minutes, percentiles, errors |
+//!
+//! A request opens as a waterfall of its steps with their source places, which grows while it runs; one
+//! in flight can be cancelled. The key `?` lists the keys.
 //!
 //! # Who sees it
 //!
@@ -31,12 +37,15 @@
 //!
 //! # What it costs
 //!
-//! Nothing while no page is open. All open pages together cost one snapshot a second, with at most 200
-//! flows and 100 requests.
+//! Nothing while no page is open. All open pages together cost one snapshot a second. It is bounded
+//! whatever is in flight: the oldest 200 flows, the last 100 requests and 50 refused ones, and the
+//! longest queues. A filter by function or cause looks at all flows. What the page shows of the past, it
+//! has seen itself: it begins when the page is opened.
 #![forbid(unsafe_code)]
 
 mod access;
 mod body;
+mod bounds;
 mod live;
 mod page;
 mod service;

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use asyncsteps_executor::InFlightFilter;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, WWW_AUTHENTICATE,
     X_CONTENT_TYPE_OPTIONS,
@@ -16,6 +17,7 @@ use tower_service::Service;
 use crate::Console;
 use crate::access::Denied;
 use crate::body::ConsoleBody;
+use crate::bounds::{self, Bounded as _};
 use crate::page;
 
 /// The path of the page, and the beginning of all others.
@@ -69,7 +71,8 @@ impl Console {
             Some(("cancel", number)) if request.method == Method::POST => {
                 self.cancel(number, request).await
             }
-            None if path == "/live" => wrong_method("GET, HEAD"),
+            None if path == "/flows" && is_read(request) => self.flows(request).await,
+            None if path == "/live" || path == "/flows" => wrong_method("GET, HEAD"),
             Some(("steps", _)) => wrong_method("GET, HEAD"),
             Some(("cancel", _)) => wrong_method("POST"),
             _ => text(StatusCode::NOT_FOUND, "There is nothing here"),
@@ -85,6 +88,21 @@ impl Console {
             Some(snapshots) => with_type(EVENTS, ConsoleBody::live(snapshots)),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "Too many consoles are open"),
         }
+    }
+
+    /// The oldest flows in flight that the query is for: a snapshot has the oldest of all.
+    async fn flows(&self, request: &Parts) -> Response<ConsoleBody> {
+        let query = request.uri.query().unwrap_or_default();
+        let mut filter = InFlightFilter::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            filter = match &*name {
+                _ if value.is_empty() => filter,
+                "function" => filter.function(&value),
+                "cause" => filter.waits_for(&value),
+                _ => filter,
+            };
+        }
+        json(&self.live.inspector.flows(filter, bounds::FLOWS).await.bounded())
     }
 
     async fn steps(&self, number: &str) -> Response<ConsoleBody> {

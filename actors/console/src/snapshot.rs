@@ -5,25 +5,18 @@ use std::mem;
 use std::time::{Duration, UNIX_EPOCH};
 
 use asyncsteps_actors::clock;
-use asyncsteps_actors::sync::deadlock;
 use asyncsteps_executor::InFlightFilter;
 use asyncsteps_executor::admin::{
-    FlowsInFlight, FunctionReport, Health, Inspector, LockInfo, RecentRequest,
+    FlowsInFlight, FunctionReport, Health, Inspector, LockInfo, RecentRequest, RefusedInfo,
+    WaitGraph,
 };
-use asyncsteps_executor::observe::{Distribution, Figures, FunctionFigures};
+use asyncsteps_executor::observe::{Distribution, Figures, FunctionFigures, RequestRecord};
 use serde::Serialize;
 
-/// The most flows in a snapshot, the oldest ones.
-const FLOWS: usize = 200;
-
-/// The most requests in a snapshot that are over, the newest ones.
-const RECENT: usize = 100;
+use crate::bounds::{self, Bounded as _};
 
 /// A snapshot after a longer time tells no rates: no one has looked meanwhile.
 const LONG: Duration = Duration::from_secs(5);
-
-/// Every so many buckets of a distribution are shown as one: four in each decade.
-const TOGETHER: usize = 3;
 
 /// What the page shows.
 #[derive(Debug, Serialize)]
@@ -31,13 +24,16 @@ pub(crate) struct Snapshot {
     /// The time of day, in milliseconds since 1970.
     at: f64,
     health: Health,
+    /// The greatest times of the buckets of distributions, in milliseconds.
+    time_bounds: Vec<f64>,
     /// What happened since the snapshot before; `None` for the first one.
     interval: Option<Interval>,
     functions: Vec<FunctionRow>,
     flows: FlowsInFlight,
     recent: Vec<RecentRequest>,
+    refused: Vec<RefusedInfo>,
     locks: Vec<LockInfo>,
-    deadlocks: Deadlocks,
+    waits: WaitGraph,
 }
 
 /// What happened in the time between two snapshots, over all functions.
@@ -48,6 +44,8 @@ struct Interval {
     error_rate: f64,
     p50: f64,
     p99: f64,
+    /// How many requests took how long, by bucket; empty if there were none.
+    times: Vec<u64>,
 }
 
 /// A function: since the start, and since the snapshot before.
@@ -56,14 +54,6 @@ struct FunctionRow {
     #[serde(flatten)]
     report: FunctionReport,
     interval: Option<Interval>,
-    /// How many requests took how long: four buckets in each decade from 10 microseconds on.
-    shape: Vec<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Deadlocks {
-    count: u64,
-    last: Option<String>,
 }
 
 /// What a snapshot needs of those before it.
@@ -78,7 +68,7 @@ impl Snapshot {
     /// A snapshot at a time of the console's clock.
     pub(crate) async fn take(inspector: &Inspector, history: &mut History, now: Duration) -> Self {
         let health = inspector.health().await;
-        let flows = inspector.flows(InFlightFilter::default(), FLOWS).await;
+        let flows = inspector.flows(InFlightFilter::default(), bounds::FLOWS).await;
         let figures = inspector.executor().figures();
         let before = history.figures.take();
         let before = before.filter(|(at, _)| now.saturating_sub(*at) < LONG);
@@ -88,16 +78,18 @@ impl Snapshot {
         let recent = history.recent(inspector);
         history.figures = Some((now, figures));
         let at = clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let last = deadlock::last().last().map(ToString::to_string);
+        let (locks, waits) = inspector.locks_and_waits().await;
         Self {
             at: (at.as_secs_f64() * 1e3).floor(),
             health,
+            time_bounds: Distribution::bounds().map(milliseconds).collect(),
             interval,
             functions,
-            flows,
+            flows: flows.bounded(),
             recent,
-            locks: inspector.locks().await,
-            deadlocks: Deadlocks { count: deadlock::count(), last },
+            refused: inspector.refused().bounded(),
+            locks: locks.bounded(),
+            waits: waits.bounded(),
         }
     }
 }
@@ -108,12 +100,16 @@ impl History {
         let kept = inspector.executor().recent();
         let requests: Vec<RecentRequest> = kept
             .iter()
-            .take(RECENT)
-            .map(|record| known.remove(&record.number).unwrap_or_else(|| (&**record).into()))
+            .take(bounds::RECENT)
+            .map(|record| known.remove(&record.number).unwrap_or_else(|| line(record)))
             .collect();
         self.recent = requests.iter().map(|it| (it.number, it.clone())).collect();
         requests
     }
+}
+
+fn line(record: &RequestRecord) -> RecentRequest {
+    RecentRequest::from(record).bounded()
 }
 
 fn rows(figures: &Figures, before: Option<(Duration, &Figures)>) -> Vec<FunctionRow> {
@@ -122,8 +118,7 @@ fn rows(figures: &Figures, before: Option<(Duration, &Figures)>) -> Vec<Function
             let earlier = before.functions.iter().find(|it| it.function == function.function);
             Interval::new(time, &since(function, earlier), errors_since(function, earlier))
         });
-        let shape = function.total.counts.chunks(TOGETHER).map(|together| together.iter().sum());
-        FunctionRow { report: function.into(), interval, shape: shape.collect() }
+        FunctionRow { report: function.into(), interval }
     };
     figures.functions.iter().map(row).collect()
 }
@@ -151,13 +146,18 @@ impl Interval {
     #[expect(clippy::cast_precision_loss, reason = "numbers of requests in a second")]
     fn new(time: Duration, times: &Distribution, errors: u64) -> Self {
         let seconds = time.as_secs_f64().max(1e-3);
-        let ms = |share| times.quantile(share).as_secs_f64() * 1e3;
+        let ms = |share| milliseconds(times.quantile(share));
         Self {
             seconds,
             rate: times.count() as f64 / seconds,
             error_rate: errors as f64 / seconds,
             p50: ms(0.5),
             p99: ms(0.99),
+            times: if times.count() == 0 { Vec::new() } else { times.counts.clone() },
         }
     }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

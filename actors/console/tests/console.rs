@@ -4,12 +4,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::{Console, ConsoleBody};
-use asyncsteps_executor::Executor;
 use asyncsteps_executor::observe::Locks;
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 fn executor() -> Executor {
@@ -22,6 +27,56 @@ async fn ask(console: &Console, method: Method, path: &str) -> Response<ConsoleB
     let request = Request::builder().method(method).uri(path).header("host", "localhost:8080");
     let request = request.extension(peer).body(()).expect("a request");
     console.service().oneshot(request).await.expect("an answer")
+}
+
+/// Requests that wait for a lock which is never free.
+struct Crowd(Mutex);
+
+impl Service for Crowd {
+    type Errors = ();
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Joined {
+    key: String,
+}
+
+impl Crowd {
+    fn join(asi: &mut Steps<Self, Joined>) -> Gives<bool> {
+        let cx = asi.cx();
+        asi.run("stay", async |_, ()| Ok(std::future::pending().await))
+            .locked(&cx.0.key(&cx.params.key))
+            .into()
+    }
+}
+
+/// A snapshot with so many requests in flight, half of them behind one key, with keys of so many
+/// characters.
+async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
+    let lock = Mutex::named("crowd", Default::default());
+    let locks = Locks::new().mutex(&lock);
+    let interface = Interface::new("test.crowd:1.0".parse().expect("a name"));
+    let executor = Executor::builder().service(interface, Crowd(lock), |functions| {
+        functions.on("join", Crowd::join);
+    });
+    let executor = executor.build().expect("a right configuration");
+    for request in 0..requests {
+        let key = if request % 2 == 0 { "k".repeat(key) } else { format!("{request:key$}") };
+        let caller = executor.clone();
+        actix::spawn(async move {
+            let join = "test.crowd:1.0:join";
+            let _: Result<Value, _> = caller.call_as_system(join, json!({ "key": key })).await;
+        });
+    }
+    while executor.in_flight_count() < requests {
+        tokio::task::yield_now().await;
+    }
+    let console = Console::new(&executor, locks);
+    let event = next(&mut ask(&console, Method::GET, "/console/live").await).await;
+    let event = event.expect("a snapshot");
+    executor.close(Duration::ZERO).await;
+    let data = event.strip_prefix(b"data: ").expect("an event");
+    (event.len(), serde_json::from_slice(data).expect("JSON"))
 }
 
 async fn next(page: &mut Response<ConsoleBody>) -> Option<Bytes> {
@@ -101,4 +156,42 @@ async fn no_more_pages_are_open_than_people_can_look_at() {
     assert_eq!(refused, StatusCode::SERVICE_UNAVAILABLE);
     pages.pop();
     assert_eq!(ask(&console, Method::GET, "/console/live").await.status(), StatusCode::OK);
+}
+
+#[actix::test]
+async fn a_snapshot_is_as_small_with_ten_thousand_requests_as_with_a_few_hundred() {
+    let (few, _) = snapshot_of_crowd(400, 500).await;
+    let (many, snapshot) = snapshot_of_crowd(10_000, 500).await;
+    // numbers are longer
+    assert!(many < few + few / 10, "{many} bytes instead of {few}");
+    assert!(many < 512 * 1024, "{many} bytes");
+    let length = |list: &str| snapshot.pointer(list).and_then(Value::as_array).map(Vec::len);
+    assert_eq!(snapshot["flows"]["all"], 10_000);
+    assert_eq!(length("/flows/flows"), Some(200));
+    assert_eq!(snapshot["waits"]["all"], 4_999);
+    assert_eq!(length("/locks/0/keys"), Some(20));
+    assert_eq!(length("/locks/0/keys/0/waiting"), Some(8));
+
+    // what callers chose does not lengthen it either
+    let (long, _) = snapshot_of_crowd(400, 10_000).await;
+    assert!(long < few + few / 10, "{long} bytes instead of {few}");
+}
+
+#[actix::test]
+async fn flows_are_found_by_function_and_cause_among_all() {
+    let executor = executor();
+    let console = Console::new(&executor, Locks::new());
+    for (query, status) in [
+        ("/console/flows", StatusCode::OK),
+        ("/console/flows?function=a%3Ab&cause=mutex&other", StatusCode::OK),
+        ("/console/flows?%ff=%&&==", StatusCode::OK),
+    ] {
+        let mut answer = ask(&console, Method::GET, query).await;
+        assert_eq!(answer.status(), status, "{query}");
+        let body = next(&mut answer).await.expect("a body");
+        let flows: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(flows, json!({ "flows": [], "all": 0 }), "{query}");
+    }
+    let posted = ask(&console, Method::POST, "/console/flows").await.status();
+    assert_eq!(posted, StatusCode::METHOD_NOT_ALLOWED);
 }

@@ -34,6 +34,16 @@ struct PaymentOf {
     key: String,
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+struct AccountOf {
+    customer: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Balance {
+    balance: i64,
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 struct Moved {
     #[schemars(range(min = 0, max = 9_007_199_254_740_992_i64))]
@@ -47,6 +57,7 @@ impl Bank {
             .on("authorize", authorize)
             .on("capture", capture)
             .on("refund", refund)
+            .on("balance", balance)
             .on("audit", audit);
     }
 }
@@ -63,6 +74,10 @@ async fn capture(cx: &Cx<Bank, PaymentOf>) -> Fallible<Moved> {
 
 async fn refund(cx: &Cx<Bank, PaymentOf>) -> Fallible<Moved> {
     Ok(Moved { amount: cx.refund(&cx.params.key).await? })
+}
+
+async fn balance(cx: &Cx<Bank, AccountOf>) -> Fallible<Balance> {
+    Ok(Balance { balance: Bank::balance(cx, &cx.params.customer).await? })
 }
 
 async fn audit(cx: &Cx<Bank, ()>) -> Fallible<Audit> {

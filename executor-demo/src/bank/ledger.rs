@@ -168,7 +168,8 @@ fn payment(row: &Row<'_>) -> rusqlite::Result<Payment> {
     Ok(Payment { customer: row.get(0)?, amount: row.get(1)?, stage })
 }
 
-fn balance(db: &Connection, owner: &str) -> Result<i64, StoreError> {
+/// What an account has.
+pub(super) fn balance(db: &Connection, owner: &str) -> Result<i64, StoreError> {
     let mut query = db.prepare_cached("SELECT balance FROM bank_account WHERE owner = ?1")?;
     Ok(query.query_row([owner], |row| row.get(0)).optional()?.unwrap_or(0))
 }

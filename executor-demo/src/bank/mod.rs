@@ -74,6 +74,15 @@ impl Bank {
         self.call(move |db| ledger::refund(db, &key)).await
     }
 
+    /// What a customer has, in cents, without the line: zero or less, because customers have credit.
+    ///
+    /// # Errors
+    /// [`BankError::Store`].
+    pub async fn balance(&self, customer: &str) -> Result<i64, BankError> {
+        let customer = customer.to_owned();
+        Ok(self.store.read(move |db| ledger::balance(db, &customer)).await?)
+    }
+
     /// Adds up the books, without the line.
     ///
     /// # Errors

@@ -52,7 +52,10 @@ impl Books {
         match (call, answer) {
             (Call::Order(order), Answer::Result(result)) => self.placed(order, result),
             (Call::Restock { sku, count }, Answer::Result(_)) => self.units(sku).known += count,
-            (Call::Stock { .. } | Call::Get { .. } | Call::List { .. }, _) => {}
+            (
+                Call::Stock { .. } | Call::Get { .. } | Call::List { .. } | Call::Balance { .. },
+                _,
+            ) => {}
             (_, Answer::Error(code)) if is_refusal(code) => {}
             (Call::Order(order), _) => self.unknown.push(order),
             (Call::Restock { sku, count }, _) => self.units(sku).perhaps += count,

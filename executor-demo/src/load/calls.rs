@@ -1,4 +1,4 @@
-//! Calls of the shop.
+//! Calls of the shop and the bank.
 
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ pub(super) enum Call {
     Get { order: f64 },
     List { customer: String },
     Restock { sku: String, count: i64 },
+    Balance { customer: String },
 }
 
 /// An order of a customer, who names it.
@@ -26,12 +27,13 @@ pub(super) const LISTED: usize = 100;
 
 impl Call {
     /// All functions, by their whole names.
-    pub(super) const FUNCTIONS: [&str; 5] = [
+    pub(super) const FUNCTIONS: [&str; 6] = [
         "demo.shop:1.0:order",
         "demo.shop:1.0:stock",
         "demo.shop:1.0:get",
         "demo.shop:1.0:list",
         "demo.shop:1.0:restock",
+        "demo.bank:1.0:balance",
     ];
 
     /// The whole name of the function.
@@ -42,6 +44,7 @@ impl Call {
             Self::Get { .. } => 2,
             Self::List { .. } => 3,
             Self::Restock { .. } => 4,
+            Self::Balance { .. } => 5,
         }]
     }
 
@@ -56,6 +59,7 @@ impl Call {
             Self::Stock { sku } => json!({ "sku": sku }),
             Self::Get { order } => json!({ "order": order }),
             Self::List { customer } => json!({ "customer": customer, "limit": LISTED }),
+            Self::Balance { customer } => json!({ "customer": customer }),
             Self::Restock { sku, count } => json!({ "sku": sku, "count": count, "price": PRICE }),
         }
     }

@@ -44,6 +44,7 @@ pub(super) async fn check(client: &Client, books: &mut Books, patience: Duration
     check_stock(client, books, &mut found).await;
     check_orders(client, books, &mut found).await;
     check_bank(client, books, until, &mut found).await;
+    check_balances(client, books, &mut found).await;
     if found.len() > TOLD {
         let more = found.len() - TOLD;
         found.truncate(TOLD);
@@ -102,6 +103,22 @@ async fn check_bank(client: &Client, books: &Books, until: Instant, found: &mut 
             _ if Instant::now() < until => sleep(PAUSE).await,
             Ok(money) => return found.push(format!("the bank: {money:?}, and not {expected:?}")),
             Err(error) => return found.push(format!("the bank: {error:#}")),
+        }
+    }
+}
+
+/// Each customer owes what the orders cost.
+async fn check_balances(client: &Client, books: &Books, found: &mut Vec<String>) {
+    if books.bank().is_none() {
+        return;
+    }
+    for (customer, orders) in books.orders() {
+        let call = Call::Balance { customer: customer.to_owned() };
+        let answer = client.call(call.function(), &call.params()).await;
+        let balance = result(&answer).and_then(|result| whole(&result["balance"]));
+        let owed: i64 = orders.iter().map(|(_, total)| total).sum();
+        if balance != Some(-owed) {
+            found.push(format!("balance of {customer}: {answer:?}, and not -{owed}"));
         }
     }
 }

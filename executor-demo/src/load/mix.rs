@@ -1,5 +1,5 @@
-//! Which requests are sent, as customers of the shop would send them. Their orders are paid at the
-//! bank.
+//! Which requests are sent, as customers of the shop and its bank would send them. The shop moves their
+//! money, with each order: to move it is no call of customers, so they ask for their balances only.
 
 use std::cmp;
 
@@ -15,10 +15,11 @@ const SKUS: usize = 50;
 const ORDERS_OF_CUSTOMER: f64 = 40.0;
 
 /// Of a hundred requests, how many are of which kind; the rest are lists.
-const STOCK: usize = 35;
+const STOCK: usize = 30;
 const ORDER: usize = 35;
-const GET: usize = 15;
+const GET: usize = 12;
 const RESTOCK: usize = 5;
+const BALANCE: usize = 10;
 
 /// Orders that later requests name.
 const REMEMBERED: usize = 1000;
@@ -28,6 +29,7 @@ pub(super) struct Mix {
     random: Random,
     run: String,
     customers: usize,
+    has_bank: bool,
     /// Keys of orders are numbered.
     next_key: u64,
     /// Orders that were placed, a part of them.
@@ -35,8 +37,8 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The requests of a run with this name, about so many.
-    pub(super) fn new(run: &str, seed: u64, requests: f64) -> Self {
+    /// The requests of a run with this name, about so many, to a shop that may have a bank.
+    pub(super) fn new(run: &str, seed: u64, requests: f64, has_bank: bool) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -48,6 +50,7 @@ impl Mix {
             random: Random::new(seed),
             run: run.to_owned(),
             customers: cmp::max(customers, 1),
+            has_bank,
             next_key: 0,
             orders: Vec::new(),
         }
@@ -77,6 +80,8 @@ impl Mix {
             }
         } else if is(RESTOCK) {
             Call::Restock { sku: self.sku(), count: 10 }
+        } else if is(BALANCE) && self.has_bank {
+            Call::Balance { customer: self.customer() }
         } else {
             Call::List { customer: self.customer() }
         }
@@ -144,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_mix_has_its_shares_and_names_what_is_there() {
-        let mut mix = Mix::new("run", 0, 10_000.0);
+        let mut mix = Mix::new("run", 0, 10_000.0, true);
         let mut calls = BTreeMap::new();
         for number in 0..10_000 {
             let call = mix.next();
@@ -157,7 +162,14 @@ mod tests {
         let share = |function| calls[function] / 100;
         assert_eq!(calls.len(), Call::FUNCTIONS.len());
         assert!((33..38).contains(&share("demo.shop:1.0:order")), "{calls:?}");
-        assert!((13..17).contains(&share("demo.shop:1.0:get")), "{calls:?}");
+        assert!((10..14).contains(&share("demo.shop:1.0:get")), "{calls:?}");
         assert!((4..7).contains(&share("demo.shop:1.0:restock")), "{calls:?}");
+        assert!((8..12).contains(&share("demo.bank:1.0:balance")), "{calls:?}");
+    }
+
+    #[test]
+    fn a_shop_without_a_bank_is_asked_for_no_balance() {
+        let mut mix = Mix::new("run", 0, 1_000.0, false);
+        assert!((0..1_000).all(|_| !matches!(mix.next(), Call::Balance { .. })));
     }
 }

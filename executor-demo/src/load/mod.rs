@@ -56,7 +56,12 @@ pub async fn load(options: &LoadOptions) -> anyhow::Result<Report> {
     let name = run_name()?;
     let books = check::open_books(&client, Mix::skus(&name).collect()).await;
     let books = books.context("this is no demo shop")?;
-    let mix = Mix::new(&name, options.seed, options.rate * options.duration().as_secs_f64());
+    let mix = Mix::new(
+        &name,
+        options.seed,
+        options.rate * options.duration().as_secs_f64(),
+        books.bank().is_some(),
+    );
     let load = Load::new(client, books, mix);
     let (run, knee) = match options.find_knee {
         None => (load.run(options, options.rate).await?, None),

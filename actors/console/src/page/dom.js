@@ -1,75 +1,94 @@
-// Nodes. Everything that comes from outside is text of a node or the value of an attribute that is no
-// code: there is no way from here to HTML.
+// Nodes. A view describes what it shows; what is shown already stays, and only what differs is changed,
+// so that focus, selection and scroll positions stay, and a snapshot a second costs little. Everything
+// that comes from outside is text of a node or the value of an attribute that is no code: there is no
+// way from here to HTML.
 
-/** An HTML element. Attributes whose names begin with `on` are listeners; `class`, `title` and the like
- * are attributes; children are nodes and texts. */
+const SVG = 'http://www.w3.org/2000/svg';
+const HTML = 'http://www.w3.org/1999/xhtml';
+
+/** What each node was made from. */
+const described = new WeakMap();
+
+/** An HTML element. Attributes whose names begin with `on` are listeners; `key` tells siblings apart;
+ * `style` is an object of properties; `paint` is called with the node after it was shown. Children are
+ * elements and texts; what is false, null, undefined or empty is left out. */
 export function el(name, attributes = {}, ...children) {
-    return fill(document.createElement(name), attributes, children);
+    return describe(HTML, name, attributes, children);
 }
 
 /** An SVG element. */
 export function svg(name, attributes = {}, ...children) {
-    return fill(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
+    return describe(SVG, name, attributes, children);
 }
 
-function fill(node, attributes, children) {
-    for (const [name, value] of Object.entries(attributes)) {
-        if (value === undefined || value === null || value === false) continue;
-        if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-        else node.setAttribute(name, value === true ? '' : String(value));
+function describe(space, name, { key, paint, ...attributes }, children) {
+    return { space, name, key, paint, attributes, children: flat(children) };
+}
+
+function flat(children) {
+    return children.flat(Infinity).filter((child) => child || child === 0).map((child) => (typeof child === 'object' ? child : { text: String(child) }));
+}
+
+/** Makes a node show these children. */
+export function show(node, ...children) {
+    arrange(node, flat(children));
+}
+
+function arrange(parent, wanted) {
+    const keyed = new Map();
+    const others = [];
+    for (const child of parent.childNodes) {
+        const key = described.get(child)?.key;
+        if (key === undefined) others.push(child);
+        else keyed.set(key, child);
     }
-    node.append(...children.flat(Infinity).filter((child) => child || child === 0));
+    const kept = wanted.map((it) => {
+        if (it.key !== undefined) {
+            const known = keyed.get(it.key);
+            keyed.delete(it.key);
+            return known && fits(known, it) ? known : undefined;
+        }
+        const at = others.findIndex((child) => fits(child, it));
+        return at < 0 ? undefined : others.splice(0, at + 1).at(-1);
+    });
+    // before any is moved: one that has the focus would lose it
+    const stay = new Set(kept);
+    for (const child of [...parent.childNodes]) if (!stay.has(child)) child.remove();
+    let next = parent.firstChild;
+    wanted.forEach((it, index) => {
+        const child = change(kept[index] ?? make(it), it);
+        if (child === next) next = next.nextSibling;
+        else parent.insertBefore(child, next);
+        it.paint?.(child);
+    });
+}
+
+function fits(node, { space, name, text }) {
+    if (text !== undefined) return node.nodeType === Node.TEXT_NODE;
+    return node.nodeType === Node.ELEMENT_NODE && node.localName === name && node.namespaceURI === space;
+}
+
+function make({ space, name, text }) {
+    return text === undefined ? document.createElementNS(space, name) : document.createTextNode(text);
+}
+
+function change(node, wanted) {
+    if (wanted.text !== undefined) {
+        if (node.data !== wanted.text) node.data = wanted.text;
+        return node;
+    }
+    const before = described.get(node)?.attributes ?? {};
+    for (const name of Object.keys(before)) if (!(name in wanted.attributes)) set(node, name, undefined, before[name]);
+    for (const [name, value] of Object.entries(wanted.attributes)) set(node, name, value, before[name]);
+    described.set(node, wanted);
+    arrange(node, wanted.children);
     return node;
 }
 
-/** Replaces what a node shows. The element that has the focus keeps it, by its `data-key`, and rows keep
- * their scroll position. */
-export function show(node, ...children) {
-    const focused = document.activeElement?.dataset?.key;
-    const within = focused !== undefined && node.contains(document.activeElement);
-    const scrolled = document.scrollingElement.scrollTop;
-    node.replaceChildren(...children.flat(Infinity).filter(Boolean));
-    if (within) {
-        const again = [...node.querySelectorAll('[data-key]')].find((it) => it.dataset.key === focused);
-        again?.focus({ preventScroll: true });
-    }
-    document.scrollingElement.scrollTop = scrolled;
-}
-
-/** A table. Columns are `{ title, class, cell(row) }`; `open(row)` makes its rows buttons. */
-export function table(caption, columns, rows, { key, open, empty, rowClass } = {}) {
-    if (rows.length === 0) return el('p', { class: 'empty' }, empty ?? 'Nothing here.');
-    const head = columns.map(({ title, class: kind }) => el('th', { scope: 'col', class: kind }, title));
-    const body = rows.map((row) => {
-        const cells = columns.map(({ cell, class: kind }) => el('td', { class: kind }, cell(row)));
-        if (!open) return el('tr', { class: rowClass?.(row) }, cells);
-        const press = (event) => {
-            if (event.key !== 'Enter' && event.key !== ' ') return;
-            event.preventDefault();
-            open(row);
-        };
-        const attributes = { tabindex: 0, role: 'button', 'data-key': key(row), onclick: () => open(row), onkeydown: press };
-        return el('tr', { ...attributes, class: `opens ${rowClass?.(row) ?? ''}` }, cells);
-    });
-    return el('div', { class: 'scroll' },
-        el('table', {}, el('caption', { class: 'unseen' }, caption), el('thead', {}, el('tr', {}, head)), el('tbody', {}, body)));
-}
-
-/** A line over the last values; those that are not known are left out. */
-export function sparkline(values, label, kind = '') {
-    const [width, height] = [160, 36];
-    const known = values.map((value, at) => [at, value]).filter(([, value]) => Number.isFinite(value));
-    const most = Math.max(...known.map(([, value]) => value), 1e-9);
-    const places = Math.max(values.length, 30);
-    const x = (at) => (width * (at + places - values.length)) / (places - 1);
-    const y = (value) => height - 2 - ((height - 6) * value) / most;
-    const line = known.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
-    const drawing = svg('svg', { class: `spark ${kind}`, viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label });
-    if (line.length > 1) {
-        const [from, to] = [x(known[0][0]), x(known.at(-1)[0])].map((at) => at.toFixed(1));
-        drawing.append(
-            svg('polygon', { points: `${from},${height} ${line.join(' ')} ${to},${height}` }),
-            svg('polyline', { points: line.join(' ') }));
-    }
-    return drawing;
+function set(node, name, value, before) {
+    if (value === before) return;
+    if (name.startsWith('on')) node[name] = value ?? null;
+    else if (name === 'style') Object.assign(node.style, value ?? Object.fromEntries(Object.keys(before).map((property) => [property, ''])));
+    else if (value === undefined || value === null || value === false) node.removeAttribute(name);
+    else node.setAttribute(name, value === true ? '' : String(value));
 }

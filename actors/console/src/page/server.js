@@ -9,6 +9,10 @@ export function setToken(token) {
     sessionStorage.setItem(TOKEN, token);
 }
 
+export function hasToken() {
+    return Boolean(sessionStorage.getItem(TOKEN));
+}
+
 async function ask(path, options = {}) {
     const headers = { ...options.headers };
     const token = sessionStorage.getItem(TOKEN);
@@ -31,6 +35,13 @@ export async function watch(take) {
         // the page shows the last one only, if it was slow
         if (events.length > 0) take(JSON.parse(events.at(-1).slice('data: '.length)));
     }
+}
+
+/** The oldest flows in flight with this text in their function and this cause of a wait, if any. */
+export async function flows(func, cause) {
+    const answer = await ask(`flows?${new URLSearchParams({ function: func, cause })}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
 }
 
 /** The steps of a request; `null` if it is not known any more. */

@@ -6,9 +6,11 @@ import { shortPlace, stepName, time } from './format.js';
 /** A stretch of time in which nothing begins or ends is folded if it is so much of the whole. */
 const LONG = 0.9;
 
-/** The share of the width that a folded stretch keeps: it stays the longest one, and leaves room for all
- * that would be too short to be seen beside it. */
-const FOLDED = 0.6;
+/** What is beside a folded stretch is shown so many times as wide as it was. */
+const WIDER = 8;
+
+/** The least and the greatest share of the width that it gets: the folded stretch stays the longest. */
+const [LEAST, MOST] = [0.06, 0.4];
 
 /** Steps that are rows: a part of a step that its policies added is not, unless it is an attempt. */
 export function rows(steps) {
@@ -17,10 +19,11 @@ export function rows(steps) {
     for (const step of steps) {
         around.length = step.depth;
         const parent = around.at(-1);
-        const isPart = parent && samePlace(parent, step) && parent.branch === step.branch;
+        const isUnnamed = parent && !step.place.name && (!step.error || step.error === parent.error) && sameLine(parent, step);
+        const isPart = isUnnamed || (parent && samePlace(parent, step) && parent.branch === step.branch);
         const attempts = isPart ? parent.parts.filter((it) => samePlace(it, step)) : [];
         const row = { ...step, parts: [], level: (parent?.level ?? -1) + 1, label: stepName(step.place) };
-        if (isPart && !hasAttempts(steps, step)) row.level = parent.level;
+        if (isUnnamed || (isPart && !hasAttempts(steps, step))) row.level = parent.level;
         else shown.push(row);
         if (isPart && shown.at(-1) === row) row.label = `try ${attempts.length + 1}`;
         parent?.parts.push(row);
@@ -29,8 +32,12 @@ export function rows(steps) {
     return shown;
 }
 
+function sameLine(one, other) {
+    return one.place.file === other.place.file && one.place.line === other.place.line;
+}
+
 function samePlace(one, other) {
-    return one.place.file === other.place.file && one.place.line === other.place.line && one.place.name === other.place.name;
+    return sameLine(one, other) && one.place.name === other.place.name;
 }
 
 /** Whether a step has neighbours of its own place at its depth: then each one is an attempt. */
@@ -71,11 +78,12 @@ export function scale(steps, length, folds) {
     }
     const folded = stretches.filter((it) => it.folded);
     const left = length - folded.reduce((sum, it) => sum + it.to - it.from, 0);
-    const width = 100 * (1 - FOLDED * folded.length);
+    const share = Math.min(MOST, Math.max(LEAST, (WIDER * left) / (length || 1)));
+    const width = folded.length > 0 ? 100 * share : 100;
     let x = 0;
     for (const it of stretches) {
         it.x = x;
-        it.width = it.folded ? 100 * FOLDED : (width * (it.to - it.from)) / (left || 1);
+        it.width = it.folded ? 100 - width : (width * (it.to - it.from)) / (left || 1);
         x += it.width;
     }
     const place = (at) => {
@@ -104,19 +112,14 @@ export function waterfall({ steps, length }, { folds, running }) {
             })));
         const isCause = cause && cause.began === step.began && samePlace(cause, step) && cause.took === step.took;
         const error = step.error && el('span', { class: 'error' }, step.error, step.info && el('span', { class: 'info' }, ` ${step.info}`));
-        const name = el('span', { class: 'name' }, el('b', {}, step.label),
+        const name = el('span', { class: 'name', style: { paddingLeft: `${step.level * 14}px` } }, el('b', {}, step.label),
             step.flow > 0 && step.level === 0 && el('span', { class: 'tag undoing' }, 'undo'),
             step.branch > 0 && el('span', { class: 'tag' }, `branch ${step.branch}`), error || undefined);
-        name.style.paddingLeft = `${step.level * 14}px`;
-        return el('li', { class: `row ${kind} ${isCause ? 'cause' : ''}`, title: `${step.place.file}:${step.place.line}` },
+        return el('li', { class: `row ${kind} ${isCause ? 'cause' : ''} ${step.parts.length > 0 ? 'outer' : ''}`, title: `${step.place.file}:${step.place.line}` },
             name, el('span', { class: 'place' }, shortPlace(step.place)), bar,
             el('span', { class: 'took' }, time(step.took), step.ending === 'open' && running && el('span', { class: 'dots' }, ' \u2026')));
     });
-    const labels = folded.map((it) => {
-        const label = el('span', { class: 'folded' }, `\u2248 ${time(it.to - it.from)}`);
-        label.style.left = `${it.x + it.width / 2}%`;
-        return label;
-    });
+    const labels = folded.map((it) => el('span', { class: 'folded', style: { left: `${it.x + it.width / 2}%` } }, `\u2248 ${time(it.to - it.from)}`));
     return el('div', { class: 'waterfall' },
         el('div', { class: 'axis' }, el('span', { class: 'name' }, 'Step'), el('span', { class: 'place' }, 'Source'),
             el('span', { class: 'lane ruler' }, el('span', {}, '0'), labels, el('span', { class: 'end' }, time(length))), el('span', { class: 'took' }, 'Took')),

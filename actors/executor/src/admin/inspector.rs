@@ -123,6 +123,13 @@ impl Inspector {
         WaitGraph::of(&locks, &names)
     }
 
+    /// Both of the same moment: [`locks`](Self::locks) and the [`wait_graph`](Self::wait_graph).
+    pub async fn locks_and_waits(&self) -> (Vec<LockInfo>, WaitGraph) {
+        let (locks, names) = self.look().await;
+        let infos = locks.iter().map(|lock| LockInfo::of(lock, &names)).collect();
+        (infos, WaitGraph::of(&locks, &names))
+    }
+
     async fn look(&self) -> (Vec<WatchedLock>, Names) {
         let locks = self.locks.look(Closely { keys: KEYS, owners: OWNERS }).await;
         let names = Names::of(&self.executor, owners(&locks)).await;
@@ -163,6 +170,7 @@ impl FlowInFlight {
         Self {
             number: request.number,
             function: request.function.as_str().to_owned(),
+            trace: request.trace.trace_id(),
             user: request.user.clone(),
             flow: request.flow_id.map(FlowId::number),
             age: ms(request.age),
@@ -199,6 +207,7 @@ impl From<&RequestRecord> for RecentRequest {
             number: record.number,
             function: record.function.as_str().to_owned(),
             rid: record.rid.clone(),
+            trace: record.trace.trace_id(),
             user: record.user.clone(),
             arrived: ms(arrived).floor(),
             queued: ms(record.queued),

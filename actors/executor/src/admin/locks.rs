@@ -160,7 +160,7 @@ pub struct Waiter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct WaitGraph {
-    /// The waits, those for the longest queues first, at most a thousand.
+    /// The waits, at most a thousand: those in a cycle first, then those for the longest queues.
     pub waits: Vec<WaitEdge>,
     /// How many there are in all.
     #[schemars(with = "f64")]

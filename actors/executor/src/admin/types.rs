@@ -83,6 +83,8 @@ pub struct FlowInFlight {
     pub number: u64,
     /// The function as the caller named it.
     pub function: String,
+    /// The id of the trace that it belongs to.
+    pub trace: String,
     /// The local id of the user; not there for an anonymous caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -219,6 +221,8 @@ pub struct RecentRequest {
     /// The caller's number of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rid: Option<String>,
+    /// The id of the trace that it belongs to.
+    pub trace: String,
     /// The local id of the user; not there for an anonymous caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,

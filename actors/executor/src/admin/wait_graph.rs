@@ -25,8 +25,11 @@ impl WaitGraph {
             locks.iter().flat_map(|lock| lock.busiest.iter().map(move |key| (lock, key))).collect();
         keys.sort_by_key(|(_, key)| Reverse(key.report.queued));
         let waits = keys.into_iter().flat_map(|(lock, key)| edges(lock, key, &waits_for, names));
+        let mut waits: Vec<WaitEdge> = waits.collect();
+        waits.sort_by_key(|wait| !wait.is_in_cycle);
+        waits.truncate(WAITS);
         Self {
-            waits: waits.take(WAITS).collect(),
+            waits,
             all: locks.iter().map(|lock| lock.report.load().queued).sum(),
             deadlocks: deadlock::count(),
             last_deadlocks: deadlock::last().iter().map(ToString::to_string).collect(),

@@ -124,7 +124,8 @@ impl Exchange {
             let caller = self.reply_to.caller.clone();
             let recording = self.recording.clone();
             let (called, arrived) = (self.called.clone(), self.times.arrived);
-            executor.local_requests().add(called, caller, arrived, recording)
+            let trace = self.reply_to.trace.span;
+            executor.local_requests().add(called, caller, trace, arrived, recording)
         })
     }
 

@@ -11,6 +11,7 @@ use asyncsteps::{FlowId, Time, WaitCause};
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{FlowActor, FlowRef, Stack};
 use asyncsteps_actors::record::Recorded;
+use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_futoin::iface::FunctionName;
 use slab::Slab;
 
@@ -37,6 +38,8 @@ pub struct InFlightRequest {
     pub number: u64,
     /// The function as the caller named it.
     pub function: FunctionName,
+    /// Its span in its trace.
+    pub trace: TraceParent,
     /// The local id of the user; `None` for an anonymous caller.
     pub user: Option<String>,
     /// The time since the request arrived.
@@ -122,6 +125,7 @@ pub(super) struct Listed {
 pub(super) struct Request {
     function: FunctionName,
     caller: Caller,
+    trace: TraceParent,
     arrived: Time,
     recording: Option<RequestRecording>,
     /// `None` once the flow is over.
@@ -137,11 +141,12 @@ impl LocalRequests {
         self: &Rc<Self>,
         function: FunctionName,
         caller: Caller,
+        trace: TraceParent,
         arrived: Time,
         recording: Option<RequestRecording>,
     ) -> Listed {
         let (flow, limit, parts) = (None, None, Vec::new());
-        let request = Request { function, caller, arrived, recording, flow, limit, parts };
+        let request = Request { function, caller, trace, arrived, recording, flow, limit, parts };
         let index = self.0.borrow_mut().insert(request);
         Listed { requests: Rc::clone(self), index }
     }
@@ -271,6 +276,7 @@ impl Request {
         Some(InFlightRequest {
             number: self.number(),
             function: self.function.clone(),
+            trace: self.trace,
             user: self.user().map(str::to_owned),
             age: now.saturating_since(self.arrived),
             time_left: deadline.map(|deadline| deadline.saturating_since(now)),
