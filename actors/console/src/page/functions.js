@@ -36,9 +36,9 @@ export function functions(_, { functions: all, time_bounds: bounds }) {
             { title: 'Requests', class: 'number', cell: (it) => grouped(it.count) },
             { title: '/ s', class: 'number', cell: (it) => rate(it.interval?.rate) },
             { title: 'Last two minutes', cell: (it) => sparkline(line(`rate ${it.function}`), `Requests a second of ${it.function}`, 'small', [120, 22]) },
-            { title: 'Median', class: 'number', cell: (it) => time(it.p50) },
-            { title: 'p90', class: 'number', cell: (it) => time(it.p90) },
-            { title: 'p99', class: 'number', cell: (it) => time(it.p99) },
+            { title: 'Median', class: 'number', cell: (it) => time(it.count > 0 ? it.p50 : undefined) },
+            { title: 'p90', class: 'number', cell: (it) => time(it.count > 0 ? it.p90 : undefined) },
+            { title: 'p99', class: 'number', cell: (it) => time(it.count > 0 ? it.p99 : undefined) },
             { title: 'Errors', class: 'wide', cell: errors },
         ], rows, { key: (it) => it.function, nothing: empty('There is no function.') })),
     ];
