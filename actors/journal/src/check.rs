@@ -8,6 +8,9 @@ use crate::path::Path;
 use crate::record::{Event, Record};
 use crate::request::{Append, Submit, Submitted, Then, Written};
 
+/// The highest number of an entry's first record, so that each record has a number with a sign.
+const MAX_NUMBER: u64 = 1 << 62;
+
 /// A text that is stored as text.
 pub(crate) fn text(what: &'static str, text: &str) -> Result<(), Refused> {
     at_most(what, text.len(), TEXT_BYTES)?;
@@ -66,6 +69,9 @@ pub(crate) fn repeated(
 /// The records of an entry, as bytes.
 pub(crate) fn append(entry: &Append) -> Result<Vec<Encoded>, Refused> {
     at_most("list", entry.records.len(), LIST_ITEMS)?;
+    if entry.first > MAX_NUMBER {
+        return Err(Refused::NumberTooHigh(entry.first));
+    }
     at_most("list", entry.replaces.len(), LIST_ITEMS)?;
     at_most("list", entry.takes.len(), LIST_ITEMS)?;
     if let Then::Pause(reason) = &entry.then {

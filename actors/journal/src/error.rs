@@ -134,6 +134,9 @@ pub enum Refused {
     /// The flow has as many signals as it may.
     #[error("{0} signals wait in the flow already")]
     TooManySignals(u64),
+    /// A record has a number beyond 2^62.
+    #[error("the record number {0} is too high")]
+    NumberTooHigh(u64),
     /// A text has a character that not all journals can store.
     #[error("the {0} contains the character U+0000")]
     NulCharacter(&'static str),

@@ -106,6 +106,10 @@ pub mod memory;
 mod path;
 pub mod record;
 pub mod request;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+#[cfg(feature = "sqlite")]
+mod stored;
 mod time;
 mod value;
 

@@ -185,9 +185,10 @@ impl Store {
     }
 
     pub(super) fn list(&self, query: &Query) -> Vec<FlowInfo> {
-        let after = self.flows.range(query.after + 1..).map(|(_, flow)| &flow.head);
+        let after = self.flows.range(query.after..).map(|(_, flow)| &flow.head);
         let wanted = after.filter(|head| {
-            query.state.is_none_or(|state| state == head.state)
+            head.number > query.after
+                && query.state.is_none_or(|state| state == head.state)
                 && query.template.as_ref().is_none_or(|template| *template == head.template)
         });
         wanted.take(check::limit(query.limit)).map(Head::info).collect()
@@ -282,7 +283,8 @@ impl Flow {
             return Ok(written);
         }
         let written = self.head.append(entry, now, limits)?;
-        let replaced = entry.replaces.iter().filter(|id| self.records.remove(id).is_some());
+        let replaced = entry.replaces.iter().filter(|id| **id != RecordId::FIRST);
+        let replaced = replaced.filter(|id| self.records.remove(id).is_some());
         self.head.removed += replaced.count() as u64;
         self.records.extend(ids.into_iter().zip(records));
         for number in &entry.takes {

@@ -106,3 +106,22 @@ mod memory {
 
     one_test_per_rule!(check);
 }
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use std::{env, fs, process};
+
+    use asyncsteps_journal::sqlite::{Options, Sqlite};
+
+    fn check(name: &str) {
+        let folder = env::temp_dir().join(format!("journal-{}-{name}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let options = Options { limits: super::LIMITS, ..Options::new("test") };
+        let journal = Sqlite::open(folder.join("journal.db"), options).expect("a journal");
+        super::run(name, &journal);
+        drop(journal);
+        fs::remove_dir_all(&folder).expect("the folder is there");
+    }
+
+    one_test_per_rule!(check);
+}

@@ -1,0 +1,7 @@
+//! A journal in a file: what it survives, what it says of files that it cannot use, and how flows share
+//! flushes.
+
+mod files;
+mod flushes;
+mod kill;
+mod world;
