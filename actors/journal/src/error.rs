@@ -134,6 +134,9 @@ pub enum Refused {
     /// The flow has as many signals as it may.
     #[error("{0} signals wait in the flow already")]
     TooManySignals(u64),
+    /// A name is no schema of a database for journals.
+    #[error("`{0}` is no name of a schema: it needs up to 40 lower-case letters, digits and `_`")]
+    NotSchema(String),
     /// A record has a number beyond 2^62.
     #[error("the record number {0} is too high")]
     NumberTooHigh(u64),

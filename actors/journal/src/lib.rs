@@ -104,11 +104,13 @@ mod journal;
 pub mod limits;
 pub mod memory;
 mod path;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod record;
 pub mod request;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod stored;
 mod time;
 mod value;

@@ -125,3 +125,30 @@ mod sqlite {
 
     one_test_per_rule!(check);
 }
+
+#[cfg(feature = "postgres")]
+#[path = "../server/mod.rs"]
+mod server;
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use asyncsteps_journal::postgres::{Options, Postgres};
+
+    use super::server::Server;
+
+    /// All in one test, because they share a server.
+    #[test]
+    fn postgresql_keeps_every_rule() {
+        let Some(server) = Server::start() else { return };
+        for (number, (name, rule)) in super::RULES.iter().enumerate() {
+            println!("{name}");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let schema = format!("rule_{number}");
+                let options = Options { schema, limits: super::LIMITS, ..Options::new("test") };
+                let journal = Postgres::connect(server.config(), options).await.expect("a journal");
+                rule(&journal).await;
+            });
+        }
+    }
+}

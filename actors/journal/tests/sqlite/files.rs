@@ -13,7 +13,8 @@ use asyncsteps_journal::sqlite::{Options, Sqlite};
 use asyncsteps_journal::{Error, Journal, LEASE, Repeat, Uid};
 use rusqlite::Connection;
 
-use super::world::{Folder, entry, open, run, start};
+use super::flows::{entry, run, start};
+use super::world::{Folder, open};
 
 fn refused(file: &Path) -> Error {
     Sqlite::open(file, Options::new("test 1.0")).expect_err("it cannot be used")

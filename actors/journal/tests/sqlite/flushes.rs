@@ -8,7 +8,8 @@ use asyncsteps_journal::sqlite::{Options, Sqlite};
 use asyncsteps_journal::{Clock, Journal, LEASE, SystemClock, Timestamp};
 use futures_util::future::{join, join_all};
 
-use super::world::{Folder, entry, open, run, start};
+use super::flows::{entry, run, start};
+use super::world::{Folder, open};
 
 #[test]
 fn a_flow_that_is_alone_has_one_flush_per_append() {

@@ -11,7 +11,8 @@ use asyncsteps_journal::request::Append;
 use asyncsteps_journal::{Journal, LEASE, Uid};
 use futures_util::future::join_all;
 
-use super::world::{Folder, entry, open, run, start};
+use super::flows::{entry, run, start};
+use super::world::{Folder, open};
 
 /// The journal that a process is to append to until it is killed.
 const CHILD: &str = "JOURNAL_TO_APPEND_TO";

@@ -2,6 +2,8 @@
 //! flushes.
 
 mod files;
+#[path = "../flows/mod.rs"]
+mod flows;
 mod flushes;
 mod kill;
 mod world;
