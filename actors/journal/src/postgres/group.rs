@@ -87,7 +87,7 @@ impl Group<'_> {
             }
         }
         self.store(pending, &mut heads).await?;
-        submits::write(self, changes, &alive, now).await
+        submits::write(self.session, self.program, changes, &alive, now).await
     }
 
     /// Locks the flows of a group, in the order of their uid.

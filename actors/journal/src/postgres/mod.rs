@@ -9,8 +9,8 @@
 //!
 //! Requests that change flows are written in groups, one commit for all that came meanwhile. If the
 //! connection is lost, the group is repeated until the server has answered: so such a request fails with
-//! no lost answer, and waits as long as the server is away. A claim may fail with one; its ticket makes it
-//! safe to repeat. What is only read fails at once.
+//! no lost answer, and waits as long as the server is away. Claims, leases and trims may fail with one, and
+//! are safe to repeat. What is only read fails at once.
 //!
 //! Nodes tell each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost
 //! with a connection, so nodes look by themselves each [`POLL`](crate::POLL).

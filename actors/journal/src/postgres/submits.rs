@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use super::change::{Asked, Change};
 use super::claims::alive;
-use super::group::Group;
 use super::session::{Failure, Session};
 use super::tables::{encoded, head, head_columns};
 use crate::check;
@@ -34,7 +33,8 @@ pub(super) async fn owners(
 /// Writes the new flows, in the order of their keys: two groups with the same keys do not wait for each
 /// other.
 pub(super) async fn write(
-    group: &Group<'_>,
+    session: &Session,
+    program: i64,
     changes: &mut [Change],
     alive: &HashSet<Incarnation>,
     now: Timestamp,
@@ -47,23 +47,24 @@ pub(super) async fn write(
     submits.sort_by_key(|asked| (asked.request.0.key.clone(), asked.request.0.uid));
     for asked in submits {
         let (submit, started) = &*asked.request;
-        asked.answer = Some(match submit_one(group, submit, started, alive, now).await {
-            Ok(submitted) => Ok(submitted),
-            Err(Failure::Answered(error @ Error::Refused(_))) => Err(error),
-            Err(failure) => return Err(failure),
-        });
+        asked.answer =
+            Some(match submit_one((session, program), submit, started, alive, now).await {
+                Ok(submitted) => Ok(submitted),
+                Err(Failure::Answered(error @ Error::Refused(_))) => Err(error),
+                Err(failure) => return Err(failure),
+            });
     }
     Ok(())
 }
 
 async fn submit_one(
-    group: &Group<'_>,
+    (session, program): (&Session, i64),
     submit: &Submit,
     started: &Encoded,
     alive: &HashSet<Incarnation>,
     now: Timestamp,
 ) -> Result<Submitted, Failure> {
-    if let Some(known) = known(group.session, submit).await? {
+    if let Some(known) = known(session, submit).await? {
         return Ok(known);
     }
     if let FirstOwner::Node(node) = submit.owner
@@ -91,14 +92,14 @@ async fn submit_one(
         &key.map(|key| key.key.as_str()),
         &started.path.as_str(),
         &i64::from(started.kind),
-        &group.program,
+        &program,
         &started.body,
     ];
-    if group.session.execute(sql, &values).await? > 0 {
+    if session.execute(sql, &values).await? > 0 {
         return Ok(Submitted::New);
     }
     // another transaction was earlier by a moment
-    known(group.session, submit).await?.ok_or_else(super::tables::foreign)
+    known(session, submit).await?.ok_or_else(super::tables::foreign)
 }
 
 /// The answer, if a flow has the key or the uid.

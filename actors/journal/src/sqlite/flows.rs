@@ -113,12 +113,18 @@ impl Tables {
         new.removed += self.remove(new.number, &entry.replaces)?;
         self.take(&new, &entry.takes)?;
         self.update(&old, &new)?;
+        if let (Some(cache), Some(last)) = (&self.cache, (records.len() as u64).checked_sub(1)) {
+            cache.written(new.uid, entry.first + last);
+        }
         Ok(Ok(written))
     }
 
     /// How many of an entry's records are there.
     fn known_records(&self, flow: &Head, entry: &Append) -> Result<u64, Error> {
         let Some(last) = (entry.records.len() as u64).checked_sub(1) else { return Ok(0) };
+        if self.cache.as_ref().is_some_and(|cache| cache.is_new(entry.uid, entry.first)) {
+            return Ok(0);
+        }
         let sql = "SELECT count(*) FROM record \
                    WHERE flow = ?1 AND epoch = ?2 AND sequence BETWEEN ?3 AND ?4";
         let (first, last) = (int(entry.first), int(entry.first.saturating_add(last)));
@@ -212,6 +218,7 @@ impl Tables {
                 self.prepare(sql)?.execute([flow]).map_err(db_error)?;
             }
         }
+        self.forget();
         Ok(old.len())
     }
 

@@ -14,6 +14,7 @@
 //! needs. Leases are measured by the machine's clock. If that is set forward, leases may end
 //! early, which costs the flows of those nodes a replay and nothing else.
 
+mod cache;
 mod claims;
 mod flows;
 mod guard;

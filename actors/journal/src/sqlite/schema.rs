@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::cache::Cache;
 use super::tables::{Tables, db_error};
 use super::{Durability, Options};
 use crate::error::Error;
@@ -90,13 +91,14 @@ pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Tables, Erro
         db.query_row("SELECT id FROM program WHERE name = ?1", [&options.program], |row| {
             row.get(0)
         });
-    Ok(Tables { db, program: program.map_err(db_error)?, limits: options.limits })
+    let (program, limits) = (program.map_err(db_error)?, options.limits);
+    Ok(Tables { db, program, limits, cache: Some(Cache::default()) })
 }
 
 /// A connection that reads beside the one that writes.
 pub(super) fn open_reader(file: &Path, options: &Options) -> Result<Tables, Error> {
     let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    Ok(Tables { db, program: 0, limits: options.limits })
+    Ok(Tables { db, program: 0, limits: options.limits, cache: None })
 }
 
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
+use super::cache::Cache;
 use crate::coding::Encoded;
 use crate::error::{Error, Refused};
 use crate::head::Head;
@@ -20,6 +21,8 @@ pub(super) struct Tables {
     /// The number of this program in the table of programs.
     pub(super) program: i64,
     pub(super) limits: Limits,
+    /// Of the connection that writes.
+    pub(super) cache: Option<Cache>,
 }
 
 macro_rules! head_columns {
@@ -39,9 +42,16 @@ impl Tables {
 
     /// The flow with this name.
     pub(super) fn flow(&self, uid: Uid) -> Result<Head, Error> {
+        if let Some(known) = self.cache.as_ref().and_then(|cache| cache.head(uid)) {
+            return Ok(known);
+        }
         let sql = concat!("SELECT ", head_columns!(), " FROM flow WHERE uid = ?1");
         let found = self.prepare(sql)?.query_row([uid.as_bytes()], head).optional();
-        found.map_err(db_error)?.ok_or_else(|| Refused::NoFlow(uid).into())
+        let found = found.map_err(db_error)?.ok_or(Refused::NoFlow(uid))?;
+        if let Some(cache) = &self.cache {
+            cache.keep(&found);
+        }
+        Ok(found)
     }
 
     /// Writes back what has changed of a flow.
@@ -76,7 +86,17 @@ impl Tables {
             cancel.map(|cancel| millis(cancel.at)),
         ];
         self.prepare(sql)?.execute(values).map_err(db_error)?;
+        if let Some(cache) = &self.cache {
+            cache.keep(new);
+        }
         Ok(())
+    }
+
+    /// Forgets what was not committed, or was dropped.
+    pub(super) fn forget(&self) {
+        if let Some(cache) = &self.cache {
+            cache.clear();
+        }
     }
 
     pub(super) fn insert_record(

@@ -181,9 +181,12 @@ impl Groups {
 
     fn commit(&self, group: &mut [Box<dyn Job>]) -> Result<(), Error> {
         let done = self.attempt(group);
-        if done.is_err() && !self.tables.db.is_autocommit() {
-            // the error that is told is the first one
-            let _ = self.tables.db.execute_batch("ROLLBACK");
+        if done.is_err() {
+            self.tables.forget();
+            if !self.tables.db.is_autocommit() {
+                // the error that is told is the first one
+                let _ = self.tables.db.execute_batch("ROLLBACK");
+            }
         }
         done
     }
