@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
@@ -16,6 +16,7 @@ const CRATES: [&str; 8] = [
     "actors/executor/src",
     "actors/console/src",
     "actors/fabric/src",
+    "actors/journal/src",
     "executor-demo/src",
 ];
 

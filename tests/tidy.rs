@@ -80,8 +80,12 @@ fn each_crate_knows_only_what_is_below_it() {
     for above in ["asyncsteps-executor", "asyncsteps-futoin", "actix-web", "executor-demo"] {
         assert!(!dependencies("asyncsteps-actors").contains(&above.to_owned()), "{above}");
     }
-    for above in ["asyncsteps-console", "executor-demo"] {
+    for above in ["asyncsteps-console", "asyncsteps-fabric", "asyncsteps-journal", "executor-demo"]
+    {
         assert!(!dependencies("asyncsteps-executor").contains(&above.to_owned()), "{above}");
+    }
+    for beside in ["actix", "asyncsteps-executor", "asyncsteps-fabric", "asyncsteps-console"] {
+        assert!(!dependencies("asyncsteps-journal").contains(&beside.to_owned()), "{beside}");
     }
 }
 
@@ -107,6 +111,8 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
         "actors/flows",
         "actors/executor",
         "actors/console",
+        "actors/fabric",
+        "actors/journal",
         "executor-demo",
     ];
     for library in libraries {

@@ -1,0 +1,86 @@
+//! Requests are checked before they reach a storage: sizes, and texts that a storage cannot keep.
+
+use crate::coding::{Encoded, at_most, encoded};
+use crate::error::{Error, NotWritten, Refused};
+use crate::id::Uid;
+use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
+use crate::path::Path;
+use crate::record::{Event, Record};
+use crate::request::{Append, Submit, Submitted, Then, Written};
+
+/// The highest number of an entry's first record, so that each record has a number with a sign.
+const MAX_NUMBER: u64 = 1 << 62;
+
+/// A text that is stored as text.
+pub(crate) fn text(what: &'static str, text: &str) -> Result<(), Refused> {
+    at_most(what, text.len(), TEXT_BYTES)?;
+    if text.contains('\0') { Err(Refused::NulCharacter(what)) } else { Ok(()) }
+}
+
+/// The first record of a flow, as bytes.
+pub(crate) fn submit(submit: &Submit) -> Result<Encoded, Refused> {
+    text("template", &submit.started.template)?;
+    if let Some(key) = &submit.key {
+        text("scope", &key.scope)?;
+        text("key", &key.key)?;
+    }
+    let path = Path::template(&submit.started.template);
+    encoded(&Record::new(path, Event::Started(submit.started.clone())))
+}
+
+/// The answer to a submit whose uid or key a flow has: `first` is the first record of that flow.
+pub(crate) fn known(
+    submit: &Submit,
+    uid: Uid,
+    first: Option<&Encoded>,
+) -> Result<Submitted, Error> {
+    let new = &submit.started;
+    let is_same = match first.map(Encoded::decoded) {
+        Some(Ok(Record { event: Event::Started(old), .. })) => {
+            old.template == new.template && old.parameters == new.parameters
+        }
+        _ => false,
+    };
+    if is_same {
+        return Ok(Submitted::Known(uid));
+    }
+    let key = submit.key.as_ref().map_or_else(|| submit.uid.to_string(), |key| key.key.clone());
+    Err(Refused::KeyInUse { key, uid }.into())
+}
+
+/// A batch as a whole.
+pub(crate) const fn batch(batch: &[Append]) -> Result<(), Refused> {
+    at_most("batch", batch.len(), BATCH)
+}
+
+/// The answer to an entry of which so many records are known: all of them if it was written before.
+pub(crate) fn repeated(
+    entry: &Append,
+    known: u64,
+    inbox: u64,
+) -> Result<Option<Written>, NotWritten> {
+    match known {
+        0 => Ok(None),
+        all if all == entry.records.len() as u64 => Ok(Some(Written { inbox })),
+        _ => Err(NotWritten::NumbersTaken { first: entry.first }),
+    }
+}
+
+/// The records of an entry, as bytes.
+pub(crate) fn append(entry: &Append) -> Result<Vec<Encoded>, Refused> {
+    at_most("list", entry.records.len(), LIST_ITEMS)?;
+    if entry.first > MAX_NUMBER {
+        return Err(Refused::NumberTooHigh(entry.first));
+    }
+    at_most("list", entry.replaces.len(), LIST_ITEMS)?;
+    at_most("list", entry.takes.len(), LIST_ITEMS)?;
+    if let Then::Pause(reason) = &entry.then {
+        text("reason", reason)?;
+    }
+    entry.records.iter().map(encoded).collect()
+}
+
+/// How many to give, of as many as were asked for.
+pub(crate) fn limit(asked: usize) -> usize {
+    asked.min(BATCH)
+}

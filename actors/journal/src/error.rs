@@ -1,0 +1,177 @@
+//! Why a journal says no.
+
+use std::error::Error as StdError;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::id::{Epoch, Incarnation, Uid};
+
+/// What went wrong, and what may be done about it: see [`repeat`](Self::repeat).
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request cannot be done, and nothing of it was.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The journal was not reached, so nothing was done.
+    #[error("the journal cannot be reached")]
+    Unavailable(#[source] Cause),
+    /// The request may have been done or not.
+    #[error("the answer of the journal was lost")]
+    AnswerLost(#[source] Cause),
+    /// The disk is full. Nothing was done.
+    #[error("no room is left for the journal")]
+    DiskFull(#[source] Cause),
+    /// The file cannot be written. Nothing was done.
+    #[error("the journal can only be read")]
+    ReadOnly(#[source] Cause),
+    /// The file is damaged, or it is no journal.
+    #[error("the journal is damaged, or the file is no journal")]
+    Damaged(#[source] Cause),
+    /// Another error of the storage. Nothing was done.
+    #[error("the journal failed")]
+    Storage(#[source] Cause),
+    /// Another process has the file.
+    #[error("{} is in use by {holder}", file.display())]
+    InUse {
+        /// The file.
+        file: PathBuf,
+        /// The process.
+        holder: String,
+    },
+    /// A later program made the tables of the journal.
+    #[error("the journal has the format {found}, and this program knows those up to {known}")]
+    NewerFormat {
+        /// The format of the journal.
+        found: i64,
+        /// The highest one that this program knows.
+        known: i64,
+    },
+    /// A record that this program does not understand.
+    #[error("record {sequence} of flow {uid}, written by {program}, cannot be read: {reason}")]
+    UnknownRecord {
+        /// The flow.
+        uid: Uid,
+        /// The record's number.
+        sequence: u64,
+        /// The program that wrote it, by its own words.
+        program: String,
+        /// What is not understood.
+        reason: String,
+    },
+    /// The journal was closed. Nothing was done.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+/// The error behind an error.
+pub type Cause = Arc<dyn StdError + Send + Sync>;
+
+/// What to do with a request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "each answer needs its own behaviour")]
+pub enum Repeat {
+    /// Nothing was done, and the same request would be answered the same.
+    Never,
+    /// Nothing was done. The same request, or another one, may be made later.
+    Later,
+    /// It may have been done: the same request has to be repeated until it is answered, and no effect of
+    /// its flows may start meanwhile.
+    UntilAnswered,
+}
+
+impl Error {
+    /// What to do with the request.
+    #[must_use]
+    pub const fn repeat(&self) -> Repeat {
+        match self {
+            Self::Refused(_)
+            | Self::Damaged(_)
+            | Self::InUse { .. }
+            | Self::NewerFormat { .. }
+            | Self::UnknownRecord { .. }
+            | Self::Closed => Repeat::Never,
+            Self::Unavailable(_) | Self::DiskFull(_) | Self::ReadOnly(_) | Self::Storage(_) => {
+                Repeat::Later
+            }
+            Self::AnswerLost(_) => Repeat::UntilAnswered,
+        }
+    }
+}
+
+/// A request that cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// There is no such flow: there never was, or it was trimmed.
+    #[error("there is no flow {0}")]
+    NoFlow(Uid),
+    /// The flow has ended.
+    #[error("the flow {0} has ended")]
+    HasEnded(Uid),
+    /// The flow is neither paused nor a dead letter.
+    #[error("the flow {0} is neither paused nor a dead letter")]
+    NotStopped(Uid),
+    /// The key was used with another template or other parameters.
+    #[error("the key `{key}` was used for something else, by the flow {uid}")]
+    KeyInUse {
+        /// The key.
+        key: String,
+        /// The flow that has it.
+        uid: Uid,
+    },
+    /// The lease of the node is over, or it never had one.
+    #[error("node {0} has no lease")]
+    NoLease(Incarnation),
+    /// Something has more bytes or items than it may.
+    #[error("the {what} is larger than {limit}")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// What it may have, in bytes or items.
+        limit: usize,
+    },
+    /// The flow has as many signals as it may.
+    #[error("{0} signals wait in the flow already")]
+    TooManySignals(u64),
+    /// A name is no schema of a database for journals.
+    #[error("`{0}` is no name of a schema: it needs up to 40 lower-case letters, digits and `_`")]
+    NotSchema(String),
+    /// A record has a number beyond 2^62.
+    #[error("the record number {0} is too high")]
+    NumberTooHigh(u64),
+    /// A text has a character that not all journals can store.
+    #[error("the {0} contains the character U+0000")]
+    NulCharacter(&'static str),
+}
+
+/// Why one entry of a batch was not written. Nothing of the entry was; the others of its batch were.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotWritten {
+    /// The flow is no longer of this owner: another one has it, it was released, or it has ended. The
+    /// owner has to drop the flow, as if it had crashed.
+    #[error("the flow is not of this owner; it is at epoch {epoch}")]
+    Stale {
+        /// The epoch of the flow.
+        epoch: Epoch,
+    },
+    /// The flow got a signal or a cancel that the owner has not seen, and the entry depends on that.
+    #[error("the inbox of the flow has news, up to number {inbox}")]
+    Unseen {
+        /// The highest number in the inbox.
+        inbox: u64,
+    },
+    /// The flow has as many records as it may.
+    #[error("the flow has {0} records already")]
+    TooManyRecords(u64),
+    /// Some of the records' numbers are taken by others.
+    #[error("some of the record numbers from {first} are taken")]
+    NumbersTaken {
+        /// The number of the entry's first record.
+        first: u64,
+    },
+    /// The entry cannot be written as it is.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}

@@ -1,0 +1,266 @@
+//! The rules of a flow that do not depend on where it is stored.
+//!
+//! A journal reads the head of a flow, has it changed here, and writes it back in the same transaction
+//! as the records: so each rule is written once, for all journals.
+
+use crate::error::{NotWritten, Refused};
+use crate::id::{Epoch, Incarnation, Uid};
+use crate::limits::Limits;
+use crate::record::Event;
+use crate::request::{
+    Append, Cancel, Cancelled, Claim, Claimed, Condition, FirstOwner, FlowInfo, FlowState, Resume,
+    Submit, Then, Written,
+};
+use crate::time::Timestamp;
+
+/// What is stored of a flow beside its records and signals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) uid: Uid,
+    /// Given by the storage: older flows have lower numbers.
+    pub(crate) number: u64,
+    pub(crate) template: String,
+    pub(crate) version: u32,
+    /// Only nodes whose program has the version, not a compatible one, may claim it.
+    pub(crate) pinned: bool,
+    pub(crate) state: FlowState,
+    pub(crate) epoch: Epoch,
+    pub(crate) owner: Option<Incarnation>,
+    /// The claim that gave it to its owner.
+    pub(crate) ticket: Option<Uid>,
+    pub(crate) run: u32,
+    /// How often in a row an owner died with an open effect.
+    pub(crate) claims: u32,
+    /// How often in a row an owner died.
+    pub(crate) deaths: u32,
+    /// The highest number in the inbox.
+    pub(crate) inbox: u64,
+    /// The highest number in the inbox that an owner has seen.
+    pub(crate) seen: u64,
+    /// How many records were removed.
+    pub(crate) removed: u64,
+    pub(crate) created: Timestamp,
+    pub(crate) due: Option<Timestamp>,
+    pub(crate) ended: Option<Timestamp>,
+    pub(crate) reason: Option<String>,
+    pub(crate) cancel: Option<Cancel>,
+}
+
+impl Head {
+    /// A flow that is submitted. The storage gives it a number.
+    pub(crate) fn new(submit: &Submit, now: Timestamp) -> Self {
+        let (state, owner, due) = match submit.owner {
+            FirstOwner::Node(node) => (FlowState::Running, Some(node), None),
+            FirstOwner::AnyFrom(due) if due > now => (FlowState::Parked, None, Some(due)),
+            FirstOwner::Any | FirstOwner::AnyFrom(_) => (FlowState::New, None, None),
+        };
+        Self {
+            uid: submit.uid,
+            number: 0,
+            template: submit.started.template.clone(),
+            version: submit.started.version,
+            pinned: false,
+            state,
+            epoch: Epoch::new(u64::from(owner.is_some())),
+            owner,
+            ticket: None,
+            run: 0,
+            claims: 0,
+            deaths: 0,
+            inbox: 0,
+            seen: 0,
+            removed: 0,
+            created: now,
+            due,
+            ended: None,
+            reason: None,
+            cancel: None,
+        }
+    }
+
+    /// What an append does to the flow. The storage has looked that the records are new.
+    pub(crate) fn append(
+        &mut self,
+        entry: &Append,
+        now: Timestamp,
+        limits: &Limits,
+    ) -> Result<Written, NotWritten> {
+        if self.state != FlowState::Running || self.epoch != entry.epoch {
+            return Err(NotWritten::Stale { epoch: self.epoch });
+        }
+        let ends = entry.records.iter().any(|record| matches!(record.event, Event::Ended(_)));
+        let news_matters = match entry.condition {
+            Condition::AllSeen => self.inbox > entry.seen,
+            Condition::None => {
+                ends && self.cancel.as_ref().is_some_and(|cancel| cancel.number > entry.seen)
+            }
+        };
+        if news_matters {
+            return Err(NotWritten::Unseen { inbox: self.inbox });
+        }
+        let end = entry.first.saturating_add(entry.records.len() as u64);
+        let removed = self.removed + entry.replaces.len() as u64;
+        if !entry.records.is_empty() && !ends && end.saturating_sub(removed) > limits.records {
+            return Err(NotWritten::TooManyRecords(limits.records));
+        }
+        self.seen = self.seen.max(entry.seen.min(self.inbox));
+        self.version = self.version.max(entry.version);
+        if entry.records.iter().any(|record| record.event.kind().is_progress()) {
+            (self.claims, self.deaths) = (0, 0);
+        }
+        match &entry.then {
+            _ if ends => {
+                self.leave(FlowState::Ended, None);
+                self.ended = Some(now);
+            }
+            Then::Keep => {}
+            Then::Release => self.leave(FlowState::Ready, None),
+            Then::Park(_) if self.inbox > entry.seen => self.leave(FlowState::Ready, None),
+            Then::Park(due) => self.leave(FlowState::Parked, *due),
+            Then::Pause(reason) => {
+                self.leave(FlowState::Paused, None);
+                self.reason = Some(reason.clone());
+            }
+        }
+        Ok(Written { inbox: self.inbox })
+    }
+
+    /// Stores a signal while `waiting` others were not taken. Gives its number.
+    pub(crate) fn signal(&mut self, waiting: u64, limits: &Limits) -> Result<u64, Refused> {
+        if self.state == FlowState::Ended {
+            return Err(Refused::HasEnded(self.uid));
+        }
+        if waiting >= limits.signals {
+            return Err(Refused::TooManySignals(limits.signals));
+        }
+        self.inbox += 1;
+        // one that has not begun waits for its time
+        if self.epoch > Epoch::new(0) {
+            self.wake();
+        }
+        Ok(self.inbox)
+    }
+
+    /// Cancels the flow, unless it has ended or was cancelled before. One that waits for an operator goes
+    /// on, to undo.
+    pub(crate) fn cancel(&mut self, by: &str, at: Timestamp) -> Cancelled {
+        if self.state == FlowState::Ended {
+            return Cancelled::HasEnded;
+        }
+        if let Some(cancel) = &self.cancel {
+            return Cancelled::Recorded(cancel.clone());
+        }
+        self.inbox += 1;
+        let cancel = Cancel { number: self.inbox, by: by.to_owned(), at };
+        self.cancel = Some(cancel.clone());
+        if matches!(self.state, FlowState::Paused | FlowState::Dead) {
+            self.go_on();
+        } else {
+            self.wake();
+        }
+        Cancelled::Recorded(cancel)
+    }
+
+    /// Lets a flow go on that is paused or a dead letter.
+    pub(crate) fn resume(&mut self, how: &Resume) -> Result<(), Refused> {
+        if !matches!(self.state, FlowState::Paused | FlowState::Dead) {
+            return Err(Refused::NotStopped(self.uid));
+        }
+        match how {
+            Resume::Continue | Resume::Without(_) => {}
+            Resume::OnItsVersion => self.pinned = true,
+            Resume::Again => self.run += 1,
+        }
+        self.go_on();
+        Ok(())
+    }
+
+    /// Whether the node has a program for it.
+    pub(crate) fn suits(&self, claim: &Claim) -> bool {
+        claim.programs.iter().any(|program| {
+            let has_version = program.version == self.version
+                || !self.pinned && program.compatible.contains(&self.version);
+            has_version && program.template == self.template
+        })
+    }
+
+    /// Gives the flow to a node.
+    pub(crate) const fn claim(&mut self, claim: &Claim) -> Claimed {
+        self.epoch = Epoch::new(self.epoch.get() + 1);
+        self.owner = Some(claim.node);
+        self.ticket = Some(claim.ticket);
+        self.state = FlowState::Running;
+        self.given()
+    }
+
+    /// What a claim tells of it.
+    pub(crate) const fn given(&self) -> Claimed {
+        Claimed { uid: self.uid, epoch: self.epoch, deaths: self.deaths }
+    }
+
+    /// Takes the flow from an owner that is dead.
+    pub(crate) fn lose_owner(&mut self, effect: OpenEffect, limits: &Limits) {
+        self.deaths += 1;
+        match effect {
+            OpenEffect::None => self.leave(FlowState::Ready, None),
+            OpenEffect::Some => {
+                self.claims += 1;
+                self.leave(FlowState::Suspect, None);
+            }
+        }
+        if self.claims > limits.claims {
+            self.state = FlowState::Dead;
+            self.reason = Some(format!("{} owners died while an effect was open", self.claims));
+        }
+    }
+
+    /// A parked flow may be claimed.
+    pub(crate) fn wake(&mut self) {
+        if self.state == FlowState::Parked {
+            self.state = self.claimable();
+            self.due = None;
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.state = self.claimable();
+        (self.claims, self.deaths, self.reason) = (0, 0, None);
+    }
+
+    fn claimable(&self) -> FlowState {
+        if self.epoch > Epoch::new(0) { FlowState::Ready } else { FlowState::New }
+    }
+
+    fn leave(&mut self, state: FlowState, due: Option<Timestamp>) {
+        self.state = state;
+        self.due = due;
+        (self.owner, self.ticket) = (None, None);
+    }
+
+    pub(crate) fn info(&self) -> FlowInfo {
+        FlowInfo {
+            uid: self.uid,
+            number: self.number,
+            template: self.template.clone(),
+            version: self.version,
+            state: self.state,
+            epoch: self.epoch,
+            owner: self.owner,
+            run: self.run,
+            claims: self.claims,
+            created: self.created,
+            due: self.due,
+            ended: self.ended,
+            reason: self.reason.clone(),
+            cancel: self.cancel.clone(),
+        }
+    }
+}
+
+/// Whether an effect of a flow was begun and not ended: its last intent at some path is newer than what
+/// closes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenEffect {
+    None,
+    Some,
+}

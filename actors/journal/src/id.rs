@@ -1,0 +1,135 @@
+//! Names of flows, their owners and their records.
+
+use std::fmt;
+use std::str::FromStr;
+
+use minicbor::{Decode, Encode};
+
+/// The name of a flow: 128 random bits, so that no two journals ever give the same one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid([u8; 16]);
+
+impl Uid {
+    /// A new name.
+    ///
+    /// # Errors
+    /// If the operating system has no random bytes.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// The name with these bytes, such as one that a simulation drew from its seed.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text is no [`Uid`]: it needs 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a uid has 32 hexadecimal digits")]
+pub struct NotUid;
+
+impl FromStr for Uid {
+    type Err = NotUid;
+
+    fn from_str(text: &str) -> Result<Self, NotUid> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NotUid);
+        }
+        let number = u128::from_str_radix(text, 16).map_err(|_| NotUid)?;
+        Ok(Self(number.to_be_bytes()))
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode,
+        )]
+        #[cbor(transparent)]
+        pub struct $name(#[n(0)] u64);
+
+        impl $name {
+            /// The one with this number.
+            #[must_use]
+            pub const fn new(number: u64) -> Self {
+                Self(number)
+            }
+
+            /// Its number.
+            #[must_use]
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+number! {
+    /// How often a flow has changed its owner: 0 until the first one has it. Resources that keep the
+    /// highest epoch they saw can refuse what an owner of the past sends.
+    Epoch
+}
+
+number! {
+    /// One start of a node. A node that starts again, or that lost its lease, is another one.
+    Incarnation
+}
+
+/// The name of a record within its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordId {
+    /// The epoch of the owner that wrote it.
+    pub epoch: Epoch,
+    /// Its number in the flow. The numbers of a flow go on over its epochs.
+    pub sequence: u64,
+}
+
+impl RecordId {
+    /// The record of the start, which the journal writes.
+    pub const FIRST: Self = Self { epoch: Epoch::new(0), sequence: 0 };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_uid_is_read_back_and_other_texts_are_not() {
+        let uid = Uid::random().unwrap();
+        assert_eq!(uid.to_string().parse(), Ok(uid));
+        assert_ne!(uid, Uid::random().unwrap());
+        for text in ["", "00", "+0000000000000000000000000000000", &"g".repeat(32), &"0".repeat(33)]
+        {
+            assert_eq!(text.parse::<Uid>(), Err(NotUid), "{text}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a journal does.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::error::{Error, NotWritten};
+use crate::id::{Incarnation, Uid};
+use crate::request::{
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
+    Status, Submit, Submitted, Written,
+};
+use crate::time::Timestamp;
+
+/// The answer of a journal, later.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Keeps what flows did. An answer means that what was asked for is on disk.
+///
+/// # Errors
+/// Each method says with [`Error::repeat`] what may be done about an error. After
+/// [`Error::AnswerLost`] the same request is repeated until it is answered; that does nothing a second
+/// time, because each request has an identity: a uid, the numbers of its records, a ticket.
+///
+/// # Cancel safety
+/// A request whose answer is dropped may be done or not.
+pub trait Journal: Send + Sync + fmt::Debug + 'static {
+    /// Stores a new flow.
+    ///
+    /// # Errors
+    /// [`Refused::KeyInUse`](crate::Refused::KeyInUse) if its key or its uid belongs to a flow with
+    /// another template or other parameters; [`Refused::NoLease`](crate::Refused::NoLease) if it is for a
+    /// node without a lease.
+    fn submit(&self, submit: Submit) -> Answer<'_, Submitted>;
+
+    /// Appends to flows of an owner, in one transaction. The answers are in the order of the entries.
+    /// An entry that cannot be written does not keep the others from it: the epoch of each flow is
+    /// compared in the transaction that writes.
+    ///
+    /// # Errors
+    /// [`Refused::TooLarge`](crate::Refused::TooLarge) if there are more than
+    /// [`BATCH`](crate::limits::BATCH) entries.
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>>;
+
+    /// Gives flows to a node, with higher epochs: flows that had begun before new ones, and oldest first.
+    /// On the way it takes flows from nodes whose lease is over. A node has one suspect at a time: a flow
+    /// whose owner died while an effect was open.
+    ///
+    /// # Errors
+    /// [`Refused::NoLease`](crate::Refused::NoLease) if the node has no lease.
+    fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>>;
+
+    /// All that is stored of a flow. An owner that claimed it is the only one who appends, so what it
+    /// loads then is complete.
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow); [`Error::UnknownRecord`] if a later program wrote to
+    /// it.
+    fn load(&self, uid: Uid) -> Answer<'_, Loaded>;
+
+    /// What others have told a flow.
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow).
+    fn inbox(&self, uid: Uid) -> Answer<'_, Inbox>;
+
+    /// The flows of a node whose inbox has something that they have not seen: up to
+    /// [`BATCH`](crate::limits::BATCH).
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>>;
+
+    /// A flow, and how it ended.
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow).
+    fn status(&self, uid: Uid) -> Answer<'_, Status>;
+
+    /// Flows, oldest first.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>>;
+
+    /// Stores a signal, whether or not the flow waits for it already.
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow), [`Refused::HasEnded`](crate::Refused::HasEnded), or
+    /// [`Refused::TooManySignals`](crate::Refused::TooManySignals).
+    fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()>;
+
+    /// Cancels a flow: of a cancel and an end, the first wins. `by` says who it was.
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow).
+    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled>;
+
+    /// Lets a flow go on that is paused or a dead letter.
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow), or
+    /// [`Refused::NotStopped`](crate::Refused::NotStopped).
+    fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()>;
+
+    /// Drops flows that ended before a time, with their keys, oldest first: up to
+    /// [`BATCH`](crate::limits::BATCH). Gives their number.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn trim(&self, before: Timestamp) -> Answer<'_, usize>;
+
+    /// A lease for a node that starts. Its clock is the journal's.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn register(&self, lease: Duration) -> Answer<'_, Incarnation>;
+
+    /// Makes the lease of a node end so long from now. With zero the node gives it up.
+    ///
+    /// # Errors
+    /// [`Refused::NoLease`](crate::Refused::NoLease) if the lease is over: others may have the node's
+    /// flows. It has to drop them and register again.
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()>;
+
+    /// A number that changes when there may be flows to claim or news. It may change without a reason,
+    /// and a change may be missed: look each [`POLL`](crate::POLL) as well.
+    fn changes(&self) -> watch::Receiver<u64>;
+}

@@ -1,0 +1,126 @@
+//! What durable flows did, kept so that a crash loses nothing.
+//!
+//! A flow is a tree of named steps. What each of them did is a [`Record`] at its [`Path`]. After a crash
+//! the template runs again from the top, and a step with a record completes at once with what is
+//! recorded: memory by path, not by order, so branches may run in any order and a program may change.
+//! A [`Journal`] keeps the records, says which node owns which flow, and lets no owner of the past write.
+//!
+//! ```
+//! use asyncsteps_journal::memory::Memory;
+//! use asyncsteps_journal::record::{Done, Started};
+//! use asyncsteps_journal::request::{Append, Condition, FirstOwner, Submit, Then};
+//! use asyncsteps_journal::{Epoch, Event, Journal, LEASE, Path, Record, Uid, Value};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let journal = Memory::default();
+//! let node = journal.register(LEASE).await?;
+//! let uid = Uid::random()?;
+//! let started = Started {
+//!     template: "demo.shop:order".to_owned(),
+//!     version: 1,
+//!     parameters: Value::encode(&("apples", 3))?,
+//!     user: None,
+//!     deadline: None,
+//!     trace: None,
+//! };
+//! journal.submit(Submit { uid, started, key: None, owner: FirstOwner::Node(node) }).await?;
+//!
+//! let pay = Path::template("demo.shop:order").step("pay");
+//! let receipt = Done { value: Value::encode(&4711)?, attempt: 1, millis: 12 };
+//! let entry = Append {
+//!     uid,
+//!     epoch: Epoch::new(1),
+//!     version: 1,
+//!     first: 1,
+//!     records: vec![Record::new(pay.clone(), Event::Done(receipt))],
+//!     replaces: Vec::new(),
+//!     takes: Vec::new(),
+//!     seen: 0,
+//!     condition: Condition::None,
+//!     then: Then::Keep,
+//! };
+//! let answers = journal.append(vec![entry]).await?;
+//! assert!(answers[0].is_ok());
+//!
+//! // after a crash, on whichever node has the flow then
+//! let loaded = journal.load(uid).await?;
+//! assert_eq!(loaded.records[1].record.path, pay);
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! - What was answered is kept, as long as the storage keeps what it has flushed.
+//! - A flow has one owner. An append of any other is refused in the transaction that would write it.
+//! - An append is written once, however often it is repeated, and as a whole.
+//! - Of a cancel and an end, the first one counts. So it is with a signal and a timeout.
+//! - A flow ends, waits, is claimed again, or is a dead letter that [`Journal::list`] shows. None is
+//!   forgotten before [`Journal::trim`] drops those that have ended.
+//!
+//! Not guaranteed: an order between flows; that an effect outside happens once (the record of an effect
+//! comes after it); anything about a flow that was trimmed.
+//!
+//! # How a flow uses it
+//!
+//! 1. [`submit`](Journal::submit) stores parameters, and gives the flow to the node that asks if it is
+//!    its [`FirstOwner`](request::FirstOwner).
+//! 2. The owner runs the template. Each step appends what [`Event`] says, before what it says. Only
+//!    waiting is lazy: records that have to be on disk together go with one [`append`](Journal::append),
+//!    also those of other flows. Record numbers go on over epochs, from [`next`](request::Loaded::next).
+//! 3. A step made of others (scope, timeout, retry, section, race, join, each, loop) appends an
+//!    [`Outcome`](Event::Outcome) when it is decided. A loop appends an [`Iteration`](Event::Iteration) in
+//!    whose place its records go, except for those that an undo around the loop needs. An undo is a step
+//!    of its own, at [`Path::undo`].
+//! 4. The answer to each append has the highest number of the inbox. If there is news, the owner reads
+//!    the [`inbox`](Journal::inbox): signals, and the cancel. A wait that takes a signal appends
+//!    [`Signal`](Event::Signal) and [`takes`](request::Append::takes) it. A timeout is appended under the
+//!    condition that all was [seen](request::Condition::AllSeen).
+//! 5. A flow that only waits may be unloaded with [`Then::Park`](request::Then::Park); one that holds a
+//!    lock never is. Shutdown and drain [release](request::Then::Release) flows, wherever they are.
+//! 6. [`Ended`](Event::Ended) is the last record; then the caller is answered.
+//!
+//! # How a node uses it
+//!
+//! It [registers](Journal::register) when it starts, [renews](Journal::renew) its lease each third of it,
+//! and [claims](Journal::claim) flows as its admission allows, whenever [`changes`](Journal::changes) tells
+//! and each [`POLL`]. A claim raises the epoch, so what the node [loads](Journal::load) afterwards is
+//! complete. If the lease is over, or an append is answered with [`NotWritten::Stale`], the node drops the
+//! flow as if it had crashed: without handlers, without undo.
+//!
+//! A flow whose owner dies while an effect was open (an [`Intent`](Event::Intent) without an end) is
+//! counted: it may be what killed it. Such suspects run one at a time on a node, and after
+//! [`Limits::claims`] they are dead letters. A flow that was released is not counted, and any progress
+//! resets the count. [`Claimed::deaths`](request::Claimed::deaths) tells of every death: then the owner
+//! writes an intent before each body, so a body without one that kills its process is found too.
+#![forbid(unsafe_code)]
+
+mod check;
+mod coding;
+mod error;
+mod head;
+mod id;
+mod journal;
+pub mod limits;
+pub mod memory;
+mod path;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+pub mod record;
+pub mod request;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod stored;
+mod time;
+mod value;
+
+pub use error::{Cause, Error, NotWritten, Refused, Repeat};
+pub use id::{Epoch, Incarnation, NotUid, RecordId, Uid};
+pub use journal::{Answer, Journal};
+pub use limits::Limits;
+pub use path::{NotPath, Part, Path};
+pub use record::{Event, Record, StoredRecord};
+pub use request::{LEASE, POLL};
+pub use time::{Clock, SystemClock, Timestamp};
+pub use value::{Value, ValueError};

@@ -1,0 +1,49 @@
+//! How much a journal takes.
+
+/// Bytes of one value: parameters, a result, the state of a loop, a signal. Larger things belong into
+/// a store of their own, and their names into the journal; 64 KiB also keep a group of appends within
+/// what one flush writes in a few milliseconds.
+pub const VALUE_BYTES: usize = 64 * 1024;
+
+/// Bytes of a path as text: names of 100 letters, forty levels deep.
+pub const PATH_BYTES: usize = 4096;
+
+/// Bytes of any other text: names of templates, users, keys, signals, error codes and texts.
+pub const TEXT_BYTES: usize = 4096;
+
+/// Items of a list inside of a record: keys of a collection, undos, locks held.
+pub const LIST_ITEMS: usize = 10_000;
+
+/// Bytes of one record in all, so that a list of long texts is bounded too: 1 MiB.
+pub const RECORD_BYTES: usize = 1024 * 1024;
+
+/// Entries of one batch, and the most that [`claim`](crate::Journal::claim),
+/// [`list`](crate::Journal::list), [`news`](crate::Journal::news) and
+/// [`trim`](crate::Journal::trim) give or take at once: what one transaction does in about a tenth of
+/// a second.
+pub const BATCH: usize = 1000;
+
+/// How many signals that were taken stay known by their identity, so that one which is sent again is
+/// not stored again.
+pub const TAKEN_SIGNALS: u64 = 1000;
+
+/// Limits that may be set for each journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Live records of one flow: those that were not replaced. 10,000 by default, because a flow is
+    /// loaded as a whole when it goes on; loops and collections replace their records.
+    pub records: u64,
+    /// Signals of one flow that wait to be taken. 1,000 by default, so that a sender in a loop does not
+    /// fill the disk.
+    pub signals: u64,
+    /// How often in a row the owner of a flow may die while an effect of the flow was open, before the
+    /// flow is a dead letter. 3 by default: one crash is chance, and a flow that kills its process three
+    /// times does it again.
+    pub claims: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { records: 10_000, signals: 1000, claims: 3 }
+    }
+}

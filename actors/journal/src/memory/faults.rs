@@ -1,0 +1,113 @@
+//! Faults of a journal in memory.
+
+use std::fmt;
+
+use asyncsteps::sim::Random;
+
+/// What a journal is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A new flow.
+    Submit,
+    /// Records.
+    Append,
+    /// Flows for a node.
+    Claim,
+    /// A signal.
+    Signal,
+    /// A cancel.
+    Cancel,
+    /// A flow that goes on.
+    Resume,
+    /// The lease of a node.
+    Lease,
+    /// Ended flows are dropped.
+    Trim,
+    /// Anything that is only read.
+    Load,
+}
+
+impl Operation {
+    pub(super) const fn may_wake(self) -> bool {
+        !matches!(self, Self::Load | Self::Trim)
+    }
+}
+
+/// What goes wrong with an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It is done after so many turns of its task, so that others overtake it.
+    Delayed(u32),
+    /// It is not done: [`Error::Unavailable`](crate::Error::Unavailable).
+    NotDone,
+    /// It is done: [`Error::AnswerLost`](crate::Error::AnswerLost).
+    AnswerLost,
+    /// It is done and never answered: how a flow finds the journal that crashed behind a record.
+    NeverAnswered,
+}
+
+/// Decides what goes wrong. A closure over the operation is one, such as a counter that lets the n-th
+/// append be the last thing that happens.
+pub trait Faults: Send + 'static {
+    /// What goes wrong with the next operation.
+    fn next(&mut self, operation: Operation) -> Fault;
+}
+
+impl<F: FnMut(Operation) -> Fault + Send + 'static> Faults for F {
+    fn next(&mut self, operation: Operation) -> Fault {
+        self(operation)
+    }
+}
+
+/// Nothing goes wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFaults;
+
+impl Faults for NoFaults {
+    fn next(&mut self, _: Operation) -> Fault {
+        Fault::None
+    }
+}
+
+/// Faults by chance: the same seed gives the same faults for the same operations.
+#[derive(Clone)]
+pub struct SeededFaults {
+    random: Random,
+    one_in: u32,
+    most_turns: u32,
+}
+
+impl SeededFaults {
+    /// One operation in so many is not done, and as many are done with their answer lost; the others
+    /// wait for up to `most_turns` turns.
+    #[must_use]
+    pub const fn new(seed: u64, one_in: u32, most_turns: u32) -> Self {
+        Self { random: Random::new(seed), one_in, most_turns }
+    }
+}
+
+impl fmt::Debug for SeededFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { one_in, most_turns, .. } = self;
+        write!(f, "SeededFaults {{ one_in: {one_in}, most_turns: {most_turns} }}")
+    }
+}
+
+impl Faults for SeededFaults {
+    fn next(&mut self, _: Operation) -> Fault {
+        if self.random.one_in(self.one_in) {
+            return Fault::NotDone;
+        }
+        if self.random.one_in(self.one_in) {
+            return Fault::AnswerLost;
+        }
+        match self.random.below(self.most_turns as usize + 1) {
+            0 => Fault::None,
+            turns => Fault::Delayed(u32::try_from(turns).unwrap_or(self.most_turns)),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A journal in memory, for tests and simulations: it forgets everything with its process, keeps to
+//! all other rules, and fails when it is told to.
+
+mod faults;
+mod store;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::error::{Error, NotWritten};
+use crate::id::{Incarnation, Uid};
+use crate::journal::{Answer, Journal};
+use crate::limits::Limits;
+use crate::request::{
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
+    Status, Submit, Submitted, Written,
+};
+use crate::time::{Clock, SystemClock, Timestamp};
+use store::Store;
+
+pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
+
+/// A journal in memory. Clones share it, so a test that lets a node crash gives the next one a clone.
+///
+/// It has no time of its own and starts nothing, so in a simulation it is as deterministic as its clock
+/// and its faults. A claim and a list look at every flow: it is made for thousands of them.
+#[derive(Clone)]
+pub struct Memory {
+    store: Arc<Mutex<Store>>,
+    faults: Arc<Mutex<dyn Faults>>,
+    clock: Arc<dyn Clock>,
+    changes: watch::Sender<u64>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new(SystemClock)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    /// An empty journal with this clock.
+    #[must_use]
+    pub fn new(clock: impl Clock) -> Self {
+        Self {
+            store: Arc::new(Mutex::new(Store::new(Limits::default()))),
+            faults: Arc::new(Mutex::new(NoFaults)),
+            clock: Arc::new(clock),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// Sets its limits.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        self.store().limits = limits;
+        self
+    }
+
+    /// The same journal with faults, which are asked before each operation of this clone and its clones.
+    #[must_use]
+    pub fn faults(self, faults: impl Faults) -> Self {
+        Self { faults: Arc::new(Mutex::new(faults)), ..self }
+    }
+
+    fn store(&self) -> std::sync::MutexGuard<'_, Store> {
+        // every change is made whole after all checks, so a panic elsewhere leaves it in order
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        work: impl FnOnce(&mut Store, Timestamp) -> Result<T, Error> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let fault = self.faults.lock().unwrap_or_else(PoisonError::into_inner).next(operation);
+            if let Fault::Delayed(turns) = fault {
+                wait(turns).await;
+            }
+            if fault == Fault::NotDone {
+                return Err(Error::Unavailable(Arc::new(Injected)));
+            }
+            let result = work(&mut self.store(), self.clock.now());
+            if operation.may_wake() {
+                self.changes.send_modify(|number| *number += 1);
+            }
+            match fault {
+                Fault::AnswerLost => Err(Error::AnswerLost(Arc::new(Injected))),
+                Fault::NeverAnswered => std::future::pending().await,
+                Fault::None | Fault::Delayed(_) | Fault::NotDone => result,
+            }
+        })
+    }
+}
+
+/// A fault that was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("the fault was injected")]
+struct Injected;
+
+/// Waits for so many turns of its task.
+async fn wait(mut turns: u32) {
+    poll_fn(|cx| {
+        if turns == 0 {
+            return Poll::Ready(());
+        }
+        turns -= 1;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Journal for Memory {
+    fn submit(&self, submit: Submit) -> Answer<'_, Submitted> {
+        self.answer(Operation::Submit, |store, now| store.submit(submit, now))
+    }
+
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+        self.answer(Operation::Append, move |store, now| store.append(&batch, now))
+    }
+
+    fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>> {
+        self.answer(Operation::Claim, move |store, now| store.claim(&claim, now))
+    }
+
+    fn load(&self, uid: Uid) -> Answer<'_, Loaded> {
+        self.answer(Operation::Load, move |store, _| store.load(uid))
+    }
+
+    fn inbox(&self, uid: Uid) -> Answer<'_, Inbox> {
+        self.answer(Operation::Load, move |store, _| store.inbox(uid))
+    }
+
+    fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>> {
+        self.answer(Operation::Load, move |store, _| Ok(store.news(node)))
+    }
+
+    fn status(&self, uid: Uid) -> Answer<'_, Status> {
+        self.answer(Operation::Load, move |store, _| store.status(uid))
+    }
+
+    fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
+        self.answer(Operation::Load, move |store, _| Ok(store.list(&query)))
+    }
+
+    fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {
+        self.answer(Operation::Signal, move |store, _| store.signal(uid, signal))
+    }
+
+    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled> {
+        self.answer(Operation::Cancel, move |store, now| store.cancel(uid, &by, now))
+    }
+
+    fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {
+        self.answer(Operation::Resume, move |store, _| store.resume(uid, &how))
+    }
+
+    fn trim(&self, before: Timestamp) -> Answer<'_, usize> {
+        self.answer(Operation::Trim, move |store, _| Ok(store.trim(before)))
+    }
+
+    fn register(&self, lease: Duration) -> Answer<'_, Incarnation> {
+        self.answer(Operation::Lease, move |store, now| Ok(store.register(lease, now)))
+    }
+
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()> {
+        self.answer(Operation::Lease, move |store, now| store.renew(node, lease, now))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}

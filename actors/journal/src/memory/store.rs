@@ -1,0 +1,333 @@
+//! Flows in memory.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use crate::check;
+use crate::coding::{CLOSING, Encoded, Kind};
+use crate::error::{Error, NotWritten, Refused};
+use crate::head::{Head, OpenEffect};
+use crate::id::{Incarnation, RecordId, Uid};
+use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
+use crate::record::{Event, Record, StoredRecord};
+use crate::request::{
+    Append, CallerKey, Cancelled, Claim, Claimed, FirstOwner, FlowInfo, FlowState, Inbox, Loaded,
+    News, Query, Resume, Signal, Status, StoredSignal, Submit, Submitted, Written,
+};
+use crate::time::Timestamp;
+use crate::value::Value;
+
+pub(super) struct Store {
+    pub(super) limits: Limits,
+    /// By number, so oldest first.
+    flows: BTreeMap<u64, Flow>,
+    numbers: HashMap<Uid, u64>,
+    keys: HashMap<CallerKey, u64>,
+    /// When leases end.
+    nodes: HashMap<Incarnation, Timestamp>,
+    last_flow: u64,
+    last_node: u64,
+}
+
+struct Flow {
+    head: Head,
+    key: Option<CallerKey>,
+    records: BTreeMap<RecordId, Encoded>,
+    /// By number.
+    signals: BTreeMap<u64, Kept>,
+}
+
+/// A signal; without its value when it was taken.
+struct Kept {
+    id: Uid,
+    name: String,
+    value: Option<Value>,
+}
+
+impl Store {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            flows: BTreeMap::new(),
+            numbers: HashMap::new(),
+            keys: HashMap::new(),
+            nodes: HashMap::new(),
+            last_flow: 0,
+            last_node: 0,
+        }
+    }
+
+    fn flow(&mut self, uid: Uid) -> Result<&mut Flow, Refused> {
+        let flow = self.numbers.get(&uid).and_then(|number| self.flows.get_mut(number));
+        flow.ok_or(Refused::NoFlow(uid))
+    }
+
+    fn check_lease(&self, node: Incarnation, now: Timestamp) -> Result<(), Refused> {
+        let is_alive = self.nodes.get(&node).is_some_and(|end| *end > now);
+        if is_alive { Ok(()) } else { Err(Refused::NoLease(node)) }
+    }
+
+    pub(super) fn submit(&mut self, submit: Submit, now: Timestamp) -> Result<Submitted, Error> {
+        let started = check::submit(&submit)?;
+        let by_key = submit.key.as_ref().and_then(|key| self.keys.get(key));
+        if let Some(number) = by_key.or_else(|| self.numbers.get(&submit.uid)) {
+            let known = &self.flows[number];
+            let first = known.records.values().next();
+            return check::known(&submit, known.head.uid, first);
+        }
+        if let FirstOwner::Node(node) = submit.owner {
+            self.check_lease(node, now)?;
+        }
+        self.last_flow += 1;
+        let head = Head { number: self.last_flow, ..Head::new(&submit, now) };
+        self.numbers.insert(submit.uid, head.number);
+        if let Some(key) = &submit.key {
+            self.keys.insert(key.clone(), head.number);
+        }
+        let records = BTreeMap::from([(RecordId::FIRST, started)]);
+        let flow = Flow { key: submit.key, records, signals: BTreeMap::new(), head };
+        self.flows.insert(self.last_flow, flow);
+        Ok(Submitted::New)
+    }
+
+    pub(super) fn append(
+        &mut self,
+        batch: &[Append],
+        now: Timestamp,
+    ) -> Result<Vec<Result<Written, NotWritten>>, Error> {
+        check::batch(batch)?;
+        let limits = self.limits;
+        let written = |entry: &Append| {
+            let records = check::append(entry)?;
+            self.flow(entry.uid)?.append(entry, records, now, &limits)
+        };
+        Ok(batch.iter().map(written).collect())
+    }
+
+    pub(super) fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Vec<Claimed>, Error> {
+        self.check_lease(claim.node, now)?;
+        self.expire(now);
+        let mut given = Vec::new();
+        let limit = check::limit(claim.limit);
+        let mut has_suspect = false;
+        for flow in self.flows.values_mut() {
+            let head = &mut flow.head;
+            if head.due.is_some_and(|due| due <= now) {
+                head.wake();
+            }
+            if head.owner == Some(claim.node) {
+                has_suspect |= head.claims > 0;
+                if head.ticket == Some(claim.ticket) {
+                    given.push(head.given());
+                }
+            }
+        }
+        if !given.is_empty() {
+            return Ok(given);
+        }
+        for state in [FlowState::Suspect, FlowState::Ready, FlowState::New] {
+            for flow in self.flows.values_mut().filter(|flow| flow.head.state == state) {
+                let is_barred = state == FlowState::Suspect && has_suspect;
+                if given.len() == limit || is_barred {
+                    break;
+                }
+                if flow.head.suits(claim) {
+                    given.push(flow.head.claim(claim));
+                    has_suspect |= state == FlowState::Suspect;
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    /// Takes flows from nodes whose lease is over.
+    fn expire(&mut self, now: Timestamp) {
+        let is_dead = |end: &Timestamp| *end <= now;
+        let dead: HashSet<Incarnation> =
+            self.nodes.iter().filter(|(_, end)| is_dead(end)).map(|(node, _)| *node).collect();
+        self.nodes.retain(|node, _| !dead.contains(node));
+        for flow in self.flows.values_mut() {
+            if flow.head.owner.is_some_and(|owner| dead.contains(&owner)) {
+                let effect = flow.open_effect();
+                flow.head.lose_owner(effect, &self.limits);
+            }
+        }
+    }
+
+    pub(super) fn load(&mut self, uid: Uid) -> Result<Loaded, Error> {
+        let flow = self.flow(uid)?;
+        let records = flow
+            .records
+            .iter()
+            .map(|(id, encoded)| Ok(StoredRecord { id: *id, record: decoded(uid, *id, encoded)? }));
+        let records = records.collect::<Result<_, Error>>()?;
+        Ok(Loaded { flow: flow.head.info(), records, inbox: flow.inbox() })
+    }
+
+    pub(super) fn inbox(&mut self, uid: Uid) -> Result<Inbox, Error> {
+        Ok(self.flow(uid)?.inbox())
+    }
+
+    pub(super) fn news(&self, node: Incarnation) -> Vec<News> {
+        let heads = self.flows.values().map(|flow| &flow.head);
+        let unseen = heads.filter(|head| head.owner == Some(node) && head.inbox > head.seen);
+        unseen.map(|head| News { uid: head.uid, inbox: head.inbox }).take(BATCH).collect()
+    }
+
+    pub(super) fn status(&mut self, uid: Uid) -> Result<Status, Error> {
+        let flow = self.flow(uid)?;
+        let last = flow.records.iter().rev().find(|(_, record)| record.kind == Kind::Ended as u8);
+        let ending = match last.map(|(id, record)| decoded(uid, *id, record)).transpose()? {
+            Some(Record { event: Event::Ended(ended), .. }) => Some(ended.ending),
+            _ => None,
+        };
+        Ok(Status { flow: flow.head.info(), ending })
+    }
+
+    pub(super) fn list(&self, query: &Query) -> Vec<FlowInfo> {
+        let after = self.flows.range(query.after..).map(|(_, flow)| &flow.head);
+        let wanted = after.filter(|head| {
+            head.number > query.after
+                && query.state.is_none_or(|state| state == head.state)
+                && query.template.as_ref().is_none_or(|template| *template == head.template)
+        });
+        wanted.take(check::limit(query.limit)).map(Head::info).collect()
+    }
+
+    pub(super) fn signal(&mut self, uid: Uid, signal: Signal) -> Result<(), Error> {
+        check::text("name", &signal.name)?;
+        let limits = self.limits;
+        let flow = self.flow(uid)?;
+        if flow.signals.values().any(|kept| kept.id == signal.id) {
+            return Ok(());
+        }
+        let waiting = flow.signals.values().filter(|kept| kept.value.is_some()).count();
+        let number = flow.head.signal(waiting as u64, &limits)?;
+        let kept = Kept { id: signal.id, name: signal.name, value: Some(signal.value) };
+        flow.signals.insert(number, kept);
+        Ok(())
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        uid: Uid,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Cancelled, Error> {
+        check::text("name", by)?;
+        Ok(self.flow(uid)?.head.cancel(by, now))
+    }
+
+    pub(super) fn resume(&mut self, uid: Uid, how: &Resume) -> Result<(), Error> {
+        let flow = self.flow(uid)?;
+        flow.head.resume(how)?;
+        let before = flow.records.len();
+        match how {
+            Resume::Again => flow.records.retain(|id, _| *id == RecordId::FIRST),
+            Resume::Without(records) => {
+                let gone: HashSet<_> = records.iter().collect();
+                flow.records.retain(|id, _| *id == RecordId::FIRST || !gone.contains(id));
+            }
+            Resume::Continue | Resume::OnItsVersion => {}
+        }
+        flow.head.removed += (before - flow.records.len()) as u64;
+        Ok(())
+    }
+
+    pub(super) fn trim(&mut self, before: Timestamp) -> usize {
+        let has_ended = |flow: &&Flow| flow.head.ended.is_some_and(|ended| ended < before);
+        let old = self.flows.values().filter(has_ended).take(BATCH);
+        let old: Vec<_> =
+            old.map(|flow| (flow.head.number, flow.head.uid, flow.key.clone())).collect();
+        for (number, uid, key) in &old {
+            self.flows.remove(number);
+            self.numbers.remove(uid);
+            key.as_ref().map(|key| self.keys.remove(key));
+        }
+        old.len()
+    }
+
+    pub(super) fn register(&mut self, lease: Duration, now: Timestamp) -> Incarnation {
+        self.last_node += 1;
+        let node = Incarnation::new(self.last_node);
+        self.nodes.insert(node, now.after(lease));
+        node
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        node: Incarnation,
+        lease: Duration,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.check_lease(node, now)?;
+        self.nodes.insert(node, now.after(lease));
+        Ok(())
+    }
+}
+
+impl Flow {
+    fn append(
+        &mut self,
+        entry: &Append,
+        records: Vec<Encoded>,
+        now: Timestamp,
+        limits: &Limits,
+    ) -> Result<Written, NotWritten> {
+        let ids: Vec<_> = (entry.first..)
+            .map(|sequence| RecordId { epoch: entry.epoch, sequence })
+            .take(records.len())
+            .collect();
+        let known = ids.iter().filter(|id| self.records.contains_key(id)).count();
+        if let Some(written) = check::repeated(entry, known as u64, self.head.inbox)? {
+            return Ok(written);
+        }
+        let written = self.head.append(entry, now, limits)?;
+        let replaced = entry.replaces.iter().filter(|id| **id != RecordId::FIRST);
+        let replaced = replaced.filter(|id| self.records.remove(id).is_some());
+        self.head.removed += replaced.count() as u64;
+        self.records.extend(ids.into_iter().zip(records));
+        for number in &entry.takes {
+            if let Some(signal) = self.signals.get_mut(number) {
+                signal.value = None;
+            }
+        }
+        if let Some(oldest) = self.head.inbox.checked_sub(TAKEN_SIGNALS) {
+            self.signals.retain(|number, signal| *number > oldest || signal.value.is_some());
+        }
+        Ok(written)
+    }
+
+    fn open_effect(&self) -> OpenEffect {
+        let mut open = HashSet::new();
+        for record in self.records.values() {
+            if record.kind == Kind::Intent as u8 {
+                open.insert(&record.path);
+            } else if CLOSING.iter().any(|kind| *kind as u8 == record.kind) {
+                open.remove(&record.path);
+            }
+        }
+        if open.is_empty() { OpenEffect::None } else { OpenEffect::Some }
+    }
+
+    fn inbox(&self) -> Inbox {
+        let signals = self.signals.iter().filter_map(|(number, kept)| {
+            let value = kept.value.clone()?;
+            Some(StoredSignal { number: *number, name: kept.name.clone(), value })
+        });
+        Inbox {
+            signals: signals.collect(),
+            cancel: self.head.cancel.clone(),
+            last: self.head.inbox,
+        }
+    }
+}
+
+fn decoded(uid: Uid, id: RecordId, encoded: &Encoded) -> Result<Record, Error> {
+    encoded.decoded().map_err(|reason| Error::UnknownRecord {
+        uid,
+        sequence: id.sequence,
+        program: "this process".to_owned(),
+        reason,
+    })
+}

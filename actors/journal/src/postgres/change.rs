@@ -1,0 +1,78 @@
+//! Changes of flows, and who waits for their answers.
+
+use tokio::sync::oneshot;
+
+use crate::coding::Encoded;
+use crate::error::{Error, NotWritten, Refused};
+use crate::id::Uid;
+use crate::request::{Append, Cancelled, Resume, Signal, Submit, Submitted, Written};
+
+/// One request that changes flows.
+pub(super) enum Change {
+    Submit(Asked<Box<(Submit, Encoded)>, Submitted>),
+    Append(Asked<Entries, Vec<Result<Written, NotWritten>>>),
+    Signal(Asked<(Uid, Signal), ()>),
+    Cancel(Asked<(Uid, String), Cancelled>),
+    Resume(Asked<(Uid, Resume), ()>),
+}
+
+/// A batch with its records as bytes.
+pub(super) struct Entries {
+    pub(super) batch: Vec<Append>,
+    pub(super) records: Vec<Result<Vec<Encoded>, Refused>>,
+}
+
+/// A request, and its answer when there is one.
+pub(super) struct Asked<Q, A> {
+    pub(super) request: Q,
+    pub(super) answer: Option<Result<A, Error>>,
+    asker: oneshot::Sender<Result<A, Error>>,
+}
+
+impl<Q, A> Asked<Q, A> {
+    pub(super) fn new(request: Q) -> (Self, oneshot::Receiver<Result<A, Error>>) {
+        let (asker, answer) = oneshot::channel();
+        (Self { request, answer: None, asker }, answer)
+    }
+
+    /// Gives the answer that was found, or the error of the transaction.
+    fn end(self, committed: Result<(), Error>) {
+        let answer = committed.and_then(|()| self.answer.unwrap_or(Err(Error::Closed)));
+        // the asker may have left
+        let _ = self.asker.send(answer);
+    }
+}
+
+impl Change {
+    /// Whether its answer is waited for.
+    pub(super) fn is_wanted(&self) -> bool {
+        match self {
+            Self::Submit(asked) => !asked.asker.is_closed(),
+            Self::Append(asked) => !asked.asker.is_closed(),
+            Self::Signal(asked) => !asked.asker.is_closed(),
+            Self::Cancel(asked) => !asked.asker.is_closed(),
+            Self::Resume(asked) => !asked.asker.is_closed(),
+        }
+    }
+
+    pub(super) fn end(self, committed: Result<(), Error>) {
+        match self {
+            Self::Submit(asked) => asked.end(committed),
+            Self::Append(asked) => asked.end(committed),
+            Self::Signal(asked) => asked.end(committed),
+            Self::Cancel(asked) => asked.end(committed),
+            Self::Resume(asked) => asked.end(committed),
+        }
+    }
+
+    /// The flows that it changes, but for a new one.
+    pub(super) fn flows(&self) -> Vec<Uid> {
+        match self {
+            Self::Submit(_) => Vec::new(),
+            Self::Append(asked) => asked.request.batch.iter().map(|entry| entry.uid).collect(),
+            Self::Signal(asked) => vec![asked.request.0],
+            Self::Cancel(asked) => vec![asked.request.0],
+            Self::Resume(asked) => vec![asked.request.0],
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Nodes, and flows for them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use tokio_postgres::types::ToSql;
+
+use super::session::{Failure, Session};
+use super::tables::{head, head_columns, lease_is_over, now, save, time};
+use crate::check;
+use crate::coding::Kind;
+use crate::error::Refused;
+use crate::head::{Head, OpenEffect};
+use crate::id::Incarnation;
+use crate::limits::{BATCH, Limits};
+use crate::request::{Claim, Claimed, FlowState};
+use crate::stored::{int, millis, unsigned};
+use crate::time::Timestamp;
+
+pub(super) async fn register(session: &Session, lease: Duration) -> Result<Incarnation, Failure> {
+    let sql = concat!("INSERT INTO node (ends, lease) VALUES (", now!(), " + $1, $1) RETURNING id");
+    let rows = session.query(sql, &[&lease_millis(lease)]).await?;
+    let node = rows.first().ok_or_else(super::tables::foreign)?.try_get(0)?;
+    Ok(Incarnation::new(unsigned(node)))
+}
+
+pub(super) async fn renew(
+    session: &Session,
+    node: Incarnation,
+    lease: Duration,
+) -> Result<(), Failure> {
+    let sql = concat!(
+        "UPDATE node SET lease = $2, ends = ",
+        now!(),
+        " + $2 WHERE id = $1 AND NOT ",
+        lease_is_over!()
+    );
+    match session.execute(sql, &[&int(node.get()), &lease_millis(lease)]).await? {
+        0 => Err(Refused::NoLease(node).into()),
+        _ => Ok(()),
+    }
+}
+
+fn lease_millis(lease: Duration) -> i64 {
+    // a year, so that sums stay numbers
+    let most = Duration::from_secs(366 * 86_400);
+    millis(Timestamp::default().after(lease.min(most)))
+}
+
+/// Those of these nodes that have a lease. They keep it until the end of the transaction.
+pub(super) async fn alive(
+    session: &Session,
+    nodes: &[i64],
+) -> Result<HashSet<Incarnation>, Failure> {
+    let sql = concat!(
+        "SELECT id FROM node WHERE id = ANY($1) AND NOT ",
+        lease_is_over!(),
+        " ORDER BY id FOR SHARE"
+    );
+    let rows = session.query(sql, &[&nodes]).await?;
+    rows.iter().map(|row| Ok(Incarnation::new(unsigned(row.try_get(0)?)))).collect()
+}
+
+pub(super) async fn claim(
+    session: &Session,
+    claim: &Claim,
+    limits: &Limits,
+) -> Result<Vec<Claimed>, Failure> {
+    if alive(session, &[int(claim.node.get())]).await?.is_empty() {
+        return Err(Refused::NoLease(claim.node).into());
+    }
+    expire(session, limits).await?;
+    wake(session).await?;
+    let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = $1");
+    let before = heads(session, sql, &[&claim.ticket.as_bytes().as_slice()]).await?;
+    if !before.is_empty() {
+        return Ok(before.iter().map(Head::given).collect());
+    }
+    let limit = check::limit(claim.limit);
+    let mut chosen = Vec::new();
+    if limit > 0 && !has_suspect(session, claim).await? {
+        chosen = claimable(session, FlowState::Suspect, claim, 1).await?;
+    }
+    for state in [FlowState::Ready, FlowState::New] {
+        if chosen.len() < limit {
+            chosen.extend(claimable(session, state, claim, limit - chosen.len()).await?);
+        }
+    }
+    let claimed = chosen.iter_mut().map(|head| head.claim(claim)).collect();
+    save_all(session, &chosen).await?;
+    Ok(claimed)
+}
+
+/// Takes flows from nodes whose lease is over, oldest first. A node is gone when it has none left.
+async fn expire(session: &Session, limits: &Limits) -> Result<(), Failure> {
+    let sql = concat!(
+        "SELECT id FROM node WHERE ",
+        lease_is_over!(),
+        " ORDER BY id FOR UPDATE SKIP LOCKED"
+    );
+    let rows = session.query(sql, &[]).await?;
+    let dead: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    if dead.is_empty() {
+        return Ok(());
+    }
+    // in the order of the uid, as appends lock them; one that was released meanwhile is left out
+    let sql = concat!(
+        "SELECT ",
+        head_columns!(),
+        " FROM flow f WHERE owner = ANY($1) AND number IN \
+         (SELECT number FROM flow WHERE owner = ANY($1) ORDER BY number LIMIT $2) \
+         ORDER BY uid FOR UPDATE"
+    );
+    let mut lost = heads(session, sql, &[&dead, &int(BATCH as u64)]).await?;
+    let open = open_effects(session, &lost).await?;
+    for head in &mut lost {
+        let is_open = open.contains(&int(head.number));
+        let effect = if is_open { OpenEffect::Some } else { OpenEffect::None };
+        head.lose_owner(effect, limits);
+    }
+    save_all(session, &lost).await?;
+    let sql = "DELETE FROM node n WHERE id = ANY($1) \
+               AND NOT EXISTS (SELECT 1 FROM flow f WHERE f.owner = n.id)";
+    session.execute(sql, &[&dead]).await?;
+    Ok(())
+}
+
+/// The numbers of those flows that have an intent which nothing after it closes.
+async fn open_effects(session: &Session, flows: &[Head]) -> Result<HashSet<i64>, Failure> {
+    let numbers: Vec<i64> = flows.iter().map(|head| int(head.number)).collect();
+    let sql = "SELECT DISTINCT flow FROM (SELECT DISTINCT ON (flow, path) flow, kind FROM record \
+               WHERE flow = ANY($1) AND kind BETWEEN $2 AND $3 \
+               ORDER BY flow, path, epoch DESC, sequence DESC) AS last WHERE kind = $2";
+    let (intent, outcome) = (Kind::Intent as i64, Kind::Outcome as i64);
+    let rows = session.query(sql, &[&numbers, &intent, &outcome]).await?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// Lets parked flows go on whose time has come.
+async fn wake(session: &Session) -> Result<(), Failure> {
+    let now = time(session).await?;
+    let sql = concat!(
+        "SELECT ",
+        head_columns!(),
+        " FROM flow f WHERE state = 4 AND due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED"
+    );
+    let mut due = heads(session, sql, &[&millis(now), &int(BATCH as u64)]).await?;
+    due.iter_mut().for_each(Head::wake);
+    save_all(session, &due).await
+}
+
+async fn has_suspect(session: &Session, claim: &Claim) -> Result<bool, Failure> {
+    let sql = "SELECT 1 FROM flow WHERE owner = $1 AND claims > 0 LIMIT 1";
+    Ok(!session.query(sql, &[&int(claim.node.get())]).await?.is_empty())
+}
+
+/// The oldest flows in a state that the node has a program for and no other node is about to get.
+async fn claimable(
+    session: &Session,
+    state: FlowState,
+    claim: &Claim,
+    limit: usize,
+) -> Result<Vec<Head>, Failure> {
+    let (mut templates, mut versions, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    for program in &claim.programs {
+        let other = program.compatible.iter().filter(|version| **version != program.version);
+        for version in other.chain([&program.version]) {
+            templates.push(program.template.as_str());
+            versions.push(i64::from(*version));
+            own.push(*version == program.version);
+        }
+    }
+    let sql = concat!(
+        "SELECT ",
+        head_columns!(),
+        " FROM unnest($1::text[], $2::bigint[], $3::bool[]) AS p (template, version, own) \
+         CROSS JOIN LATERAL (SELECT * FROM flow c WHERE c.state = $4 AND c.template = p.template \
+         AND c.version = p.version AND (p.own OR NOT c.pinned) \
+         ORDER BY c.number LIMIT $5 FOR UPDATE SKIP LOCKED) AS f ORDER BY f.number LIMIT $5"
+    );
+    let limit = int(limit as u64);
+    let mut found =
+        heads(session, sql, &[&templates, &versions, &own, &(state as i64), &limit]).await?;
+    // a version that is named twice
+    found.dedup_by_key(|head| head.number);
+    Ok(found)
+}
+
+pub(super) async fn trim(session: &Session, before: Timestamp) -> Result<usize, Failure> {
+    let sql = "WITH old AS (DELETE FROM flow WHERE number IN (SELECT number FROM flow \
+               WHERE ended < $1 ORDER BY ended LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING number), \
+               records AS (DELETE FROM record WHERE flow IN (SELECT number FROM old)), \
+               signals AS (DELETE FROM signal WHERE flow IN (SELECT number FROM old)) \
+               SELECT count(*) FROM old";
+    let rows = session.query(sql, &[&millis(before), &int(BATCH as u64)]).await?;
+    let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+async fn heads(
+    session: &Session,
+    sql: &'static str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Head>, Failure> {
+    session.query(sql, values).await?.iter().map(head).collect()
+}
+
+/// All at once, in one turn of the network.
+async fn save_all(session: &Session, heads: &[Head]) -> Result<(), Failure> {
+    try_join_all(heads.iter().map(|head| save(session, head))).await?;
+    Ok(())
+}

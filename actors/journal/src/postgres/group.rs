@@ -1,0 +1,322 @@
+//! A group of changes in one transaction.
+
+use std::collections::{HashMap, HashSet};
+
+use futures_util::future::{try_join, try_join_all};
+
+use super::change::{Change, Entries};
+use super::session::{Failure, Session};
+use super::submits;
+use super::tables::{head, head_columns, save, time};
+use crate::check;
+use crate::coding::Encoded;
+use crate::error::{Error, NotWritten, Refused};
+use crate::head::Head;
+use crate::id::{RecordId, Uid};
+use crate::limits::{Limits, TAKEN_SIGNALS};
+use crate::request::{Append, Resume, Signal, Written};
+use crate::stored::{self, int, unsigned};
+use crate::time::Timestamp;
+
+/// Whether a group is written for the first time, or its answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    First,
+    Repeated,
+}
+
+/// Where a group is written.
+pub(super) struct Group<'a> {
+    pub(super) session: &'a Session,
+    /// The number of this program in the table of programs.
+    pub(super) program: i64,
+    pub(super) limits: Limits,
+    pub(super) attempt: Attempt,
+}
+
+/// Flows that are locked: as they were, and as they are to be.
+type Heads = HashMap<Uid, (Head, Head)>;
+
+impl Group<'_> {
+    /// Finds the answers of all changes, and commits.
+    pub(super) async fn write(&self, changes: &mut [Change]) -> Result<(), Failure> {
+        self.session.transaction(self.apply(changes)).await
+    }
+
+    async fn apply(&self, changes: &mut [Change]) -> Result<(), Failure> {
+        let submitting = changes.iter_mut().filter_map(|change| match change {
+            Change::Submit(asked) => Some(asked),
+            Change::Append(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
+        });
+        let submitting: Vec<_> = submitting.collect();
+        // nodes, then flows, then keys: in this order they are locked everywhere
+        let alive = submits::owners(self.session, &submitting).await?;
+        drop(submitting);
+        let (now, mut heads) = try_join(time(self.session), self.lock(changes)).await?;
+        let known = self.known_records(changes, &heads).await?;
+        let (mut pending, mut index) = (Pending::default(), 0);
+        for change in changes.iter_mut() {
+            match change {
+                Change::Submit(_) => {}
+                Change::Append(asked) => {
+                    let Entries { batch, records } = &asked.request;
+                    let mut answers = Vec::with_capacity(batch.len());
+                    for (entry, records) in batch.iter().zip(records) {
+                        let known = known.get(&index).copied().unwrap_or(0);
+                        let context = (known, now, &self.limits);
+                        answers.push(append(entry, records, &mut heads, &mut pending, context));
+                        index += 1;
+                    }
+                    asked.answer = Some(Ok(answers));
+                }
+                Change::Signal(asked) => {
+                    let (uid, signal) = &asked.request;
+                    asked.answer = Some(told(self.signal(*uid, signal, &mut heads).await)?);
+                }
+                Change::Cancel(asked) => {
+                    let (uid, by) = &asked.request;
+                    asked.answer = Some(match heads.get_mut(uid) {
+                        Some((_, new)) => Ok(new.cancel(by, now)),
+                        None => Err(Refused::NoFlow(*uid).into()),
+                    });
+                }
+                Change::Resume(asked) => {
+                    let (uid, how) = &asked.request;
+                    asked.answer = Some(told(self.resume(*uid, how, &mut heads).await)?);
+                }
+            }
+        }
+        self.store(pending, &mut heads).await?;
+        submits::write(self.session, self.program, changes, &alive, now).await
+    }
+
+    /// Locks the flows of a group, in the order of their uid.
+    async fn lock(&self, changes: &[Change]) -> Result<Heads, Failure> {
+        let uids: HashSet<_> = changes.iter().flat_map(Change::flows).collect();
+        if uids.is_empty() {
+            return Ok(Heads::new());
+        }
+        let uids: Vec<&[u8]> = uids.iter().map(|uid| uid.as_bytes().as_slice()).collect();
+        let sql = concat!(
+            "SELECT ",
+            head_columns!(),
+            " FROM flow f WHERE uid = ANY($1) ORDER BY uid FOR UPDATE"
+        );
+        let rows = self.session.query(sql, &[&uids]).await?;
+        let locked = |row| {
+            let head = head(row)?;
+            Ok((head.uid, (head.clone(), head)))
+        };
+        rows.iter().map(locked).collect()
+    }
+
+    /// How many records of each entry are stored, by the entry's place in the group.
+    async fn known_records(
+        &self,
+        changes: &[Change],
+        heads: &Heads,
+    ) -> Result<HashMap<i64, u64>, Failure> {
+        let batches = changes.iter().filter_map(|change| match change {
+            Change::Append(asked) => Some(&asked.request.batch),
+            Change::Submit(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
+        });
+        let (mut indices, mut flows, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut firsts, mut ends) = (Vec::new(), Vec::new());
+        for (index, entry) in (0_i64..).zip(batches.flatten()) {
+            if let Some((head, _)) = heads.get(&entry.uid) {
+                indices.push(index);
+                flows.push(int(head.number));
+                epochs.push(int(entry.epoch.get()));
+                firsts.push(int(entry.first));
+                ends.push(int(entry.first.saturating_add(entry.records.len() as u64)));
+            }
+        }
+        if indices.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let sql = "SELECT e.index, count(*) FROM unnest($1::bigint[], $2::bigint[], \
+             $3::bigint[], $4::bigint[], $5::bigint[]) AS e (index, flow, epoch, first, past) \
+             JOIN record r ON r.flow = e.flow AND r.epoch = e.epoch \
+             AND r.sequence >= e.first AND r.sequence < e.past GROUP BY e.index";
+        let rows = self.session.query(sql, &[&indices, &flows, &epochs, &firsts, &ends]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect()
+    }
+
+    async fn signal(&self, uid: Uid, signal: &Signal, heads: &mut Heads) -> Result<(), Failure> {
+        let (_, new) = heads.get_mut(&uid).ok_or(Refused::NoFlow(uid))?;
+        let (flow, id) = (int(new.number), signal.id.as_bytes().as_slice());
+        let sql = "SELECT count(*) FILTER (WHERE id = $2), \
+                   count(*) FILTER (WHERE value IS NOT NULL) FROM signal WHERE flow = $1";
+        let rows = self.session.query(sql, &[&flow, &id]).await?;
+        let row = rows.first().ok_or_else(super::tables::foreign)?;
+        if row.try_get::<_, i64>(0)? > 0 {
+            return Ok(());
+        }
+        let number = int(new.signal(unsigned(row.try_get(1)?), &self.limits)?);
+        let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES ($1, $2, $3, $4, $5)";
+        let value = stored::bytes(&signal.value);
+        self.session.execute(sql, &[&flow, &number, &id, &signal.name, &value]).await?;
+        Ok(())
+    }
+
+    async fn resume(&self, uid: Uid, how: &Resume, heads: &mut Heads) -> Result<(), Failure> {
+        let (_, new) = heads.get_mut(&uid).ok_or(Refused::NoFlow(uid))?;
+        match (new.resume(how), self.attempt) {
+            (Ok(()), _) => {}
+            // the first attempt has let it go on
+            (Err(Refused::NotStopped(_)), Attempt::Repeated) => return Ok(()),
+            (Err(refused), _) => return Err(refused.into()),
+        }
+        new.removed += match how {
+            Resume::Without(records) => {
+                let mut pending = Pending::default();
+                records.iter().for_each(|id| pending.remove(new.number, *id));
+                pending.remove_records(self.session).await?.values().sum()
+            }
+            Resume::Again => {
+                let sql = "DELETE FROM record WHERE flow = $1 AND sequence > 0";
+                self.session.execute(sql, &[&int(new.number)]).await?
+            }
+            Resume::Continue | Resume::OnItsVersion => 0,
+        };
+        Ok(())
+    }
+
+    async fn store(&self, pending: Pending, heads: &mut Heads) -> Result<(), Failure> {
+        pending.insert_records(self.session, self.program).await?;
+        let removed = pending.remove_records(self.session).await?;
+        pending.take_signals(self.session).await?;
+        for (_, new) in heads.values_mut() {
+            new.removed += removed.get(&int(new.number)).copied().unwrap_or(0);
+        }
+        let changed = heads.values().filter(|(old, new)| old != new);
+        try_join_all(changed.map(|(_, new)| save(self.session, new))).await?;
+        Ok(())
+    }
+}
+
+/// What was refused is an answer; other failures end the transaction.
+fn told<T>(result: Result<T, Failure>) -> Result<Result<T, Error>, Failure> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(Failure::Answered(error @ Error::Refused(_))) => Ok(Err(error)),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn append(
+    entry: &Append,
+    records: &Result<Vec<Encoded>, Refused>,
+    heads: &mut Heads,
+    pending: &mut Pending,
+    (known, now, limits): (u64, Timestamp, &Limits),
+) -> Result<Written, NotWritten> {
+    let records = records.as_ref().map_err(Clone::clone)?;
+    let (_, head) = heads.get_mut(&entry.uid).ok_or(Refused::NoFlow(entry.uid))?;
+    let ids = (entry.first..).map(|sequence| RecordId { epoch: entry.epoch, sequence });
+    let ids: Vec<_> = ids.take(records.len()).collect();
+    // those that another entry of the group has written count as well
+    let beside = ids.iter().filter(|id| pending.written.contains(&(head.number, **id))).count();
+    if let Some(written) = check::repeated(entry, known + beside as u64, head.inbox)? {
+        return Ok(written);
+    }
+    let written = head.append(entry, now, limits)?;
+    for (id, record) in ids.into_iter().zip(records) {
+        pending.insert(head.number, id, record);
+    }
+    entry.replaces.iter().for_each(|id| pending.remove(head.number, *id));
+    for number in &entry.takes {
+        pending.taken.0.push(int(head.number));
+        pending.taken.1.push(int(*number));
+        pending.taken.2.push(int(head.inbox.saturating_sub(TAKEN_SIGNALS)));
+    }
+    Ok(written)
+}
+
+/// Rows of a group, by columns.
+#[derive(Default)]
+struct Pending {
+    written: HashSet<(u64, RecordId)>,
+    ids: Ids,
+    paths: Vec<String>,
+    kinds: Vec<i64>,
+    bodies: Vec<Vec<u8>>,
+    removed: Ids,
+    /// Flows, signals, and up to which number taken ones are forgotten.
+    taken: (Vec<i64>, Vec<i64>, Vec<i64>),
+}
+
+/// Names of records, by columns: flows, epochs, numbers.
+#[derive(Default)]
+struct Ids(Vec<i64>, Vec<i64>, Vec<i64>);
+
+impl Ids {
+    fn push(&mut self, flow: u64, id: RecordId) {
+        self.0.push(int(flow));
+        self.1.push(int(id.epoch.get()));
+        self.2.push(int(id.sequence));
+    }
+}
+
+impl Pending {
+    fn insert(&mut self, flow: u64, id: RecordId, record: &Encoded) {
+        self.written.insert((flow, id));
+        self.ids.push(flow, id);
+        self.paths.push(record.path.to_string());
+        self.kinds.push(i64::from(record.kind));
+        self.bodies.push(record.body.clone());
+    }
+
+    fn remove(&mut self, flow: u64, id: RecordId) {
+        if id != RecordId::FIRST {
+            self.removed.push(flow, id);
+        }
+    }
+
+    async fn insert_records(&self, session: &Session, program: i64) -> Result<(), Failure> {
+        if self.kinds.is_empty() {
+            return Ok(());
+        }
+        let sql = "INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
+             SELECT flow, epoch, sequence, path, kind, $7, body FROM unnest($1::bigint[], \
+             $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[]) \
+             AS r (flow, epoch, sequence, path, kind, body)";
+        let Ids(flows, epochs, numbers) = &self.ids;
+        let (paths, kinds, bodies) = (&self.paths, &self.kinds, &self.bodies);
+        let columns: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+            [flows, epochs, numbers, paths, kinds, bodies, &program];
+        session.execute(sql, &columns).await?;
+        Ok(())
+    }
+
+    /// Gives how many were there, by flow.
+    async fn remove_records(&self, session: &Session) -> Result<HashMap<i64, u64>, Failure> {
+        let Ids(flows, epochs, numbers) = &self.removed;
+        let mut removed = HashMap::new();
+        if flows.is_empty() {
+            return Ok(removed);
+        }
+        let sql = "DELETE FROM record r USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+             AS gone (flow, epoch, sequence) WHERE r.flow = gone.flow \
+             AND r.epoch = gone.epoch AND r.sequence = gone.sequence RETURNING r.flow";
+        for row in session.query(sql, &[flows, epochs, numbers]).await? {
+            *removed.entry(row.try_get(0)?).or_insert(0) += 1;
+        }
+        Ok(removed)
+    }
+
+    async fn take_signals(&self, session: &Session) -> Result<(), Failure> {
+        let (flows, numbers, old) = &self.taken;
+        if flows.is_empty() {
+            return Ok(());
+        }
+        let sql = "UPDATE signal s SET value = NULL FROM unnest($1::bigint[], $2::bigint[]) \
+                   AS taken (flow, number) WHERE s.flow = taken.flow AND s.number = taken.number";
+        session.execute(sql, &[flows, numbers]).await?;
+        let sql = "DELETE FROM signal s USING unnest($1::bigint[], $2::bigint[]) \
+             AS old (flow, number) WHERE s.flow = old.flow AND s.number <= old.number \
+             AND s.value IS NULL";
+        session.execute(sql, &[flows, old]).await?;
+        Ok(())
+    }
+}

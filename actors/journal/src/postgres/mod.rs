@@ -1,0 +1,316 @@
+//! A journal in PostgreSQL, for the flows of several machines.
+//!
+//! # What is guaranteed
+//!
+//! An answered request is committed with `synchronous_commit=on`: it survives what the server's own
+//! settings (`fsync`, `full_page_writes`) let it survive. Claims, leases and ends of waits go by the clock
+//! of the server, so the clocks of nodes are never compared. After a start of the server no node loses its
+//! flows for the length of its lease, because none could renew before.
+//!
+//! Requests that change flows are written in groups, one commit for all that came meanwhile. If the
+//! connection is lost, the group is repeated until the server has answered: so such a request fails with
+//! no lost answer, and waits as long as the server is away. Claims, leases and trims may fail with one, and
+//! are safe to repeat. What is only read fails at once.
+//!
+//! Nodes tell each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost
+//! with a connection, so nodes look by themselves each [`POLL`](crate::POLL).
+//!
+//! A node has four connections, without TLS: over a socket of the machine, or a network that is trusted
+//! or a tunnel. A pooler in front of the server has to keep sessions.
+
+mod change;
+mod claims;
+mod group;
+mod notices;
+mod reads;
+mod schema;
+mod session;
+mod submits;
+mod tables;
+mod writer;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::task::JoinHandle;
+
+use crate::check;
+use crate::error::{Error, NotWritten, Refused};
+use crate::id::{Incarnation, Uid};
+use crate::journal::{Answer, Journal};
+use crate::limits::Limits;
+use crate::request::{
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
+    Status, Submit, Submitted, Written,
+};
+use crate::stored;
+use crate::time::Timestamp;
+use change::{Change, Entries};
+use session::{Failure, Server, Session};
+use writer::Writer;
+
+pub use tokio_postgres::Config;
+
+/// How a journal in PostgreSQL is used.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The schema with its tables, `asyncsteps` by default: lower-case letters, digits and `_`.
+    pub schema: String,
+    /// Its limits.
+    pub limits: Limits,
+    /// The name and version of the program, for errors about records that another one cannot read.
+    pub program: String,
+}
+
+impl Options {
+    /// The defaults, for a program with this name and version.
+    #[must_use]
+    pub fn new(program: &str) -> Self {
+        let schema = "asyncsteps".to_owned();
+        Self { schema, limits: Limits::default(), program: program.to_owned() }
+    }
+}
+
+/// A journal in PostgreSQL. Clones share its connections.
+#[derive(Clone)]
+pub struct Postgres(Arc<Inner>);
+
+struct Inner {
+    server: Arc<Server>,
+    limits: Limits,
+    writer: Writer,
+    /// Shared by all who read.
+    reader: Mutex<Option<Arc<Session>>>,
+    /// For one claim at a time. A claim takes it out and puts it back, so one that is dropped
+    /// in the middle leaves no open transaction behind.
+    claimer: Mutex<Option<Session>>,
+    changes: watch::Sender<u64>,
+    wishes: Arc<Notify>,
+    notices: JoinHandle<()>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.notices.abort();
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Connects to the journal in a database; its tables are made if they are not there. Its tasks run on
+    /// the tokio runtime that this is called on.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made
+    /// the tables, [`Refused::NotSchema`], or an error of the server.
+    pub async fn connect(config: Config, options: Options) -> Result<Self, Error> {
+        let Options { schema, limits, program } = options;
+        let is_name =
+            |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
+        let is_schema = (1..=40).contains(&schema.len())
+            && schema.bytes().all(is_name)
+            && !schema.as_bytes()[0].is_ascii_digit();
+        if !is_schema {
+            return Err(Refused::NotSchema(schema).into());
+        }
+        let server = Arc::new(Server::new(config, &schema));
+        let session = server.session().await.map_err(not_reached)?;
+        let number = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
+        let writer = Writer::start(Arc::clone(&server), session, number, limits);
+        let (changes, wishes) = (watch::Sender::new(0), Arc::default());
+        let exchange = notices::exchange(
+            Arc::clone(&server),
+            format!("asyncsteps_{schema}"),
+            changes.clone(),
+            Arc::clone(&wishes),
+        );
+        let notices = tokio::spawn(exchange);
+        let (reader, claimer) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Inner {
+            server,
+            limits,
+            writer,
+            reader,
+            claimer,
+            changes,
+            wishes,
+            notices,
+        })))
+    }
+
+    /// There may be work, here and elsewhere.
+    fn tell(&self) {
+        self.0.changes.send_modify(|number| *number += 1);
+        self.0.wishes.notify_one();
+    }
+
+    /// Changes something after which there may be work or news.
+    fn change<'a, Q: Send + 'a, A: Send + 'a>(
+        &'a self,
+        wrap: impl FnOnce(change::Asked<Q, A>) -> Change + Send + 'a,
+        request: Q,
+    ) -> Answer<'a, A> {
+        Box::pin(async move {
+            let answer = self.0.writer.run(wrap, request).await;
+            self.tell();
+            answer
+        })
+    }
+
+    async fn reader(&self) -> Result<Arc<Session>, Error> {
+        let mut reader = self.0.reader.lock().await;
+        match &*reader {
+            Some(session) if !session.is_closed() => Ok(Arc::clone(session)),
+            _ => {
+                let session = self.0.server.session().await.map_err(not_reached)?;
+                Ok(Arc::clone(reader.insert(Arc::new(session))))
+            }
+        }
+    }
+
+    /// Has something done on the connection for claims.
+    async fn claiming<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut claimer = self.0.claimer.lock().await;
+        let session = match claimer.take() {
+            Some(session) if !session.is_closed() => session,
+            _ => self.0.server.session().await.map_err(not_reached)?,
+        };
+        let session = Arc::new(session);
+        let result = session::within(work(Arc::clone(&session))).await;
+        if !matches!(result, Err(Failure::Lost(_))) {
+            *claimer = Arc::into_inner(session);
+        }
+        result.map_err(Failure::told)
+    }
+}
+
+/// Nothing was asked yet, or nothing that changes.
+fn not_reached(failure: Failure) -> Error {
+    match failure {
+        Failure::Lost(cause) | Failure::Conflict(cause) => Error::Unavailable(cause),
+        Failure::Answered(error) => error,
+    }
+}
+
+fn refuse<'a, T: Send + 'a>(refused: Refused) -> Answer<'a, T> {
+    Box::pin(async { Err(refused.into()) })
+}
+
+impl Journal for Postgres {
+    fn submit(&self, submit: Submit) -> Answer<'_, Submitted> {
+        match check::submit(&submit) {
+            Ok(started) => self.change(Change::Submit, Box::new((submit, started))),
+            Err(refused) => refuse(refused),
+        }
+    }
+
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+        if let Err(refused) = check::batch(&batch) {
+            return refuse(refused);
+        }
+        let records = batch.iter().map(check::append).collect();
+        let gives_up = stored::gives_up(&batch);
+        let entries = Entries { batch, records };
+        if gives_up {
+            self.change(Change::Append, entries)
+        } else {
+            Box::pin(self.0.writer.run(Change::Append, entries))
+        }
+    }
+
+    fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>> {
+        Box::pin(self.claiming(async move |session: Arc<Session>| {
+            let work = claims::claim(&session, &claim, &self.0.limits);
+            session.transaction(work).await
+        }))
+    }
+
+    fn load(&self, uid: Uid) -> Answer<'_, Loaded> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(reads::load(&session, uid)).await.map_err(not_reached)
+        })
+    }
+
+    fn inbox(&self, uid: Uid) -> Answer<'_, Inbox> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            let inbox = async { reads::inbox(&session, &reads::flow(&session, uid).await?).await };
+            session::within(inbox).await.map_err(not_reached)
+        })
+    }
+
+    fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(reads::news(&session, node)).await.map_err(not_reached)
+        })
+    }
+
+    fn status(&self, uid: Uid) -> Answer<'_, Status> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(reads::status(&session, uid)).await.map_err(not_reached)
+        })
+    }
+
+    fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(reads::list(&session, &query)).await.map_err(not_reached)
+        })
+    }
+
+    fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {
+        match check::text("name", &signal.name) {
+            Ok(()) => self.change(Change::Signal, (uid, signal)),
+            Err(refused) => refuse(refused),
+        }
+    }
+
+    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled> {
+        match check::text("name", &by) {
+            Ok(()) => self.change(Change::Cancel, (uid, by)),
+            Err(refused) => refuse(refused),
+        }
+    }
+
+    fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {
+        self.change(Change::Resume, (uid, how))
+    }
+
+    fn trim(&self, before: Timestamp) -> Answer<'_, usize> {
+        Box::pin(
+            self.claiming(async move |session: Arc<Session>| claims::trim(&session, before).await),
+        )
+    }
+
+    fn register(&self, lease: Duration) -> Answer<'_, Incarnation> {
+        Box::pin(
+            self.claiming(async move |session: Arc<Session>| {
+                claims::register(&session, lease).await
+            }),
+        )
+    }
+
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()> {
+        Box::pin(self.claiming(async move |session: Arc<Session>| {
+            claims::renew(&session, node, lease).await
+        }))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+}

@@ -1,0 +1,96 @@
+//! What is only read.
+
+use super::session::{Failure, Session};
+use super::tables::{encoded, head, head_columns, uid};
+use crate::check;
+use crate::coding::Kind;
+use crate::error::{Error, Refused};
+use crate::head::Head;
+use crate::id::{Epoch, Incarnation, RecordId, Uid};
+use crate::limits::BATCH;
+use crate::record::{Event, Record, StoredRecord};
+use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
+use crate::stored::{self, int, unsigned};
+
+pub(super) async fn flow(session: &Session, uid: Uid) -> Result<Head, Failure> {
+    let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE uid = $1");
+    let rows = session.query(sql, &[&uid.as_bytes().as_slice()]).await?;
+    head(rows.first().ok_or(Refused::NoFlow(uid))?)
+}
+
+/// The head is read first: what comes into the inbox afterwards is not counted as seen.
+pub(super) async fn load(session: &Session, uid: Uid) -> Result<Loaded, Failure> {
+    let flow = flow(session, uid).await?;
+    let records = records(session, &flow, 0).await?;
+    let inbox = inbox(session, &flow).await?;
+    Ok(Loaded { flow: flow.info(), records, inbox })
+}
+
+/// Records of a flow, oldest first: those of one kind, or all for 0.
+async fn records(session: &Session, flow: &Head, kind: u8) -> Result<Vec<StoredRecord>, Failure> {
+    let sql = "SELECT r.epoch, r.sequence, p.name, r.path, r.kind, r.body \
+               FROM record r LEFT JOIN program p ON p.id = r.program \
+               WHERE r.flow = $1 AND ($2::bigint = 0 OR r.kind = $2) ORDER BY r.epoch, r.sequence";
+    let rows = session.query(sql, &[&int(flow.number), &i64::from(kind)]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        let epoch = Epoch::new(unsigned(row.try_get(0)?));
+        let id = RecordId { epoch, sequence: unsigned(row.try_get(1)?) };
+        let program: Option<String> = row.try_get(2)?;
+        let record = encoded(row, 3)?.decoded().map_err(|reason| Error::UnknownRecord {
+            uid: flow.uid,
+            sequence: id.sequence,
+            program: program.unwrap_or_else(|| "an unknown program".to_owned()),
+            reason,
+        })?;
+        Ok(StoredRecord { id, record })
+    };
+    rows.iter().map(read).collect()
+}
+
+pub(super) async fn inbox(session: &Session, flow: &Head) -> Result<Inbox, Failure> {
+    let sql = "SELECT number, name, value FROM signal \
+               WHERE flow = $1 AND number <= $2 AND value IS NOT NULL ORDER BY number";
+    let rows = session.query(sql, &[&int(flow.number), &int(flow.inbox)]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        let value = stored::value(row.try_get(2)?).ok_or_else(super::tables::foreign)?;
+        Ok(StoredSignal { number: unsigned(row.try_get(0)?), name: row.try_get(1)?, value })
+    };
+    let signals = rows.iter().map(read).collect::<Result<_, Failure>>()?;
+    Ok(Inbox { signals, cancel: flow.cancel.clone(), last: flow.inbox })
+}
+
+pub(super) async fn news(session: &Session, node: Incarnation) -> Result<Vec<News>, Failure> {
+    let sql = "SELECT uid, inbox FROM flow WHERE owner = $1 AND inbox > seen LIMIT $2";
+    let rows = session.query(sql, &[&int(node.get()), &int(BATCH as u64)]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        Ok(News { uid: uid(row, 0)?, inbox: unsigned(row.try_get(1)?) })
+    };
+    rows.iter().map(read).collect()
+}
+
+pub(super) async fn status(session: &Session, uid: Uid) -> Result<Status, Failure> {
+    let flow = flow(session, uid).await?;
+    let mut ending = None;
+    if flow.state == FlowState::Ended {
+        let mut last = records(session, &flow, Kind::Ended as u8).await?;
+        if let Some(Record { event: Event::Ended(ended), .. }) =
+            last.pop().map(|stored| stored.record)
+        {
+            ending = Some(ended.ending);
+        }
+    }
+    Ok(Status { flow: flow.info(), ending })
+}
+
+pub(super) async fn list(session: &Session, query: &Query) -> Result<Vec<FlowInfo>, Failure> {
+    let sql = concat!(
+        "SELECT ",
+        head_columns!(),
+        " FROM flow f WHERE number > $1 AND ($2::bigint IS NULL OR state = $2) \
+         AND ($3::text IS NULL OR template = $3) ORDER BY number LIMIT $4"
+    );
+    let state = query.state.map(|state| state as i64);
+    let limit = int(check::limit(query.limit) as u64);
+    let rows = session.query(sql, &[&int(query.after), &state, &query.template, &limit]).await?;
+    rows.iter().map(|row| Ok(head(row)?.info())).collect()
+}

@@ -1,0 +1,100 @@
+//! The tables.
+
+use super::session::{Failure, Session};
+use crate::error::Error;
+
+/// The format that this program writes.
+const FORMAT: i64 = 1;
+
+/// States are numbered as in `FlowState`: 4 is parked. Times are milliseconds since 1970.
+const TABLES: &str = "
+CREATE TABLE program (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+);
+CREATE TABLE node (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ends BIGINT NOT NULL,
+    lease BIGINT NOT NULL
+);
+CREATE TABLE flow (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uid BYTEA NOT NULL UNIQUE,
+    template TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    pinned BOOLEAN NOT NULL,
+    state BIGINT NOT NULL,
+    epoch BIGINT NOT NULL,
+    owner BIGINT,
+    ticket BYTEA,
+    run BIGINT NOT NULL,
+    claims BIGINT NOT NULL,
+    deaths BIGINT NOT NULL,
+    inbox BIGINT NOT NULL,
+    seen BIGINT NOT NULL,
+    removed BIGINT NOT NULL,
+    created BIGINT NOT NULL,
+    due BIGINT,
+    ended BIGINT,
+    reason TEXT,
+    cancel_number BIGINT,
+    cancel_by TEXT,
+    cancel_at BIGINT,
+    scope TEXT,
+    key TEXT
+);
+CREATE UNIQUE INDEX flow_key ON flow (scope, key) WHERE key IS NOT NULL;
+CREATE INDEX flow_state ON flow (state, template, version, number);
+CREATE INDEX flow_due ON flow (due) WHERE state = 4;
+CREATE INDEX flow_owner ON flow (owner, number) WHERE owner IS NOT NULL;
+CREATE INDEX flow_ticket ON flow (ticket) WHERE ticket IS NOT NULL;
+CREATE INDEX flow_suspect ON flow (owner) WHERE claims > 0;
+CREATE INDEX flow_news ON flow (owner) WHERE inbox > seen;
+CREATE INDEX flow_ended ON flow (ended) WHERE ended IS NOT NULL;
+CREATE TABLE record (
+    flow BIGINT NOT NULL,
+    epoch BIGINT NOT NULL,
+    sequence BIGINT NOT NULL,
+    path TEXT NOT NULL,
+    kind BIGINT NOT NULL,
+    program BIGINT NOT NULL,
+    body BYTEA NOT NULL,
+    PRIMARY KEY (flow, epoch, sequence)
+);
+CREATE TABLE signal (
+    flow BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    id BYTEA NOT NULL,
+    name TEXT NOT NULL,
+    value BYTEA,
+    PRIMARY KEY (flow, number)
+);
+CREATE UNIQUE INDEX signal_id ON signal (flow, id);
+CREATE TABLE format (number BIGINT NOT NULL);
+INSERT INTO format VALUES (1);
+";
+
+/// Makes the tables unless they are there, and gives the number of this program.
+pub(super) async fn set_up(session: &Session, schema: &str, program: &str) -> Result<i64, Failure> {
+    session
+        .transaction(async {
+            // nodes that start together make them one after the other
+            session.batch("SELECT pg_advisory_xact_lock(x'4173634a'::int)").await?;
+            session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
+            let there = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'format'";
+            if session.query(there, &[&schema]).await?.is_empty() {
+                session.batch(TABLES).await?;
+            }
+            let found = session.query("SELECT max(number) FROM format", &[]).await?;
+            let found: i64 = found.first().map_or(Ok(0), |row| row.try_get(0))?;
+            if found > FORMAT {
+                return Err(Error::NewerFormat { found, known: FORMAT }.into());
+            }
+            let insert = "INSERT INTO program (name) VALUES ($1) ON CONFLICT DO NOTHING";
+            session.execute(insert, &[&program]).await?;
+            let sql = "SELECT id FROM program WHERE name = $1";
+            let rows = session.query(sql, &[&program]).await?;
+            Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)
+        })
+        .await
+}

@@ -1,0 +1,202 @@
+//! Connections to the server.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket, Statement};
+
+use crate::error::{Cause, Error};
+
+/// How long the server may take for one request before the connection counts as lost: a claim that takes
+/// a thousand flows from a dead node needs a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Settings of every connection. A session that stops inside of a transaction, with its process, would
+/// keep the locks of its flows: after five seconds the server ends it.
+const SETTINGS: &str = "-c synchronous_commit=on -c idle_in_transaction_session_timeout=5000 \
+                        -c default_transaction_isolation=read\\ committed";
+
+/// Where the server is, and which tables are meant.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    config: Config,
+}
+
+impl Server {
+    pub(super) fn new(mut config: Config, schema: &str) -> Self {
+        let given = config.get_options().unwrap_or_default().to_owned();
+        config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(5));
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(10));
+        }
+        Self { config }
+    }
+
+    /// A connection whose messages someone else reads.
+    pub(super) async fn connect(
+        &self,
+    ) -> Result<(Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>), Failure> {
+        within(async { Ok(self.config.connect(NoTls).await?) }).await
+    }
+
+    /// A connection with its task.
+    pub(super) async fn session(&self) -> Result<Session, Failure> {
+        let (client, connection) = self.connect().await?;
+        // it ends with the client, and its error is that of the next request
+        tokio::spawn(async move { connection.await.ok() });
+        Ok(Session { client, prepared: Mutex::default() })
+    }
+}
+
+/// Why a request was not answered.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection is lost: the request may have been done.
+    Lost(Cause),
+    /// It came into the way of another one, and nothing was done.
+    Conflict(Cause),
+    /// It was answered with an error, and nothing was done.
+    Answered(Error),
+}
+
+impl Failure {
+    /// What it says to an asker who has to repeat the request.
+    pub(super) fn told(self) -> Error {
+        match self {
+            Self::Lost(cause) => Error::AnswerLost(cause),
+            Self::Conflict(cause) => Error::Unavailable(cause),
+            Self::Answered(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Answered(error)
+    }
+}
+
+impl From<crate::error::Refused> for Failure {
+    fn from(refused: crate::error::Refused) -> Self {
+        Self::Answered(refused.into())
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let code = error.as_db_error().map(|answer| answer.code().clone());
+        // a conversion of a row fails in this process
+        let is_foreign = error.source().is_some_and(|source| {
+            source.is::<tokio_postgres::types::WrongType>()
+                || source.is::<tokio_postgres::types::WasNull>()
+        });
+        let cause: Cause = Arc::new(error);
+        let Some(code) = code else {
+            let damaged = is_foreign.then(|| Self::Answered(Error::Damaged(cause.clone())));
+            return damaged.unwrap_or(Self::Lost(cause));
+        };
+        // connections that the server ends, and those it does not take yet
+        if code.code().starts_with("57P") || code.code().starts_with("08") {
+            return Self::Lost(cause);
+        }
+        if [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(&code) {
+            return Self::Conflict(cause);
+        }
+        Self::Answered(match code.code() {
+            "53100" => Error::DiskFull(cause),
+            "25006" => Error::ReadOnly(cause),
+            "XX001" | "XX002" => Error::Damaged(cause),
+            _ => Error::Storage(cause),
+        })
+    }
+}
+
+/// The server did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the server did not answer within {PATIENCE:?}")]
+struct Silent;
+
+/// Gives up after a while.
+pub(super) async fn within<T>(
+    request: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(Failure::Lost(Arc::new(Silent))))
+}
+
+/// A connection, and what it has prepared.
+pub(super) struct Session {
+    client: Client,
+    prepared: Mutex<HashMap<&'static str, Statement>>,
+}
+
+impl Session {
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    async fn prepare(&self, sql: &'static str) -> Result<Statement, Failure> {
+        let known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(sql).await?;
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        prepared.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    pub(super) async fn query(
+        &self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Failure> {
+        let statement = self.prepare(sql).await?;
+        Ok(self.client.query(&statement, values).await?)
+    }
+
+    pub(super) async fn execute(
+        &self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, Failure> {
+        let statement = self.prepare(sql).await?;
+        Ok(self.client.execute(&statement, values).await?)
+    }
+
+    /// Statements without values or rows.
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), Failure> {
+        Ok(self.client.batch_execute(sql).await?)
+    }
+
+    /// Does something in a transaction. If it fails, the session cannot be used any more: the
+    /// server ends the transaction with it.
+    pub(super) async fn transaction<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        within(async {
+            self.batch("BEGIN").await?;
+            match work.await {
+                Ok(result) => {
+                    self.batch("COMMIT").await?;
+                    Ok(result)
+                }
+                Err(failure) => {
+                    // the failure that is told is the first one
+                    let _ = self.batch("ROLLBACK").await;
+                    Err(failure)
+                }
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,120 @@
+//! New flows of a group.
+
+use std::collections::HashSet;
+
+use super::change::{Asked, Change};
+use super::claims::alive;
+use super::session::{Failure, Session};
+use super::tables::{encoded, head, head_columns};
+use crate::check;
+use crate::coding::Encoded;
+use crate::error::{Error, Refused};
+use crate::head::Head;
+use crate::id::Incarnation;
+use crate::request::{FirstOwner, Submit, Submitted};
+use crate::stored::{int, millis};
+use crate::time::Timestamp;
+
+type AskedSubmit = Asked<Box<(Submit, Encoded)>, Submitted>;
+
+/// Those nodes that flows are submitted for and that have a lease, which they keep for the transaction.
+pub(super) async fn owners(
+    session: &Session,
+    submits: &[&mut AskedSubmit],
+) -> Result<HashSet<Incarnation>, Failure> {
+    let nodes = submits.iter().filter_map(|asked| match asked.request.0.owner {
+        FirstOwner::Node(node) => Some(int(node.get())),
+        FirstOwner::Any | FirstOwner::AnyFrom(_) => None,
+    });
+    let nodes: Vec<_> = nodes.collect();
+    if nodes.is_empty() { Ok(HashSet::new()) } else { alive(session, &nodes).await }
+}
+
+/// Writes the new flows, in the order of their keys: two groups with the same keys do not wait for each
+/// other.
+pub(super) async fn write(
+    session: &Session,
+    program: i64,
+    changes: &mut [Change],
+    alive: &HashSet<Incarnation>,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let submits = changes.iter_mut().filter_map(|change| match change {
+        Change::Submit(asked) => Some(asked),
+        Change::Append(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
+    });
+    let mut submits: Vec<_> = submits.collect();
+    submits.sort_by_key(|asked| (asked.request.0.key.clone(), asked.request.0.uid));
+    for asked in submits {
+        let (submit, started) = &*asked.request;
+        asked.answer =
+            Some(match submit_one((session, program), submit, started, alive, now).await {
+                Ok(submitted) => Ok(submitted),
+                Err(Failure::Answered(error @ Error::Refused(_))) => Err(error),
+                Err(failure) => return Err(failure),
+            });
+    }
+    Ok(())
+}
+
+async fn submit_one(
+    (session, program): (&Session, i64),
+    submit: &Submit,
+    started: &Encoded,
+    alive: &HashSet<Incarnation>,
+    now: Timestamp,
+) -> Result<Submitted, Failure> {
+    if let Some(known) = known(session, submit).await? {
+        return Ok(known);
+    }
+    if let FirstOwner::Node(node) = submit.owner
+        && !alive.contains(&node)
+    {
+        return Err(Refused::NoLease(node).into());
+    }
+    let sql = "WITH new AS (INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, \
+         run, claims, deaths, inbox, seen, removed, created, due, scope, key) \
+         VALUES ($1, $2, $3, false, $4, $5, $6, 0, 0, 0, 0, 0, 0, $7, $8, $9, $10) \
+         ON CONFLICT DO NOTHING RETURNING number) \
+         INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
+         SELECT number, 0, 0, $11, $12, $13, $14 FROM new";
+    let (new, key) = (Head::new(submit, now), submit.key.as_ref());
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 14] = [
+        &new.uid.as_bytes().as_slice(),
+        &new.template,
+        &i64::from(new.version),
+        &(new.state as i64),
+        &int(new.epoch.get()),
+        &new.owner.map(|node| int(node.get())),
+        &millis(new.created),
+        &new.due.map(millis),
+        &key.map(|key| key.scope.as_str()),
+        &key.map(|key| key.key.as_str()),
+        &started.path.as_str(),
+        &i64::from(started.kind),
+        &program,
+        &started.body,
+    ];
+    if session.execute(sql, &values).await? > 0 {
+        return Ok(Submitted::New);
+    }
+    // another transaction was earlier by a moment
+    known(session, submit).await?.ok_or_else(super::tables::foreign)
+}
+
+/// The answer, if a flow has the key or the uid.
+async fn known(session: &Session, submit: &Submit) -> Result<Option<Submitted>, Failure> {
+    let sql = concat!(
+        "SELECT ",
+        head_columns!(),
+        ", r.path, r.kind, r.body FROM flow f LEFT JOIN record r ON r.flow = f.number \
+         AND r.epoch = 0 AND r.sequence = 0 \
+         WHERE f.uid = $1 OR (f.scope = $2 AND f.key = $3) ORDER BY f.uid = $1 LIMIT 1"
+    );
+    let key = submit.key.as_ref();
+    let (scope, key) = (key.map(|key| key.scope.as_str()), key.map(|key| key.key.as_str()));
+    let rows = session.query(sql, &[&submit.uid.as_bytes().as_slice(), &scope, &key]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (head, first) = (head(row)?, encoded(row, 22)?);
+    Ok(Some(check::known(submit, head.uid, Some(&first))?))
+}

@@ -1,0 +1,142 @@
+//! Rows of the tables.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::session::{Failure, Session};
+use crate::coding::Encoded;
+use crate::error::Error;
+use crate::head::Head;
+use crate::id::{Epoch, Incarnation, Uid};
+use crate::path::NotPath;
+use crate::request::Cancel;
+use crate::stored::{self, int, millis, timestamp, unsigned};
+use crate::time::Timestamp;
+
+/// The columns of a head, as [`head`] reads them.
+macro_rules! head_columns {
+    () => {
+        "f.number, f.uid, f.template, f.version, f.pinned, f.state, f.epoch, f.owner, f.ticket, \
+         f.run, f.claims, f.deaths, f.inbox, f.seen, f.removed, f.created, f.due, f.ended, \
+         f.reason, f.cancel_number, f.cancel_by, f.cancel_at"
+    };
+}
+pub(super) use head_columns;
+
+/// The clock of the server, in milliseconds.
+macro_rules! now {
+    () => {
+        "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+pub(super) use now;
+
+/// A lease is over: not before it has run for its whole length since the server started, because no
+/// node could renew while the server was away.
+macro_rules! lease_is_over {
+    () => {
+        "(greatest(ends, floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint \
+         + lease) <= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+    };
+}
+pub(super) use lease_is_over;
+
+pub(super) fn head(row: &Row) -> Result<Head, Failure> {
+    let number = |at: usize| row.try_get::<_, i64>(at).map(unsigned);
+    let small = |at: usize| number(at).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let time = |at: usize| row.try_get::<_, Option<i64>>(at).map(|time| time.map(timestamp));
+    let cancel = match row.try_get::<_, Option<i64>>(19)? {
+        Some(at) => Some(Cancel {
+            number: unsigned(at),
+            by: row.try_get(20)?,
+            at: timestamp(row.try_get(21)?),
+        }),
+        None => None,
+    };
+    let ticket = row.try_get::<_, Option<&[u8]>>(8)?.map(uid_of).transpose()?;
+    Ok(Head {
+        number: number(0)?,
+        uid: uid(row, 1)?,
+        template: row.try_get(2)?,
+        version: small(3)?,
+        pinned: row.try_get(4)?,
+        state: stored::state(row.try_get(5)?).ok_or_else(foreign)?,
+        epoch: Epoch::new(number(6)?),
+        owner: row.try_get::<_, Option<i64>>(7)?.map(|node| Incarnation::new(unsigned(node))),
+        ticket,
+        run: small(9)?,
+        claims: small(10)?,
+        deaths: small(11)?,
+        inbox: number(12)?,
+        seen: number(13)?,
+        removed: number(14)?,
+        created: timestamp(row.try_get(15)?),
+        due: time(16)?,
+        ended: time(17)?,
+        reason: row.try_get(18)?,
+        cancel,
+    })
+}
+
+pub(super) fn uid(row: &Row, at: usize) -> Result<Uid, Failure> {
+    uid_of(row.try_get(at)?)
+}
+
+fn uid_of(bytes: &[u8]) -> Result<Uid, Failure> {
+    Ok(Uid::from_bytes(bytes.try_into().map_err(|_| foreign())?))
+}
+
+/// The columns `path, kind, body` from `at` on.
+pub(super) fn encoded(row: &Row, at: usize) -> Result<Encoded, Failure> {
+    let path: &str = row.try_get(at)?;
+    let path = path
+        .parse()
+        .map_err(|wrong: NotPath| Failure::Answered(Error::Damaged(std::sync::Arc::new(wrong))))?;
+    let kind = u8::try_from(row.try_get::<_, i64>(at + 1)?).map_err(|_| foreign())?;
+    Ok(Encoded { path, kind, body: row.try_get(at + 2)? })
+}
+
+/// No program writes such a row.
+pub(super) fn foreign() -> Failure {
+    #[derive(Debug, thiserror::Error)]
+    #[error("a row has a value that no program writes")]
+    struct Foreign;
+    Failure::Answered(Error::Damaged(std::sync::Arc::new(Foreign)))
+}
+
+pub(super) async fn time(session: &Session) -> Result<Timestamp, Failure> {
+    let rows = session.query(concat!("SELECT ", now!()), &[]).await?;
+    Ok(timestamp(rows.first().ok_or_else(foreign)?.try_get(0)?))
+}
+
+/// Writes back what has changed of a flow.
+pub(super) async fn save(session: &Session, new: &Head) -> Result<(), Failure> {
+    let sql = "UPDATE flow SET version = $2, pinned = $3, state = $4, epoch = $5, owner = $6, \
+         ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \
+         due = $14, ended = $15, reason = $16, cancel_number = $17, cancel_by = $18, \
+         cancel_at = $19 WHERE number = $1";
+    let cancel = new.cancel.as_ref();
+    let values: [&(dyn ToSql + Sync); 19] = [
+        &int(new.number),
+        &i64::from(new.version),
+        &new.pinned,
+        &(new.state as i64),
+        &int(new.epoch.get()),
+        &new.owner.map(|node| int(node.get())),
+        &new.ticket.map(|ticket| ticket.as_bytes().to_vec()),
+        &i64::from(new.run),
+        &i64::from(new.claims),
+        &i64::from(new.deaths),
+        &int(new.inbox),
+        &int(new.seen),
+        &int(new.removed),
+        &new.due.map(millis),
+        &new.ended.map(millis),
+        &new.reason,
+        &cancel.map(|cancel| int(cancel.number)),
+        &cancel.map(|cancel| cancel.by.as_str()),
+        &cancel.map(|cancel| millis(cancel.at)),
+    ];
+    session.execute(sql, &values).await?;
+    Ok(())
+}

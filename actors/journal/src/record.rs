@@ -1,0 +1,262 @@
+//! What is recorded of a flow.
+
+use minicbor::{Decode, Encode};
+
+use crate::id::{Epoch, RecordId};
+use crate::path::Path;
+use crate::time::Timestamp;
+use crate::value::Value;
+
+/// Something that happened in a flow, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The step.
+    pub path: Path,
+    /// What happened.
+    pub event: Event,
+}
+
+/// A record as a journal gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRecord {
+    /// Its name within the flow.
+    pub id: RecordId,
+    /// What it says.
+    pub record: Record,
+}
+
+/// What happened. Each kind says until when it must be on disk: its append was answered by then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The flow was submitted. The journal writes it before `submit` is answered.
+    Started(Started),
+    /// An effect is about to begin: before a body that runs at most once, a call, or a step with undo.
+    Intent(Intent),
+    /// A step ended well: before the next effect of any branch starts, a lock around the step is
+    /// released, or anything of it can be seen from outside.
+    Done(Done),
+    /// A step failed: as [`Done`](Self::Done).
+    Failed(Failed),
+    /// A step made of others was decided: before the next effect. The flow does not enter it again.
+    Outcome(Outcome),
+    /// A wait, a time limit or a pause before the next attempt has an end: before it begins.
+    Timer(Timer),
+    /// A wait took a signal: before the next effect.
+    Signal(TakenSignal),
+    /// A collection was entered with these keys: before the first effect inside.
+    Keys(Keys),
+    /// An iteration of a loop is over: before the next one. It stands for the records inside, which are
+    /// removed with it.
+    Iteration(Iteration),
+    /// The flow undoes what it did: before the first undo.
+    Unwinding(Unwinding),
+    /// The flow ended: before anyone is told.
+    Ended(Ended),
+}
+
+/// The beginning of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Started {
+    /// The template.
+    #[n(0)]
+    pub template: String,
+    /// Its version, as the author counts them.
+    #[n(1)]
+    pub version: u32,
+    /// What it was called with.
+    #[n(2)]
+    pub parameters: Value,
+    /// The user that it acts for.
+    #[n(3)]
+    pub user: Option<String>,
+    /// When it fails unless it has ended.
+    #[n(4)]
+    pub deadline: Option<Timestamp>,
+    /// The trace that it belongs to, as the header `traceparent` has it.
+    #[n(5)]
+    pub trace: Option<String>,
+}
+
+/// An effect that is about to begin.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Intent {
+    /// When it was written.
+    #[n(0)]
+    pub at: Timestamp,
+    /// Which attempt it is, from 1.
+    #[n(1)]
+    pub attempt: u32,
+    /// The locks that are held meanwhile, whose tokens the effect carries.
+    #[n(2)]
+    pub locks: Vec<LockToken>,
+}
+
+/// A lock that is held, as resources know it: they refuse a lower epoch of the same lock and key.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct LockToken {
+    /// The lock.
+    #[n(0)]
+    pub lock: String,
+    /// Its key.
+    #[n(1)]
+    pub key: String,
+    /// How often it was given.
+    #[n(2)]
+    pub epoch: Epoch,
+}
+
+/// The result of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Done {
+    /// The result.
+    #[n(0)]
+    pub value: Value,
+    /// Which attempt gave it, from 1.
+    #[n(1)]
+    pub attempt: u32,
+    /// How long that attempt took, in milliseconds.
+    #[n(2)]
+    pub millis: u64,
+}
+
+/// The failure of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Failed {
+    /// The error.
+    #[n(0)]
+    pub failure: Failure,
+    /// Which attempt failed, from 1.
+    #[n(1)]
+    pub attempt: u32,
+    /// How long that attempt took, in milliseconds.
+    #[n(2)]
+    pub millis: u64,
+    /// What the step has done all the same.
+    #[n(3)]
+    pub effect: Effect,
+}
+
+/// What a step that failed has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Nothing that needs an undo.
+    #[n(0)]
+    None,
+    /// Perhaps something: it was begun and not answered, or its result could not be recorded. The undo
+    /// has to find out.
+    #[n(1)]
+    Unknown,
+}
+
+/// An error as it is recorded: its source is not.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Failure {
+    /// The code that handlers match on.
+    #[n(0)]
+    pub code: String,
+    /// The text for people (FTN12 §1.7 `error_info`).
+    #[n(1)]
+    pub text: Option<String>,
+}
+
+/// How a step made of others, or a flow, came to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[non_exhaustive]
+pub enum Ending {
+    /// With a result.
+    #[n(0)]
+    Completed(#[n(0)] Value),
+    /// With an error.
+    #[n(1)]
+    Failed(#[n(0)] Failure),
+    /// By a cancel.
+    #[n(2)]
+    Cancelled,
+}
+
+/// The decision of a step made of others.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Outcome {
+    /// The part that decided, such as the branch that won a race.
+    #[n(0)]
+    pub winner: Option<Path>,
+    /// How it ended.
+    #[n(1)]
+    pub ending: Ending,
+}
+
+/// The end of a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Timer {
+    /// When it is over.
+    #[n(0)]
+    pub at: Timestamp,
+    /// Before which attempt it is, from 1; 0 if it is not between attempts.
+    #[n(1)]
+    pub attempt: u32,
+}
+
+/// A signal that a wait has taken.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct TakenSignal {
+    /// Its number in the inbox of the flow.
+    #[n(0)]
+    pub number: u64,
+    /// Its name.
+    #[n(1)]
+    pub name: String,
+    /// What it said.
+    #[n(2)]
+    pub value: Value,
+}
+
+/// The items of a collection.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Keys {
+    /// Their keys, in order.
+    #[n(0)]
+    pub keys: Vec<String>,
+}
+
+/// An iteration that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Iteration {
+    /// Which, from 0.
+    #[n(0)]
+    pub index: u64,
+    /// The state that the loop declares, as the next iteration finds it.
+    #[n(1)]
+    pub state: Value,
+}
+
+/// Why and how a flow unwinds.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Unwinding {
+    /// The step that failed.
+    #[n(0)]
+    pub failed: Path,
+    /// With what.
+    #[n(1)]
+    pub failure: Failure,
+    /// What is undone, newest first.
+    #[n(2)]
+    pub undos: Vec<Path>,
+}
+
+/// The end of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Ended {
+    /// How it ended.
+    #[n(0)]
+    pub ending: Ending,
+}
+
+impl Record {
+    /// An event at a path.
+    #[must_use]
+    pub const fn new(path: Path, event: Event) -> Self {
+        Self { path, event }
+    }
+}

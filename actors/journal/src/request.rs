@@ -1,0 +1,335 @@
+//! What journals are asked, and what they answer.
+
+use std::time::Duration;
+
+use crate::id::{Epoch, Incarnation, RecordId, Uid};
+use crate::record::{Ending, Record, Started, StoredRecord};
+use crate::time::Timestamp;
+use crate::value::Value;
+
+/// A flow that is to run.
+#[derive(Clone, Debug)]
+pub struct Submit {
+    /// Its name. The same name with the same parameters again is the same flow: so a submit whose answer
+    /// was lost is repeated.
+    pub uid: Uid,
+    /// What it does.
+    pub started: Started,
+    /// The caller's key: the same key again gives the first flow, until that is trimmed.
+    pub key: Option<CallerKey>,
+    /// Who has it.
+    pub owner: FirstOwner,
+}
+
+/// A key that a caller chose for a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallerKey {
+    /// Within what it is unique: user, interface and major version, function.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+}
+
+/// Who has a flow first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FirstOwner {
+    /// The node that submits it, with epoch 1.
+    Node(Incarnation),
+    /// The node that claims it.
+    Any,
+    /// The node that claims it at this time or later.
+    AnyFrom(Timestamp),
+}
+
+/// The answer to a [`Submit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Submitted {
+    /// The flow is new.
+    New,
+    /// This flow has the uid or the key, with the same parameters.
+    Known(Uid),
+}
+
+/// What an owner appends to one flow. All of it is done, or nothing.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The flow.
+    pub uid: Uid,
+    /// The epoch in which the owner has it.
+    pub epoch: Epoch,
+    /// The version of the template that the owner has; a higher one raises the flow's.
+    pub version: u32,
+    /// The number of the first record, which is higher than any before it; the others count on. The same
+    /// numbers in the same epoch are the same append.
+    pub first: u64,
+    /// The records.
+    pub records: Vec<Record>,
+    /// Records that these stand for: they are removed.
+    pub replaces: Vec<RecordId>,
+    /// Numbers of the signals that these have taken: their values are removed from the inbox.
+    pub takes: Vec<u64>,
+    /// The highest number in the inbox that the owner has seen.
+    pub seen: u64,
+    /// What has to be so.
+    pub condition: Condition,
+    /// What happens to the flow.
+    pub then: Then,
+}
+
+/// What an [`Append`] depends on. One that ends a flow always depends on there being no cancel
+/// that the owner has not seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Condition {
+    /// Nothing else.
+    #[default]
+    None,
+    /// The owner has seen all of the inbox: decides between a signal and a timeout.
+    AllSeen,
+}
+
+/// What happens to a flow after an [`Append`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Then {
+    /// The owner keeps it; if the records end it, it is over.
+    #[default]
+    Keep,
+    /// The owner gives it up, for any node to claim: drain, shutdown.
+    Release,
+    /// The owner unloads it. It may be claimed at this time, or when its inbox has something that the
+    /// owner has not seen.
+    Park(Option<Timestamp>),
+    /// It waits for an operator, for this reason.
+    Pause(String),
+}
+
+/// An [`Append`] was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The highest number in the inbox: higher than what the owner has seen if there is news.
+    pub inbox: u64,
+}
+
+/// A node asks for flows.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The node.
+    pub node: Incarnation,
+    /// A name of this request, for when its answer is lost: with the same one again, the flows that were
+    /// given to it are given again.
+    pub ticket: Uid,
+    /// The templates that the node has.
+    pub programs: Vec<Program>,
+    /// How many flows at the most; up to [`BATCH`](crate::limits::BATCH) are given.
+    pub limit: usize,
+}
+
+/// A template that a node has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub template: String,
+    /// Its version.
+    pub version: u32,
+    /// Other versions whose flows it goes on with.
+    pub compatible: Vec<u32>,
+}
+
+/// A flow that was given to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The flow.
+    pub uid: Uid,
+    /// The epoch that it has now.
+    pub epoch: Epoch,
+    /// How many owners in a row have died with it since it last got further. If there are any, the new
+    /// owner writes an intent before each body that it runs, also where it would not otherwise: so a body
+    /// that kills its process is counted.
+    pub deaths: u32,
+}
+
+/// All that is recorded of a flow.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The flow.
+    pub flow: FlowInfo,
+    /// Its records, oldest first.
+    pub records: Vec<StoredRecord>,
+    /// What others have told it.
+    pub inbox: Inbox,
+}
+
+impl Loaded {
+    /// The number that the next record may have.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.records.iter().map(|record| record.id.sequence + 1).max().unwrap_or(0)
+    }
+}
+
+/// What others have told a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inbox {
+    /// Signals that were not taken, oldest first.
+    pub signals: Vec<StoredSignal>,
+    /// The cancel.
+    pub cancel: Option<Cancel>,
+    /// The highest number given so far.
+    pub last: u64,
+}
+
+/// A signal for a flow.
+#[derive(Clone, Debug)]
+pub struct Signal {
+    /// Its identity: the same one again is not stored again, as long as it waits or is among the last
+    /// [`TAKEN_SIGNALS`](crate::limits::TAKEN_SIGNALS) taken.
+    pub id: Uid,
+    /// The name that waits ask for.
+    pub name: String,
+    /// What it says.
+    pub value: Value,
+}
+
+/// A signal in the inbox of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSignal {
+    /// Its number in the inbox.
+    pub number: u64,
+    /// The name that waits ask for.
+    pub name: String,
+    /// What it says.
+    pub value: Value,
+}
+
+/// A flow was cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cancel {
+    /// Its number in the inbox.
+    pub number: u64,
+    /// By whom, for people.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The answer to a cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The flow ends by this cancel, or by an earlier one.
+    Recorded(Cancel),
+    /// The flow has ended before.
+    HasEnded,
+}
+
+/// A flow that has something new in its inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct News {
+    /// The flow.
+    pub uid: Uid,
+    /// The highest number in its inbox.
+    pub inbox: u64,
+}
+
+/// How a flow goes on that was paused or is a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resume {
+    /// Where it was.
+    Continue,
+    /// Where it was, and only on nodes whose program has its version, not a compatible one.
+    OnItsVersion,
+    /// From a step: without these records of it and of what came after it.
+    Without(Vec<RecordId>),
+    /// From the beginning, after its effects were undone: without all records but the first. Its run is
+    /// raised, so that its effects have new keys.
+    Again,
+}
+
+/// What is known of a flow without its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowInfo {
+    /// Its name.
+    pub uid: Uid,
+    /// Its number in the journal: older flows have lower ones.
+    pub number: u64,
+    /// Its template.
+    pub template: String,
+    /// The highest version of the template that wrote to it.
+    pub version: u32,
+    /// What it does.
+    pub state: FlowState,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The node that has it.
+    pub owner: Option<Incarnation>,
+    /// How often it began anew: part of the keys of its effects.
+    pub run: u32,
+    /// How often in a row its owner died with an open effect.
+    pub claims: u32,
+    /// When it was submitted.
+    pub created: Timestamp,
+    /// When it goes on, if it waits for a time.
+    pub due: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// Why it is paused or a dead letter.
+    pub reason: Option<String>,
+    /// The cancel.
+    pub cancel: Option<Cancel>,
+}
+
+/// What a flow does. The numbers are those on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FlowState {
+    /// It has run, and may be claimed.
+    Ready = 0,
+    /// It has not run yet, and may be claimed.
+    New = 1,
+    /// Its owner died with an open effect: it may be claimed by a node that has no such flow.
+    Suspect = 2,
+    /// A node has it.
+    Running = 3,
+    /// It waits for a time or for its inbox, on no node.
+    Parked = 4,
+    /// It waits for an operator, because its program has changed.
+    Paused = 5,
+    /// A dead letter: its owners died too often. It waits for an operator.
+    Dead = 6,
+    /// It has ended.
+    Ended = 7,
+}
+
+/// Which flows to list.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Only those that do this.
+    pub state: Option<FlowState>,
+    /// Only those of this template.
+    pub template: Option<String>,
+    /// Only those with a higher number: where the page before ended.
+    pub after: u64,
+    /// How many at the most; up to [`BATCH`](crate::limits::BATCH) are given.
+    pub limit: usize,
+}
+
+/// A flow, and how it ended if it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The flow.
+    pub flow: FlowInfo,
+    /// How it ended.
+    pub ending: Option<Ending>,
+}
+
+/// How long the lease of a node is, unless something speaks for another time: 10 s. Renewed each third,
+/// it survives two lost renewals; the flows of a node that died go on after it.
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// How often a node looks for work, news and due times, unless [`changes`](crate::Journal::changes) tells
+/// it earlier: once a second, because what tells it may be lost with a connection.
+pub const POLL: Duration = Duration::from_secs(1);

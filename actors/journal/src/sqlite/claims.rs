@@ -1,0 +1,122 @@
+//! Flows for nodes.
+
+use rusqlite::params;
+
+use super::tables::{HEAD, Tables, db_error, head};
+use crate::check;
+use crate::coding::Kind;
+use crate::error::Error;
+use crate::head::{Head, OpenEffect};
+use crate::limits::BATCH;
+use crate::request::{Claim, Claimed, FlowState};
+use crate::stored::{int, millis};
+use crate::time::Timestamp;
+
+impl Tables {
+    pub(super) fn claim(&self, claim: &Claim, now: Timestamp) -> Result<Vec<Claimed>, Error> {
+        self.check_lease(claim.node, now)?;
+        self.expire(now)?;
+        self.wake(now)?;
+        let before = self.heads("ticket = ?1", params![claim.ticket.as_bytes()])?;
+        if !before.is_empty() {
+            return Ok(before.iter().map(Head::given).collect());
+        }
+        let limit = check::limit(claim.limit);
+        let mut chosen = Vec::new();
+        if limit > 0 && !self.has_suspect(claim)? {
+            chosen = self.claimable(FlowState::Suspect, claim, 1)?;
+        }
+        for state in [FlowState::Ready, FlowState::New] {
+            if chosen.len() < limit {
+                chosen.extend(self.claimable(state, claim, limit - chosen.len())?);
+            }
+        }
+        let give = |old: Head| {
+            let mut new = old.clone();
+            let claimed = new.claim(claim);
+            self.update(&old, &new)?;
+            Ok(claimed)
+        };
+        chosen.into_iter().map(give).collect()
+    }
+
+    /// Takes flows from nodes whose lease is over: the oldest of each, and the node is gone when it has
+    /// none left.
+    fn expire(&self, now: Timestamp) -> Result<(), Error> {
+        let mut statement = self.prepare("SELECT id FROM node WHERE ends <= ?1")?;
+        let dead = statement.query_map([millis(now)], |row| row.get(0));
+        let dead: Vec<i64> = dead.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
+        for node in dead {
+            let lost = self
+                .heads("owner = ?1 ORDER BY number LIMIT ?2", params![node, int(BATCH as u64)])?;
+            if lost.len() < BATCH {
+                self.prepare("DELETE FROM node WHERE id = ?1")?
+                    .execute([node])
+                    .map_err(db_error)?;
+            }
+            for old in lost {
+                let mut new = old.clone();
+                new.lose_owner(self.open_effect(&old)?, &self.limits);
+                self.update(&old, &new)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_effect(&self, flow: &Head) -> Result<OpenEffect, Error> {
+        // numbers go on over epochs; beside max(), the other columns are of the same row
+        let sql = "SELECT count(*) FROM (SELECT kind, max(sequence) FROM record \
+                   WHERE flow = ?1 AND kind BETWEEN ?2 AND ?3 GROUP BY path) WHERE kind = ?2";
+        let range = params![int(flow.number), Kind::Intent as u8, Kind::Outcome as u8];
+        let open: i64 = self.prepare(sql)?.query_row(range, |row| row.get(0)).map_err(db_error)?;
+        Ok(if open > 0 { OpenEffect::Some } else { OpenEffect::None })
+    }
+
+    /// Lets parked flows go on whose time has come.
+    fn wake(&self, now: Timestamp) -> Result<(), Error> {
+        let due = self.heads(
+            "state = 4 AND due <= ?1 ORDER BY due LIMIT ?2",
+            params![millis(now), int(BATCH as u64)],
+        )?;
+        for old in due {
+            let mut new = old.clone();
+            new.wake();
+            self.update(&old, &new)?;
+        }
+        Ok(())
+    }
+
+    fn has_suspect(&self, claim: &Claim) -> Result<bool, Error> {
+        let sql = "SELECT count(*) FROM flow WHERE owner = ?1 AND claims > 0";
+        let node = [int(claim.node.get())];
+        let count: i64 = self.prepare(sql)?.query_row(node, |row| row.get(0)).map_err(db_error)?;
+        Ok(count > 0)
+    }
+
+    /// The oldest flows in a state that the node has a program for.
+    fn claimable(&self, state: FlowState, claim: &Claim, limit: usize) -> Result<Vec<Head>, Error> {
+        let mut found = Vec::new();
+        let most = int(limit as u64);
+        for program in &claim.programs {
+            for version in program.compatible.iter().chain([&program.version]) {
+                let is_own = *version == program.version;
+                found.extend(self.heads(
+                    "state = ?1 AND template = ?2 AND version = ?3 AND (?4 OR NOT pinned) \
+                     ORDER BY number LIMIT ?5",
+                    params![state as i64, program.template, version, is_own, most],
+                )?);
+            }
+        }
+        found.sort_unstable_by_key(|head| head.number);
+        // a version that is named twice
+        found.dedup_by_key(|head| head.number);
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn heads(&self, filter: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Head>, Error> {
+        let mut statement = self.prepare(&format!("SELECT {HEAD} FROM flow WHERE {filter}"))?;
+        let heads = statement.query_map(values, head);
+        heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
+    }
+}

@@ -1,0 +1,249 @@
+//! Changes of single flows.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::tables::{HEAD, Tables, db_error, encoded, head};
+use crate::check;
+use crate::coding::Encoded;
+use crate::error::{Error, NotWritten, Refused};
+use crate::head::Head;
+use crate::id::{Incarnation, RecordId, Uid};
+use crate::limits::{BATCH, TAKEN_SIGNALS};
+use crate::request::{Append, Cancelled, FirstOwner, Resume, Signal, Submit, Submitted, Written};
+use crate::stored::{self, int, millis, unsigned};
+use crate::time::Timestamp;
+
+impl Tables {
+    pub(super) fn submit(
+        &self,
+        submit: &Submit,
+        started: &Encoded,
+        now: Timestamp,
+    ) -> Result<Submitted, Error> {
+        if let Some(known) = self.known(submit)? {
+            let sql = "SELECT path, kind, body FROM record \
+                       WHERE flow = ?1 AND epoch = 0 AND sequence = 0";
+            let first = self.prepare(sql)?.query_row([int(known.number)], |row| encoded(row, 0));
+            let first = first.optional().map_err(db_error)?;
+            return check::known(submit, known.uid, first.as_ref());
+        }
+        if let FirstOwner::Node(node) = submit.owner {
+            self.check_lease(node, now)?;
+        }
+        let new = Head::new(submit, now);
+        let sql = "INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, run, \
+             claims, deaths, inbox, seen, removed, created, due, scope, key) \
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10)";
+        let key = submit.key.as_ref();
+        let values = params![
+            new.uid.as_bytes(),
+            new.template,
+            new.version,
+            new.state as i64,
+            int(new.epoch.get()),
+            new.owner.map(|node| int(node.get())),
+            millis(new.created),
+            new.due.map(millis),
+            key.map(|key| &key.scope),
+            key.map(|key| &key.key),
+        ];
+        let number = self.prepare(sql)?.insert(values).map_err(db_error)?;
+        let first = RecordId::FIRST;
+        self.insert_record(unsigned(number), first.epoch, first.sequence, started)?;
+        Ok(Submitted::New)
+    }
+
+    /// The flow that has the key or the uid.
+    fn known(&self, submit: &Submit) -> Result<Option<Head>, Error> {
+        if let Some(key) = &submit.key {
+            let sql = format!("SELECT {HEAD} FROM flow WHERE scope = ?1 AND key = ?2");
+            let found = self.prepare(&sql)?.query_row([&key.scope, &key.key], head).optional();
+            if let Some(found) = found.map_err(db_error)? {
+                return Ok(Some(found));
+            }
+        }
+        match self.flow(submit.uid) {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn append(
+        &self,
+        batch: &[Append],
+        records: &[Result<Vec<Encoded>, Refused>],
+        now: Timestamp,
+    ) -> Result<Vec<Result<Written, NotWritten>>, Error> {
+        let mut answers = Vec::with_capacity(batch.len());
+        for (entry, records) in batch.iter().zip(records) {
+            answers.push(match records {
+                Ok(records) => self.append_entry(entry, records, now)?,
+                Err(refused) => Err(refused.clone().into()),
+            });
+        }
+        Ok(answers)
+    }
+
+    fn append_entry(
+        &self,
+        entry: &Append,
+        records: &[Encoded],
+        now: Timestamp,
+    ) -> Result<Result<Written, NotWritten>, Error> {
+        let old = match self.flow(entry.uid) {
+            Ok(old) => old,
+            Err(Error::Refused(refused)) => return Ok(Err(refused.into())),
+            Err(error) => return Err(error),
+        };
+        let known = self.known_records(&old, entry)?;
+        match check::repeated(entry, known, old.inbox) {
+            Ok(None) => {}
+            Ok(Some(written)) => return Ok(Ok(written)),
+            Err(taken) => return Ok(Err(taken)),
+        }
+        let mut new = old.clone();
+        let written = match new.append(entry, now, &self.limits) {
+            Ok(written) => written,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        for (sequence, record) in (entry.first..).zip(records) {
+            self.insert_record(new.number, entry.epoch, sequence, record)?;
+        }
+        new.removed += self.remove(new.number, &entry.replaces)?;
+        self.take(&new, &entry.takes)?;
+        self.update(&old, &new)?;
+        if let (Some(cache), Some(last)) = (&self.cache, (records.len() as u64).checked_sub(1)) {
+            cache.written(new.uid, entry.first + last);
+        }
+        Ok(Ok(written))
+    }
+
+    /// How many of an entry's records are there.
+    fn known_records(&self, flow: &Head, entry: &Append) -> Result<u64, Error> {
+        let Some(last) = (entry.records.len() as u64).checked_sub(1) else { return Ok(0) };
+        if self.cache.as_ref().is_some_and(|cache| cache.is_new(entry.uid, entry.first)) {
+            return Ok(0);
+        }
+        let sql = "SELECT count(*) FROM record \
+                   WHERE flow = ?1 AND epoch = ?2 AND sequence BETWEEN ?3 AND ?4";
+        let (first, last) = (int(entry.first), int(entry.first.saturating_add(last)));
+        let range = params![int(flow.number), int(entry.epoch.get()), first, last];
+        let known = self.prepare(sql)?.query_row(range, |row| row.get(0)).map_err(db_error)?;
+        Ok(unsigned(known))
+    }
+
+    fn remove(&self, flow: u64, records: &[RecordId]) -> Result<u64, Error> {
+        let mut removed = 0;
+        for id in records.iter().filter(|id| **id != RecordId::FIRST) {
+            let sql = "DELETE FROM record WHERE flow = ?1 AND epoch = ?2 AND sequence = ?3";
+            let id = params![int(flow), int(id.epoch.get()), int(id.sequence)];
+            removed += self.prepare(sql)?.execute(id).map_err(db_error)?;
+        }
+        Ok(removed as u64)
+    }
+
+    /// Drops the values of signals that were taken, and the oldest ones as a whole.
+    fn take(&self, flow: &Head, signals: &[u64]) -> Result<(), Error> {
+        for number in signals {
+            let sql = "UPDATE signal SET value = NULL WHERE flow = ?1 AND number = ?2";
+            let signal = params![int(flow.number), int(*number)];
+            self.prepare(sql)?.execute(signal).map_err(db_error)?;
+        }
+        if let (Some(oldest), false) = (flow.inbox.checked_sub(TAKEN_SIGNALS), signals.is_empty()) {
+            let sql = "DELETE FROM signal WHERE flow = ?1 AND number <= ?2 AND value IS NULL";
+            let old = params![int(flow.number), int(oldest)];
+            self.prepare(sql)?.execute(old).map_err(db_error)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn signal(&self, uid: Uid, signal: &Signal) -> Result<(), Error> {
+        check::text("name", &signal.name)?;
+        let old = self.flow(uid)?;
+        let flow = int(old.number);
+        let sql = "SELECT count(*) FROM signal WHERE flow = ?1 AND id = ?2";
+        let id = params![flow, signal.id.as_bytes()];
+        let known: i64 = self.prepare(sql)?.query_row(id, |row| row.get(0)).map_err(db_error)?;
+        if known > 0 {
+            return Ok(());
+        }
+        let sql = "SELECT count(*) FROM signal WHERE flow = ?1 AND value IS NOT NULL";
+        let waiting = self.prepare(sql)?.query_row([flow], |row| row.get(0)).map_err(db_error)?;
+        let mut new = old.clone();
+        let number = new.signal(unsigned(waiting), &self.limits)?;
+        let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let value = stored::bytes(&signal.value);
+        let row = params![flow, int(number), signal.id.as_bytes(), signal.name, value];
+        self.prepare(sql)?.execute(row).map_err(db_error)?;
+        self.update(&old, &new)
+    }
+
+    pub(super) fn cancel(&self, uid: Uid, by: &str, now: Timestamp) -> Result<Cancelled, Error> {
+        check::text("name", by)?;
+        let old = self.flow(uid)?;
+        let mut new = old.clone();
+        let cancelled = new.cancel(by, now);
+        self.update(&old, &new)?;
+        Ok(cancelled)
+    }
+
+    pub(super) fn resume(&self, uid: Uid, how: &Resume) -> Result<(), Error> {
+        let old = self.flow(uid)?;
+        let mut new = old.clone();
+        new.resume(how)?;
+        new.removed += match how {
+            Resume::Without(records) => self.remove(new.number, records)?,
+            Resume::Again => {
+                let sql = "DELETE FROM record WHERE flow = ?1 AND sequence > 0";
+                let removed = self.prepare(sql)?.execute([int(new.number)]);
+                removed.map_err(db_error)? as u64
+            }
+            Resume::Continue | Resume::OnItsVersion => 0,
+        };
+        self.update(&old, &new)
+    }
+
+    pub(super) fn trim(&self, before: Timestamp) -> Result<usize, Error> {
+        let sql = "SELECT number FROM flow WHERE ended < ?1 ORDER BY ended LIMIT ?2";
+        let mut statement = self.prepare(sql)?;
+        let old = statement.query_map([millis(before), int(BATCH as u64)], |row| row.get(0));
+        let old: Vec<i64> = old.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
+        for flow in &old {
+            for sql in [
+                "DELETE FROM record WHERE flow = ?1",
+                "DELETE FROM signal WHERE flow = ?1",
+                "DELETE FROM flow WHERE number = ?1",
+            ] {
+                self.prepare(sql)?.execute([flow]).map_err(db_error)?;
+            }
+        }
+        self.forget();
+        Ok(old.len())
+    }
+
+    pub(super) fn check_lease(&self, node: Incarnation, now: Timestamp) -> Result<(), Error> {
+        let sql = "SELECT count(*) FROM node WHERE id = ?1 AND ends > ?2";
+        let lease = [int(node.get()), millis(now)];
+        let alive: i64 = self.prepare(sql)?.query_row(lease, |row| row.get(0)).map_err(db_error)?;
+        if alive > 0 { Ok(()) } else { Err(Refused::NoLease(node).into()) }
+    }
+
+    pub(super) fn register(&self, ends: Timestamp) -> Result<Incarnation, Error> {
+        let sql = "INSERT INTO node (ends) VALUES (?1)";
+        let node = self.prepare(sql)?.insert([millis(ends)]).map_err(db_error)?;
+        Ok(Incarnation::new(unsigned(node)))
+    }
+
+    pub(super) fn renew(
+        &self,
+        node: Incarnation,
+        now: Timestamp,
+        ends: Timestamp,
+    ) -> Result<(), Error> {
+        self.check_lease(node, now)?;
+        let sql = "UPDATE node SET ends = ?2 WHERE id = ?1";
+        self.prepare(sql)?.execute([int(node.get()), millis(ends)]).map_err(db_error)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! A journal in a SQLite file, for the flows of one process.
+//!
+//! # What is guaranteed
+//!
+//! An answered request survives kill -9 and the loss of power ([`Durability::Full`], unless said
+//! otherwise): the file has a write-ahead log, and an answer waits for its flush. All flows of the process
+//! share flushes: what arrives during one is written by the next, in one transaction. A flow that is alone
+//! waits for one flush.
+//!
+//! A file is used by one process at a time. A lock of the operating system sees to that: it ends with the
+//! process, however that ends. Flows of an earlier process can be claimed at once.
+//!
+//! The file has to be on a disk of the machine: network file systems do not keep the promises that SQLite
+//! needs. Leases are measured by the machine's clock. If that is set forward, leases may end
+//! early, which costs the flows of those nodes a replay and nothing else.
+
+mod cache;
+mod claims;
+mod flows;
+mod guard;
+mod reads;
+mod schema;
+mod tables;
+mod worker;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::check;
+use crate::error::{Error, NotWritten};
+use crate::id::{Incarnation, Uid};
+use crate::journal::{Answer, Journal};
+use crate::limits::Limits;
+use crate::request::{
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
+    Status, Submit, Submitted, Written,
+};
+use crate::stored;
+use crate::time::{Clock, SystemClock, Timestamp};
+use guard::Guard;
+use tables::Tables;
+use worker::{Access, Worker};
+
+/// How a journal in SQLite is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What it survives.
+    pub durability: Durability,
+    /// Its limits.
+    pub limits: Limits,
+    /// The size in bytes that the file may have; as large as the disk by default.
+    pub max_bytes: Option<u64>,
+    /// The name and version of the program, for errors about records that another one cannot read.
+    pub program: String,
+    /// The clock of leases and waits.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Options {
+    /// The defaults, for a program with this name and version.
+    #[must_use]
+    pub fn new(program: &str) -> Self {
+        Self {
+            durability: Durability::Full,
+            limits: Limits::default(),
+            max_bytes: None,
+            program: program.to_owned(),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// What an answered request survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Kill -9 and the loss of power: each answer waits for a flush (`synchronous=FULL`).
+    #[default]
+    Full,
+    /// Kill -9, and not the loss of power (`synchronous=NORMAL`): then the last seconds may be missing,
+    /// also where an effect is there whose record is not. For effects that may be repeated.
+    Relaxed,
+}
+
+/// What a journal has written since it was opened: requests by commits is how many share a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests that write.
+    pub requests: u64,
+    /// Transactions that they were written in, each with one flush.
+    pub commits: u64,
+}
+
+/// A journal in a SQLite file. Clones share it; when the last one is dropped, that waits until what
+/// was asked for is done.
+#[derive(Clone)]
+pub struct Sqlite(Arc<Inner>);
+
+struct Inner {
+    writer: Worker,
+    reader: Worker,
+    changes: watch::Sender<u64>,
+    /// Dropped last: then another process may open the file.
+    _guard: Guard,
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite").finish_non_exhaustive()
+    }
+}
+
+impl Sqlite {
+    /// Opens the journal in a file, which is made if it is not there. Beside it are files with its name
+    /// and `-wal`, `-shm` and `-lock`.
+    ///
+    /// This blocks for a few flushes, and longer after a crash, when the log is read.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if another process has it, [`Error::NewerFormat`] if a later program made it,
+    /// [`Error::Damaged`] if it is something else, [`Error::ReadOnly`], or [`Error::Storage`] if it
+    /// cannot be opened.
+    pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let guard = Guard::lock(file.as_ref())?;
+        let writer = schema::open_writer(file.as_ref(), &options)?;
+        let reader = schema::open_reader(file.as_ref(), &options)?;
+        let (changes, clock) = (watch::Sender::new(0), options.clock);
+        let writer = Worker::start(Access::Write, writer, Arc::clone(&clock))?;
+        let reader = Worker::start(Access::Read, reader, clock)?;
+        Ok(Self(Arc::new(Inner { writer, reader, changes, _guard: guard })))
+    }
+
+    /// How much was written so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let (requests, commits) = self.0.writer.done();
+        Totals { requests, commits }
+    }
+
+    fn read<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'a, T> {
+        Box::pin(self.0.reader.run(work))
+    }
+
+    fn write<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'a, T> {
+        Box::pin(self.0.writer.run(work))
+    }
+
+    /// Writes something after which there may be work or news.
+    fn change<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let result = self.0.writer.run(work).await;
+            self.0.changes.send_modify(|number| *number += 1);
+            result
+        })
+    }
+}
+
+impl Journal for Sqlite {
+    fn submit(&self, submit: Submit) -> Answer<'_, Submitted> {
+        let started = match check::submit(&submit) {
+            Ok(started) => started,
+            Err(refused) => return Box::pin(async { Err(refused.into()) }),
+        };
+        self.change(move |tables, now| tables.submit(&submit, &started, now))
+    }
+
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+        if let Err(refused) = check::batch(&batch) {
+            return Box::pin(async { Err(refused.into()) });
+        }
+        let gives_up = stored::gives_up(&batch);
+        // on this thread, so that the writer only writes
+        let records: Vec<_> = batch.iter().map(check::append).collect();
+        let work = move |tables: &Tables, now| tables.append(&batch, &records, now);
+        if gives_up { self.change(work) } else { self.write(work) }
+    }
+
+    fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>> {
+        self.write(move |tables, now| tables.claim(&claim, now))
+    }
+
+    fn load(&self, uid: Uid) -> Answer<'_, Loaded> {
+        self.read(move |tables, _| tables.load(uid))
+    }
+
+    fn inbox(&self, uid: Uid) -> Answer<'_, Inbox> {
+        self.read(move |tables, _| tables.inbox(&tables.flow(uid)?))
+    }
+
+    fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>> {
+        self.read(move |tables, _| tables.news(node))
+    }
+
+    fn status(&self, uid: Uid) -> Answer<'_, Status> {
+        self.read(move |tables, _| tables.status(uid))
+    }
+
+    fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
+        self.read(move |tables, _| tables.list(&query))
+    }
+
+    fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {
+        self.change(move |tables, _| tables.signal(uid, &signal))
+    }
+
+    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled> {
+        self.change(move |tables, now| tables.cancel(uid, &by, now))
+    }
+
+    fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {
+        self.change(move |tables, _| tables.resume(uid, &how))
+    }
+
+    fn trim(&self, before: Timestamp) -> Answer<'_, usize> {
+        self.write(move |tables, _| tables.trim(before))
+    }
+
+    fn register(&self, lease: Duration) -> Answer<'_, Incarnation> {
+        self.write(move |tables, now| tables.register(now.after(lease)))
+    }
+
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()> {
+        self.write(move |tables, now| tables.renew(node, now, now.after(lease)))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+}

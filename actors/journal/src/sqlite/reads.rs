@@ -1,0 +1,98 @@
+//! What is only read.
+
+use rusqlite::params;
+
+use super::tables::{HEAD, Tables, db_error, encoded, head};
+use crate::check;
+use crate::coding::Kind;
+use crate::error::Error;
+use crate::head::Head;
+use crate::id::{Epoch, Incarnation, RecordId, Uid};
+use crate::limits::BATCH;
+use crate::record::{Event, Record, StoredRecord};
+use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
+use crate::stored::{self, int, unsigned};
+
+impl Tables {
+    pub(super) fn load(&self, uid: Uid) -> Result<Loaded, Error> {
+        let flow = self.flow(uid)?;
+        let records = self.records(&flow, "kind > ?2", 0)?;
+        Ok(Loaded { flow: flow.info(), records, inbox: self.inbox(&flow)? })
+    }
+
+    /// Records of a flow, oldest first.
+    fn records(&self, flow: &Head, filter: &str, kind: u8) -> Result<Vec<StoredRecord>, Error> {
+        let sql = format!(
+            "SELECT epoch, sequence, program.name, path, kind, body \
+             FROM record LEFT JOIN program ON program.id = record.program \
+             WHERE flow = ?1 AND {filter} ORDER BY epoch, sequence"
+        );
+        let mut statement = self.prepare(&sql)?;
+        let rows = statement.query_map(params![int(flow.number), kind], |row| {
+            let epoch = Epoch::new(unsigned(row.get(0)?));
+            let id = RecordId { epoch, sequence: unsigned(row.get(1)?) };
+            Ok((id, row.get::<_, Option<String>>(2)?, encoded(row, 3)?))
+        });
+        let read = |row: rusqlite::Result<_>| {
+            let (id, program, encoded): (RecordId, Option<String>, crate::coding::Encoded) =
+                row.map_err(db_error)?;
+            let record = encoded.decoded().map_err(|reason| Error::UnknownRecord {
+                uid: flow.uid,
+                sequence: id.sequence,
+                program: program.unwrap_or_else(|| "an unknown program".to_owned()),
+                reason,
+            })?;
+            Ok(StoredRecord { id, record })
+        };
+        rows.map_err(db_error)?.map(read).collect()
+    }
+
+    pub(super) fn inbox(&self, flow: &Head) -> Result<Inbox, Error> {
+        let sql = "SELECT number, name, value FROM signal \
+                   WHERE flow = ?1 AND value IS NOT NULL ORDER BY number";
+        let mut statement = self.prepare(sql)?;
+        let signals = statement.query_map([int(flow.number)], |row| {
+            let value = stored::value(&row.get::<_, Vec<u8>>(2)?);
+            let value = value.ok_or(rusqlite::Error::InvalidQuery)?;
+            Ok(StoredSignal { number: unsigned(row.get(0)?), name: row.get(1)?, value })
+        });
+        let signals = signals.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
+        Ok(Inbox { signals, cancel: flow.cancel.clone(), last: flow.inbox })
+    }
+
+    pub(super) fn news(&self, node: Incarnation) -> Result<Vec<News>, Error> {
+        let sql = "SELECT uid, inbox FROM flow WHERE owner = ?1 AND inbox > seen LIMIT ?2";
+        let mut statement = self.prepare(sql)?;
+        let news = statement.query_map([int(node.get()), int(BATCH as u64)], |row| {
+            Ok(News { uid: Uid::from_bytes(row.get(0)?), inbox: unsigned(row.get(1)?) })
+        });
+        news.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
+    }
+
+    pub(super) fn status(&self, uid: Uid) -> Result<Status, Error> {
+        let flow = self.flow(uid)?;
+        let mut ending = None;
+        if flow.state == FlowState::Ended {
+            let mut last = self.records(&flow, "kind = ?2", Kind::Ended as u8)?;
+            if let Some(Record { event: Event::Ended(ended), .. }) =
+                last.pop().map(|stored| stored.record)
+            {
+                ending = Some(ended.ending);
+            }
+        }
+        Ok(Status { flow: flow.info(), ending })
+    }
+
+    pub(super) fn list(&self, query: &Query) -> Result<Vec<FlowInfo>, Error> {
+        let sql = format!(
+            "SELECT {HEAD} FROM flow WHERE number > ?1 AND (?2 IS NULL OR state = ?2) \
+             AND (?3 IS NULL OR template = ?3) ORDER BY number LIMIT ?4"
+        );
+        let mut statement = self.prepare(&sql)?;
+        let state = query.state.map(|state| state as i64);
+        let limit = int(check::limit(query.limit) as u64);
+        let values = params![int(query.after), state, query.template, limit];
+        let heads = statement.query_map(values, |row| Ok(head(row)?.info()));
+        heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
+    }
+}

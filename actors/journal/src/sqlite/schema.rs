@@ -1,0 +1,161 @@
+//! The tables, and how the file is opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::cache::Cache;
+use super::tables::{Tables, db_error};
+use super::{Durability, Options};
+use crate::error::Error;
+
+/// Marks the file as a journal (`PRAGMA application_id`): "AsJl".
+const APPLICATION: i64 = 0x4173_4a6c;
+
+/// The format that this program writes (`PRAGMA user_version`).
+const FORMAT: i64 = 1;
+
+/// States are numbered as in `FlowState`: 3 runs, 4 is parked, 7 has ended.
+const TABLES: &str = "
+CREATE TABLE program (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE node (id INTEGER PRIMARY KEY AUTOINCREMENT, ends INTEGER NOT NULL);
+CREATE TABLE flow (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    uid BLOB NOT NULL UNIQUE,
+    template TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    pinned INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    owner INTEGER,
+    ticket BLOB,
+    run INTEGER NOT NULL,
+    claims INTEGER NOT NULL,
+    deaths INTEGER NOT NULL,
+    inbox INTEGER NOT NULL,
+    seen INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    due INTEGER,
+    ended INTEGER,
+    reason TEXT,
+    cancel_number INTEGER,
+    cancel_by TEXT,
+    cancel_at INTEGER,
+    scope TEXT,
+    key TEXT
+);
+CREATE UNIQUE INDEX flow_key ON flow (scope, key) WHERE key IS NOT NULL;
+CREATE INDEX flow_state ON flow (state, template, version, number);
+CREATE INDEX flow_due ON flow (due) WHERE state = 4;
+CREATE INDEX flow_owner ON flow (owner, number) WHERE owner IS NOT NULL;
+CREATE INDEX flow_ticket ON flow (ticket) WHERE ticket IS NOT NULL;
+CREATE INDEX flow_suspect ON flow (owner) WHERE claims > 0;
+CREATE INDEX flow_news ON flow (owner) WHERE inbox > seen;
+CREATE INDEX flow_ended ON flow (ended) WHERE ended IS NOT NULL;
+CREATE TABLE record (
+    flow INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    kind INTEGER NOT NULL,
+    program INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (flow, epoch, sequence)
+) WITHOUT ROWID;
+CREATE TABLE signal (
+    flow INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    value BLOB,
+    PRIMARY KEY (flow, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX signal_id ON signal (flow, id);
+";
+
+/// Statements that a connection keeps prepared: all of this journal's.
+const STATEMENTS: usize = 64;
+
+/// The connection that writes, with the tables made and the nodes of earlier processes dead.
+pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Tables, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let db = open(file, flags)?;
+    if db.is_readonly("main").map_err(db_error)? {
+        return Err(Error::ReadOnly(Arc::new(NotWritable)));
+    }
+    check_format(&db)?;
+    set_up(&db, options).map_err(db_error)?;
+    let program =
+        db.query_row("SELECT id FROM program WHERE name = ?1", [&options.program], |row| {
+            row.get(0)
+        });
+    let (program, limits) = (program.map_err(db_error)?, options.limits);
+    Ok(Tables { db, program, limits, cache: Some(Cache::default()) })
+}
+
+/// A connection that reads beside the one that writes.
+pub(super) fn open_reader(file: &Path, options: &Options) -> Result<Tables, Error> {
+    let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    Ok(Tables { db, program: 0, limits: options.limits, cache: None })
+}
+
+fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(file, flags).map_err(db_error)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(db)
+}
+
+fn check_format(db: &Connection) -> Result<(), Error> {
+    let number = |pragma: &str| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let application = number("application_id").map_err(db_error)?;
+    let found = number("user_version").map_err(db_error)?;
+    let tables = "SELECT count(*) FROM sqlite_master";
+    let tables: i64 = db.query_row(tables, [], |row| row.get(0)).map_err(db_error)?;
+    if application != APPLICATION && tables > 0 {
+        return Err(Error::Damaged(Arc::new(NotJournal)));
+    }
+    if application == APPLICATION && found > FORMAT {
+        return Err(Error::NewerFormat { found, known: FORMAT });
+    }
+    Ok(())
+}
+
+fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
+    // its answer is the mode, which is looked at by the test of a crash
+    db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    let synchronous = match options.durability {
+        Durability::Full => "FULL",
+        Durability::Relaxed => "NORMAL",
+    };
+    db.pragma_update(None, "synchronous", synchronous)?;
+    if let Some(bytes) = options.max_bytes {
+        let page: u64 = db.pragma_query_value(None, "page_size", |row| {
+            Ok(u64::try_from(row.get::<_, i64>(0)?).unwrap_or(4096))
+        })?;
+        let pages = i64::try_from(bytes / page.max(1)).unwrap_or(i64::MAX).max(1);
+        db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    }
+    let change = db.unchecked_transaction()?;
+    if change.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? == 0 {
+        change.execute_batch(TABLES)?;
+        change.pragma_update(None, "application_id", APPLICATION)?;
+        change.pragma_update(None, "user_version", FORMAT)?;
+    }
+    change.execute("INSERT OR IGNORE INTO program (name) VALUES (?1)", [&options.program])?;
+    // this process has the file, so no other node lives
+    change.execute("UPDATE node SET ends = 0", [])?;
+    change.commit()
+}
+
+/// The file system does not let this process write.
+#[derive(Debug, thiserror::Error)]
+#[error("the file or its folder cannot be written")]
+struct NotWritable;
+
+/// The file is the database of another program.
+#[derive(Debug, thiserror::Error)]
+#[error("the file is a database, and no journal")]
+struct NotJournal;

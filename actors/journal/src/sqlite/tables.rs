@@ -1,0 +1,186 @@
+//! Rows of the tables.
+
+use std::io;
+use std::sync::Arc;
+
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
+
+use super::cache::Cache;
+use crate::coding::Encoded;
+use crate::error::{Error, Refused};
+use crate::head::Head;
+use crate::id::{Epoch, Incarnation, Uid};
+use crate::limits::Limits;
+use crate::path::Path;
+use crate::request::Cancel;
+use crate::stored::{self, int, millis, timestamp, unsigned};
+
+/// A connection.
+pub(super) struct Tables {
+    pub(super) db: Connection,
+    /// The number of this program in the table of programs.
+    pub(super) program: i64,
+    pub(super) limits: Limits,
+    /// Of the connection that writes.
+    pub(super) cache: Option<Cache>,
+}
+
+macro_rules! head_columns {
+    () => {
+        "number, uid, template, version, pinned, state, epoch, owner, ticket, run, claims, deaths, \
+         inbox, seen, removed, created, due, ended, reason, cancel_number, cancel_by, cancel_at"
+    };
+}
+
+/// The columns of a head, as [`head`] reads them.
+pub(super) const HEAD: &str = head_columns!();
+
+impl Tables {
+    pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, Error> {
+        self.db.prepare_cached(sql).map_err(db_error)
+    }
+
+    /// The flow with this name.
+    pub(super) fn flow(&self, uid: Uid) -> Result<Head, Error> {
+        if let Some(known) = self.cache.as_ref().and_then(|cache| cache.head(uid)) {
+            return Ok(known);
+        }
+        let sql = concat!("SELECT ", head_columns!(), " FROM flow WHERE uid = ?1");
+        let found = self.prepare(sql)?.query_row([uid.as_bytes()], head).optional();
+        let found = found.map_err(db_error)?.ok_or(Refused::NoFlow(uid))?;
+        if let Some(cache) = &self.cache {
+            cache.keep(&found);
+        }
+        Ok(found)
+    }
+
+    /// Writes back what has changed of a flow.
+    pub(super) fn update(&self, old: &Head, new: &Head) -> Result<(), Error> {
+        if old == new {
+            return Ok(());
+        }
+        let sql = "UPDATE flow SET version = ?2, pinned = ?3, state = ?4, epoch = ?5, owner = ?6, \
+             ticket = ?7, run = ?8, claims = ?9, deaths = ?10, inbox = ?11, seen = ?12, \
+             removed = ?13, due = ?14, ended = ?15, reason = ?16, cancel_number = ?17, \
+             cancel_by = ?18, cancel_at = ?19 WHERE number = ?1";
+        let cancel = new.cancel.as_ref();
+        let values = params![
+            int(new.number),
+            new.version,
+            new.pinned,
+            new.state as i64,
+            int(new.epoch.get()),
+            new.owner.map(|node| int(node.get())),
+            new.ticket.as_ref().map(Uid::as_bytes),
+            new.run,
+            new.claims,
+            new.deaths,
+            int(new.inbox),
+            int(new.seen),
+            int(new.removed),
+            new.due.map(millis),
+            new.ended.map(millis),
+            new.reason,
+            cancel.map(|cancel| int(cancel.number)),
+            cancel.map(|cancel| &cancel.by),
+            cancel.map(|cancel| millis(cancel.at)),
+        ];
+        self.prepare(sql)?.execute(values).map_err(db_error)?;
+        if let Some(cache) = &self.cache {
+            cache.keep(new);
+        }
+        Ok(())
+    }
+
+    /// Forgets what was not committed, or was dropped.
+    pub(super) fn forget(&self) {
+        if let Some(cache) = &self.cache {
+            cache.clear();
+        }
+    }
+
+    pub(super) fn insert_record(
+        &self,
+        flow: u64,
+        epoch: Epoch,
+        sequence: u64,
+        record: &Encoded,
+    ) -> Result<(), Error> {
+        let sql = "INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let path = record.path.as_str();
+        let (flow, epoch, sequence) = (int(flow), int(epoch.get()), int(sequence));
+        let values = params![flow, epoch, sequence, path, record.kind, self.program, record.body];
+        self.prepare(sql)?.execute(values).map_err(db_error)?;
+        Ok(())
+    }
+}
+
+pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
+    let number = |index| row.get(index).map(unsigned);
+    let time = |index| row.get::<_, Option<i64>>(index).map(|time| time.map(timestamp));
+    let state = stored::state(row.get(5)?).ok_or(rusqlite::Error::InvalidQuery)?;
+    let cancel = match row.get::<_, Option<i64>>(19)? {
+        Some(at) => {
+            Some(Cancel { number: unsigned(at), by: row.get(20)?, at: timestamp(row.get(21)?) })
+        }
+        None => None,
+    };
+    Ok(Head {
+        number: number(0)?,
+        uid: Uid::from_bytes(row.get(1)?),
+        template: row.get(2)?,
+        version: row.get(3)?,
+        pinned: row.get(4)?,
+        state,
+        epoch: Epoch::new(number(6)?),
+        owner: row.get::<_, Option<i64>>(7)?.map(|node| Incarnation::new(unsigned(node))),
+        ticket: row.get::<_, Option<_>>(8)?.map(Uid::from_bytes),
+        run: row.get(9)?,
+        claims: row.get(10)?,
+        deaths: row.get(11)?,
+        inbox: number(12)?,
+        seen: number(13)?,
+        removed: number(14)?,
+        created: timestamp(row.get(15)?),
+        due: time(16)?,
+        ended: time(17)?,
+        reason: row.get(18)?,
+        cancel,
+    })
+}
+
+/// The columns `path, kind, body` from `at` on.
+pub(super) fn encoded(row: &Row<'_>, at: usize) -> rusqlite::Result<Encoded> {
+    let path: String = row.get(at)?;
+    let path: Path = path.parse().map_err(|_| rusqlite::Error::InvalidQuery)?;
+    Ok(Encoded { path, kind: row.get(at + 1)?, body: row.get(at + 2)? })
+}
+
+/// What an error of SQLite means.
+pub(super) fn db_error(error: rusqlite::Error) -> Error {
+    let code = error.sqlite_error_code();
+    // a row that cannot be read was not written by this program
+    let is_foreign = code.is_none();
+    let cause = Arc::new(error);
+    match code {
+        Some(ErrorCode::DiskFull) => Error::DiskFull(cause),
+        Some(ErrorCode::ReadOnly) => Error::ReadOnly(cause),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged(cause),
+        _ if is_foreign => Error::Damaged(cause),
+        _ => Error::Storage(cause),
+    }
+}
+
+pub(super) fn io_error(error: &io::Error) -> Error {
+    let kind = error.kind();
+    let cause = Arc::new(io::Error::new(kind, error.to_string()));
+    let is_read_only = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
+    if kind == io::ErrorKind::StorageFull {
+        Error::DiskFull(cause)
+    } else if is_read_only.contains(&kind) {
+        Error::ReadOnly(cause)
+    } else {
+        Error::Storage(cause)
+    }
+}

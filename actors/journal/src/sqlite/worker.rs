@@ -1,0 +1,219 @@
+//! Threads that work on a connection, and their queues.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::tables::{Tables, db_error, io_error};
+use crate::error::Error;
+use crate::time::{Clock, Timestamp};
+
+/// How many requests wait for a thread; others wait in their tasks until there is room. This bounds what
+/// a stuck disk collects.
+const QUEUE: usize = 4096;
+
+/// How many requests share a flush at the most: so many take about as long to write as the flush, and the
+/// first one does not wait much longer for the last.
+const GROUP: usize = 512;
+
+/// How long a crowd may be late. Flows that were answered together ask for the next record together, a
+/// moment later: without this, the first of them would have a flush for itself and the others would wait
+/// for two. A thirtieth of a flush; after a group of one there is no wait.
+const CROWD_GAP: Duration = Duration::from_micros(120);
+
+/// What a thread does with its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Requests one by one, each with one view of the file.
+    Read,
+    /// Groups of requests, each group in a transaction with one flush.
+    Write,
+}
+
+/// A thread with a connection. Dropping it waits for what is queued.
+pub(super) struct Worker {
+    jobs: Option<Sender<Box<dyn Job>>>,
+    room: Arc<Semaphore>,
+    done: Arc<Done>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a thread has done.
+#[derive(Default)]
+struct Done {
+    requests: AtomicU64,
+    groups: AtomicU64,
+}
+
+impl Worker {
+    pub(super) fn start(
+        access: Access,
+        tables: Tables,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let (jobs, todo) = channel();
+        let name = match access {
+            Access::Read => "journal-read",
+            Access::Write => "journal-write",
+        };
+        let thread = thread::Builder::new().name(name.to_owned());
+        let done = Arc::<Done>::default();
+        let groups = Groups { access, tables, clock, todo, done: Arc::clone(&done) };
+        let work = move || groups.run();
+        let thread = thread.spawn(work).map_err(|error: io::Error| io_error(&error))?;
+        let room = Arc::new(Semaphore::new(QUEUE));
+        Ok(Self { jobs: Some(jobs), room, done, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// How many requests were committed, in how many groups.
+    pub(super) fn done(&self) -> (u64, u64) {
+        let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        (get(&self.done.requests), get(&self.done.groups))
+    }
+
+    /// Has the thread do something. It may be done twice: the first time is undone then.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Error::Closed)?;
+        let (asker, answer) = oneshot::channel();
+        let job = Asked { work, result: Err(Error::Closed), asker, _room: room };
+        let jobs = self.jobs.as_ref().ok_or(Error::Closed)?;
+        jobs.send(Box::new(job)).map_err(|_| Error::Closed)?;
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.jobs = None;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // a panic of the thread was printed, and nothing waits for it any more
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+/// A request in a queue.
+trait Job: Send {
+    /// Does it, or not: an error is one of the storage, after which the transaction cannot go on.
+    fn run(&mut self, tables: &Tables, now: Timestamp) -> Result<(), Error>;
+
+    /// Answers it, after the transaction.
+    fn answer(self: Box<Self>, committed: Result<(), Error>);
+}
+
+struct Asked<T, F> {
+    work: F,
+    result: Result<T, Error>,
+    asker: oneshot::Sender<Result<T, Error>>,
+    /// Its place in the queue.
+    _room: OwnedSemaphorePermit,
+}
+
+impl<T, F> Job for Asked<T, F>
+where
+    T: Send,
+    F: FnMut(&Tables, Timestamp) -> Result<T, Error> + Send,
+{
+    fn run(&mut self, tables: &Tables, now: Timestamp) -> Result<(), Error> {
+        self.result = (self.work)(tables, now);
+        match &self.result {
+            // what was refused has changed nothing
+            Ok(_) | Err(Error::Refused(_) | Error::UnknownRecord { .. }) => Ok(()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Error>) {
+        // the asker may have left
+        let _ = self.asker.send(committed.and(self.result));
+    }
+}
+
+struct Groups {
+    access: Access,
+    tables: Tables,
+    clock: Arc<dyn Clock>,
+    todo: Receiver<Box<dyn Job>>,
+    done: Arc<Done>,
+}
+
+impl Groups {
+    /// Works until the last asker is gone.
+    fn run(&self) {
+        let mut last = 1;
+        while let Ok(first) = self.todo.recv() {
+            let mut group = self.gather(first, last);
+            last = group.len();
+            let committed = self.commit(&mut group);
+            if committed.is_err() && group.len() > 1 {
+                // one of them may be what cannot be done
+                for job in group {
+                    let mut alone = vec![job];
+                    let committed = self.commit(&mut alone);
+                    answer(alone, &committed);
+                }
+            } else {
+                answer(group, &committed);
+            }
+        }
+    }
+
+    /// What is queued, and after a group as many as it had, if they come at once.
+    fn gather(&self, first: Box<dyn Job>, last: usize) -> Vec<Box<dyn Job>> {
+        let mut group = vec![first];
+        if self.access == Access::Read {
+            return group;
+        }
+        group.extend(self.todo.try_iter().take(GROUP - 1));
+        while group.len() < last {
+            let Ok(job) = self.todo.recv_timeout(CROWD_GAP) else { break };
+            group.push(job);
+        }
+        group
+    }
+
+    fn commit(&self, group: &mut [Box<dyn Job>]) -> Result<(), Error> {
+        let done = self.attempt(group);
+        if done.is_err() {
+            self.tables.forget();
+            if !self.tables.db.is_autocommit() {
+                // the error that is told is the first one
+                let _ = self.tables.db.execute_batch("ROLLBACK");
+            }
+        }
+        done
+    }
+
+    fn attempt(&self, group: &mut [Box<dyn Job>]) -> Result<(), Error> {
+        let db = &self.tables.db;
+        let begin = match self.access {
+            Access::Read => "BEGIN DEFERRED",
+            Access::Write => "BEGIN IMMEDIATE",
+        };
+        let execute = |sql| db.prepare_cached(sql).and_then(|mut sql| sql.execute([]));
+        execute(begin).map_err(db_error)?;
+        let now = self.clock.now();
+        group.iter_mut().try_for_each(|job| job.run(&self.tables, now))?;
+        execute("COMMIT").map_err(|error| {
+            let error = db_error(error);
+            // the flush failed: what is in the log may be found after a restart
+            if let Error::Storage(cause) = error { Error::AnswerLost(cause) } else { error }
+        })?;
+        self.done.requests.fetch_add(group.len() as u64, Ordering::Relaxed);
+        self.done.groups.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn answer(group: Vec<Box<dyn Job>>, committed: &Result<(), Error>) {
+    for job in group {
+        job.answer(committed.clone());
+    }
+}

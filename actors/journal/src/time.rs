@@ -1,0 +1,60 @@
+//! Times of day, and who tells them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use minicbor::{Decode, Encode};
+
+/// A time of day, in milliseconds since 1970 (UTC). What a journal keeps must mean the same after a
+/// restart, so times that only one process understands are of no use here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Timestamp(#[n(0)] u64);
+
+impl Timestamp {
+    /// The time so many milliseconds after the beginning of 1970.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the beginning of 1970.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// This time and `duration`, rounded up to a millisecond; the end of time if that is later.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let millis = duration.as_nanos().div_ceil(1_000_000);
+        Self(self.0.saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Where the journals of one process take the time from. A journal on a server uses the clock of that
+/// server instead.
+pub trait Clock: Send + Sync + fmt::Debug + 'static {
+    /// The time of day.
+    fn now(&self) -> Timestamp;
+}
+
+/// The clock of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the journals read the clock")]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // a clock that stands before 1970 is as good as one that stands there
+        Timestamp::default().after(since.unwrap_or_default())
+    }
+}
+
+impl<C: Clock> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        C::now(self)
+    }
+}

@@ -1,0 +1,156 @@
+//! Values as bytes.
+
+use minicbor::bytes::ByteVec;
+use minicbor::encode::Write;
+use minicbor::{Decode, Encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::limits::VALUE_BYTES;
+
+/// A value of the application, as bytes with their coding.
+///
+/// The coding is CBOR (RFC 8949) through serde. It names fields, so that a program with a new optional
+/// field reads what an older one wrote. Other than JSON it has bytes, floats without a decimal text,
+/// NaN, and keys of maps that are no texts; other than the compact binary codings it can be read
+/// without the type, by a console or a command line.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Value {
+    /// The coding, by its number: 1 is CBOR.
+    #[n(0)]
+    coding: u8,
+    #[n(1)]
+    bytes: ByteVec,
+}
+
+const CBOR: u8 = 1;
+
+/// A value cannot be written or read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// It has more than [`VALUE_BYTES`] bytes.
+    #[error("a value has more than {VALUE_BYTES} bytes")]
+    TooLarge,
+    /// Its type cannot be written.
+    #[error("a value cannot be written: {0}")]
+    NotWritten(String),
+    /// The bytes are no value of the type.
+    #[error("a value is not of the type that is read: {0}")]
+    NotRead(String),
+    /// A later program wrote it in a coding that this one does not have.
+    #[error("a value has the coding {0}, which this program does not know")]
+    UnknownCoding(u8),
+}
+
+impl Value {
+    /// The bytes of a value.
+    ///
+    /// # Errors
+    /// If it is larger than [`VALUE_BYTES`], or its type cannot be written.
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, ValueError> {
+        let mut bytes = Bounded::default();
+        let written = value.serialize(&mut minicbor_serde::Serializer::new(&mut bytes));
+        if bytes.is_full {
+            return Err(ValueError::TooLarge);
+        }
+        written.map_err(|error| ValueError::NotWritten(error.to_string()))?;
+        Ok(Self { coding: CBOR, bytes: bytes.written.into() })
+    }
+
+    /// The value of the bytes.
+    ///
+    /// # Errors
+    /// If it is of another type, or of a coding that this program does not know.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
+        if self.coding != CBOR {
+            return Err(ValueError::UnknownCoding(self.coding));
+        }
+        minicbor_serde::from_slice(&self.bytes)
+            .map_err(|error| ValueError::NotRead(error.to_string()))
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it has no bytes; a value that was encoded has some.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// Takes as many bytes as a value may have: one that is too large costs no more memory than that.
+#[derive(Default)]
+struct Bounded {
+    written: Vec<u8>,
+    is_full: bool,
+}
+
+/// There is no room for more.
+#[derive(Debug, thiserror::Error)]
+#[error("a value is too large")]
+struct Full;
+
+impl Write for Bounded {
+    type Error = Full;
+
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        if self.written.len() + bytes.len() > VALUE_BYTES {
+            self.is_full = true;
+            return Err(Full);
+        }
+        self.written.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[test]
+    fn what_json_cannot_keep_is_read_back() {
+        let numbers = (f64::INFINITY, u64::MAX, i64::MIN);
+        assert_eq!(Value::encode(&numbers).unwrap().decode(), Ok(numbers));
+        let value = (BTreeMap::from([((1, 'a'), b"x".to_vec())]), Some(()), None::<u8>);
+        let read = Value::encode(&value).unwrap().decode();
+        assert_eq!(read, Ok(value));
+    }
+
+    #[test]
+    fn a_new_field_with_a_default_reads_old_values() {
+        #[derive(Serialize)]
+        struct Old {
+            id: u32,
+            gone: String,
+        }
+        #[derive(Deserialize)]
+        struct New {
+            id: u32,
+            #[serde(default)]
+            note: Option<String>,
+        }
+        let old = Old { id: 7, gone: "x".to_owned() };
+        let new: New = Value::encode(&old).unwrap().decode().unwrap();
+        assert_eq!((new.id, new.note), (7, None));
+    }
+
+    #[test]
+    fn the_limit_counts_bytes_and_other_types_are_told() {
+        let fits = "x".repeat(VALUE_BYTES - 3);
+        assert_eq!(Value::encode(&fits).unwrap().len(), VALUE_BYTES);
+        assert_eq!(Value::encode(&format!("{fits}x")), Err(ValueError::TooLarge));
+        let number = Value::encode(&7).unwrap();
+        assert!(matches!(number.decode::<String>(), Err(ValueError::NotRead(_))));
+        let later = Value { coding: 9, ..number };
+        assert_eq!(later.decode::<u8>(), Err(ValueError::UnknownCoding(9)));
+    }
+}

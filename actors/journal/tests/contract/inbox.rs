@@ -1,0 +1,178 @@
+//! Signals, cancels and waits.
+
+use asyncsteps_journal::record::{Ending, Outcome, TakenSignal};
+use asyncsteps_journal::request::{
+    Append, Cancelled, Condition, FirstOwner, FlowState, News, Then,
+};
+use asyncsteps_journal::{Error, Event, Journal, NotWritten, Record, Refused, Timestamp};
+use futures_util::future::join;
+
+use super::LIMITS;
+use super::world::*;
+
+const FAR: Timestamp = Timestamp::from_millis(u64::MAX >> 2);
+
+pub(super) async fn the_first_of_cancel_and_end_wins(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut flow = Owned::start(journal, node).await;
+    let cancelled = journal.cancel(flow.uid, "me".to_owned()).await.unwrap();
+    let Cancelled::Recorded(cancel) = &cancelled else { panic!("it has not ended") };
+    let end = flow.write(vec![completed()]).await;
+    assert_eq!(end, Err(NotWritten::Unseen { inbox: cancel.number }));
+    assert_eq!(journal.inbox(flow.uid).await.unwrap().cancel.as_ref(), Some(cancel));
+    let again = journal.cancel(flow.uid, "another".to_owned()).await.unwrap();
+    assert_eq!(again, cancelled, "the first one counts");
+    flow.seen = cancel.number;
+    flow.write(vec![done("refund"), ended(Ending::Cancelled)]).await.unwrap();
+
+    let mut flow = Owned::start(journal, node).await;
+    flow.write(vec![completed()]).await.unwrap();
+    let late = journal.cancel(flow.uid, "me".to_owned()).await.unwrap();
+    assert_eq!(late, Cancelled::HasEnded);
+}
+
+pub(super) async fn a_cancel_is_seen_at_the_next_append(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    assert_eq!(flow.write(vec![done("a")]).await.unwrap().inbox, 0);
+    journal.cancel(flow.uid, "me".to_owned()).await.unwrap();
+    assert_eq!(flow.write(vec![done("b")]).await.unwrap().inbox, 1);
+    let cancel = journal.load(flow.uid).await.unwrap().inbox.cancel.expect("it is kept");
+    assert_eq!((cancel.number, cancel.by.as_str()), (1, "me"));
+}
+
+pub(super) async fn a_cancel_races_with_an_end(journal: &dyn Journal) {
+    let node = node(journal).await;
+    for _ in 0..8 {
+        let flow = Owned::start(journal, node).await;
+        let end = append(journal, flow.entry(vec![completed()]));
+        let (end, cancelled) = join(end, journal.cancel(flow.uid, "me".to_owned())).await;
+        let has_ended = cancelled.unwrap() == Cancelled::HasEnded;
+        assert_eq!(end.is_ok(), has_ended, "one of them wins");
+    }
+}
+
+fn taken(number: u64) -> Record {
+    let signal = TakenSignal { number, name: "paid".to_owned(), value: value("paid") };
+    Record::new(path("wait"), Event::Signal(signal))
+}
+
+pub(super) async fn a_signal_before_its_wait_is_kept_until_it_is_taken(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    journal.signal(flow.uid, signal("paid")).await.unwrap();
+    journal.signal(flow.uid, signal("sent")).await.unwrap();
+    let inbox = journal.inbox(flow.uid).await.unwrap();
+    let names: Vec<_> = inbox.signals.iter().map(|s| (s.number, s.name.as_str())).collect();
+    assert_eq!((names, inbox.last), (vec![(1, "paid"), (2, "sent")], 2));
+    assert_eq!(inbox.signals[0].value, value("paid"));
+    flow.seen = 2;
+    flow.send(Append { takes: vec![1], ..flow.entry(vec![taken(1)]) }).await.unwrap();
+    let loaded = journal.load(flow.uid).await.unwrap();
+    let left: Vec<_> = loaded.inbox.signals.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(left, ["sent"]);
+    assert_eq!(loaded.records.last().unwrap().record, taken(1));
+    flow.write(vec![completed()]).await.unwrap();
+    let late = journal.signal(flow.uid, signal("late")).await.unwrap_err();
+    assert!(matches!(late, Error::Refused(Refused::HasEnded(_))), "{late}");
+}
+
+pub(super) async fn a_repeated_signal_is_stored_once(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let sent = signal("paid");
+    for _ in 0..2 {
+        journal.signal(flow.uid, sent.clone()).await.unwrap();
+        assert_eq!(journal.inbox(flow.uid).await.unwrap().last, 1);
+    }
+    flow.send(Append { takes: vec![1], ..flow.entry(vec![taken(1)]) }).await.unwrap();
+    journal.signal(flow.uid, sent).await.unwrap();
+    let inbox = journal.inbox(flow.uid).await.unwrap();
+    assert_eq!((inbox.signals.len(), inbox.last), (0, 1), "it stays known after it was taken");
+}
+
+pub(super) async fn a_signal_and_a_timeout_are_decided_by_one_append(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let timeout = |flow: &Owned<'_>| {
+        let outcome = Outcome { winner: None, ending: Ending::Failed(failure("Timeout")) };
+        let record = Record::new(path("wait"), Event::Outcome(outcome));
+        Append { condition: Condition::AllSeen, ..flow.entry(vec![record]) }
+    };
+    journal.signal(flow.uid, signal("paid")).await.unwrap();
+    let entry = timeout(&flow);
+    assert_eq!(flow.send(entry).await, Err(NotWritten::Unseen { inbox: 1 }));
+    flow.seen = 1;
+    let entry = timeout(&flow);
+    flow.send(entry).await.unwrap();
+    assert_eq!(flow.steps().await, ["wait"]);
+}
+
+pub(super) async fn signals_are_bounded(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    for _ in 0..LIMITS.signals {
+        journal.signal(flow.uid, signal("paid")).await.unwrap();
+    }
+    let full = journal.signal(flow.uid, signal("paid")).await.unwrap_err();
+    let Error::Refused(refused) = full else { panic!("{full}") };
+    assert_eq!(refused, Refused::TooManySignals(LIMITS.signals));
+    flow.send(Append { takes: vec![2], ..flow.entry(vec![taken(2)]) }).await.unwrap();
+    journal.signal(flow.uid, signal("paid")).await.unwrap();
+}
+
+pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut due = Owned::start(journal, node).await;
+    let mut late = Owned::start(journal, node).await;
+    let mut silent = Owned::start(journal, node).await;
+    due.leave(Then::Park(Some(Timestamp::from_millis(1)))).await;
+    late.leave(Then::Park(Some(FAR))).await;
+    silent.leave(Then::Park(None)).await;
+    let given = |claimed: Vec<asyncsteps_journal::request::Claimed>| {
+        claimed.into_iter().map(|claimed| claimed.uid).collect::<Vec<_>>()
+    };
+    assert_eq!(given(claim(journal, node, 9).await), [due.uid]);
+    assert_eq!(late.state().await, FlowState::Parked);
+    assert_eq!(journal.status(late.uid).await.unwrap().flow.due, Some(FAR));
+    journal.signal(silent.uid, signal("s")).await.unwrap();
+    assert_eq!(given(claim(journal, node, 9).await), [silent.uid]);
+    journal.cancel(late.uid, "me".to_owned()).await.unwrap();
+    assert_eq!(given(claim(journal, node, 9).await), [late.uid]);
+}
+
+pub(super) async fn a_signal_that_races_with_parking_is_not_slept_over(journal: &dyn Journal) {
+    let node = node(journal).await;
+    for _ in 0..8 {
+        let flow = Owned::start(journal, node).await;
+        let park = Append { then: Then::Park(None), ..flow.entry(Vec::new()) };
+        let sent = journal.signal(flow.uid, signal("s"));
+        let (parked, sent) = join(append(journal, park), sent).await;
+        parked.unwrap();
+        sent.unwrap();
+        let [claimed] = claim(journal, node, 9).await[..] else { panic!("it sleeps") };
+        assert_eq!(claimed.uid, flow.uid);
+    }
+}
+
+pub(super) async fn news_names_the_flows_with_something_unseen(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut flow = Owned::start(journal, node).await;
+    Owned::start(journal, node).await;
+    assert_eq!(journal.news(node).await.unwrap(), []);
+    journal.signal(flow.uid, signal("s")).await.unwrap();
+    assert_eq!(journal.news(node).await.unwrap(), [News { uid: flow.uid, inbox: 1 }]);
+    flow.seen = 1;
+    flow.write(vec![done("a")]).await.unwrap();
+    assert_eq!(journal.news(node).await.unwrap(), []);
+}
+
+pub(super) async fn changes_tell_of_work(journal: &dyn Journal) {
+    let mut changes = journal.changes();
+    let node = node(journal).await;
+    changes.mark_unchanged();
+    journal.submit(submit(FirstOwner::Any)).await.unwrap();
+    changes.changed().await.expect("the journal is there");
+    let mut flow = Owned::start(journal, node).await;
+    changes.mark_unchanged();
+    journal.signal(flow.uid, signal("s")).await.unwrap();
+    changes.changed().await.expect("the journal is there");
+    changes.mark_unchanged();
+    flow.leave(Then::Release).await;
+    changes.changed().await.expect("the journal is there");
+}

@@ -1,0 +1,154 @@
+//! What every journal must keep. Each rule is a function of a fresh journal with the limits below.
+#![expect(clippy::unwrap_used, reason = "rules are tests, in functions that several tests call")]
+
+mod claims;
+mod inbox;
+mod operator;
+mod records;
+mod world;
+
+use std::pin::Pin;
+
+use asyncsteps_journal::{Journal, Limits};
+
+/// Small, so that rules reach them.
+const LIMITS: Limits = Limits { records: 40, signals: 5, claims: 3 };
+
+/// A rule that runs.
+type Checked<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// A rule.
+type Rule = for<'a> fn(&'a dyn Journal) -> Checked<'a>;
+
+macro_rules! rules {
+    ($($file:ident: $($rule:ident)*;)*) => {
+        /// All rules with their names.
+        const RULES: &[(&str, Rule)] =
+            &[$($((stringify!($rule), |journal| Box::pin($file::$rule(journal))),)*)*];
+
+        /// Makes a test of each rule, which `$check` runs.
+        macro_rules! one_test_per_rule {
+            ($check:path) => {
+                $($(
+                    #[test]
+                    fn $rule() {
+                        $check(stringify!($rule));
+                    }
+                )*)*
+            };
+        }
+    };
+}
+
+rules! {
+    records:
+        a_submitted_flow_is_loaded
+        a_submit_is_repeated_once
+        a_key_gives_the_first_flow_and_refuses_other_parameters
+        records_of_all_kinds_come_back_in_order
+        a_stale_epoch_cannot_append_and_the_batch_goes_on
+        a_lost_answer_is_repeated_once
+        a_repeat_after_the_end_or_a_takeover_is_still_answered
+        numbers_cannot_be_used_again
+        an_iteration_replaces_its_records
+        live_records_are_bounded
+        what_is_too_large_is_refused_alone
+        an_ended_flow_tells_its_result_until_it_is_trimmed
+        flows_are_listed_in_pages
+        a_flow_that_is_not_there_is_named;
+    claims:
+        two_claims_never_give_the_same_flow
+        a_claim_races_with_an_append
+        a_claim_whose_answer_was_lost_is_repeated
+        begun_flows_come_before_new_ones_and_oldest_first
+        a_node_gets_flows_of_its_versions_only
+        a_node_without_a_lease_gets_nothing
+        a_dead_owner_loses_its_flows
+        a_released_flow_is_not_counted
+        a_flow_that_kills_its_owners_becomes_a_dead_letter
+        progress_resets_the_count
+        deaths_without_an_open_effect_are_told_and_not_counted
+        suspects_run_one_at_a_time
+        a_delayed_start_waits_for_its_time;
+    inbox:
+        the_first_of_cancel_and_end_wins
+        a_cancel_is_seen_at_the_next_append
+        a_cancel_races_with_an_end
+        a_signal_before_its_wait_is_kept_until_it_is_taken
+        a_repeated_signal_is_stored_once
+        a_signal_and_a_timeout_are_decided_by_one_append
+        signals_are_bounded
+        a_parked_flow_is_woken_by_time_and_by_signals
+        a_signal_that_races_with_parking_is_not_slept_over
+        news_names_the_flows_with_something_unseen
+        changes_tell_of_work;
+    operator:
+        a_paused_flow_waits_for_an_operator
+        a_step_is_done_again_without_its_records
+        a_flow_begins_again_with_a_new_run
+        a_flow_stays_on_its_version
+        a_dead_letter_is_replayed
+        a_cancel_lets_a_paused_flow_undo;
+}
+
+fn run(name: &str, journal: &dyn Journal) {
+    let (_, rule) = RULES.iter().find(|(rule, _)| *rule == name).expect("a rule");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(rule(journal));
+}
+
+mod memory {
+    use asyncsteps_journal::memory::Memory;
+
+    fn check(name: &str) {
+        super::run(name, &Memory::default().limits(super::LIMITS));
+    }
+
+    one_test_per_rule!(check);
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use std::{env, fs, process};
+
+    use asyncsteps_journal::sqlite::{Options, Sqlite};
+
+    fn check(name: &str) {
+        let folder = env::temp_dir().join(format!("journal-{}-{name}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let options = Options { limits: super::LIMITS, ..Options::new("test") };
+        let journal = Sqlite::open(folder.join("journal.db"), options).expect("a journal");
+        super::run(name, &journal);
+        drop(journal);
+        fs::remove_dir_all(&folder).expect("the folder is there");
+    }
+
+    one_test_per_rule!(check);
+}
+
+#[cfg(feature = "postgres")]
+#[path = "../server/mod.rs"]
+mod server;
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use asyncsteps_journal::postgres::{Options, Postgres};
+
+    use super::server::Server;
+
+    /// All in one test, because they share a server.
+    #[test]
+    fn postgresql_keeps_every_rule() {
+        let Some(server) = Server::start() else { return };
+        for (number, (name, rule)) in super::RULES.iter().enumerate() {
+            println!("{name}");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let schema = format!("rule_{number}");
+                let options = Options { schema, limits: super::LIMITS, ..Options::new("test") };
+                let journal = Postgres::connect(server.config(), options).await.expect("a journal");
+                rule(&journal).await;
+            });
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Flows that wait for an operator.
+
+use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::request::{Claim, FlowState, Resume, Then};
+use asyncsteps_journal::{Error, Journal, RecordId, Refused};
+
+use super::LIMITS;
+use super::world::*;
+
+pub(super) async fn a_paused_flow_waits_for_an_operator(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut flow = Owned::start(journal, node).await;
+    let running = journal.resume(flow.uid, Resume::Continue).await.unwrap_err();
+    let Error::Refused(refused) = running else { panic!("{running}") };
+    assert_eq!(refused, Refused::NotStopped(flow.uid));
+    flow.write(vec![done("a")]).await.unwrap();
+    flow.leave(Then::Pause("step `b` is gone".to_owned())).await;
+    journal.signal(flow.uid, signal("s")).await.unwrap();
+    assert_eq!(claim(journal, node, 9).await, [], "a signal does not let it go on");
+    flow.resume(Resume::Continue).await;
+    let (flow, ..) = take_over(journal).await;
+    assert_eq!(flow.steps().await, ["a"]);
+    assert_eq!(journal.status(flow.uid).await.unwrap().flow.reason, None);
+}
+
+pub(super) async fn a_step_is_done_again_without_its_records(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    flow.write(vec![done("a"), done("b"), done("c")]).await.unwrap();
+    flow.leave(Then::Pause("changed".to_owned())).await;
+    let gone = [0, 2, 3].map(|sequence| RecordId { epoch: flow.epoch, sequence });
+    flow.resume(Resume::Without([gone.as_slice(), &[RecordId::FIRST]].concat())).await;
+    let (mut flow, ..) = take_over(journal).await;
+    assert_eq!(flow.steps().await, ["a"], "the first record stays");
+    flow.next = 4;
+    flow.write(vec![done("b")]).await.unwrap();
+    assert_eq!(flow.steps().await, ["a", "b"]);
+}
+
+pub(super) async fn a_flow_begins_again_with_a_new_run(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    flow.write(vec![done("a"), done("b")]).await.unwrap();
+    flow.leave(Then::Pause("changed".to_owned())).await;
+    flow.resume(Resume::Again).await;
+    let (flow, ..) = take_over(journal).await;
+    assert_eq!(flow.steps().await, <[String; 0]>::default());
+    let loaded = journal.load(flow.uid).await.unwrap();
+    assert_eq!((loaded.flow.run, loaded.records[0].id), (1, RecordId::FIRST));
+}
+
+pub(super) async fn a_flow_stays_on_its_version(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut flow = Owned::start(journal, node).await;
+    flow.leave(Then::Pause("changed".to_owned())).await;
+    flow.resume(Resume::OnItsVersion).await;
+    let programs = vec![program(2, &[1])];
+    let newer = Claim { node, ticket: uid(), programs, limit: 9 };
+    assert_eq!(journal.claim(newer).await.unwrap(), []);
+    assert_eq!(claim(journal, node, 9).await.len(), 1);
+}
+
+pub(super) async fn a_dead_letter_is_replayed(journal: &dyn Journal) {
+    let mut owner = node(journal).await;
+    let mut flow = Owned::start(journal, owner).await;
+    flow.write(vec![intent("pay")]).await.unwrap();
+    for _ in 0..LIMITS.claims {
+        kill(journal, owner).await;
+        (flow, owner, _) = take_over(journal).await;
+    }
+    kill(journal, owner).await;
+    assert_eq!(claim(journal, node(journal).await, 9).await, []);
+    assert_eq!(flow.state().await, FlowState::Dead);
+    flow.resume(Resume::Continue).await;
+    let (mut flow, _, deaths) = take_over(journal).await;
+    assert_eq!(deaths, 0, "it is counted from the beginning");
+    flow.write(vec![done("pay"), completed()]).await.unwrap();
+    assert_eq!(flow.state().await, FlowState::Ended);
+}
+
+pub(super) async fn a_cancel_lets_a_paused_flow_undo(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    flow.write(vec![done("a")]).await.unwrap();
+    flow.leave(Then::Pause("changed".to_owned())).await;
+    journal.cancel(flow.uid, "operator".to_owned()).await.unwrap();
+    let (mut flow, ..) = take_over(journal).await;
+    let cancel = journal.inbox(flow.uid).await.unwrap().cancel.expect("it is cancelled");
+    flow.seen = cancel.number;
+    flow.write(vec![ended(Ending::Cancelled)]).await.unwrap();
+    let status = journal.status(flow.uid).await.unwrap();
+    assert_eq!(status.ending, Some(Ending::Cancelled));
+}

@@ -1,0 +1,270 @@
+//! Submits, appends, and what is read of them.
+
+use asyncsteps_journal::limits::BATCH;
+use asyncsteps_journal::record::{
+    Effect, Ending, Failed, Iteration, Keys, Outcome, TakenSignal, Timer, Unwinding,
+};
+use asyncsteps_journal::request::{
+    Append, CallerKey, FirstOwner, FlowState, Query, Submit, Submitted, Then,
+};
+use asyncsteps_journal::{
+    Error, Event, Journal, NotWritten, Record, RecordId, Refused, Repeat, Timestamp,
+};
+
+use super::LIMITS;
+use super::world::*;
+
+pub(super) async fn a_submitted_flow_is_loaded(journal: &dyn Journal) {
+    let submit = submit(FirstOwner::Any);
+    let uid = submit.uid;
+    assert_eq!(journal.submit(submit).await.unwrap(), Submitted::New);
+    let loaded = journal.load(uid).await.unwrap();
+    let [first] = &loaded.records[..] else { panic!("one record: {:?}", loaded.records) };
+    assert_eq!(first.id, RecordId::FIRST);
+    assert_eq!(first.record.event, Event::Started(started()));
+    assert_eq!(first.record.path.as_str(), TEMPLATE);
+    assert_eq!((loaded.flow.state, loaded.flow.version), (FlowState::New, 1));
+    assert_eq!(loaded.next(), 1);
+}
+
+pub(super) async fn a_submit_is_repeated_once(journal: &dyn Journal) {
+    let submit = submit(FirstOwner::Any);
+    let uid = submit.uid;
+    assert_eq!(journal.submit(submit.clone()).await.unwrap(), Submitted::New);
+    assert_eq!(journal.submit(submit.clone()).await.unwrap(), Submitted::Known(uid));
+    let mut other = submit;
+    other.started.parameters = value("other");
+    let error = journal.submit(other).await.unwrap_err();
+    assert!(matches!(error, Error::Refused(Refused::KeyInUse { .. })), "{error}");
+    assert_eq!(journal.list(Query { limit: 9, ..Query::default() }).await.unwrap().len(), 1);
+}
+
+pub(super) async fn a_key_gives_the_first_flow_and_refuses_other_parameters(journal: &dyn Journal) {
+    let key = |scope: &str| CallerKey { scope: scope.to_owned(), key: "k".to_owned() };
+    let with = |scope| Submit { key: Some(key(scope)), ..submit(FirstOwner::Any) };
+    let first = with("user a");
+    let uid = first.uid;
+    assert_eq!(journal.submit(first).await.unwrap(), Submitted::New);
+    assert_eq!(journal.submit(with("user a")).await.unwrap(), Submitted::Known(uid));
+    assert_eq!(journal.submit(with("user b")).await.unwrap(), Submitted::New);
+    let mut other = with("user a");
+    other.started.parameters = value("other");
+    let error = journal.submit(other).await.unwrap_err();
+    let Error::Refused(refused) = &error else { panic!("{error}") };
+    assert_eq!(*refused, Refused::KeyInUse { key: "k".to_owned(), uid });
+    assert_eq!(error.repeat(), Repeat::Never);
+}
+
+pub(super) async fn records_of_all_kinds_come_back_in_order(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let at = Timestamp::from_millis(1_700_000_000_000);
+    let failed =
+        Failed { failure: failure("Declined"), attempt: 2, millis: 1, effect: Effect::Unknown };
+    let records = vec![
+        intent("pay"),
+        Record::new(path("pay"), Event::Failed(failed)),
+        Record::new(path("wait"), Event::Timer(Timer { at, attempt: 3 })),
+        Record::new(
+            path("wait"),
+            Event::Signal(TakenSignal { number: 1, name: "s".to_owned(), value: value("v") }),
+        ),
+        Record::new(path("each"), Event::Keys(Keys { keys: vec!["a/b".to_owned()] })),
+        Record::new(path("loop"), Event::Iteration(Iteration { index: 0, state: value("s") })),
+        Record::new(
+            path("race").branch("ä #1"),
+            Event::Outcome(Outcome { winner: Some(path("x")), ending: Ending::Cancelled }),
+        ),
+        Record::new(
+            path("scope"),
+            Event::Unwinding(Unwinding {
+                failed: path("pay"),
+                failure: failure("Declined"),
+                undos: vec![path("pay").undo()],
+            }),
+        ),
+        done("last"),
+    ];
+    let (first, second) = records.split_at(4);
+    flow.write(first.to_vec()).await.unwrap();
+    flow.write(second.to_vec()).await.unwrap();
+    let loaded = journal.load(flow.uid).await.unwrap();
+    let stored: Vec<_> =
+        loaded.records.iter().skip(1).map(|stored| stored.record.clone()).collect();
+    assert_eq!(stored, records);
+    let numbers = loaded.records.iter().map(|stored| stored.id.sequence);
+    assert!(numbers.eq(0..10), "{:?}", loaded.records);
+    assert_eq!(loaded.next(), 10);
+}
+
+pub(super) async fn a_stale_epoch_cannot_append_and_the_batch_goes_on(journal: &dyn Journal) {
+    let first = node(journal).await;
+    let lost = Owned::start(journal, first).await;
+    kill(journal, first).await;
+    let (mut taken, ..) = take_over(journal).await;
+    let mut own = Owned::start(journal, node(journal).await).await;
+    let batch = vec![own.entry(vec![done("a")]), lost.entry(vec![done("stale")])];
+    let answers = journal.append(batch).await.unwrap();
+    assert!(answers[0].is_ok());
+    assert_eq!(answers[1], Err(NotWritten::Stale { epoch: taken.epoch }));
+    own.next += 1;
+    taken.write(vec![done("b")]).await.unwrap();
+    own.write(vec![done("c")]).await.unwrap();
+    assert_eq!(taken.steps().await, ["b"]);
+    assert_eq!(own.steps().await, ["a", "c"]);
+}
+
+pub(super) async fn a_lost_answer_is_repeated_once(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let entry = flow.entry(vec![done("a"), done("b")]);
+    let first = flow.send(entry.clone()).await.unwrap();
+    assert_eq!(append(journal, entry.clone()).await, Ok(first));
+    flow.write(vec![done("c")]).await.unwrap();
+    assert_eq!(append(journal, entry.clone()).await, Ok(first));
+    // at once, and beside itself
+    let again = journal.append(vec![entry.clone(), entry]).await.unwrap();
+    assert_eq!(again, [Ok(first), Ok(first)]);
+    assert_eq!(flow.steps().await, ["a", "b", "c"]);
+}
+
+pub(super) async fn a_repeat_after_the_end_or_a_takeover_is_still_answered(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let end = flow.entry(vec![completed()]);
+    flow.send(end.clone()).await.unwrap();
+    assert!(append(journal, end).await.is_ok(), "the end was written by this");
+    let late = flow.entry(vec![done("late")]);
+    assert!(matches!(append(journal, late).await, Err(NotWritten::Stale { .. })));
+
+    let first = node(journal).await;
+    let mut flow = Owned::start(journal, first).await;
+    let entry = flow.entry(vec![done("a")]);
+    flow.send(entry.clone()).await.unwrap();
+    kill(journal, first).await;
+    let (taken, ..) = take_over(journal).await;
+    assert!(append(journal, entry).await.is_ok(), "it was written before the takeover");
+    assert_eq!(taken.steps().await, ["a"]);
+}
+
+pub(super) async fn numbers_cannot_be_used_again(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    flow.write(vec![done("a"), done("b")]).await.unwrap();
+    flow.next -= 1;
+    let taken = flow.write(vec![done("x"), done("y")]).await;
+    assert_eq!(taken, Err(NotWritten::NumbersTaken { first: 2 }));
+    assert_eq!(flow.steps().await, ["a", "b"]);
+}
+
+pub(super) async fn an_iteration_replaces_its_records(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    // more in all than a flow may have at once
+    for index in 0..LIMITS.records {
+        let first = flow.next;
+        flow.write(vec![intent("step"), done("step")]).await.unwrap();
+        let iteration = Iteration { index, state: value("state") };
+        let record = Record::new(path("loop"), Event::Iteration(iteration));
+        let id = |sequence| RecordId { epoch: flow.epoch, sequence };
+        // the one of the iteration before, too
+        let oldest = first.saturating_sub(1).max(1);
+        let replaces = (oldest..first + 2).map(id).collect();
+        flow.send(Append { replaces, ..flow.entry(vec![record]) }).await.unwrap();
+    }
+    let loaded = journal.load(flow.uid).await.unwrap();
+    let [_, last] = &loaded.records[..] else { panic!("{:?}", loaded.records) };
+    assert!(matches!(&last.record.event, Event::Iteration(it) if it.index == LIMITS.records - 1));
+}
+
+pub(super) async fn live_records_are_bounded(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    for _ in 1..LIMITS.records {
+        flow.write(vec![done("a")]).await.unwrap();
+    }
+    let more = flow.write(vec![done("a")]).await;
+    assert_eq!(more, Err(NotWritten::TooManyRecords(LIMITS.records)));
+    // it can end all the same
+    flow.write(vec![ended(Ending::Failed(failure("InternalError")))]).await.unwrap();
+    assert_eq!(flow.state().await, FlowState::Ended);
+}
+
+pub(super) async fn what_is_too_large_is_refused_alone(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut flow = Owned::start(journal, node).await;
+    let other = Owned::start(journal, node).await;
+    let long = "x".repeat(5000);
+    let large = flow.entry(vec![done(&long)]);
+    let answers = journal.append(vec![large, other.entry(vec![done("b")])]).await.unwrap();
+    assert!(matches!(answers[0], Err(NotWritten::Refused(Refused::TooLarge { .. }))));
+    assert!(answers[1].is_ok());
+    flow.write(vec![done("a")]).await.unwrap();
+    let mut nul = submit(FirstOwner::Any);
+    nul.started.template = "a\0b".to_owned();
+    let error = journal.submit(nul).await.unwrap_err();
+    assert!(matches!(error, Error::Refused(Refused::NulCharacter("template"))), "{error}");
+    let many = vec![flow.entry(Vec::new()); BATCH + 1];
+    let error = journal.append(many).await.unwrap_err();
+    assert!(matches!(error, Error::Refused(Refused::TooLarge { .. })), "{error}");
+}
+
+pub(super) async fn an_ended_flow_tells_its_result_until_it_is_trimmed(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let key = CallerKey { scope: "s".to_owned(), key: "k".to_owned() };
+    let keyed = Submit { key: Some(key), ..submit(FirstOwner::Node(node)) };
+    journal.submit(keyed.clone()).await.unwrap();
+    let running = Owned::start(journal, node).await;
+    let flow = Owned { uid: keyed.uid, ..running.clone() };
+    assert_eq!(journal.status(flow.uid).await.unwrap().ending, None);
+    append(journal, flow.entry(vec![completed()])).await.unwrap();
+    let status = journal.status(flow.uid).await.unwrap();
+    assert_eq!(status.ending, Some(Ending::Completed(value("paid"))));
+    let ended = status.flow.ended.expect("it has ended");
+    // it ended at this time, not before
+    assert_eq!(journal.trim(ended).await.unwrap(), 0);
+    assert_eq!(journal.submit(keyed.clone()).await.unwrap(), Submitted::Known(keyed.uid));
+    let later = Timestamp::from_millis(ended.as_millis() + 1);
+    assert_eq!(journal.trim(later).await.unwrap(), 1);
+    assert!(matches!(
+        journal.status(flow.uid).await.unwrap_err(),
+        Error::Refused(Refused::NoFlow(_))
+    ));
+    assert_eq!(running.state().await, FlowState::Running);
+    let again = Submit { uid: uid(), ..keyed };
+    assert_eq!(journal.submit(again).await.unwrap(), Submitted::New, "the key is free");
+}
+
+pub(super) async fn flows_are_listed_in_pages(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut uids = Vec::new();
+    for _ in 0..5 {
+        uids.push(Owned::start(journal, node).await);
+    }
+    uids[2].leave(Then::Pause("changed".to_owned())).await;
+    let mut other = submit(FirstOwner::Any);
+    other.started.template = "other".to_owned();
+    journal.submit(other).await.unwrap();
+    let mut query = Query { template: Some(TEMPLATE.to_owned()), limit: 2, ..Query::default() };
+    let mut listed = Vec::new();
+    loop {
+        let page = journal.list(query.clone()).await.unwrap();
+        let Some(last) = page.last() else { break };
+        query.after = last.number;
+        listed.extend(page.into_iter().map(|flow| flow.uid));
+    }
+    assert!(listed.iter().eq(uids.iter().map(|flow| &flow.uid)));
+    let paused = Query { state: Some(FlowState::Paused), limit: 9, ..Query::default() };
+    let [paused] = &journal.list(paused).await.unwrap()[..] else { panic!("one is paused") };
+    assert_eq!((paused.uid, paused.reason.as_deref()), (uids[2].uid, Some("changed")));
+}
+
+pub(super) async fn a_flow_that_is_not_there_is_named(journal: &dyn Journal) {
+    let gone = Owned { uid: uid(), ..Owned::start(journal, node(journal).await).await };
+    let expected = Refused::NoFlow(gone.uid);
+    let answer = append(journal, gone.entry(vec![done("a")])).await;
+    assert_eq!(answer, Err(NotWritten::Refused(expected.clone())));
+    let refused = |error: Error| {
+        let Error::Refused(refused) = error else { panic!("{error}") };
+        refused
+    };
+    assert_eq!(refused(journal.load(gone.uid).await.unwrap_err()), expected);
+    assert_eq!(refused(journal.inbox(gone.uid).await.unwrap_err()), expected);
+    assert_eq!(refused(journal.status(gone.uid).await.unwrap_err()), expected);
+    assert_eq!(refused(journal.signal(gone.uid, signal("s")).await.unwrap_err()), expected);
+    assert_eq!(refused(journal.cancel(gone.uid, "me".to_owned()).await.unwrap_err()), expected);
+}

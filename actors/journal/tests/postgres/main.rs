@@ -1,0 +1,8 @@
+//! A journal on a server: crashes of the server, and several nodes beside each other.
+
+mod crash;
+#[path = "../flows/mod.rs"]
+mod flows;
+mod nodes;
+#[path = "../server/mod.rs"]
+mod server;

@@ -1,0 +1,146 @@
+//! Several nodes share a journal.
+
+use std::collections::HashSet;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use asyncsteps_journal::postgres::{Config, Options, Postgres};
+use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Program};
+use asyncsteps_journal::{Error, Incarnation, Journal, LEASE, Refused, Repeat, Uid};
+use futures_util::future::{join, join_all};
+use tokio_postgres::NoTls;
+
+use super::flows::{run, start, submit};
+use super::server::Server;
+
+/// All in one test, because they share a server.
+#[test]
+fn several_nodes_share_a_journal() {
+    let Some(server) = Server::start() else { return };
+    run(async {
+        each_flow_is_claimed_by_one_node(&server).await;
+        what_one_node_submits_wakes_another(&server).await;
+        no_flow_is_taken_for_a_lease_after_the_server_started(&server).await;
+        a_claim_that_is_dropped_leaves_nothing_locked(&server).await;
+        what_cannot_be_used_is_named(&server).await;
+    });
+}
+
+async fn connect(server: &Server, schema: &str) -> Postgres {
+    let options = Options { schema: schema.to_owned(), ..Options::new("test") };
+    Postgres::connect(server.config(), options).await.expect("a journal")
+}
+
+/// A connection without a journal.
+async fn raw(server: &Server, schema: &str) -> tokio_postgres::Client {
+    let mut config = server.config();
+    config.options(format!("-c search_path={schema}"));
+    let (client, connection) = config.connect(NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+async fn claim(journal: &Postgres, node: Incarnation, limit: usize) -> Result<Vec<Claimed>, Error> {
+    let program = Program { template: "t".to_owned(), version: 1, compatible: Vec::new() };
+    let ticket = Uid::random().expect("random bytes");
+    journal.claim(Claim { node, ticket, programs: vec![program], limit }).await
+}
+
+async fn each_flow_is_claimed_by_one_node(server: &Server) {
+    const FLOWS: usize = 300;
+    let nodes = [connect(server, "shared").await, connect(server, "shared").await];
+    join_all((0..FLOWS).map(|_| nodes[0].submit(submit(FirstOwner::Any)))).await;
+    let drain = async |journal: &Postgres| {
+        let node = journal.register(LEASE).await.expect("a node");
+        let mut given = Vec::new();
+        loop {
+            let more = claim(journal, node, 10).await.expect("the node lives");
+            if more.is_empty() {
+                break given;
+            }
+            given.extend(more.into_iter().map(|claimed| claimed.uid));
+        }
+    };
+    let (mut given, other) = join(drain(&nodes[0]), drain(&nodes[1])).await;
+    assert!(!given.is_empty() && !other.is_empty(), "both get some");
+    given.extend(other);
+    // a row that the other node had locked when it was skipped may be left
+    given.extend(drain(&nodes[0]).await);
+    assert_eq!(given.len(), FLOWS);
+    assert_eq!(given.iter().collect::<HashSet<_>>().len(), FLOWS, "none is given twice");
+}
+
+async fn what_one_node_submits_wakes_another(server: &Server) {
+    let (one, other) = (connect(server, "wakes").await, connect(server, "wakes").await);
+    let mut changes = other.changes();
+    // it listens
+    changes.changed().await.expect("the journal is there");
+    one.submit(submit(FirstOwner::Any)).await.expect("a new flow");
+    changes.changed().await.expect("the journal is there");
+}
+
+async fn no_flow_is_taken_for_a_lease_after_the_server_started(server: &Server) {
+    let journal = connect(server, "started").await;
+    let client = raw(server, "started").await;
+    let owner = journal.register(Duration::from_secs(3600)).await.expect("a node");
+    start(&journal, owner).await;
+    // it could not renew, because the server was away
+    client.execute("UPDATE node SET ends = 0", &[]).await.expect("the table");
+    let node = journal.register(LEASE).await.expect("a node");
+    assert_eq!(claim(&journal, node, 9).await.expect("it lives"), []);
+    journal.renew(owner, LEASE).await.expect("its lease was longer than the server is up");
+    client
+        .execute("UPDATE node SET ends = 0, lease = 1 WHERE id = $1", &[&1_i64])
+        .await
+        .expect("the table");
+    assert_eq!(claim(&journal, node, 9).await.expect("it lives").len(), 1);
+}
+
+async fn a_claim_that_is_dropped_leaves_nothing_locked(server: &Server) {
+    let (one, other) = (connect(server, "dropped").await, connect(server, "dropped").await);
+    let node = one.register(LEASE).await.expect("a node");
+    let next = other.register(LEASE).await.expect("a node");
+    for turns in 1..12 {
+        let new = submit(FirstOwner::Any);
+        let uid = new.uid;
+        one.submit(new).await.expect("a new flow");
+        {
+            let mut dropped = Box::pin(claim(&one, node, 9));
+            for _ in 0..turns {
+                let mut cx = Context::from_waker(Waker::noop());
+                if let Poll::Ready(done) = dropped.as_mut().poll(&mut cx) {
+                    panic!("a claim takes more turns: {done:?}");
+                }
+                // the connection has its turn
+                other.status(uid).await.expect("the flow");
+            }
+        }
+        // the server may still be at it: the claim is then done or not, and no lock stays
+        let mut owner = None;
+        while owner.is_none() {
+            claim(&other, next, 9).await.expect("it lives");
+            owner = other.status(uid).await.expect("the flow").flow.owner;
+        }
+        assert!([Some(node), Some(next)].contains(&owner));
+        one.renew(node, LEASE).await.expect("its connection is there again");
+    }
+}
+
+async fn what_cannot_be_used_is_named(server: &Server) {
+    let connect = async |config: Config, schema: &str| {
+        let options = Options { schema: schema.to_owned(), ..Options::new("test") };
+        Postgres::connect(config, options).await.expect_err("it cannot be used")
+    };
+    for schema in ["", "a b", "x;y", "Upper", "1st", &"x".repeat(41)] {
+        let error = connect(server.config(), schema).await;
+        assert!(matches!(error, Error::Refused(Refused::NotSchema(_))), "{error}");
+    }
+    let mut nowhere = Config::new();
+    nowhere.host_path("/nowhere").user("journal");
+    let error = connect(nowhere, "x").await;
+    assert_eq!(error.repeat(), Repeat::Later, "{error}");
+    let client = raw(server, "shared").await;
+    client.execute("UPDATE format SET number = 9", &[]).await.expect("the table");
+    let error = connect(server.config(), "shared").await;
+    assert!(matches!(error, Error::NewerFormat { found: 9, known: 1 }), "{error}");
+}

@@ -1,0 +1,121 @@
+//! A PostgreSQL server of a test's own, with its data and its socket in a folder for temporary files.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::{env, fs, thread};
+
+use asyncsteps_journal::postgres::Config;
+
+pub(crate) struct Server {
+    programs: PathBuf,
+    folder: PathBuf,
+    /// Who runs it: root may not.
+    user: Option<u32>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts one; without PostgreSQL, says that the test is left out.
+    #[expect(clippy::print_stdout, reason = "a test that is left out says so")]
+    pub(crate) fn start() -> Option<Self> {
+        let Some(programs) = programs() else {
+            println!("PostgreSQL is not installed here: this test is left out");
+            return None;
+        };
+        let folder = env::temp_dir().join(format!("journal-postgres-{}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let is_root = fs::metadata(&folder).expect("it is there").uid() == 0;
+        let user = is_root.then(postgres_user);
+        if user.is_some() {
+            chown(&folder, user, user).expect("root may do so");
+        }
+        let mut server = Self { programs, folder, user, child: None };
+        let mut init = server.command("initdb");
+        init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", "-U", "journal"]);
+        let output = init.arg("-D").arg(server.folder.join("data")).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        server.run();
+        Some(server)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.current_dir(&self.folder);
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        command
+    }
+
+    /// Where it is.
+    pub(crate) fn config(&self) -> Config {
+        let mut config = Config::new();
+        config.host_path(&self.folder).user("journal").dbname("postgres");
+        config
+    }
+
+    /// Starts it, and waits until it takes connections. After a kill, its last processes may take a moment
+    /// to end, and the server refuses to start beside them.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..200 {
+            let mut command = self.command("postgres");
+            command.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
+            command.args(["-c", "listen_addresses=", "-c", "logging_collector=off"]);
+            let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+            let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+            let is_ready = lines
+                .by_ref()
+                .map_while(Result::ok)
+                .any(|line| line.contains("ready to accept connections"));
+            if is_ready {
+                // what it says later is read, so that it does not wait for a reader
+                thread::spawn(move || lines.for_each(drop));
+                self.child = Some(child);
+                return;
+            }
+            child.wait().expect("it ended");
+        }
+        panic!("PostgreSQL does not start");
+    }
+
+    /// Ends it by a signal: `KILL`, with which its other processes end soon, or `INT`, which leaves no
+    /// shared memory behind.
+    pub(crate) fn end(&mut self, signal: &str) {
+        let Some(mut child) = self.child.take() else { return };
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the server can be told to end");
+        child.wait().expect("it ended");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end("INT");
+        // what is left is in the folder for temporary files
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The folder with `postgres` and `initdb`.
+fn programs() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folders = env::split_paths(&path).chain(debian.map(|version| version.path().join("bin")));
+    let has_both =
+        |folder: &Path| ["postgres", "initdb"].iter().all(|program| folder.join(program).is_file());
+    // Debian's links lead to the folder where the server finds its other files
+    folders
+        .filter(|folder| has_both(folder))
+        .find_map(|folder| Some(folder.join("postgres").canonicalize().ok()?.parent()?.to_owned()))
+}
+
+/// The number of the user `postgres`.
+fn postgres_user() -> u32 {
+    let output = Command::new("id").args(["-u", "postgres"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("a number");
+    text.trim().parse().expect("root needs the user `postgres` to run PostgreSQL")
+}

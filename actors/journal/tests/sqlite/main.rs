@@ -1,0 +1,9 @@
+//! A journal in a file: what it survives, what it says of files that it cannot use, and how flows share
+//! flushes.
+
+mod files;
+#[path = "../flows/mod.rs"]
+mod flows;
+mod flushes;
+mod kill;
+mod world;

@@ -1,0 +1,252 @@
+//! What a journal costs beside the disk that it needs.
+//!
+//! - Sequential: one flow that appends a record, waits for the answer, and appends the next, beside a
+//!   program that writes a page and calls `fdatasync`, and beside bare rusqlite with a row per commit.
+//! - Crowd: 256 flows that do so at the same time, beside bare rusqlite that writes as many rows per commit
+//!   as the journal did, in one thread and without answers. Both are `synchronous=FULL`.
+//! - Processor: the time that the process of such a crowd takes, on a file system in memory.
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::{env, process};
+
+use asyncsteps_journal::record::{Done, Started};
+use asyncsteps_journal::request::{Append, Condition, FirstOwner, Submit, Then};
+use asyncsteps_journal::sqlite::{Options, Sqlite};
+use asyncsteps_journal::{
+    Epoch, Event, Incarnation, Journal, LEASE, Limits, Path as StepPath, Record, Uid, Value,
+};
+use futures_util::future::join_all;
+use rusqlite::{Connection, params};
+use support::Bench;
+use tokio::runtime::Runtime;
+
+/// Flows of the crowd.
+const FLOWS: usize = 256;
+
+/// Appends of each flow in one iteration.
+const APPENDS: u32 = 4;
+
+/// Appends of each flow whose processor time is measured.
+const PROCESSOR_APPENDS: u64 = 200;
+
+/// What a page of SQLite has.
+const PAGE: usize = 4096;
+
+/// Commits of one row before anything is measured: the log of SQLite has then its size and is written
+/// again from its beginning. Before that each flush makes the file longer, which costs a second write.
+const WARM: u64 = 1200;
+
+/// Pages that `fdatasync` writes before it begins at the first again, as a log of SQLite does.
+const PAGES: u64 = 1000;
+
+fn main() {
+    let folder = Folder::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let mut bench = Bench::new("durable_rate");
+    sequential(&mut bench, &folder, &runtime);
+    crowd(&mut bench, &folder, &runtime);
+    if env::args().all(|arg| arg != "--test") {
+        let micros = processor_micros(&runtime);
+        bench.count("processor time of an append", micros, "us", "at most 10");
+    }
+    bench.finish();
+}
+
+fn sequential<'a>(bench: &mut Bench<'a>, folder: &Folder, runtime: &'a Runtime) {
+    let file = File::create(folder.file("page")).expect("a file");
+    for page in 0..PAGES {
+        file.write_all_at(&[1; PAGE], page * PAGE as u64).expect("room");
+    }
+    file.sync_all().expect("a disk");
+    let mut page = 0;
+    let base = bench.add("sequential: a page and fdatasync", None, 1, "", move |iterations| {
+        for _ in 0..iterations {
+            page = (page + 1) % PAGES;
+            file.write_all_at(&[2; PAGE], page * PAGE as u64).expect("room");
+            file.sync_data().expect("a disk");
+        }
+    });
+    let mut bare = Bare::open(&folder.file("bare-one"));
+    (0..WARM).for_each(|_| bare.commit(1));
+    bench.add("sequential: bare rusqlite", Some(base), 1, "", move |iterations| {
+        (0..iterations).for_each(|_| bare.commit(1));
+    });
+    let journal = open(&folder.file("sequential"));
+    let mut flow = runtime.block_on(Flow::start(&journal));
+    runtime.block_on(flow.append(&journal, WARM));
+    bench.add("sequential: journal", Some(base), 1, "at most 1.15", move |iterations| {
+        runtime.block_on(flow.append(&journal, u64::from(iterations)));
+    });
+}
+
+fn crowd<'a>(bench: &mut Bench<'a>, folder: &Folder, runtime: &'a Runtime) {
+    let journal = open(&folder.file("crowd"));
+    let mut flows = runtime.block_on(join_all((0..FLOWS).map(|_| Flow::start(&journal))));
+    // what it does when it is warm
+    runtime.block_on(append_all(&journal, &mut flows, u64::from(APPENDS)));
+    let before = journal.totals();
+    runtime.block_on(append_all(&journal, &mut flows, 5 * u64::from(APPENDS)));
+    let after = journal.totals();
+    let commits = (after.commits - before.commits).max(1);
+    let rows = (after.requests - before.requests).div_ceil(commits);
+    #[expect(clippy::cast_precision_loss, reason = "it is a few hundred")]
+    bench.count("crowd: rows per commit", rows as f64, "rows", "");
+
+    let appends = u32::try_from(FLOWS).unwrap_or(1) * APPENDS;
+    let mut bare = Bare::open(&folder.file("bare-crowd"));
+    let base = bench.add("crowd: bare rusqlite", None, appends, "", move |iterations| {
+        let mut left = u64::from(iterations * appends);
+        while left > 0 {
+            let group = left.min(rows);
+            bare.commit(group);
+            left -= group;
+        }
+    });
+    bench.add("crowd: journal", Some(base), appends, "at most 1.25", move |iterations| {
+        let appends = u64::from(iterations * APPENDS);
+        runtime.block_on(append_all(&journal, &mut flows, appends));
+    });
+}
+
+fn processor_micros(runtime: &Runtime) -> f64 {
+    let memory = Path::new("/dev/shm");
+    let folder = Folder::new(if memory.is_dir() { memory } else { Path::new("/tmp") });
+    let journal = open(&folder.file("processor"));
+    let mut flows = runtime.block_on(join_all((0..FLOWS).map(|_| Flow::start(&journal))));
+    runtime.block_on(append_all(&journal, &mut flows, 20));
+    let before = processor_ticks();
+    runtime.block_on(append_all(&journal, &mut flows, PROCESSOR_APPENDS));
+    let ticks = processor_ticks() - before;
+    // a tick of Linux is a hundredth of a second, on every machine that it shows this to
+    #[expect(clippy::cast_precision_loss, reason = "these are small numbers")]
+    let micros = ticks as f64 * 10_000.0 / (PROCESSOR_APPENDS as f64 * FLOWS as f64);
+    micros
+}
+
+/// The processor time of this process, in ticks.
+fn processor_ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
+    // after the name, which may have spaces: user time and system time are numbers 12 and 13
+    let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    numbers.skip(11).take(2).filter_map(|number| number.parse::<u64>().ok()).sum()
+}
+
+fn open(file: &Path) -> Sqlite {
+    let limits = Limits { records: u64::MAX, ..Limits::default() };
+    Sqlite::open(file, Options { limits, ..Options::new("bench") }).expect("a journal")
+}
+
+/// A flow with its next number.
+struct Flow {
+    uid: Uid,
+    next: u64,
+}
+
+impl Flow {
+    async fn start(journal: &Sqlite) -> Self {
+        let node: Incarnation = journal.register(LEASE).await.expect("a node");
+        let started = Started {
+            template: "demo.shop:order".to_owned(),
+            version: 1,
+            parameters: Value::encode("parameters").expect("a value"),
+            user: None,
+            deadline: None,
+            trace: None,
+        };
+        let uid = Uid::random().expect("random bytes");
+        let owner = FirstOwner::Node(node);
+        journal.submit(Submit { uid, started, key: None, owner }).await.expect("a flow");
+        Self { uid, next: 1 }
+    }
+
+    async fn append(&mut self, journal: &Sqlite, count: u64) {
+        for _ in 0..count {
+            let entry = self.entry();
+            self.next += 1;
+            let answers = journal.append(vec![entry]).await.expect("the journal");
+            assert!(answers[0].is_ok(), "{answers:?}");
+        }
+    }
+
+    fn entry(&self) -> Append {
+        let path = StepPath::template("demo.shop:order").step("items").iteration(self.next);
+        let value = Value::encode(&("a receipt", self.next)).expect("a value");
+        Append {
+            uid: self.uid,
+            epoch: Epoch::new(1),
+            version: 1,
+            first: self.next,
+            records: vec![Record::new(path, Event::Done(Done { value, attempt: 1, millis: 5 }))],
+            replaces: Vec::new(),
+            takes: Vec::new(),
+            seen: 0,
+            condition: Condition::None,
+            then: Then::Keep,
+        }
+    }
+}
+
+async fn append_all(journal: &Sqlite, flows: &mut [Flow], count: u64) {
+    join_all(flows.iter_mut().map(|flow| flow.append(journal, count))).await;
+}
+
+/// A table of records without a journal.
+struct Bare {
+    db: Connection,
+    next: i64,
+}
+
+impl Bare {
+    fn open(file: &Path) -> Self {
+        let db = Connection::open(file).expect("a database");
+        db.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+             CREATE TABLE record (flow INTEGER, epoch INTEGER, sequence INTEGER, path TEXT, \
+             kind INTEGER, program INTEGER, body BLOB, PRIMARY KEY (flow, epoch, sequence)) \
+             WITHOUT ROWID;",
+        )
+        .expect("a table");
+        Self { db, next: 0 }
+    }
+
+    fn commit(&mut self, rows: u64) {
+        let change = self.db.transaction().expect("a transaction");
+        {
+            let sql = "INSERT INTO record VALUES (?1, 1, ?2, ?3, 3, 1, ?4)";
+            let mut insert = change.prepare_cached(sql).expect("a statement");
+            for _ in 0..rows {
+                self.next += 1;
+                let flow = self.next % i64::try_from(FLOWS).unwrap_or(1);
+                let path = format!("demo.shop:order/items#{}", self.next);
+                insert.execute(params![flow, self.next, path, [7_u8; 30]]).expect("a row");
+            }
+        }
+        change.commit().expect("a commit");
+    }
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(inside: &Path) -> Self {
+        let folder = inside.join(format!("durable_rate-{}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // what is left is in a folder for temporary files
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
