@@ -68,9 +68,9 @@ impl Fabric for LocalFabric {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
         Box::pin(async move {
             let member = self.member(&call);
-            let Call { function, invocation, time_limit, .. } = call;
+            let Call { invocation, time_limit, node, .. } = call;
             let Some((member, mut entered)) = member else {
-                return Err(CallError::connect(format!("no node serves {}", function.as_str())));
+                return Err(CallError::not_served().of_node(node.as_ref()));
             };
             let called = member.executor.invoke::<Value>(invocation);
             let result = tokio::select! {

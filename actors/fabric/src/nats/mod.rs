@@ -40,6 +40,7 @@
 //! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
 //! | `traceparent` | the trace of the caller |
 //! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
+//! | `Ftn-Unsigned` | the user of the call did not sign the request that it forwards (FTN3 §2.4) |
 //! | `Nats-Service-Error` | the error code of an answer, which is in its body too |
 //!
 //! # Arbiters
