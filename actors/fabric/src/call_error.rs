@@ -56,6 +56,15 @@ impl CallError {
         }
     }
 
+    /// The same for an order to a node: that nothing takes it says that there is no such node.
+    #[cfg(feature = "nats")]
+    pub(crate) fn of_missing_node(self, node: &NodeId) -> Self {
+        match self.is_not_hosted {
+            true => Self::connect(format!("there is no node {node}")),
+            false => self,
+        }
+    }
+
     /// No node can be reached, or not the one that is asked for.
     #[must_use]
     pub fn connect(info: impl Into<String>) -> Self {

@@ -8,7 +8,7 @@ use asyncsteps_executor::Executor;
 
 use super::config::Config;
 use super::connect::{connect, lost};
-use super::control::{discover, take_orders};
+use super::control::{discover, order_drain, take_orders};
 use super::error::NatsError;
 use super::link::Link;
 use super::outgoing::make_call;
@@ -73,6 +73,28 @@ impl NatsFabric {
     ) -> Result<ServeGuard, CallError> {
         let arbiters = arbiters.into_iter().collect();
         serve(&self.link, &self.members, arbiters, endpoints, executor).await
+    }
+
+    /// Waits until another program tells the node to [drain](Self::order_drain): the application is to stop as
+    /// it does on SIGTERM. Orders are taken from the time this is called.
+    pub fn drain_ordered(&self) -> impl Future<Output = ()> + use<> {
+        self.link.state.drain_ordered()
+    }
+
+    /// Tells a node to drain: to take no more calls, finish those under way, and end. When it has,
+    /// [`nodes`](Fabric::nodes) has it no more.
+    ///
+    /// Everything in the account of the server that may publish to `ftn.v1.ctl.<node>.drain` can do that:
+    /// the permissions of the server say what that is.
+    ///
+    /// # Errors
+    /// ConnectError if there is no such node, CommError if it does not answer, NotImplemented if its
+    /// application does not wait for [orders](Self::drain_ordered).
+    ///
+    /// # Cancel safety
+    /// The node may have been told.
+    pub async fn order_drain(&self, node: &NodeId) -> Result<(), CallError> {
+        order_drain(&self.link, node).await
     }
 
     /// Sends what is to be sent, and ends the connection. Calls that wait for an answer fail with an unknown

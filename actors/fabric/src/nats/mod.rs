@@ -27,7 +27,7 @@
 //! |---|---|
 //! | `ftn.v1.rpc.<if>.<major>.<minor>.<func>` | a call; nodes share them in a queue group |
 //! | `ftn.v1.node.<node>.<if>.<major>.<minor>.<func>` | a call of one node |
-//! | `ftn.v1.ctl.<node>.cancel`, `.ping` | the call with the reply subject in the body is over; what the node serves. `all` is every node |
+//! | `ftn.v1.ctl.<node>.cancel`, `.ping`, `.drain` | the call with the reply subject in the body is over; what the node serves; it is to [end](NatsFabric::drain_ordered). `all` is every node, but for `drain` |
 //! | `_INBOX.ftn-<id>.<number>`, `.probe` | answers; a node asks which of its calls are wanted |
 //! | `$SRV.PING`, `INFO`, `STATS` | the micro service protocol of NATS: a service per interface and major version |
 //!
