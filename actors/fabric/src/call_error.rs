@@ -92,6 +92,20 @@ impl CallError {
         Self { code, info, outcome: Outcome::Answered, is_not_hosted: false }
     }
 
+    /// What is known of a call within the process that failed with this error.
+    pub(crate) fn of_flow(error: &Error) -> Self {
+        let info = error.info().map(ToOwned::to_owned);
+        match error.find::<FailedCall>() {
+            Some(_) => Self::answered(error.code().to_owned(), info),
+            None => Self::connect(info.unwrap_or_default()),
+        }
+    }
+
+    /// The answer to a call that was cancelled, because the node ends.
+    pub(crate) fn cancelled() -> Self {
+        Self::answered(codes::INTERNAL_ERROR, "Request was cancelled".to_owned())
+    }
+
     /// The error of a call whose last attempt failed with this error. An attempt that was not carried out
     /// says nothing about one before that may have been.
     pub(crate) fn after(self, before: Option<Self>) -> Self {

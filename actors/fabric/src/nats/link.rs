@@ -125,7 +125,7 @@ impl LinkState {
         self.calls.lose_all();
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 

@@ -76,12 +76,14 @@ mod headers;
 mod link;
 mod micro;
 mod outgoing;
+mod own;
 mod probe;
 mod replies;
 mod request;
 mod serve;
 mod subjects;
 mod trust;
+mod view;
 mod worker;
 
 pub use config::{Config, Secret};
