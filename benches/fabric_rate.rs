@@ -71,6 +71,7 @@ fn main() {
     let executor = arbiter.block_on(async { conform::executor() });
     let local = LocalFabric::new();
     let _guard = arbiter.block_on(local.serve(Endpoint::all(&executor), executor.clone()));
+    let (at_home, _serves) = arbiter.block_on(at_home(url, &executor));
 
     let mut bench = Bench::new("fabric_rate");
     let baseline = bench.add("request over NATS, 64 at once: bare", None, CALLS, "", |times| {
@@ -94,7 +95,6 @@ fn main() {
             }
         });
     });
-    let at_home = arbiter.block_on(at_home(url, &executor));
     bench.add(
         "sticky call, key owner in the same process",
         Some(within),
@@ -104,7 +104,7 @@ fn main() {
             arbiter.block_on(async {
                 for _ in 0..times {
                     let call = Call::new(FUNCTION, params()).expect("it is a call");
-                    let echo = at_home.0.call(call).await;
+                    let echo = at_home.call(call).await;
                     black_box(echo.and_then(asyncsteps_fabric::Response::read::<Echo>).is_ok());
                 }
             });

@@ -52,8 +52,5 @@ impl Placement {
 
 /// A parameter as a key: a text as it is, anything else as JSON.
 fn key(value: &Value) -> Cow<'_, str> {
-    match value {
-        Value::String(text) => Cow::Borrowed(text),
-        other => Cow::Owned(other.to_string()),
-    }
+    value.as_str().map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
 }

@@ -52,7 +52,7 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
         invoker.invoke(invocation).await.map(|result| (result,)).map_err(|error| {
             match error
                 .find::<NotHosted>()
-                .and(executor.shared.registry.resolve(&called, &caller).err())
+                .and_then(|_| executor.shared.registry.resolve(&called, &caller).err())
             {
                 Some(refused) => {
                     Error::with_info(refused.code(), refused.text().map(str::to_owned))

@@ -90,7 +90,7 @@ impl LinkState {
         async move {
             if drain.wait_for(|is_ordered| *is_ordered).await.is_err() {
                 // the connection is gone, and no order comes
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }
