@@ -10,11 +10,14 @@ use std::env;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use asyncsteps_executor::Caller;
+use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_fabric::nats::{Config, NatsFabric};
-use asyncsteps_fabric::{Call, Endpoint, Fabric, LocalFabric};
+use asyncsteps_fabric::{
+    Call, Client, Endpoint, Fabric, LiveNodes, LocalFabric, Placement, ServeGuard,
+};
 use asyncsteps_support::conform;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
@@ -68,6 +71,7 @@ fn main() {
     let executor = arbiter.block_on(async { conform::executor() });
     let local = LocalFabric::new();
     let _guard = arbiter.block_on(local.serve(Endpoint::all(&executor), executor.clone()));
+    let (at_home, _serves) = arbiter.block_on(at_home(url, &executor));
 
     let mut bench = Bench::new("fabric_rate");
     let baseline = bench.add("request over NATS, 64 at once: bare", None, CALLS, "", |times| {
@@ -91,6 +95,21 @@ fn main() {
             }
         });
     });
+    bench.add(
+        "sticky call, key owner in the same process",
+        Some(within),
+        1,
+        "at most 1.1",
+        |times| {
+            arbiter.block_on(async {
+                for _ in 0..times {
+                    let call = Call::new(FUNCTION, params()).expect("it is a call");
+                    let echo = at_home.call(call).await;
+                    black_box(echo.and_then(asyncsteps_fabric::Response::read::<Echo>).is_ok());
+                }
+            });
+        },
+    );
     if !env::args().any(|arg| arg == "--test") {
         let [bare_late, late] = arbiter.block_on(async {
             let mut times = [Vec::new(), Vec::new()];
@@ -105,6 +124,20 @@ fn main() {
         bench.count("p99, 64 at once : bare", late / bare_late, "", "at most 1.3");
     }
     bench.finish();
+}
+
+/// A client whose calls are sticky to keys that its own process owns: it is the only node of its fabric.
+async fn at_home(url: &str, executor: &Executor) -> (Client, ServeGuard) {
+    let fabric = NatsFabric::connect(Config::new(url).prefix("bench.own")).await;
+    let fabric = fabric.expect("it joins");
+    let guard = fabric.serve(Endpoint::all(executor), executor.clone()).await;
+    let client =
+        Client::new(Arc::new(fabric.clone())).placement(FUNCTION, Placement::sticky("msg"));
+    // the first look at the nodes begins with the first call
+    while format!("{:?}", fabric.live_nodes()) == format!("{:?}", LiveNodes::default()) {
+        tokio::task::yield_now().await;
+    }
+    (client, guard.expect("it serves"))
 }
 
 fn params() -> Echo {

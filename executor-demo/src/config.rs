@@ -10,6 +10,7 @@ use asyncsteps_executor::transport::http::Cors;
 use clap::{Parser, ValueEnum};
 
 use crate::bank::LineOptions;
+use crate::node::NodeOptions;
 
 /// How the shop is served.
 #[derive(Clone, Debug, Parser)]
@@ -34,6 +35,10 @@ pub struct Config {
     /// The private key of the certificate, a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+
+    /// What this process is among the nodes.
+    #[command(flatten)]
+    pub node: NodeOptions,
 
     /// Let pages of this origin call, or of all with *; may be repeated.
     #[arg(long, value_name = "ORIGIN")]
@@ -115,7 +120,8 @@ pub struct Config {
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub keep_alive: u32,
 
-    /// Seconds that requests in flight may take when the server stops.
+    /// Seconds that requests in flight may take when the server stops: first those of other nodes, if there
+    /// are any, then all others.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub grace: u32,
 }

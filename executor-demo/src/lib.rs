@@ -7,6 +7,7 @@
 //! - [`shelf`]: what orders in flight have reserved
 //! - [`store`]: what is kept, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
+//! - [`node`]: several processes that share the work, over NATS
 //! - [`config`]: the command line of the program
 //! - [`load`]: requests at a given rate, and whether everything adds up afterwards
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ pub mod config;
 pub mod interface;
 mod keeper;
 pub mod load;
+pub mod node;
 mod number;
 mod pages;
 pub mod server;

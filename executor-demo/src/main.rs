@@ -9,6 +9,7 @@ use anyhow::Context;
 use asyncsteps_executor::observe::{self, Format};
 use clap::{Parser, Subcommand};
 use executor_demo::load::{self, LoadOptions, Report};
+use executor_demo::node::{CallOptions, DrainOptions, NodesOptions};
 use executor_demo::{Config, LogFormat, run};
 
 /// A FutoIn shop: restock, order, and never sell what is not there.
@@ -25,6 +26,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Load(LoadOptions),
+    Call(CallOptions),
+    Nodes(NodesOptions),
+    Drain(DrainOptions),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +36,19 @@ fn main() -> ExitCode {
     match command {
         None => serve_logging(config),
         Some(Command::Load(options)) => load(&options),
+        Some(Command::Call(options)) => print(options.run()),
+        Some(Command::Nodes(options)) => print(options.run()),
+        Some(Command::Drain(options)) => print(options.run()),
+    }
+}
+
+/// Prints what a command gives.
+fn print(told: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
+    let told = actix_rt::System::new().block_on(told);
+    let printed = told.and_then(|told| Ok(writeln!(io::stdout(), "{told}")?));
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
     }
 }
 

@@ -12,10 +12,13 @@ use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
 };
 use asyncsteps_executor::{Builder, Closed, ConfigError, Executor, builtin};
+use asyncsteps_fabric::CallError;
+use asyncsteps_fabric::nats::NatsError;
 
-use crate::bank::{self, Bank};
+use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::{Config, Front};
 use crate::interface::{self, is_read};
+use crate::node::Node;
 use crate::pages::Pages;
 use crate::shop::Shop;
 use crate::store::{Store, StoreError};
@@ -43,6 +46,12 @@ pub enum RunError {
     /// Traces cannot be sent.
     #[error("cannot send traces")]
     Traces(#[from] OtlpError),
+    /// The node cannot join the others.
+    #[error("cannot join the nodes")]
+    Join(#[from] NatsError),
+    /// The other nodes cannot be told what this one serves.
+    #[error("cannot serve the other nodes")]
+    Serve(#[from] CallError),
     /// The server cannot be started, or ended with an error.
     #[error("the server failed")]
     Server(#[from] std::io::Error),
@@ -63,8 +72,22 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
     // the last traces are sent when everything else is over
-    let Opened { executor, till, pages, traces: _traces } = open(&config)?;
-    let payments = actix_rt::spawn(till.clone().look_after_payments());
+    let node = Node::join(&config.node).await?;
+    let Opened { executor, till, pages, traces: _traces } = open(&config, &node)?;
+    let serves = node.serve(&executor, config.workers).await?;
+    let payments = config.node.hosts_shop().then(|| {
+        let till = till.clone();
+        actix_rt::spawn(till.look_after_payments())
+    });
+    let shutdown = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = node.drain_ordered() => {}
+        }
+        if let Some(serves) = serves {
+            serves.drain(config.grace()).await;
+        }
+    };
     let service = service(&executor, &config, listener.local_addr()?);
     let closed = match config.front {
         Front::Own => serve(service, pages, listener, &config, shutdown).await,
@@ -72,7 +95,10 @@ pub async fn run(
             serve_mounted(service, pages, &executor, listener, &config, shutdown).await
         }
     };
-    payments.abort();
+    if let Some(payments) = payments {
+        payments.abort();
+    }
+    node.leave().await;
     if let Err(error) = till.leave().await {
         tracing::warn!(%error, "the other processes do not know that this one ends");
     }
@@ -158,7 +184,7 @@ async fn serve_mounted(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> Result<Executor, RunError> {
-    let Opened { executor, till, .. } = open(config)?;
+    let Opened { executor, till, .. } = open(config, &Node::alone())?;
     actix_rt::spawn(till.look_after_payments());
     Ok(executor)
 }
@@ -173,11 +199,11 @@ struct Opened {
     traces: Option<OtlpGuard>,
 }
 
-fn open(config: &Config) -> Result<Opened, RunError> {
+fn open(config: &Config, node: &Node) -> Result<Opened, RunError> {
     let store = Store::open(&config.data)?;
     let database = store.clone();
     let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
-    let till = Till::new(store.clone(), (!config.without_bank).then(|| bank.clone()));
+    let till = Till::new(store.clone(), bank_of_shop(config, node, &bank)?);
     let shop = Shop::new(store, till.clone());
     let locks = shop.locks().into_iter().fold(Locks::new().mutex(&till.calls), Locks::mutex);
     let ping = builtin::ping();
@@ -193,13 +219,16 @@ fn open(config: &Config) -> Result<Opened, RunError> {
         })
         .interface(load("futoin.anonping:1.0")?, |functions| {
             functions.add("ping", &ping);
-        })
-        .service(load("demo.shop:1.0")?, shop, Shop::define);
-    let builder = match config.without_bank {
-        true => builder,
-        false => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
+        });
+    let builder = match config.node.hosts_shop() {
+        true => builder.service(load("demo.shop:1.0")?, shop, Shop::define),
+        false => builder,
     };
-    let executor = builder.build()?;
+    let builder = match config.node.hosts_bank() && !config.without_bank {
+        true => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
+        false => builder,
+    };
+    let executor = node.connect(builder).build()?;
     let console = (!config.no_console).then(|| {
         let console = Console::new(&executor, locks.clone());
         config.console_token.iter().fold(console, Console::token)
@@ -208,6 +237,19 @@ fn open(config: &Config) -> Result<Opened, RunError> {
     metrics.register(|registry| database.register(registry));
     let pages = Pages::new(&executor, metrics, console);
     Ok(Opened { executor, till, pages, traces })
+}
+
+/// Where the shop is paid: here, on another node, or not at all.
+fn bank_of_shop(config: &Config, node: &Node, bank: &Bank) -> Result<Option<BankLink>, RunError> {
+    if config.without_bank {
+        return Ok(None);
+    }
+    match node.client() {
+        Some(client) if !config.node.hosts_bank() => {
+            Ok(Some(BankLink::Node(RemoteBank::new(client)?)))
+        }
+        _ => Ok(Some(bank.clone().into())),
+    }
 }
 
 /// The same with traces, if there is a collector for them.

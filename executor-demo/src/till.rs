@@ -7,7 +7,7 @@ use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Fallible, Raised, Retry, Undo, UndoPolicy};
 use asyncsteps_actors::sync::Mutex;
 
-use crate::bank::{Bank, BankError};
+use crate::bank::{BankError, BankLink};
 use crate::interface::ShopError;
 use crate::store::{NewOrder, Store, StoreError, Terms};
 
@@ -27,7 +27,7 @@ pub struct Till {
     /// The name of this process among those on the database.
     pub(crate) instance: Arc<str>,
     /// Without a bank orders are not paid.
-    bank: Option<Bank>,
+    bank: Option<BankLink>,
     pub(crate) calls: Mutex,
 }
 
@@ -55,7 +55,8 @@ impl Till {
     /// # Panics
     /// If the system gives no random bytes.
     #[must_use]
-    pub fn new(store: Store, bank: Option<Bank>) -> Self {
+    pub fn new(store: Store, bank: Option<impl Into<BankLink>>) -> Self {
+        let bank = bank.map(Into::into);
         let calls = Mutex::named("bank", Options { max: CALLS, ..Options::default() });
         Self { store, instance: random_name(), bank, calls }
     }
@@ -111,7 +112,7 @@ impl Till {
         Ok(())
     }
 
-    fn at_bank<'a>(&'a self, payment: &'a Payment) -> Option<(&'a Bank, &'a str)> {
+    fn at_bank<'a>(&'a self, payment: &'a Payment) -> Option<(&'a BankLink, &'a str)> {
         self.bank.as_ref().zip(payment.terms.payment.as_deref())
     }
 }

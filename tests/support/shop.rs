@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
 use asyncsteps_executor::Closed;
+use executor_demo::node::NodeOptions;
 use executor_demo::{Config, Front, RunError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -69,6 +70,7 @@ pub fn config(data: &Data) -> Config {
         listen: ([127, 0, 0, 1], 0).into(),
         data: data.file(),
         front: Front::Own,
+        node: NodeOptions::default(),
         tls_cert: None,
         tls_key: None,
         cors: Vec::new(),
@@ -165,6 +167,12 @@ impl Program {
     pub fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
+    }
+
+    /// Waits until it ends by itself.
+    #[must_use]
+    pub fn ended(mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
     }
 
     /// Asks it to end (SIGTERM) and waits until it does.

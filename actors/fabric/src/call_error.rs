@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps::{Error, codes};
-use asyncsteps_executor::FailedCall;
+use asyncsteps_executor::{FailedCall, NotHosted};
+
+use crate::node::NodeId;
 
 /// Why a call failed.
 ///
@@ -22,6 +24,7 @@ pub struct CallError {
     code: Cow<'static, str>,
     info: Option<String>,
     outcome: Outcome,
+    is_not_hosted: bool,
 }
 
 /// What is known of a call that failed.
@@ -37,7 +40,32 @@ pub enum Outcome {
 }
 
 impl CallError {
-    /// Nothing serves the function, or the fabric is not connected.
+    /// No node serves the function.
+    #[must_use]
+    pub fn not_served() -> Self {
+        Self { is_not_hosted: true, ..Self::connect("no node serves the function") }
+    }
+
+    /// The same for a call of one node, if the call was one: others may serve the function.
+    pub(crate) fn of_node(self, node: Option<&NodeId>) -> Self {
+        match node {
+            Some(node) if self.is_not_hosted => {
+                Self::connect(format!("the node {node} does not serve the function"))
+            }
+            _ => self,
+        }
+    }
+
+    /// The same for an order to a node: that nothing takes it says that there is no such node.
+    #[cfg(feature = "nats")]
+    pub(crate) fn of_missing_node(self, node: &NodeId) -> Self {
+        match self.is_not_hosted {
+            true => Self::connect(format!("there is no node {node}")),
+            false => self,
+        }
+    }
+
+    /// No node can be reached, or not the one that is asked for.
     #[must_use]
     pub fn connect(info: impl Into<String>) -> Self {
         Self::not_made(codes::CONNECT_ERROR, info)
@@ -47,19 +75,35 @@ impl CallError {
     #[must_use]
     pub fn lost(info: impl Into<String>) -> Self {
         let (code, info) = (codes::COMM_ERROR.into(), Some(info.into()));
-        Self { code, info, outcome: Outcome::Unknown }
+        Self { code, info, outcome: Outcome::Unknown, is_not_hosted: false }
     }
 
     /// The call was not made.
     #[must_use]
     pub fn not_made(code: &'static str, info: impl Into<String>) -> Self {
-        Self { code: code.into(), info: Some(info.into()), outcome: Outcome::NotCarriedOut }
+        let (code, info) = (code.into(), Some(info.into()));
+        Self { code, info, outcome: Outcome::NotCarriedOut, is_not_hosted: false }
     }
 
     /// The node answered with an error.
     #[must_use]
     pub fn answered(code: impl Into<Cow<'static, str>>, info: impl Into<Option<String>>) -> Self {
-        Self { code: code.into(), info: info.into(), outcome: Outcome::Answered }
+        let (code, info) = (code.into(), info.into());
+        Self { code, info, outcome: Outcome::Answered, is_not_hosted: false }
+    }
+
+    /// What is known of a call within the process that failed with this error.
+    pub(crate) fn of_flow(error: &Error) -> Self {
+        let info = error.info().map(ToOwned::to_owned);
+        match error.find::<FailedCall>() {
+            Some(_) => Self::answered(error.code().to_owned(), info),
+            None => Self::connect(info.unwrap_or_default()),
+        }
+    }
+
+    /// The answer to a call that was cancelled, because the node ends.
+    pub(crate) fn cancelled() -> Self {
+        Self::answered(codes::INTERNAL_ERROR, "Request was cancelled".to_owned())
     }
 
     /// The error of a call whose last attempt failed with this error. An attempt that was not carried out
@@ -94,11 +138,13 @@ impl CallError {
     }
 
     /// The error of a flow whose call of `function` failed: with the same code, a [`FailedCall`] as its
-    /// cause if the node answered, and an [unknown outcome](Error::outcome_unknown) if it is.
+    /// cause if the node answered, [`NotHosted`] if there is none, and an
+    /// [unknown outcome](Error::outcome_unknown) if it is.
     #[must_use]
     pub fn into_flow_error(self, function: impl Into<Arc<str>>) -> Error {
         let error = Error::with_info(self.code.into_owned(), self.info);
         match self.outcome {
+            Outcome::NotCarriedOut if self.is_not_hosted => error.with_cause(NotHosted::new()),
             Outcome::NotCarriedOut => error,
             Outcome::Answered => error.with_cause(FailedCall::new(function)),
             Outcome::Unknown => error.outcome_unknown(),

@@ -11,6 +11,7 @@ use futures_util::future::{Either, select};
 use crate::call::{Call, Response};
 use crate::call_error::{CallError, Outcome};
 use crate::fabric::Fabric;
+use crate::placement::Placement;
 use crate::policy::Policy;
 
 /// Calls functions over a fabric, each by its [`Policy`]. An executor takes it as its
@@ -33,12 +34,13 @@ pub struct Client {
     fabric: Arc<dyn Fabric>,
     others: Policy,
     policies: Arc<HashMap<Box<str>, Policy>>,
+    placements: Arc<HashMap<Box<str>, Placement>>,
 }
 
 impl Client {
     /// Calls over a fabric, by the policy that [`Policy::new`] describes.
     pub fn new(fabric: Arc<dyn Fabric>) -> Self {
-        Self { fabric, others: Policy::new(), policies: Arc::default() }
+        Self { fabric, others: Policy::new(), policies: Arc::default(), placements: Arc::default() }
     }
 
     /// Sets the policy of a function, `iface:version:function`, for calls of exactly this version; a
@@ -51,6 +53,20 @@ impl Client {
     /// Sets the policy of all other functions.
     pub fn others(self, others: Policy) -> Self {
         Self { others, ..self }
+    }
+
+    /// Says where the calls of a function go, `iface:version:function`, of exactly this version; to any node
+    /// unless set. A call of [one node](Call::on_node) goes there all the same.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use asyncsteps_fabric::{Client, LocalFabric, Placement};
+    /// let client = Client::new(Arc::new(LocalFabric::new()))
+    ///     .placement("demo.shop:1.0:stock", Placement::sticky("sku"));
+    /// ```
+    pub fn placement(mut self, function: &str, placement: Placement) -> Self {
+        Arc::make_mut(&mut self.placements).insert(function.into(), placement);
+        self
     }
 
     /// The fabric.
@@ -68,7 +84,11 @@ impl Client {
     /// Dropping the future cancels the call, as [`Fabric::call`] says.
     pub async fn call(&self, call: Call) -> Result<Response, CallError> {
         let policy = self.policies.get(call.function().as_str()).unwrap_or(&self.others);
-        Attempts { fabric: &*self.fabric, policy: *policy }.make(call).await
+        let attempts = Attempts { fabric: &*self.fabric, policy: *policy };
+        match self.placements.get(call.function().as_str()) {
+            Some(placement) if call.node.is_none() => attempts.make_placed(call, placement).await,
+            _ => attempts.make(call).await,
+        }
     }
 }
 
@@ -93,6 +113,27 @@ impl Attempts<'_> {
             }
         }
         self.attempt(call).await.map_err(|error| error.after(before))
+    }
+
+    /// The same for a call that has its place. If that is one of its key, and the node is gone, the rest of
+    /// the attempts go to any node.
+    async fn make_placed(self, call: Call, placement: &Placement) -> Result<Response, CallError> {
+        let Some(node) = placement.node(&call, || self.fabric.live_nodes()) else {
+            return self.make(call).await;
+        };
+        let is_bound = matches!(placement, Placement::Node(_)) || self.policy.attempts < 2;
+        if is_bound {
+            return self.make(call.on_node(node)).await;
+        }
+        let call = self.keyed(call);
+        match self.attempt(call.clone().on_node(node)).await {
+            Err(error) if self.may_repeat(&error) => {
+                let attempts = self.policy.attempts - 1;
+                let others = Self { policy: self.policy.attempts(attempts), ..self };
+                others.make(call).await.map_err(|last| last.after(Some(error)))
+            }
+            result => result,
+        }
     }
 
     /// One attempt, and another one beside it if the first takes long.
@@ -165,6 +206,7 @@ impl fmt::Debug for Client {
         f.debug_struct("Client")
             .field("others", &self.others)
             .field("policies", &self.policies)
+            .field("placements", &self.placements)
             .finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@ use asyncsteps_executor::Executor;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
+use crate::live_nodes::LiveNodes;
 use crate::node::NodeInfo;
 use crate::pending::Pending;
 use crate::serve_guard::ServeGuard;
@@ -42,6 +43,12 @@ pub trait Fabric: Send + Sync + 'static {
     /// # Errors
     /// [`CallError`] if they cannot be asked.
     fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>>;
+
+    /// The nodes that were there not long ago, for [placement](crate::Placement); it does not wait. None
+    /// unless the fabric knows, and calls go to any node then.
+    fn live_nodes(&self) -> LiveNodes {
+        LiveNodes::default()
+    }
 
     /// What the fabric can do.
     fn capabilities(&self) -> Capabilities;

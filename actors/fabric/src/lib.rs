@@ -53,6 +53,7 @@
 //! # In reading order
 //! - [`Fabric`], [`Call`], [`CallError`]: calling and serving
 //! - [`Client`], [`Policy`]: attempts, times, hedges; the way from steps to a fabric
+//! - [`Placement`], [`LiveNodes`]: which node a call goes to
 //! - [`LocalFabric`]: within a process
 #![cfg_attr(feature = "nats", doc = "- [`nats`]: between processes")]
 //!
@@ -67,11 +68,13 @@ mod call_error;
 mod client;
 mod endpoint;
 mod fabric;
+mod live_nodes;
 mod local;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod node;
 mod pending;
+mod placement;
 mod policy;
 mod serve_guard;
 
@@ -80,8 +83,10 @@ pub use call_error::{CallError, Outcome};
 pub use client::Client;
 pub use endpoint::Endpoint;
 pub use fabric::{Capabilities, Fabric};
+pub use live_nodes::LiveNodes;
 pub use local::LocalFabric;
 pub use node::{NodeId, NodeIdError, NodeInfo};
 pub use pending::Pending;
+pub use placement::Placement;
 pub use policy::Policy;
 pub use serve_guard::{ServeGuard, Serving};

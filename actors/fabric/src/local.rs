@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use asyncsteps::{Error, codes};
 use asyncsteps_actors::drain::{Drain, Drained, Entered};
+use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
-use asyncsteps_executor::{Executor, FailedCall};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -16,8 +15,9 @@ use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
 use crate::fabric::{Capabilities, Fabric};
+use crate::live_nodes::LiveNodes;
 use crate::node::NodeInfo;
-use crate::pending::Pending;
+use crate::pending::{Pending, wait};
 use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
 /// Connects executors of one process: calls are no bytes, and run on the arbiter that makes them.
@@ -68,16 +68,16 @@ impl Fabric for LocalFabric {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
         Box::pin(async move {
             let member = self.member(&call);
-            let Call { function, invocation, time_limit, .. } = call;
+            let Call { invocation, time_limit, node, .. } = call;
             let Some((member, mut entered)) = member else {
-                return Err(CallError::connect(format!("no node serves {}", function.as_str())));
+                return Err(CallError::not_served().of_node(node.as_ref()));
             };
             let called = member.executor.invoke::<Value>(invocation);
             let result = tokio::select! {
                 biased;
-                result = called => result.map(Response::new).map_err(|error| call_error(&error)),
+                result = called => result.map(Response::new).map_err(|error| CallError::of_flow(&error)),
                 () = wait(time_limit) => Err(CallError::lost("no answer in time")),
-                () = member.cancelled.notified() => return Err(draining()),
+                () = member.cancelled.notified() => return Err(CallError::cancelled()),
             };
             entered.finish();
             result
@@ -108,6 +108,11 @@ impl Fabric for LocalFabric {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         let nodes = members.iter().map(|member| member.info()).collect();
         Box::pin(async move { Ok(nodes) })
+    }
+
+    fn live_nodes(&self) -> LiveNodes {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        LiveNodes::of(&members.iter().map(|member| member.info()).collect::<Vec<_>>())
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -162,29 +167,6 @@ impl Drop for Membership {
         let mut members = members.write().unwrap_or_else(PoisonError::into_inner);
         members.retain(|member| !Arc::ptr_eq(member, &self.member));
     }
-}
-
-/// Waits for a time limit, if there is one.
-async fn wait(time_limit: Option<Duration>) {
-    match time_limit {
-        Some(limit) => tokio::time::sleep(limit).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// What is known of a call that failed with this error.
-fn call_error(error: &Error) -> CallError {
-    let info = error.info().map(ToOwned::to_owned);
-    match error.find::<FailedCall>() {
-        Some(_) => CallError::answered(error.code().to_owned(), info),
-        None => CallError::not_made(codes::CONNECT_ERROR, info.unwrap_or_default()),
-    }
-}
-
-/// The answer to a call that ended with the grace.
-fn draining() -> CallError {
-    let info = Some("Request was cancelled".to_owned());
-    CallError::answered(codes::INTERNAL_ERROR, info)
 }
 
 impl fmt::Debug for Member {

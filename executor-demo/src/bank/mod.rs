@@ -9,6 +9,7 @@ mod error;
 mod functions;
 mod ledger;
 mod line;
+mod remote;
 
 use std::fmt;
 
@@ -24,6 +25,7 @@ pub use error::BankError;
 pub use functions::definitions;
 pub use ledger::Audit;
 pub use line::LineOptions;
+pub use remote::{BankLink, RemoteBank};
 
 /// The bank, at the other end of a line. Cheap to clone.
 #[derive(Clone)]

@@ -35,7 +35,7 @@ use anyhow::Context as _;
 pub use options::{Arrivals, LoadOptions};
 pub use report::{ErrorCount, FunctionReport, Knee, Percentiles, Report};
 
-use client::Client;
+pub(crate) use client::{Answer, Client, Target};
 use mix::Mix;
 use run::Load;
 

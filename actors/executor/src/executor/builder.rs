@@ -10,6 +10,7 @@ use asyncsteps_futoin::message::Request;
 use super::client_limits::{ClientLimiters, ClientLimits};
 use super::config_error::ConfigError;
 use super::declaration::Declaration;
+use super::forward::forwarded;
 use super::functions::Functions;
 use super::handle::{Config, Executor};
 use super::hooks::{GuardedHooks, Hooks};
@@ -82,6 +83,7 @@ impl Builder {
             recorder: None,
             sampling: Sampling::default(),
             invoker: None,
+            forwarded: None,
         };
         let (registry, keep, errors) = (Registry::default(), Some(Keep::default()), Vec::new());
         Self { config, registry, keep, exporter: None, errors }
@@ -198,6 +200,21 @@ impl Builder {
     /// UnknownInterface or NotSupportedVersion.
     pub fn invoker(mut self, invoker: impl Invoker + 'static) -> Self {
         self.config.invoker = Some(Arc::new(invoker));
+        self
+    }
+
+    /// Has requests of transports for functions that this executor does not host carried out elsewhere, so
+    /// that one front serves what several nodes host: for their caller, who is authenticated here, within
+    /// their time limit, and in their trace. Budget and limits count here too; the parameters, and whether
+    /// the caller may call the function, are checked where it is hosted. Raw data is not forwarded, nor are
+    /// the parameters of requests in a binary coding. Unless this is set, and for
+    /// [functions that nothing hosts](super::NotHosted), such requests are refused with UnknownInterface or
+    /// NotSupportedVersion.
+    ///
+    /// Everything that the invoker reaches can be called from outside then. An invoker that is to forward
+    /// only some interfaces refuses the others with [`NotHosted`](super::NotHosted).
+    pub fn forward(mut self, invoker: impl Invoker + 'static) -> Self {
+        self.config.forwarded = forwarded(Arc::new(invoker)).map(Arc::new);
         self
     }
 

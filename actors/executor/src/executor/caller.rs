@@ -39,8 +39,17 @@ impl Caller {
         self.user.is_none()
     }
 
-    pub(super) fn is_signed(&self) -> bool {
+    /// Whether the message that it sent was signed, or never left the process (FTN3 §2.4
+    /// `MessageSignature`).
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
         self.signed
+    }
+
+    /// The same, of a message that was not signed.
+    #[must_use]
+    pub fn without_signature(self) -> Self {
+        Self { signed: false, ..self }
     }
 
     pub(super) fn level(&self) -> SecurityLevel {

@@ -100,7 +100,11 @@ impl Shared {
         let caller = &reply_to.caller;
         let Incoming { request, channel, size, input, .. } = incoming;
         let called = request.function_name()?;
-        let function = self.registry.resolve(&called, caller)?;
+        let forwarded = self.config.forwarded.as_ref();
+        let function = match forwarded.filter(|_| self.registry.forwards(&called, channel.kind())) {
+            Some(forwarded) => Arc::clone(forwarded),
+            None => self.registry.resolve(&called, caller)?,
+        };
         reply_to.function = Some(Arc::clone(&function));
         let caller = &reply_to.caller;
         let declared = function.declared();
@@ -112,7 +116,9 @@ impl Shared {
         }
         function.check_conditions(channel, caller)?;
         let mut params = request.take_params(&called, declared)?;
-        declared.check_params(&called, &mut params)?;
+        if !function.is_forwarded() {
+            declared.check_params(&called, &mut params)?;
+        }
         request.check_fields()?;
         let template = function.implementation()?.template.clone();
         if declared.rawresult() && !channel.carries_raw_data() {

@@ -25,7 +25,7 @@ use super::invoker::Invoker;
 use super::message_count::MessageCount;
 use super::refusals::{Refusals, RefusedRequest};
 use super::refused::{RefusalReason, Refused};
-use super::registry::Registry;
+use super::registry::{HostedFunction, Registry};
 use super::reply::Reply;
 use crate::channel::Channel;
 use crate::observe::{
@@ -69,6 +69,8 @@ pub(super) struct Config {
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) sampling: Sampling,
     pub(super) invoker: Option<Arc<dyn Invoker>>,
+    /// What requests of transports call if their function is not hosted.
+    pub(super) forwarded: Option<Arc<HostedFunction>>,
 }
 
 /// The client that a request is counted for in the budget.
@@ -210,10 +212,12 @@ impl Executor {
         self.shared.unanswerable.all()
     }
 
-    /// The largest message that any hosted function takes, in bytes.
+    /// The largest message that any function takes, in bytes.
     #[must_use]
     pub fn max_request_size(&self) -> usize {
-        self.shared.registry.max_request_size()
+        let forwarded = self.shared.config.forwarded.as_ref();
+        let most = forwarded.map_or(0, |forwarded| forwarded.declared().max_request_size());
+        self.shared.registry.max_request_size().max(most)
     }
 
     /// How long a request may take, unless its function is `heavy`; a transport gives a message as
@@ -223,11 +227,13 @@ impl Executor {
         self.shared.config.request_timeout
     }
 
-    /// How many requests there were, how long they took and how they failed, per function.
+    /// How many requests there were, how long they took and how they failed, per function. Requests that
+    /// were [forwarded](super::Builder::forward) are those of one function, `executor.forwarded:1.0:call`.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let (functions, refused) = (self.shared.registry.figures(), self.refused());
-        Figures { functions, refused }
+        let mut functions = self.shared.registry.figures();
+        functions.extend(self.shared.config.forwarded.as_ref().map(|it| it.figures()));
+        Figures { functions, refused: self.refused() }
     }
 
     /// The requests that did not get to a function, by code.

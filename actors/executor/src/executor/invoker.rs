@@ -21,7 +21,8 @@ pub trait Invoker: Send + Sync {
     /// The future runs on the thread that makes it.
     ///
     /// An error that the function answered has a [`FailedCall`](super::FailedCall) as its cause.
-    /// ConnectError says that the call was not carried out, CommError that it may have been.
+    /// ConnectError says that the call was not carried out, with [`NotHosted`](super::NotHosted) as its cause
+    /// if nothing hosts the function; CommError that it may have been.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call, as far as the other end can be told.

@@ -5,7 +5,7 @@
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
-//! 6. `request`, `served`, `result_draft`, `call`, `invoker`: what steps see of it
+//! 6. `request`, `served`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
 //! 7. `result`, `responder`, `reply_to`, `reply`: from the last step of the flow to the reply
 //! 8. `over`, `recording`, `refusals`, `hooks`: reporting the end
 //!
@@ -35,6 +35,7 @@ mod error_text;
 mod estimate;
 mod exchange;
 mod failed_call;
+mod forward;
 mod functions;
 mod guarded;
 mod handle;
@@ -51,6 +52,7 @@ mod invoker;
 mod limit;
 mod message_count;
 mod messages;
+mod not_hosted;
 mod outcome;
 mod over;
 mod recording;
@@ -88,6 +90,7 @@ pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState
 pub use incoming::Incoming;
 pub use invoker::{Invocation, Invoker, Invoking};
 pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InspectSteps};
+pub use not_hosted::NotHosted;
 pub use outcome::{RequestOutcome, RequestOver};
 pub use refusals::RefusedRequest;
 pub use refused::{RefusalReason, Refused};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use asyncsteps::codes;
+use asyncsteps::{Template, codes};
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 #[cfg(feature = "schemars")]
 use asyncsteps_futoin::typed::Interface;
@@ -52,6 +52,8 @@ pub(super) struct HostedFunction {
     implementation: Option<Implementation>,
     conditions: Conditions,
     level: SecurityLevel,
+    /// Whether it stands for functions that are hosted elsewhere.
+    is_forwarded: bool,
     /// The requests to it, under any of its names.
     pub(super) counts: FunctionCounts,
 }
@@ -95,6 +97,7 @@ impl Registry {
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 function: Arc::clone(function),
                 conditions,
+                is_forwarded: false,
                 counts: FunctionCounts::new(),
             };
             (name, Arc::new(hosted))
@@ -219,7 +222,7 @@ impl Registry {
         for versions in &self.interfaces {
             for hosted in versions.iter().filter(|hosted| hosted.by_itself) {
                 let functions = hosted.functions.values();
-                figures.extend(functions.map(|it| it.counts.figures(it.full_name())));
+                figures.extend(functions.map(|it| it.figures()));
             }
         }
         figures.sort_by(|one, other| one.function.cmp(&other.function));
@@ -239,9 +242,32 @@ impl Registry {
 }
 
 impl HostedFunction {
+    /// What stands for functions that are hosted elsewhere: the function of a definition that has one.
+    pub(super) fn forwarded(definition: &Arc<Definition>, template: &Template) -> Option<Self> {
+        Some(Self {
+            definition: Arc::clone(definition),
+            function: Arc::clone(definition.functions().next()?),
+            implementation: Some(template.into()),
+            conditions: Conditions::of(definition),
+            level: SecurityLevel::Anonymous,
+            is_forwarded: true,
+            counts: FunctionCounts::new(),
+        })
+    }
+
+    /// Whether it stands for functions that are hosted elsewhere, which check parameters and errors.
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.is_forwarded
+    }
+
     /// The function as its interface declares it.
     pub(super) fn declared(&self) -> &Function {
         &self.function
+    }
+
+    /// What is counted of it.
+    pub(super) fn figures(&self) -> FunctionFigures {
+        self.counts.figures(self.full_name())
     }
 
     /// The function's name, with that of its interface.

@@ -113,8 +113,15 @@ impl Responder {
         let code = error.code();
         let place = error.location().map(tracing::field::display);
         let (cause, attempts) = (error.source().map(causes), error.attempts());
-        let declared = exchange.function.declared().throws(code);
-        let is_known = declared || STANDARD.contains(&code) && !is_mistake_in_call(error);
+        let is_forwarded = exchange.function.is_forwarded();
+        let is_known = match is_forwarded && error.find::<FailedCall>().is_some() {
+            // the node that hosts the function has looked at it
+            true => true,
+            false => {
+                let declared = exchange.function.declared().throws(code);
+                declared || STANDARD.contains(&code) && !is_mistake_in_call(error)
+            }
+        };
         if is_known && error.is_deliberate() {
             if cause.is_some() {
                 tracing::info!(error = %code, cause, attempts, place, "the function failed");
@@ -122,8 +129,9 @@ impl Responder {
             return Response::error(code, error.info());
         }
         let limit = error.limit().map(tracing::field::debug);
-        let hint = (!is_known && error.is_deliberate() && !STANDARD.contains(&code))
-            .then(|| undeclared(code, &exchange.function.full_name()));
+        let hint =
+            (!is_known && !is_forwarded && error.is_deliberate() && !STANDARD.contains(&code))
+                .then(|| undeclared(code, &exchange.function.full_name()));
         tracing::error!(error = %code, info = error.info(), limit, cause, attempts, place, hint, "not expected error");
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);

@@ -126,9 +126,15 @@ impl Admission {
             }
         }
         // an error says that the connection has ended
-        if requests.drain().await.is_ok() {
-            while let Some(request) = requests.next().await {
-                self.take(request).await;
+        if requests.drain().await.is_err() {
+            return;
+        }
+        // without a connection nothing is under way, and the end of the subscription is not told
+        while self.link.is_connected() {
+            match tokio::time::timeout(PATIENCE, requests.next()).await {
+                Ok(Some(request)) => self.take(request).await,
+                Ok(None) => return,
+                Err(_) => {}
             }
         }
     }

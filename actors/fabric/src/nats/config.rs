@@ -28,6 +28,9 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Default of [`Config::discovery_time`]: several ways there and back within a continent.
 const DISCOVERY_TIME: Duration = Duration::from_millis(300);
 
+/// Default of [`Config::view_interval`]: a node asks all others, so many nodes are many messages.
+const VIEW_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How a node joins: servers, credentials, names, limits and times.
 ///
 /// ```
@@ -56,6 +59,7 @@ pub struct Config {
     pub(super) connect_timeout: Duration,
     pub(super) probe_interval: Duration,
     pub(super) discovery_time: Duration,
+    pub(super) view_interval: Duration,
 }
 
 /// How a node proves to the server who it is.
@@ -87,6 +91,7 @@ impl Config {
             connect_timeout: CONNECT_TIMEOUT,
             probe_interval: PROBE_INTERVAL,
             discovery_time: DISCOVERY_TIME,
+            view_interval: VIEW_INTERVAL,
         }
     }
 
@@ -182,6 +187,14 @@ impl Config {
         Self { discovery_time, ..self }
     }
 
+    /// The pause between two looks at the [live nodes](crate::Fabric::live_nodes); 1 second unless set. What
+    /// is known of them is as old as this and the [discovery time](Self::discovery_time) together at the
+    /// most, while the server can be reached. They are looked at from the first call that is
+    /// [placed](crate::Placement::Sticky) on.
+    pub fn view_interval(self, view_interval: Duration) -> Self {
+        Self { view_interval, ..self }
+    }
+
     /// Whether this can be connected with.
     pub(super) fn check(&self) -> Result<(), NatsError> {
         let is_token = |token: &str| {
@@ -206,6 +219,7 @@ impl Config {
             ("connect_timeout", self.connect_timeout),
             ("probe_interval", self.probe_interval),
             ("discovery_time", self.discovery_time),
+            ("view_interval", self.view_interval),
         ] {
             if time.is_zero() {
                 return Err(NatsError::Zero { option });

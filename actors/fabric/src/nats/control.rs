@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use async_nats::{Message, Subscriber};
+use async_nats::{HeaderMap, Message, Subscriber};
+use asyncsteps::codes;
 use bytes::Bytes;
 use futures_util::StreamExt;
 
 use super::link::Link;
 use super::serve::{Members, each_member};
 use crate::call_error::CallError;
-use crate::node::{ALL, NodeInfo};
+use crate::node::{ALL, NodeId, NodeInfo};
+
+/// The answer of a node whose application does not wait for orders to drain.
+const NO_DRAIN: &str = "this node takes no orders to drain";
 
 /// Does what other nodes ask for, until the connection ends.
 pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: Subscriber) {
@@ -26,7 +30,28 @@ pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: S
                     link.publish(reply, info).await;
                 }
             }
+            Some((to, "drain")) => {
+                if let Some(reply) = reply.filter(|_| link.subjects.is_to(to, &link.node)) {
+                    let refused = (!link.state.order_drain()).then_some(NO_DRAIN);
+                    link.publish(reply, refused.unwrap_or_default().into()).await;
+                }
+            }
             _ => {}
+        }
+    }
+}
+
+/// Tells a node to drain.
+pub(super) async fn order_drain(link: &Link, node: &NodeId) -> Result<(), CallError> {
+    let (subject, limit) =
+        (link.subjects.control(node.as_str(), "drain"), link.config.connect_timeout);
+    let told = link.exchange(subject, HeaderMap::new(), Bytes::new(), limit).await;
+    let refused = told.map_err(|error| error.of_missing_node(node))?.payload;
+    match refused.is_empty() {
+        true => Ok(()),
+        false => {
+            let info = String::from_utf8_lossy(&refused).into_owned();
+            Err(CallError::answered(codes::NOT_IMPLEMENTED, info))
         }
     }
 }

@@ -81,9 +81,7 @@ impl Sent<'_> {
         let lost = |_| CallError::lost("the connection to the NATS server was lost");
         let message = (&mut self.waits.answer).await.map_err(lost)?;
         match message.status {
-            Some(StatusCode::NO_RESPONDERS) => {
-                Err(CallError::connect("no node serves the function"))
-            }
+            Some(StatusCode::NO_RESPONDERS) => Err(CallError::not_served()),
             _ => Ok(message),
         }
     }

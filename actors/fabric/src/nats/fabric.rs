@@ -8,16 +8,19 @@ use asyncsteps_executor::Executor;
 
 use super::config::Config;
 use super::connect::{connect, lost};
-use super::control::{discover, take_orders};
+use super::control::{discover, order_drain, take_orders};
 use super::error::NatsError;
 use super::link::Link;
 use super::outgoing::make_call;
+use super::own;
 use super::replies::take_replies;
 use super::serve::{Members, serve};
+use super::view::View;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
 use crate::fabric::{Capabilities, Fabric};
+use crate::live_nodes::LiveNodes;
 use crate::node::{NodeId, NodeInfo};
 use crate::pending::Pending;
 use crate::serve_guard::ServeGuard;
@@ -27,6 +30,7 @@ use crate::serve_guard::ServeGuard;
 pub struct NatsFabric {
     link: Arc<Link>,
     members: Members,
+    view: Arc<View>,
 }
 
 impl NatsFabric {
@@ -49,8 +53,10 @@ impl NatsFabric {
             let orders = orders.map_err(|_| lost(&link))?;
             tokio::spawn(take_orders(Arc::clone(&link), Arc::clone(&members), orders));
         }
+        let view = Arc::new(View::default());
+        tokio::spawn(Arc::clone(&view).watch(Arc::clone(&link)));
         link.settle().await.map_err(|_| lost(&link))?;
-        Ok(Self { link, members })
+        Ok(Self { link, members, view })
     }
 
     /// The name of this node.
@@ -75,6 +81,28 @@ impl NatsFabric {
         serve(&self.link, &self.members, arbiters, endpoints, executor).await
     }
 
+    /// Waits until another program tells the node to [drain](Self::order_drain): the application is to stop as
+    /// it does on SIGTERM. Orders are taken from the time this is called.
+    pub fn drain_ordered(&self) -> impl Future<Output = ()> + use<> {
+        self.link.state.drain_ordered()
+    }
+
+    /// Tells a node to drain: to take no more calls, finish those under way, and end. When it has,
+    /// [`nodes`](Fabric::nodes) has it no more.
+    ///
+    /// Everything in the account of the server that may publish to `ftn.v1.ctl.<node>.drain` can do that:
+    /// the permissions of the server say what that is.
+    ///
+    /// # Errors
+    /// ConnectError if there is no such node, CommError if it does not answer, NotImplemented if its
+    /// application does not wait for [orders](Self::drain_ordered).
+    ///
+    /// # Cancel safety
+    /// The node may have been told.
+    pub async fn order_drain(&self, node: &NodeId) -> Result<(), CallError> {
+        order_drain(&self.link, node).await
+    }
+
     /// Sends what is to be sent, and ends the connection. Calls that wait for an answer fail with an unknown
     /// outcome. What is served should be [drained](ServeGuard::drain) before.
     pub async fn close(&self) {
@@ -87,7 +115,12 @@ impl NatsFabric {
 
 impl Fabric for NatsFabric {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
-        Box::pin(make_call(&self.link, call))
+        let is_own = call.node.as_ref() == Some(&self.link.node);
+        let Link { config, .. } = &*self.link;
+        match is_own.then(|| own::admit(&self.members, config, &call.function)).flatten() {
+            Some(own) => Box::pin(own.carry_out(call)),
+            None => Box::pin(make_call(&self.link, call)),
+        }
     }
 
     fn serve(
@@ -101,6 +134,13 @@ impl Fabric for NatsFabric {
 
     fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
         Box::pin(discover(&self.link))
+    }
+
+    /// As old as the [interval](Config::view_interval) between looks and the
+    /// [discovery time](Config::discovery_time) together, at the most; none before the first look, which the
+    /// first call of this begins.
+    fn live_nodes(&self) -> LiveNodes {
+        self.view.nodes()
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -11,6 +11,7 @@ pub(super) const UID: HeaderName = HeaderName::from_static("Ftn-Uid");
 pub(super) const DEADLINE: HeaderName = HeaderName::from_static("Ftn-Deadline-Ms");
 pub(super) const NODE: HeaderName = HeaderName::from_static("Ftn-Node");
 pub(super) const MAC: HeaderName = HeaderName::from_static("Ftn-Mac");
+pub(super) const UNSIGNED: HeaderName = HeaderName::from_static("Ftn-Unsigned");
 pub(super) const PROBE: HeaderName = HeaderName::from_static("Ftn-Probe");
 pub(super) const TRACE: HeaderName = HeaderName::from_static("traceparent");
 pub(super) const SERVICE_ERROR: HeaderName = HeaderName::from_static("Nats-Service-Error");

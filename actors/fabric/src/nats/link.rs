@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::{Client, Event, HeaderMap};
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::calls::Calls;
@@ -36,6 +37,8 @@ pub(super) struct LinkState {
     /// It ended for good.
     is_closed: AtomicBool,
     reconnected: Mutex<Option<Instant>>,
+    /// The node was told to drain.
+    drain: watch::Sender<bool>,
 }
 
 impl Link {
@@ -72,7 +75,24 @@ impl Link {
 impl LinkState {
     pub(super) fn new(calls: Calls) -> Self {
         let no = || AtomicBool::new(false);
-        Self { calls, was_lost: no(), is_closed: no(), reconnected: Mutex::default() }
+        let drain = watch::Sender::new(false);
+        Self { calls, was_lost: no(), is_closed: no(), reconnected: Mutex::default(), drain }
+    }
+
+    /// Tells the application to drain; false if it does not wait for that.
+    pub(super) fn order_drain(&self) -> bool {
+        self.drain.send(true).is_ok()
+    }
+
+    /// Waits until the node is told to drain.
+    pub(super) fn drain_ordered(&self) -> impl Future<Output = ()> + use<> {
+        let mut drain = self.drain.subscribe();
+        async move {
+            if drain.wait_for(|is_ordered| *is_ordered).await.is_err() {
+                // the connection is gone, and no order comes
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// The connection changed.
@@ -105,7 +125,7 @@ impl LinkState {
         self.calls.lose_all();
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 

@@ -27,7 +27,7 @@
 //! |---|---|
 //! | `ftn.v1.rpc.<if>.<major>.<minor>.<func>` | a call; nodes share them in a queue group |
 //! | `ftn.v1.node.<node>.<if>.<major>.<minor>.<func>` | a call of one node |
-//! | `ftn.v1.ctl.<node>.cancel`, `.ping` | the call with the reply subject in the body is over; what the node serves. `all` is every node |
+//! | `ftn.v1.ctl.<node>.cancel`, `.ping`, `.drain` | the call with the reply subject in the body is over; what the node serves; it is to [end](NatsFabric::drain_ordered). `all` is every node, but for `drain` |
 //! | `_INBOX.ftn-<id>.<number>`, `.probe` | answers; a node asks which of its calls are wanted |
 //! | `$SRV.PING`, `INFO`, `STATS` | the micro service protocol of NATS: a service per interface and major version |
 //!
@@ -40,6 +40,7 @@
 //! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
 //! | `traceparent` | the trace of the caller |
 //! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
+//! | `Ftn-Unsigned` | the user of the call did not sign the request that it forwards (FTN3 §2.4) |
 //! | `Nats-Service-Error` | the error code of an answer, which is in its body too |
 //!
 //! # Arbiters
@@ -75,12 +76,14 @@ mod headers;
 mod link;
 mod micro;
 mod outgoing;
+mod own;
 mod probe;
 mod replies;
 mod request;
 mod serve;
 mod subjects;
 mod trust;
+mod view;
 mod worker;
 
 pub use config::{Config, Secret};

@@ -10,7 +10,7 @@ use asyncsteps_executor::Invocation;
 use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
 use serde_json::Value;
 
-use super::headers::{DEADLINE, TRACE, UID, millis};
+use super::headers::{DEADLINE, TRACE, UID, UNSIGNED, millis};
 use super::link::Link;
 use super::trust::on_behalf_of;
 use crate::call::{Call, Response};
@@ -52,10 +52,13 @@ pub(super) fn make_call(
             headers.insert(TRACE, trace.to_string());
         }
         if acts_for_user {
+            if !caller.is_signed() {
+                headers.insert(UNSIGNED, "1");
+            }
             link.config.trust.sign(&mut headers, &link.node, &payload);
         }
-        let answer = link.exchange(subject, headers, payload.into(), limit).await?;
-        read_answer(&answer)
+        let answered = link.exchange(subject, headers, payload.into(), limit).await;
+        read_answer(&answered.map_err(|error| error.of_node(node.as_ref()))?)
     }
 }
 

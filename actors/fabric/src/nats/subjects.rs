@@ -46,6 +46,11 @@ impl Subjects {
         format!("{}.ctl.{node}.{order}", self.prefix)
     }
 
+    /// Whether this part of a subject of control, all but the order, is that of the node.
+    pub(super) fn is_to(&self, part: &str, node: &NodeId) -> bool {
+        part.rsplit_once('.').is_some_and(|(_, to)| to == node.as_str())
+    }
+
     fn begin(&self, node: Option<&NodeId>) -> String {
         let mut subject = String::with_capacity(self.prefix.len() + 64);
         subject += &self.prefix;

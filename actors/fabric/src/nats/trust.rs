@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::headers::{MAC, NODE, UID, text};
+use super::headers::{MAC, NODE, UID, UNSIGNED, text};
 use crate::node::NodeId;
 
 /// Which nodes may make calls on behalf of users (FTN3 §1.11, field `obf`).
@@ -88,7 +88,11 @@ impl Trust {
     ) -> Option<Caller> {
         let level = request.obf()?.get("slvl").and_then(Value::as_str).unwrap_or_default();
         let is_allowed = level.is_empty() || level.parse().is_ok_and(|level| self.highest >= level);
-        (is_allowed && self.believes(headers, payload)).then(|| NODE_CALLER.clone())
+        let is_signed = text(headers, UNSIGNED).is_empty();
+        (is_allowed && self.believes(headers, payload)).then(|| match is_signed {
+            true => NODE_CALLER.clone(),
+            false => NODE_CALLER.clone().without_signature(),
+        })
     }
 
     fn believes(&self, headers: &HeaderMap, payload: &[u8]) -> bool {
@@ -108,13 +112,17 @@ impl Default for Trust {
     }
 }
 
-/// What is signed: the node, what is asked for, and the message. No header has a line break.
+/// What is signed: the node, what is asked for, whether its user signed it, and the message. No header has a
+/// line break.
 fn base(headers: &HeaderMap, payload: &[u8]) -> Vec<u8> {
-    let (node, uid) = (text(headers, NODE), text(headers, UID));
-    let mut base = Vec::with_capacity(node.len() + uid.len() + payload.len() + 2);
-    for part in [node.as_bytes(), b"\n", uid.as_bytes(), b"\n", payload] {
-        base.extend_from_slice(part);
+    let head = [NODE, UID, UNSIGNED].map(|name| text(headers, name));
+    let size = head.iter().map(|part| part.len() + 1).sum::<usize>() + payload.len();
+    let mut base = Vec::with_capacity(size);
+    for part in head {
+        base.extend_from_slice(part.as_bytes());
+        base.push(b'\n');
     }
+    base.extend_from_slice(payload);
     base
 }
 

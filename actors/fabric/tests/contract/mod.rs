@@ -1,5 +1,6 @@
 //! What every fabric promises, as a function of two of its nodes and a caller.
 
+mod forwarding;
 mod nodes;
 
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub(crate) async fn keeps_its_promises(nodes: &Nodes) {
     steps_call_other_nodes(nodes).await;
     large_messages_are_refused(nodes).await;
     nodes_can_be_listed_and_called(nodes).await;
+    forwarding::a_front_forwards(nodes).await;
+    forwarding::a_front_does_not_sign(nodes).await;
+    forwarding::a_client_that_leaves_cancels(nodes).await;
 }
 
 async fn serve(fabric: &Arc<dyn Fabric>, node: &Node) -> ServeGuard {

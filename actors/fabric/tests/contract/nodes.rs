@@ -47,6 +47,7 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
             "nothing": {},
             "fail": { "params": { "code": "string" }, "result": "string", "throws": ["Declared"] },
             "name": { "result": "string" },
+            "place": { "params": { "key": "string" }, "result": "string" },
             "whoami": { "result": "string" },
             "beside": { "result": "any" },
             "wait": {},
@@ -76,6 +77,7 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
                 }),
             )
             .add("name", &one_step(move |asi| asi.reply(name)))
+            .add("place", &one_step(move |asi| asi.reply(name)))
             .add(
                 "whoami",
                 &one_step(|asi| {

@@ -8,6 +8,7 @@ use asyncsteps_executor::security::{Secret, SecurityLevel, User};
 use asyncsteps_fabric::nats::{Config, NatsFabric, Trust};
 use asyncsteps_fabric::{Call, Endpoint, Fabric};
 use expect_test::expect;
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use crate::contract::node;
@@ -213,4 +214,32 @@ async fn junk_is_answered_or_ignored() {
     assert_eq!(answer.payload, r#"{"r":"hi"}"#);
     assert_eq!(served.executor.unanswerable(), 1);
     guard.drain(Duration::ZERO).await;
+}
+
+#[actix::test]
+async fn a_node_is_told_to_drain() {
+    needs_server!();
+    let server = NatsServer::start(&[]);
+    let join = |name: &str| {
+        let config = Config::new(server.url()).node(name.parse().expect("a name"));
+        async { NatsFabric::connect(config).await.expect("it joins") }
+    };
+    let (node, other) = (join("n1").await, join("n2").await);
+    let mut out = String::new();
+    for to in ["n1", "n3"] {
+        let error = other.order_drain(&to.parse().expect("a name")).await.expect_err("in vain");
+        out += &format!("{error}\n");
+    }
+    expect![[r#"
+        NotImplemented: this node takes no orders to drain
+        ConnectError: there is no node n3
+    "#]]
+    .assert_eq(&out);
+    let (ordered, of_other) = (node.drain_ordered(), other.drain_ordered());
+    let tool = async_nats::connect(server.url()).await.expect("it connects");
+    tool.publish_with_reply("ftn.v1.ctl.all.drain", "r", "".into()).await.expect("it is sent");
+    tool.flush().await.expect("it is sent");
+    other.order_drain(node.node()).await.expect("it is told");
+    ordered.await;
+    assert!(of_other.now_or_never().is_none(), "only the one that is named");
 }

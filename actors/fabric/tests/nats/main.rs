@@ -4,6 +4,7 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 mod joining;
+mod placing;
 mod processes;
 mod server;
 mod survival;

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
-pub(super) use target::{Scheme, Target};
+pub(super) use target::Scheme;
+pub(crate) use target::Target;
 
 use http::HttpClient;
 use websocket::WebSocketClient;
@@ -23,7 +24,7 @@ use websocket::WebSocketClient;
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// A client of one server.
-pub(super) struct Client {
+pub(crate) struct Client {
     transport: Transport,
     patience: Duration,
     /// The id of the next message.
@@ -37,7 +38,7 @@ enum Transport {
 
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// It was carried out, with this result.
     Result(Value),
     /// The server says no, with this code.
@@ -48,7 +49,7 @@ pub(super) enum Answer {
 
 impl Client {
     /// Connects with so many connections at the most; an answer may take so long.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         target: &Target,
         connections: NonZeroUsize,
         patience: Duration,
@@ -63,7 +64,7 @@ impl Client {
     }
 
     /// Calls a function.
-    pub(super) async fn call(&self, function: &str, params: &Value) -> Answer {
+    pub(crate) async fn call(&self, function: &str, params: &Value) -> Answer {
         let id = self.next.get();
         self.next.set(id + 1);
         let rid = format!("C{id}");

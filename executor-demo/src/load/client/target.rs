@@ -16,7 +16,7 @@ pub(in crate::load) enum Scheme {
 
 /// The end point of a server.
 #[derive(Clone, Debug)]
-pub(in crate::load) struct Target {
+pub(crate) struct Target {
     pub(super) scheme: Scheme,
     pub(super) authority: Authority,
     pub(super) path: String,

@@ -1,0 +1,73 @@
+//! Requests of transports for functions that are hosted elsewhere: each is a flow of one step, which calls.
+
+use std::sync::{Arc, LazyLock};
+
+use asyncsteps::{AsyncSteps, Error, StepResult, Template};
+use asyncsteps_actors::trace;
+use asyncsteps_futoin::iface::{Definition, FunctionName, Loader, Source};
+
+use super::invoker::{Invocation, Invoker};
+use super::not_hosted::NotHosted;
+use super::registry::{HostedFunction, Registry};
+use super::request::RequestSteps;
+use crate::channel::ChannelKind;
+
+/// What is declared of a function that is hosted elsewhere: any result. Its parameters are not checked
+/// here. The sizes are those of messages that other nodes take by default.
+const DECLARED: &str = r#"{
+    "iface": "executor.forwarded", "version": "1.0", "ftn3rev": "1.9",
+    "funcs": { "call": { "result": "any", "maxreqsize": "1M", "maxrspsize": "1M" } },
+    "requires": ["AllowAnonymous"]
+}"#;
+
+static DEFINITION: LazyLock<Arc<Definition>> = LazyLock::new(|| {
+    let source = Source::texts([("executor.forwarded-1.0-iface.json", DECLARED)]);
+    let id = "executor.forwarded:1.0".parse().map_err(|error| format!("{error}"));
+    let definition = id.and_then(|id| Loader::new([source]).load(&id).map_err(|it| it.to_string()));
+    definition.unwrap_or_else(|error| unreachable!("the definition is right: {error}"))
+});
+
+/// The function that stands for all that are hosted elsewhere.
+pub(super) fn forwarded(invoker: Arc<dyn Invoker>) -> Option<HostedFunction> {
+    let template = Template::build(move |asi| {
+        let invoker = Arc::clone(&invoker);
+        asi.add(move |asi, ()| forward(asi, Arc::clone(&invoker))).named("forward");
+    });
+    HostedFunction::forwarded(&DEFINITION, &template)
+}
+
+/// Calls the function of a request where it is hosted, for the caller of the request.
+fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
+    let info = asi.request_mut()?;
+    let (called, executor) = (info.function().clone(), info.executor());
+    let invocation = Invocation {
+        function: called.as_str().into(),
+        params: info.take_params(),
+        // a message that was not signed here must not pass for one that was, where it is hosted
+        caller: info.authenticated().without_signer(),
+        trace: trace::current(),
+    };
+    let caller = invocation.caller.clone();
+    asi.await_in_place(async move {
+        invoker.invoke(invocation).await.map(|result| (result,)).map_err(|error| {
+            match error
+                .find::<NotHosted>()
+                .and_then(|_| executor.shared.registry.resolve(&called, &caller).err())
+            {
+                Some(refused) => {
+                    Error::with_info(refused.code(), refused.text().map(str::to_owned))
+                }
+                None => error,
+            }
+        })
+    });
+    Ok(())
+}
+
+impl Registry {
+    /// Whether a request that came over such a channel is forwarded. One of another node was sent here
+    /// because of what is hosted here.
+    pub(super) fn forwards(&self, function: &FunctionName, channel: ChannelKind) -> bool {
+        channel != ChannelKind::Node && !self.hosts(function)
+    }
+}

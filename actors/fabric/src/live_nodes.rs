@@ -1,0 +1,111 @@
+//! The nodes that are there, as calls look at them.
+
+use std::sync::Arc;
+
+use asyncsteps_executor::iface::FunctionName;
+
+use crate::endpoint::Endpoint;
+use crate::node::{NodeId, NodeInfo};
+
+/// The nodes that were there not long ago, and what they serve; cloning shares. A fabric says how old it
+/// may be.
+#[derive(Clone, Debug, Default)]
+pub struct LiveNodes(Arc<[LiveNode]>);
+
+#[derive(Debug)]
+struct LiveNode {
+    node: NodeId,
+    endpoints: Vec<Endpoint>,
+}
+
+impl LiveNodes {
+    /// Those of these nodes that take calls; for drivers.
+    #[must_use]
+    pub fn of(nodes: &[NodeInfo]) -> Self {
+        let live = nodes.iter().filter(|info| !info.is_draining).filter_map(|info| {
+            let interfaces = info.interfaces.iter();
+            let endpoints = interfaces.filter_map(|it| Some(Endpoint::new(it.parse().ok()?)));
+            Some(LiveNode { node: info.node.parse().ok()?, endpoints: endpoints.collect() })
+        });
+        Self(live.collect())
+    }
+
+    #[cfg(feature = "nats")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The node that owns a key of a function: of those that serve it, the one with the highest score.
+    pub(crate) fn owner(&self, function: &FunctionName, key: &[u8]) -> Option<&NodeId> {
+        let serves = |live: &&LiveNode| live.endpoints.iter().any(|it| it.serves(function));
+        let nodes = self.0.iter().filter(serves).map(|live| &live.node);
+        nodes.max_by_key(|node| score(node.as_str().as_bytes(), key))
+    }
+}
+
+/// The score of a node for a key. It is the same in all processes and versions: FNV-1a over both, and the
+/// last step of MurmurHash3, so that each bit counts.
+fn score(node: &[u8], key: &[u8]) -> u64 {
+    let bytes = node.iter().chain(&[0xff]).chain(key);
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn nodes(names: &[&str]) -> LiveNodes {
+        let info = |name: &&str| NodeInfo {
+            node: (*name).to_owned(),
+            interfaces: vec!["demo.cache:1.1".to_owned()],
+            in_flight: 0,
+            is_draining: name.ends_with("drains"),
+        };
+        LiveNodes::of(&names.iter().map(info).collect::<Vec<_>>())
+    }
+
+    fn owners(nodes: &LiveNodes) -> Vec<String> {
+        let function = "demo.cache:1.0:get".parse().expect("a function");
+        let owner = |key: i32| nodes.owner(&function, key.to_string().as_bytes());
+        (0..3000).map(|key| owner(key).expect("it is served").to_string()).collect()
+    }
+
+    #[test]
+    fn keys_are_shared_evenly_and_only_those_of_a_lost_node_move() {
+        let all = owners(&nodes(&["a", "b", "c", "drains"]));
+        let mut shares = HashMap::new();
+        for owner in &all {
+            *shares.entry(&**owner).or_insert(0) += 1;
+        }
+        assert_eq!(shares.len(), 3, "{shares:?}");
+        assert!(shares.values().all(|share| (900..1100).contains(share)), "{shares:?}");
+        for (before, after) in all.iter().zip(owners(&nodes(&["c", "a"]))) {
+            assert!(*before == after || before == "b");
+        }
+    }
+
+    #[test]
+    fn a_key_has_an_owner_where_its_function_is_served() {
+        let nodes = nodes(&["a"]);
+        for (function, expected) in [
+            ("demo.cache:1.1:get", Some("a")),
+            ("demo.cache:1.2:get", None),
+            ("demo.other:1.0:get", None),
+        ] {
+            let owner = nodes.owner(&function.parse().expect("a function"), b"k");
+            assert_eq!(owner.map(NodeId::as_str), expected, "{function}");
+        }
+    }
+
+    #[test]
+    fn scores_never_change() {
+        assert_eq!(score(b"node", b"key"), 10_725_617_561_422_099_407);
+    }
+}

@@ -1,0 +1,57 @@
+//! Calls of this very node: they do not leave the process.
+
+use std::sync::PoisonError;
+
+use asyncsteps_actors::drain::Entered;
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::iface::FunctionName;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::admission::Phase;
+use super::config::Config;
+use super::serve::Members;
+use crate::call::{Call, Response};
+use crate::call_error::CallError;
+use crate::pending::wait;
+
+/// A call that this node carries out itself.
+pub(super) struct OwnCall {
+    executor: Executor,
+    entered: Entered,
+    phase: watch::Receiver<Phase>,
+}
+
+/// Admits a call of a function that this node serves; `None` if it does not, or has too many calls: then
+/// the call goes the way of all others, and is answered there.
+pub(super) fn admit(
+    members: &Members,
+    config: &Config,
+    function: &FunctionName,
+) -> Option<OwnCall> {
+    let members = members.lock().unwrap_or_else(PoisonError::into_inner);
+    members.iter().find_map(|member| {
+        let member = member.upgrade()?;
+        let serves = member.endpoints.iter().any(|endpoint| endpoint.serves(function));
+        let takes = serves && !member.is_draining() && member.in_flight() < config.max_in_flight;
+        let entered = takes.then(|| member.drain.admit())??;
+        Some(OwnCall { executor: member.executor.clone(), entered, phase: member.phase.clone() })
+    })
+}
+
+impl OwnCall {
+    /// Carries the call out, within its time limit.
+    pub(super) async fn carry_out(mut self, call: Call) -> Result<Response, CallError> {
+        let Call { invocation, time_limit, .. } = call;
+        let called = self.executor.invoke::<Value>(invocation);
+        let result = tokio::select! {
+            biased;
+            result = called => result.map(Response::new).map_err(|error| CallError::of_flow(&error)),
+            () = wait(time_limit) => Err(CallError::lost("no answer in time")),
+            // without a sender it has ended too
+            _ = self.phase.wait_for(|phase| *phase == Phase::Ended) => return Err(CallError::cancelled()),
+        };
+        self.entered.finish();
+        result
+    }
+}

@@ -1,0 +1,96 @@
+//! The demo on several machines: each process is a node, hosts what it is told to, and serves all of it.
+//!
+//! - `options`: what connects the nodes
+//! - `commands`: `call`, `nodes` and `drain`
+
+mod commands;
+mod options;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_actors::pool::ArbiterPool;
+use asyncsteps_executor::{Builder, Executor};
+use asyncsteps_fabric::nats::{NatsError, NatsFabric};
+use asyncsteps_fabric::{CallError, Client, Endpoint, ServeGuard};
+
+pub use commands::{CallOptions, DrainOptions, NodesOptions};
+pub use options::{Hosted, NatsOptions, NodeOptions};
+
+/// This process among the nodes; alone unless it has joined them.
+#[derive(Clone, Debug)]
+pub(crate) struct Node(Option<NatsFabric>);
+
+/// What this node does for others, until it is drained.
+pub(crate) struct Serves {
+    fabric: NatsFabric,
+    guard: ServeGuard,
+    arbiters: ArbiterPool,
+}
+
+impl Node {
+    /// A process that knows no others.
+    pub(crate) fn alone() -> Self {
+        Self(None)
+    }
+
+    pub(crate) async fn join(options: &NodeOptions) -> Result<Self, NatsError> {
+        let fabric = options.nats.join(options.node.as_ref()).await?;
+        if let Some(fabric) = &fabric {
+            tracing::info!(node = %fabric.node(), "joined the nodes");
+        }
+        Ok(Self(fabric))
+    }
+
+    /// Calls other nodes.
+    pub(crate) fn client(&self) -> Option<Client> {
+        self.0.clone().map(|fabric| Client::new(Arc::new(fabric)))
+    }
+
+    /// The same executor, with what it does not host called on other nodes, for steps and for HTTP.
+    pub(crate) fn connect(&self, builder: Builder) -> Builder {
+        match self.client() {
+            Some(client) => builder.invoker(client.clone()).forward(client),
+            None => builder,
+        }
+    }
+
+    /// Serves other nodes, on so many arbiters.
+    pub(crate) async fn serve(
+        &self,
+        executor: &Executor,
+        arbiters: NonZeroUsize,
+    ) -> Result<Option<Serves>, CallError> {
+        let Some(fabric) = self.0.clone() else { return Ok(None) };
+        let arbiters = ArbiterPool::new(arbiters);
+        let handles = arbiters.arbiters().cloned().collect::<Vec<_>>();
+        let guard = fabric.serve_on(handles, Endpoint::all(executor), executor.clone()).await?;
+        Ok(Some(Serves { fabric, guard, arbiters }))
+    }
+
+    /// Waits until another process tells this one to drain.
+    pub(crate) async fn drain_ordered(&self) {
+        match &self.0 {
+            Some(fabric) => fabric.drain_ordered().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Leaves the nodes.
+    pub(crate) async fn leave(self) {
+        if let Some(fabric) = self.0 {
+            fabric.close().await;
+        }
+    }
+}
+
+impl Serves {
+    /// Takes no more calls of other nodes, and finishes those under way; what is left after the grace is
+    /// cancelled.
+    pub(crate) async fn drain(self, grace: Duration) {
+        let drained = self.guard.drain(grace).await;
+        tracing::info!(node = %self.fabric.node(), ?drained, "drained");
+        self.arbiters.shutdown(Duration::ZERO).await;
+    }
+}

@@ -1,0 +1,160 @@
+//! The promise: processes that share the work answer as one does, and each can leave without a lost request.
+
+#[path = "../../actors/fabric/tests/nats/server.rs"]
+#[expect(dead_code, reason = "this needs only a part of it")]
+mod server;
+
+use std::process::{Command, Output};
+use std::thread;
+
+use asyncsteps_support::client::{self, Connection, message, post};
+use asyncsteps_support::shop::{self, Data, Program};
+use serde_json::{Value, json};
+
+use server::NatsServer;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
+
+/// A node that hosts a part of the demo.
+fn node(server: &NatsServer, data: &Data, name: &str, only: &str) -> Program {
+    let url = server.url();
+    let options = ["--nats", &url, "--node", name, "--only", only, "--node-secret", "s"];
+    Program::start_with(PROGRAM, data, &options)
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().expect("the program starts")
+}
+
+/// What a command prints.
+fn printed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What a command says that fails.
+fn error(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.stdout, b"");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+#[test]
+fn an_order_goes_over_three_nodes() {
+    if !NatsServer::is_installed() {
+        println!("no nats-server here: the test is left out");
+        return;
+    }
+    let server = NatsServer::start(&[]);
+    let url = &*server.url();
+    let (of_shop, of_bank, of_front) = (Data::new(), Data::new(), Data::new());
+    let _bank = node(&server, &of_bank, "bank", "bank");
+    let _shop = node(&server, &of_shop, "shop", "shop");
+    let front = node(&server, &of_front, "front", "none");
+    let apples = json!({ "sku": "apple", "count": 10, "price": 30 });
+    let restocked = client::call(front.address, "demo.shop:1.0:restock", &apples);
+    assert_eq!(restocked, json!({ "r": { "stock": 10 } }));
+    let order = shop::order(&[("apple", 3)]);
+    let ordered = client::call(front.address, "demo.shop:1.0:order", &order);
+    assert_eq!(ordered, json!({ "r": { "order": 1, "total": 90 } }));
+    let too_many = shop::order(&[("apple", 8)]);
+    let refused = client::call(front.address, "demo.shop:1.0:order", &too_many);
+    assert_eq!(refused, json!({ "e": "OutOfStock", "edesc": "apple" }));
+    let unknown = client::call(front.address, "demo.other:1.0:order", &json!({}));
+    assert_eq!(
+        unknown,
+        json!({ "e": "UnknownInterface", "edesc": "Unknown interface: demo.other" })
+    );
+    let forbidden = json!({ "key": "k" });
+    let forbidden = client::call(front.address, "demo.bank:1.0:refund", &forbidden);
+    assert_eq!(forbidden["e"], "PleaseReauth", "{forbidden}");
+
+    let audit = printed(&["call", "--nats", url, "demo.bank:1.0:audit"]);
+    let audit: Value = serde_json::from_str(&audit).expect("JSON");
+    assert_eq!(audit, json!({ "accounts": 0, "held": 0, "shop": 90 }));
+    let end_point = format!("http://{}/ftn/", front.address);
+    let stock = ["demo.shop:1.0:stock", r#"{"sku":"apple"}"#];
+    for to in [["--nats", url], ["--url", &end_point]] {
+        assert_eq!(printed(&[&["call"], &to[..], &stock].concat()), "{\"stock\":7}\n");
+    }
+    assert_eq!(
+        printed(&["nodes", "--nats", url]),
+        "NODE   IN FLIGHT  STATE     INTERFACES\n\
+         bank           0  serving   demo.bank:1.0 futoin.anonping:1.0 futoin.ping:1.0\n\
+         front          0  serving   futoin.anonping:1.0 futoin.ping:1.0\n\
+         shop           0  serving   demo.shop:1.0 futoin.anonping:1.0 futoin.ping:1.0\n"
+    );
+}
+
+#[test]
+fn nodes_leave_under_load_without_a_lost_request() {
+    const REQUESTS: usize = 400;
+    if !NatsServer::is_installed() {
+        println!("no nats-server here: the test is left out");
+        return;
+    }
+    let server = NatsServer::start(&[]);
+    let url = &*server.url();
+    let (of_shop, of_front) = (Data::new(), Data::new());
+    let stays = node(&server, &of_shop, "stays", "shop");
+    let told = node(&server, &of_shop, "told", "shop");
+    let terminated = node(&server, &of_shop, "terminated", "shop");
+    let front = node(&server, &of_front, "front", "none");
+    let apples = json!({ "sku": "apple", "count": 10, "price": 30 });
+    let restocked = client::call(front.address, "demo.shop:1.0:restock", &apples);
+    assert_eq!(restocked, json!({ "r": { "stock": 10 } }));
+    thread::scope(|scope| {
+        let clients = [(); 4].map(|()| {
+            scope.spawn(|| {
+                let mut connection = Connection::open(front.address);
+                let stock = post(&message("demo.shop:1.0:stock", &json!({ "sku": "apple" })));
+                for _ in 0..REQUESTS {
+                    assert_eq!(
+                        connection.send(&stock).receive().json(),
+                        json!({ "r": { "stock": 10 } })
+                    );
+                }
+            })
+        });
+        let drained = printed(&["drain", "--nats", url, "told"]);
+        assert_eq!(drained, "told has drained\n");
+        assert_eq!(told.ended().code(), Some(0));
+        assert_eq!(terminated.terminate().code(), Some(0));
+        for client in clients {
+            client.join().expect("each request is answered");
+        }
+    });
+    assert_eq!(stays.terminate().code(), Some(0));
+    let unserved = client::call(front.address, "demo.shop:1.0:stock", &json!({ "sku": "apple" }));
+    assert_eq!(unserved["e"], "UnknownInterface", "{unserved}");
+}
+
+#[test]
+fn a_command_that_cannot_work_says_why() {
+    if !NatsServer::is_installed() {
+        println!("no nats-server here: the test is left out");
+        return;
+    }
+    let server = NatsServer::start(&["--user", "shop", "--pass", "right"]);
+    let url = &*server.url();
+    let let_in = ["--nats", url, "--nats-user", "shop", "--nats-password", "right"];
+    let call = |more: &[&str]| error(&[&["call"], &let_in[..], more].concat());
+    for (told, why) in [
+        (error(&["nodes", "--nats", "not a server"]), "are no servers: write nats://host:4222"),
+        (error(&["nodes", "--nats", "nats://127.0.0.1:1"]), "is it running"),
+        (error(&["nodes", "--nats", url]), "refuses the credentials"),
+        (error(&["nodes"]), "--nats <URL>"),
+        (error(&["call", "demo.shop:1.0:stock"]), "--url <URL>"),
+        (error(&["--only", "shop"]), "--nats <URL>"),
+        (error(&["--nats", url, "--node", "a.b"]), "a node is named with"),
+        (error(&["--nats", url, "--listen", "127.0.0.1:0", "--data", ":memory:"]), "credentials"),
+        (error(&[&["drain"], &let_in[..], &["n1"]].concat()), "there is no node n1"),
+        (call(&["demo.shop:1.0:stock"]), "ConnectError: no node serves the function"),
+        (call(&["stock"]), "InvokerError: stock"),
+        (call(&["demo.shop:1.0:stock", "{"]), "the parameters are no JSON"),
+    ] {
+        assert!(told.contains(why) && !told.contains("panic"), "{why}: {told}");
+    }
+}
