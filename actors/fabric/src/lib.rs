@@ -73,6 +73,7 @@ pub mod nats;
 mod node;
 mod pending;
 mod policy;
+mod routes;
 mod serve_guard;
 
 pub use call::{Call, Response};
@@ -84,4 +85,5 @@ pub use local::LocalFabric;
 pub use node::{NodeId, NodeIdError, NodeInfo};
 pub use pending::Pending;
 pub use policy::Policy;
+pub use routes::Routes;
 pub use serve_guard::{ServeGuard, Serving};
