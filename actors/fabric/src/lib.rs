@@ -67,10 +67,14 @@ mod call_error;
 mod client;
 mod endpoint;
 mod fabric;
+#[cfg(feature = "http")]
+pub mod http;
 mod local;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod node;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod on_behalf;
 mod pending;
 mod policy;
 mod routes;
