@@ -1,16 +1,22 @@
-//! Calls between nodes: the same call in process, without any server, and over NATS.
+//! Calls between nodes: the same call in process, without any server, over NATS, and of services at URLs.
 //!
 //! A node is a process that serves functions with an [`Executor`](asyncsteps_executor::Executor). A
 //! [`Fabric`] connects nodes: a node [serves](Fabric::serve) interfaces, and any node [calls](Fabric::call)
-//! their functions. There are two, and one suite of tests that both pass:
+//! their functions. There are three, and one suite of tests that they pass:
 //!
 //! - [`LocalFabric`]: executors of the same process
 #![cfg_attr(
     feature = "nats",
     doc = "- [`NatsFabric`](nats::NatsFabric): processes on any machines, over a NATS server"
 )]
+#![cfg_attr(
+    feature = "http",
+    doc = "- [`HttpFabric`](http::HttpFabric): FutoIn services elsewhere, at URLs; it calls and does not serve"
+)]
 //!
-//! Steps need neither: they call with [`CallSteps`](asyncsteps_executor::CallSteps) and
+//! [`Routes`] puts several of them behind one, by interface.
+//!
+//! Steps need none of them: they call with [`CallSteps`](asyncsteps_executor::CallSteps) and
 //! [`ServedRequest::call`](asyncsteps_executor::ServedRequest::call), whatever they call. Where a function
 //! is hosted elsewhere the executor asks its [`Invoker`](asyncsteps_executor::Invoker), and that is a
 //! [`Client`] of a fabric. So `timeout`, `retry` and `undo` behind a step mean the same in both cases, and
@@ -55,11 +61,10 @@
 //! - [`Client`], [`Policy`]: attempts, times, hedges; the way from steps to a fabric
 //! - [`LocalFabric`]: within a process
 #![cfg_attr(feature = "nats", doc = "- [`nats`]: between processes")]
+#![cfg_attr(feature = "http", doc = "- [`http`]: services elsewhere")]
+//! - [`Routes`]: several fabrics, by interface
 //!
-//! A third driver stays possible: the client of plain FutoIn executors over HTTP and WebSocket (FTN7) is
-//! one more `Fabric`.
-//!
-//! Feature: `nats` (on by default).
+//! Features, on by default: `http`, `nats`.
 #![forbid(unsafe_code)]
 
 mod call;
