@@ -102,6 +102,9 @@ fn understand(
     let is_message = media.starts_with("application/") && media.contains("json");
     match Message::parse(body) {
         Ok(Message::Response(answer)) if is_message => Ok(Some(answer)),
+        _ if status == StatusCode::OK && is_message => {
+            Err(wrong("the answer is no message of FutoIn".to_owned()))
+        }
         _ if status == StatusCode::OK => {
             Err(wrong(format!("the answer is no message, its type is {media:?}")))
         }

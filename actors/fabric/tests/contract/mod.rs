@@ -1,6 +1,6 @@
 //! What every fabric promises, as a function of two of its nodes and a caller.
 
-mod nodes;
+pub(crate) mod nodes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use expect_test::expect;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
-pub(crate) use nodes::{FRONT, Node, definition, node};
+pub(crate) use nodes::{Node, definition, node};
 
 /// Longer than anything takes here.
 pub(crate) const GRACE: Duration = Duration::from_secs(20);

@@ -20,12 +20,12 @@ struct KnowsFront;
 
 impl SecurityProvider for KnowsFront {
     fn check(&self, attempt: &Attempt<'_>) -> Verdict {
-        Verdict::Known(match attempt.credentials() {
-            Credentials::Password { user, password } if (&**user, password.expose()) == FRONT => {
-                Ok(Grant::new(User::new(FRONT.0, SecurityLevel::System)))
-            }
-            _ => Err(Refusal::credentials()),
-        })
+        let is_front = matches!(
+            attempt.credentials(),
+            Credentials::Password { user, password } if (&**user, password.expose()) == FRONT
+        );
+        let front = || Grant::new(User::new(FRONT.0, SecurityLevel::System));
+        Verdict::Known(is_front.then(front).ok_or_else(Refusal::credentials))
     }
 }
 

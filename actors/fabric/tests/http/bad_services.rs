@@ -61,12 +61,12 @@ async fn answers_that_are_none_are_told_apart() {
     expect![[r#"
         CommError: client error (SendRequest): connection closed before message completed (Unknown)
         CommError: client error (SendRequest): invalid HTTP version parsed (Unknown)
-        InvokerError: the answer is no message, its type is "application/futoin+json" (Unknown)
-        InvokerError: the answer is no message, its type is "application/futoin+json" (Unknown)
-        InvokerError: the answer is no message, its type is "application/futoin+json" (Unknown)
-        InvokerError: the answer is no message, its type is "application/futoin+json" (Unknown)
+        InvokerError: the answer is no message of FutoIn (Unknown)
+        InvokerError: the answer is no message of FutoIn (Unknown)
+        InvokerError: the answer is no message of FutoIn (Unknown)
+        InvokerError: the answer is no message of FutoIn (Unknown)
         InvokerError: the answer is to another call (Unknown)
-        InvokerError: the answer is no message, its type is "application/futoin+json" (Unknown)
+        InvokerError: the answer is no message of FutoIn (Unknown)
         InvokerError: the answer is no message, its type is "text/html" (Unknown)
         InvokerError: the answer is no message, its type is "application/octet-stream" (Unknown)
         InvokerError: the service answers 302 Found without a message (Unknown)
@@ -118,7 +118,7 @@ async fn silent_services_have_until_the_time_limit() {
         let address = listen(move |mut connection| async move {
             request(&mut connection).await;
             connection.write_all(part.as_bytes()).await.expect("the client waits");
-            std::future::pending().await
+            std::future::pending::<()>().await;
         })
         .await;
         let config = Config::new().call_timeout(Duration::from_millis(200));
@@ -139,7 +139,7 @@ async fn a_call_that_was_not_sent_was_not_carried_out() {
     // nor one that waits for a connection
     let silent = listen(|mut connection| async move {
         request(&mut connection).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     })
     .await;
     let fabric = fabric(Config::new().max_connections(1).max_calls(2), url(silent));

@@ -15,7 +15,7 @@ use asyncsteps_fabric::{
 };
 use tokio::sync::oneshot;
 
-use crate::contract::FRONT;
+use crate::contract::nodes::FRONT;
 
 /// The transport of calls.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,8 @@ use asyncsteps_fabric::{Call, Fabric, Outcome};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::contract::{FRONT, definition, node};
+use crate::contract::nodes::FRONT;
+use crate::contract::{definition, node};
 use crate::raw_server::{listen, request};
 use crate::serving::{Scheme, serve};
 

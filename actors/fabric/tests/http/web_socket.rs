@@ -10,6 +10,7 @@ use asyncsteps_fabric::{Call, Fabric, Outcome};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, accept_async};
 
@@ -163,7 +164,7 @@ async fn a_service_without_websocket_is_not_called() {
     // nor one that does not answer the handshake
     let silent = listen(|connection| async move {
         let _open = connection;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     })
     .await;
     let config = Config::new().connect_timeout(Duration::from_millis(200));
@@ -171,4 +172,39 @@ async fn a_service_without_websocket_is_not_called() {
     let error = call(&fabric, "test.node:1.0:name", json!({})).await.expect_err("it is silent");
     assert_eq!(error.to_string(), "ConnectError: not connected in time");
     assert_eq!(error.outcome(), Outcome::NotCarriedOut);
+}
+
+#[actix::test]
+async fn a_service_that_says_nothing_any_more_is_given_up() {
+    let (tell, begun) = oneshot::channel();
+    let tell = Rc::new(Cell::new(Some(tell)));
+    let (address, opened) = service(move |mut socket| {
+        let tell = tell.take();
+        async move {
+            let (_, rid) = next_call(&mut socket).await.expect("a call");
+            match tell {
+                // it does not even read pings
+                Some(tell) => {
+                    tell.send(()).expect("the test waits");
+                    std::future::pending::<()>().await;
+                }
+                None => answer(&mut socket, &rid, json!("again")).await,
+            }
+            next_call(&mut socket).await;
+        }
+    })
+    .await;
+    let fabric = fabric(Config::new(), url(address));
+    let name = Call::new("test.node:1.0:name", ()).expect("it is a call");
+    let mut waits = fabric.call(name.within(Duration::from_secs(3600)));
+    tokio::select! {
+        _ = &mut waits => panic!("nothing answers"),
+        begun = begun => begun.expect("it is called"),
+    }
+    tokio::time::pause();
+    let error = waits.await.expect_err("the service is gone");
+    tokio::time::resume();
+    assert_eq!(error.to_string(), "CommError: the connection ended before the answer");
+    assert_eq!(call(&fabric, "test.node:1.0:name", json!({})).await, Ok(json!("again")));
+    assert_eq!(opened.get(), 2);
 }
