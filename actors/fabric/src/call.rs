@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::codes;
-use asyncsteps_actors::clock;
-use asyncsteps_actors::flow::earliest;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::observe::TraceParent;
 use asyncsteps_executor::{Caller, Invocation};
@@ -88,13 +86,6 @@ impl Call {
     /// The same, carried out by this node or not at all.
     pub fn on_node(self, node: NodeId) -> Self {
         Self { node: Some(node), ..self }
-    }
-
-    /// How long the call may take: its own limit, or what is left of the flow that makes it if that is
-    /// shorter. To be asked in the turn of the flow.
-    pub(crate) fn time_left(&self) -> Option<Duration> {
-        let of_flow = earliest(None).map(|deadline| deadline.saturating_since(clock::now()));
-        [self.time_limit, of_flow].into_iter().flatten().min()
     }
 
     /// The function.

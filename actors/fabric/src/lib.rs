@@ -84,6 +84,8 @@ mod pending;
 mod policy;
 mod routes;
 mod serve_guard;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod time_left;
 
 pub use call::{Call, Response};
 pub use call_error::{CallError, Outcome};

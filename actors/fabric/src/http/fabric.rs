@@ -24,6 +24,7 @@ use crate::fabric::{Capabilities, Fabric};
 use crate::node::NodeInfo;
 use crate::pending::Pending;
 use crate::serve_guard::ServeGuard;
+use crate::time_left::time_left;
 
 /// Calls FutoIn services at URLs, see [`http`](super).
 ///
@@ -111,7 +112,7 @@ impl HttpFabric {
 
 impl Fabric for HttpFabric {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
-        let limit = call.time_left().unwrap_or(self.config.call_timeout);
+        let limit = time_left(&call).unwrap_or(self.config.call_timeout);
         Box::pin(async move {
             if limit.is_zero() {
                 return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));

@@ -11,13 +11,14 @@ use super::link::Link;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::on_behalf::on_behalf_of;
+use crate::time_left::time_left;
 
 /// Makes a call and waits for its answer.
 pub(super) fn make_call(
     link: &Link,
     call: Call,
 ) -> impl Future<Output = Result<Response, CallError>> + '_ {
-    let own_limit = call.time_left();
+    let own_limit = time_left(&call);
     let limit = own_limit.unwrap_or(link.config.call_timeout);
     async move {
         if limit.is_zero() {
