@@ -1,7 +1,9 @@
 //! Node.js programs under `tests/npm`, whose packages are installed on the first use.
 
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::{env, fs};
 
@@ -16,6 +18,43 @@ pub fn summary(script: &str, args: &[&str]) -> Value {
     install();
     let args: Vec<&str> = [script].into_iter().chain(args.iter().copied()).collect();
     serde_json::from_slice(&run("node", &args)).expect("a summary")
+}
+
+/// A program that serves; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    process: Child,
+}
+
+impl Server {
+    /// Starts a program that prints its address as a line, and ends with its input.
+    #[must_use]
+    pub fn start(script: &str, args: &[&str]) -> Self {
+        install();
+        let mut process = Command::new("node")
+            .arg(script)
+            .args(args)
+            .current_dir(FOLDER)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("node is needed: {error}"));
+        let mut line = String::new();
+        let output = process.stdout.take().expect("it has an output");
+        BufReader::new(output).read_line(&mut line).expect("it prints");
+        let address = line.trim().parse();
+        Self { address: address.unwrap_or_else(|_| panic!("{script} prints {line:?}")), process }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        // it may have ended by itself, and a test that waited for it has failed then
+        let _ = self.process.wait();
+    }
 }
 
 /// Where a program is, if it is installed.

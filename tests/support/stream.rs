@@ -52,15 +52,7 @@ impl Stream {
     /// The same, and offers these protocols (ALPN).
     #[must_use]
     pub fn secure_with(address: SocketAddr, protocols: &[&[u8]]) -> Self {
-        let provider = Arc::new(ring::default_provider());
-        let mut roots = RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_file(Path::new(CERTIFICATE));
-        roots.add(certificate.expect("a certificate")).expect("a root");
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider has them")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut config = client_config();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let tls = ClientConnection::new(Arc::new(config), address.ip().into());
         let tls = Some(Box::new(tls.expect("a right configuration")));
@@ -85,6 +77,20 @@ impl Stream {
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
+}
+
+/// A configuration of clients that trust the [`CERTIFICATE`].
+#[must_use]
+pub fn client_config() -> ClientConfig {
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(Path::new(CERTIFICATE));
+    roots.add(certificate.expect("a certificate")).expect("a root");
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has them")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
 }
 
 /// A server that shows the [`CERTIFICATE`].

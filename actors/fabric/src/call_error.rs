@@ -15,6 +15,7 @@ use crate::node::NodeId;
 /// |---|---|---|
 /// | nothing serves the function, or the fabric is not connected | ConnectError | not carried out |
 /// | no answer in time, or the connection was lost after sending | CommError | unknown |
+/// | the answer of a service elsewhere cannot be read, or has a wrong signature | InvokerError, SecurityError | unknown |
 /// | the message is too large | InvalidRequest | not carried out |
 /// | the caller has too many calls under way | DefenseRejected | not carried out |
 /// | wrong parameters on the side of the caller | InvokerError | not carried out |
@@ -74,7 +75,13 @@ impl CallError {
     /// The answer is missing.
     #[must_use]
     pub fn lost(info: impl Into<String>) -> Self {
-        let (code, info) = (codes::COMM_ERROR.into(), Some(info.into()));
+        Self::unknown(codes::COMM_ERROR, info)
+    }
+
+    /// The answer does not say what became of the call.
+    #[must_use]
+    pub(crate) fn unknown(code: &'static str, info: impl Into<String>) -> Self {
+        let (code, info) = (code.into(), Some(info.into()));
         Self { code, info, outcome: Outcome::Unknown, is_not_hosted: false }
     }
 

@@ -1,16 +1,22 @@
-//! Calls between nodes: the same call in process, without any server, and over NATS.
+//! Calls between nodes: the same call in process, without any server, over NATS, and of services at URLs.
 //!
 //! A node is a process that serves functions with an [`Executor`](asyncsteps_executor::Executor). A
 //! [`Fabric`] connects nodes: a node [serves](Fabric::serve) interfaces, and any node [calls](Fabric::call)
-//! their functions. There are two, and one suite of tests that both pass:
+//! their functions. There are three, and one suite of tests that they pass:
 //!
 //! - [`LocalFabric`]: executors of the same process
 #![cfg_attr(
     feature = "nats",
     doc = "- [`NatsFabric`](nats::NatsFabric): processes on any machines, over a NATS server"
 )]
+#![cfg_attr(
+    feature = "http",
+    doc = "- [`HttpFabric`](http::HttpFabric): FutoIn services elsewhere, at URLs; it calls and does not serve"
+)]
 //!
-//! Steps need neither: they call with [`CallSteps`](asyncsteps_executor::CallSteps) and
+//! [`Routes`] puts several of them behind one, by interface.
+//!
+//! Steps need none of them: they call with [`CallSteps`](asyncsteps_executor::CallSteps) and
 //! [`ServedRequest::call`](asyncsteps_executor::ServedRequest::call), whatever they call. Where a function
 //! is hosted elsewhere the executor asks its [`Invoker`](asyncsteps_executor::Invoker), and that is a
 //! [`Client`] of a fabric. So `timeout`, `retry` and `undo` behind a step mean the same in both cases, and
@@ -56,11 +62,10 @@
 //! - [`Placement`], [`LiveNodes`]: which node a call goes to
 //! - [`LocalFabric`]: within a process
 #![cfg_attr(feature = "nats", doc = "- [`nats`]: between processes")]
+#![cfg_attr(feature = "http", doc = "- [`http`]: services elsewhere")]
+//! - [`Routes`]: several fabrics, by interface
 //!
-//! A third driver stays possible: the client of plain FutoIn executors over HTTP and WebSocket (FTN7) is
-//! one more `Fabric`.
-//!
-//! Feature: `nats` (on by default).
+//! Features, on by default: `http`, `nats`.
 #![forbid(unsafe_code)]
 
 mod call;
@@ -68,15 +73,22 @@ mod call_error;
 mod client;
 mod endpoint;
 mod fabric;
+#[cfg(feature = "http")]
+pub mod http;
 mod live_nodes;
 mod local;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod node;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod on_behalf;
 mod pending;
 mod placement;
 mod policy;
+mod routes;
 mod serve_guard;
+#[cfg(any(feature = "http", feature = "nats"))]
+mod time_left;
 
 pub use call::{Call, Response};
 pub use call_error::{CallError, Outcome};
@@ -89,4 +101,5 @@ pub use node::{NodeId, NodeIdError, NodeInfo};
 pub use pending::Pending;
 pub use placement::Placement;
 pub use policy::Policy;
+pub use routes::Routes;
 pub use serve_guard::{ServeGuard, Serving};

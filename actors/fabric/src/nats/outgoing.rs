@@ -1,27 +1,24 @@
 //! Calls of this node to others.
 
-use std::time::Duration;
-
 use async_nats::{HeaderMap, HeaderValue, Message};
 use asyncsteps::codes;
-use asyncsteps_actors::clock;
-use asyncsteps_actors::flow::earliest;
 use asyncsteps_executor::Invocation;
 use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
 use serde_json::Value;
 
 use super::headers::{DEADLINE, TRACE, UID, UNSIGNED, millis};
 use super::link::Link;
-use super::trust::on_behalf_of;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
+use crate::on_behalf::on_behalf_of;
+use crate::time_left::time_left;
 
 /// Makes a call and waits for its answer.
 pub(super) fn make_call(
     link: &Link,
     call: Call,
 ) -> impl Future<Output = Result<Response, CallError>> + '_ {
-    let own_limit = time_limit(call.time_limit);
+    let own_limit = time_left(&call);
     let limit = own_limit.unwrap_or(link.config.call_timeout);
     async move {
         if limit.is_zero() {
@@ -60,12 +57,6 @@ pub(super) fn make_call(
         let answered = link.exchange(subject, headers, payload.into(), limit).await;
         read_answer(&answered.map_err(|error| error.of_node(node.as_ref()))?)
     }
-}
-
-/// How long a call may take: its own limit, or that of the flow that makes it if it is shorter.
-fn time_limit(own: Option<Duration>) -> Option<Duration> {
-    let of_flow = earliest(None).map(|deadline| deadline.saturating_since(clock::now()));
-    [own, of_flow].into_iter().flatten().min()
 }
 
 /// What a node answered.

@@ -8,7 +8,7 @@ use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{MacAlgorithm, MacKey, Secret, SecurityLevel, User};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::headers::{MAC, NODE, UID, UNSIGNED, text};
 use crate::node::NodeId;
@@ -126,19 +126,10 @@ fn base(headers: &HeaderMap, payload: &[u8]) -> Vec<u8> {
     base
 }
 
-/// The field `obf` for a caller (FTN3 §1.6); `None` for an anonymous one.
-pub(super) fn on_behalf_of(caller: &Caller) -> Option<Value> {
-    let user = caller.user()?;
-    let mut obf = json!({ "lid": user.local_id(), "slvl": user.level().name() });
-    if !user.global_id().is_empty() {
-        obf["gid"] = user.global_id().into();
-    }
-    Some(obf)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::on_behalf::on_behalf_of;
 
     fn call(level: SecurityLevel) -> (Request, Vec<u8>) {
         let caller = Caller::from(&User::new("ann", level));

@@ -1,7 +1,7 @@
 //! What every fabric promises, as a function of two of its nodes and a caller.
 
 mod forwarding;
-mod nodes;
+pub(crate) mod nodes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use expect_test::expect;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
-pub(crate) use nodes::{Node, node};
+pub(crate) use nodes::{Node, definition, node};
 
 /// Longer than anything takes here.
-const GRACE: Duration = Duration::from_secs(20);
+pub(crate) const GRACE: Duration = Duration::from_secs(20);
 
 /// Three nodes of one fabric. What one has said is known to the others.
 pub(crate) struct Nodes {
@@ -26,22 +26,32 @@ pub(crate) struct Nodes {
     pub(crate) second: Arc<dyn Fabric>,
 }
 
-/// Everything that a fabric promises.
+/// Everything that a fabric of nodes promises.
 pub(crate) async fn keeps_its_promises(nodes: &Nodes) {
-    calls_are_answered(nodes).await;
-    calls_that_nothing_serves_were_not_carried_out(nodes).await;
+    keeps_its_promises_to_callers(nodes).await;
+    cancels_what_is_not_wanted(nodes).await;
     versions_are_routed(nodes).await;
     calls_act_for_users(nodes).await;
-    time_limits_end_calls(nodes).await;
-    dropped_calls_are_cancelled(nodes).await;
     draining_loses_nothing(nodes).await;
     the_end_of_the_grace_answers(nodes).await;
-    steps_call_other_nodes(nodes).await;
-    large_messages_are_refused(nodes).await;
     nodes_can_be_listed_and_called(nodes).await;
     forwarding::a_front_forwards(nodes).await;
     forwarding::a_front_does_not_sign(nodes).await;
     forwarding::a_client_that_leaves_cancels(nodes).await;
+}
+
+/// What every fabric promises to those who call.
+pub(crate) async fn keeps_its_promises_to_callers(nodes: &Nodes) {
+    calls_are_answered(nodes).await;
+    calls_that_nothing_serves_were_not_carried_out(nodes).await;
+    steps_call_other_nodes(nodes).await;
+    large_messages_are_refused(nodes).await;
+}
+
+/// What is promised where the other side can be told that a call is not wanted any more.
+pub(crate) async fn cancels_what_is_not_wanted(nodes: &Nodes) {
+    time_limits_end_calls(nodes).await;
+    dropped_calls_are_cancelled(nodes).await;
 }
 
 async fn serve(fabric: &Arc<dyn Fabric>, node: &Node) -> ServeGuard {
@@ -221,7 +231,7 @@ fn front(client: Client) -> Executor {
         })
         .retry(Retry::attempts(2));
     });
-    let definition = nodes::definition(&json!({
+    let definition = definition(&json!({
         "iface": "test.front", "version": "1.0", "ftn3rev": "1.9",
         "funcs": { "forward": {
             "params": { "function": "string", "params": "any" }, "result": "any",

@@ -4,9 +4,30 @@ use std::sync::Arc;
 
 use asyncsteps::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::security::{
+    Attempt, Credentials, Grant, Refusal, SecurityLevel, SecurityProvider, User, Verdict,
+};
 use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
+
+/// The user and the password of a front, which may act for other users.
+pub(crate) const FRONT: (&str, &str) = ("front", "secret");
+
+/// Knows the front.
+#[derive(Debug)]
+struct KnowsFront;
+
+impl SecurityProvider for KnowsFront {
+    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+        let is_front = matches!(
+            attempt.credentials(),
+            Credentials::Password { user, password } if (&**user, password.expose()) == FRONT
+        );
+        let front = || Grant::new(User::new(FRONT.0, SecurityLevel::System));
+        Verdict::Known(is_front.then(front).ok_or_else(Refusal::credentials))
+    }
+}
 
 /// A node and what its functions report.
 pub(crate) struct Node {
@@ -57,7 +78,7 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
     }));
     let (tell, events) = mpsc::unbounded_channel();
     let gate = Arc::new(Semaphore::new(0));
-    let executor = Executor::builder().interface(definition, |functions| {
+    let executor = Executor::builder().security(KnowsFront).interface(definition, |functions| {
         let (of_wait, of_gate) = (tell.clone(), tell);
         let opened = Arc::clone(&gate);
         functions

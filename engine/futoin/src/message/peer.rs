@@ -173,7 +173,11 @@ mod tests {
             assert_eq!((again.rid(), again.sec()), (request.rid(), request.sec()));
         }
         let mut bytes = Vec::new();
-        Request::new("a.b:1.0:f", Default::default()).write(Coding::Json, None, &mut bytes);
+        let request = Request::new("a.b:1.0:f", Default::default());
+        request.write(Coding::Json, None, &mut bytes);
         assert_eq!(bytes, br#"{"f":"a.b:1.0:f","p":{}}"#);
+        bytes.clear();
+        request.with_forcersp().write(Coding::Json, None, &mut bytes);
+        assert_eq!(bytes, br#"{"f":"a.b:1.0:f","p":{},"forcersp":true}"#);
     }
 }

@@ -93,6 +93,12 @@ impl Request {
         Self { obf: Some(obf), ..self }
     }
 
+    /// The same with the wish for an answer even from a function without a result (FTN3 §1.1).
+    #[must_use]
+    pub fn with_forcersp(self) -> Self {
+        Self { forcersp: Some(true), ..self }
+    }
+
     /// The field `f` as sent; empty if it is not text.
     #[must_use]
     pub fn f(&self) -> &str {

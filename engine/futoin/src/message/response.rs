@@ -68,6 +68,12 @@ impl Response {
         self.rid.as_ref()
     }
 
+    /// The signature, as sent (FTN8).
+    #[must_use]
+    pub fn sec(&self) -> Option<&Value> {
+        self.sec.as_ref()
+    }
+
     /// The result; `None` for a failure.
     #[must_use]
     pub fn result(&self) -> Option<&Value> {

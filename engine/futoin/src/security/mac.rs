@@ -32,6 +32,20 @@ pub enum MacAlgorithm {
     Sha512,
 }
 
+impl MacAlgorithm {
+    /// The name before FTN8, which all executors know.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "MD5",
+            Self::Sha224 => "SHA224",
+            Self::Sha256 => "SHA256",
+            Self::Sha384 => "SHA384",
+            Self::Sha512 => "SHA512",
+        }
+    }
+}
+
 impl FromStr for MacAlgorithm {
     type Err = Refusal;
 
@@ -150,6 +164,7 @@ mod tests {
         let key = MacKey::new(b"key");
         for (name, algorithm) in NAMES {
             assert_eq!(name.parse(), Ok(algorithm));
+            assert_eq!(algorithm.name().parse(), Ok(algorithm));
             let mac = STANDARD.decode(key.sign(algorithm, b"base")).unwrap();
             assert!(key.verify(algorithm, b"base", &mac));
             assert!(!key.verify(algorithm, b"bass", &mac));

@@ -1,0 +1,52 @@
+//! How a service learns who calls (FTN8.1 §2).
+
+use asyncsteps::codes;
+use asyncsteps_executor::message::{Coding, Request, Response};
+use asyncsteps_executor::security::{MacAlgorithm, MacKey, Secret};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::call_error::CallError;
+
+/// How a service learns who calls.
+#[derive(Clone, Debug)]
+pub(super) enum Credentials {
+    Anonymous,
+    Password(String, Secret),
+    Signature(String, MacAlgorithm, MacKey),
+}
+
+impl Credentials {
+    /// The request with them. Nothing of it may change afterwards.
+    pub(super) fn seal(&self, request: Request) -> Request {
+        let sec = match self {
+            Self::Anonymous => return request,
+            Self::Password(user, password) => format!("{user}:{}", password.expose()),
+            Self::Signature(user, algorithm, key) => {
+                let mac = key.sign(*algorithm, &request.signed_fields().base());
+                format!("-hmac:{user}:{}:{mac}", algorithm.name())
+            }
+        };
+        request.with_sec(sec.into())
+    }
+
+    /// Checks the signature of an answer, if it has to have one.
+    pub(super) fn check(&self, answer: &Response) -> Result<(), CallError> {
+        let Self::Signature(_, algorithm, key) = self else { return Ok(()) };
+        let is_right = |mac: &str| {
+            let base = answer.signed_fields(Coding::Json, None).base();
+            STANDARD.decode(mac).is_ok_and(|mac| key.verify(*algorithm, &base, &mac))
+        };
+        match answer.sec() {
+            Some(Value::String(mac)) if is_right(mac) => Ok(()),
+            None if answer.code().is_some() => Ok(()),
+            None => Err(wrong("the answer has no signature")),
+            Some(_) => Err(wrong("the answer has a wrong signature")),
+        }
+    }
+}
+
+fn wrong(info: &str) -> CallError {
+    CallError::unknown(codes::SECURITY_ERROR, info)
+}
