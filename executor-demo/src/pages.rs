@@ -7,7 +7,8 @@ use asyncsteps_executor::Executor;
 use asyncsteps_executor::health::{self, HealthService};
 use asyncsteps_executor::metrics::Metrics;
 use futures_util::future::BoxFuture;
-use http_body_util::Either;
+use http_body_util::{Either, Full};
+use hyper::body::Bytes;
 use hyper::{Request, Response};
 use tower::{Service, ServiceExt as _};
 
@@ -19,7 +20,7 @@ pub(crate) struct Pages {
     console: Option<Console>,
 }
 
-type Page = Response<Either<String, ConsoleBody>>;
+type Page = Response<Either<Full<Bytes>, ConsoleBody>>;
 
 impl Pages {
     /// The paths, as actix-web writes them.
@@ -55,7 +56,7 @@ impl Pages {
                 Ok(console.service().oneshot(request).await?.map(Either::Right))
             }
             _ if HealthService::PATHS.contains(&path) => {
-                Ok(self.health.oneshot(request).await?.map(Either::Left))
+                Ok(self.health.oneshot(request).await?.map(|text| Either::Left(text.into())))
             }
             _ => Ok(self.metrics.service().oneshot(request).await?.map(Either::Left)),
         }

@@ -1,6 +1,7 @@
 //! The promise: Prometheus can read how many requests there were, how long they took, how they failed,
 //! and how busy the locks are.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -16,7 +17,11 @@ use asyncsteps_executor::metrics::prometheus_client::metrics::counter::Counter;
 use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::transport::http::{Server, service};
 use asyncsteps_executor::{Executor, RequestSteps as _};
+use bytes::Bytes;
+use futures_util::future::{join, join_all};
+use futures_util::poll;
 use http::{Method, Request};
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -237,8 +242,51 @@ async fn get_metrics_answers_with_the_figures_and_nothing_else_does() {
             kind.is_some_and(|kind| kind.starts_with("application/openmetrics-text")),
             status == 200
         );
-        assert_eq!(answer.body().ends_with("# EOF\n"), status == 200);
+        let body = answer.into_body().collect().await.expect("a body").to_bytes();
+        assert_eq!(body.ends_with(b"# EOF\n"), status == 200);
     }
+}
+
+/// The text that a scrape gets.
+async fn scrape(metrics: &Metrics) -> Bytes {
+    let request = Request::builder().uri("/metrics").body(()).expect("a request");
+    let answer = metrics.service().oneshot(request).await.expect("an answer");
+    answer.into_body().collect().await.expect("a body").to_bytes()
+}
+
+#[actix::test]
+async fn scrapes_that_wait_at_the_same_time_share_a_text() {
+    let executor = executor();
+    // a text waits for the answer of the arbiter
+    let _address = executor.address();
+    let metrics = Metrics::new(&executor);
+    let texts = join_all((0..100).map(|_| scrape(&metrics))).await;
+    let places: HashSet<*const u8> = texts.iter().map(|text| text.as_ptr()).collect();
+    assert_eq!(places.len(), 2, "the first one, and one for those that came after it was begun");
+}
+
+#[actix::test]
+async fn a_scrape_gets_no_text_that_was_begun_before() {
+    let executor = executor();
+    let _address = executor.address();
+    let metrics = Metrics::new(&executor);
+    let sent = Counter::<u64>::default();
+    metrics.register(|registry| registry.register("mails", "Mails sent", sent.clone()));
+    for mails in 0..3 {
+        let text = String::from_utf8(scrape(&metrics).await.into()).expect("text");
+        assert_has(&text, &[&format!("mails_total {mails}")]);
+        sent.inc();
+    }
+    let mut first = Box::pin(scrape(&metrics));
+    assert!(poll!(&mut first).is_pending());
+    let (first, second) = join(first, scrape(&metrics)).await;
+    assert_ne!(first.as_ptr(), second.as_ptr());
+
+    // one that is given up leaves the turn to the next
+    let mut given_up = Box::pin(scrape(&metrics));
+    assert!(poll!(&mut given_up).is_pending());
+    drop(given_up);
+    assert_ne!(scrape(&metrics).await.as_ptr(), second.as_ptr());
 }
 
 /// The same in the older format that promtool reads: without units, and counters have whole names.

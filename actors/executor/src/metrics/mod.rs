@@ -47,10 +47,12 @@
 
 mod encode;
 mod service;
+mod shared_text;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use prometheus_client::registry::Registry;
 
 use asyncsteps_actors::sync::deadlock;
@@ -62,6 +64,7 @@ pub use prometheus_client;
 pub use service::MetricsService;
 
 use encode::Snapshot;
+use shared_text::SharedText;
 
 /// The figures of an executor and of the locks that it is told of. Cheap to clone.
 #[derive(Clone)]
@@ -71,6 +74,8 @@ struct Inner {
     executor: Executor,
     locks: Locks,
     registry: Mutex<Registry>,
+    /// What scrapes over HTTP get.
+    scraped: SharedText,
 }
 
 impl Metrics {
@@ -83,7 +88,12 @@ impl Metrics {
     /// The figures of an executor, and of locks over all of their keys.
     #[must_use]
     pub fn with_locks(executor: &Executor, locks: Locks) -> Self {
-        Self(Arc::new(Inner { executor: executor.clone(), locks, registry: Mutex::default() }))
+        Self(Arc::new(Inner {
+            executor: executor.clone(),
+            locks,
+            registry: Mutex::default(),
+            scraped: SharedText::default(),
+        }))
     }
 
     /// Adds metrics of the program.
@@ -111,7 +121,7 @@ impl Metrics {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn text(&self) -> String {
-        let Inner { executor, locks, registry } = &*self.0;
+        let Inner { executor, locks, registry, .. } = &*self.0;
         let delays = executor.arbiter_delays().await;
         let snapshot = Snapshot {
             waits: executor.waits_by_cause().await,
@@ -129,8 +139,16 @@ impl Metrics {
         encode::text(snapshot, &registry)
     }
 
+    /// The text for a scrape, which others that wait at the same time share.
+    async fn scrape(&self) -> Bytes {
+        self.0.scraped.get(async || self.text().await).await
+    }
+
     /// A service that answers `GET /metrics` with the figures, and anything else with 404: for
     /// [`Server::fallback`](crate::transport::http::Server::fallback), or as a route of a router.
+    ///
+    /// It makes one text at a time: requests that arrived before a text was begun share it. No request gets
+    /// a text that was begun before the request arrived.
     #[must_use]
     pub fn service(&self) -> MetricsService {
         MetricsService(self.clone())

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
 use tower_service::Service;
 
 use super::Metrics;
@@ -22,9 +24,9 @@ const OPEN_METRICS: HeaderValue =
 pub struct MetricsService(pub(super) Metrics);
 
 impl<B> Service<Request<B>> for MetricsService {
-    type Response = Response<String>;
+    type Response = Response<Full<Bytes>>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<String>, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -38,11 +40,11 @@ impl<B> Service<Request<B>> for MetricsService {
             _ => StatusCode::NOT_FOUND,
         };
         Box::pin(async move {
-            let mut response = Response::new(String::new());
+            let mut response = Response::new(Full::default());
             *response.status_mut() = status;
             match status {
                 StatusCode::OK => {
-                    *response.body_mut() = metrics.text().await;
+                    *response.body_mut() = metrics.scrape().await.into();
                     response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
                 }
                 StatusCode::METHOD_NOT_ALLOWED => {
