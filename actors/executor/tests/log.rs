@@ -178,3 +178,31 @@ fn lines_in_json_have_the_spans_of_what_they_tell_of() {
     assert_eq!(lines[1]["spans"], Value::from([request.clone()].to_vec()));
     assert_eq!(lines[2]["spans"], Value::from([request].to_vec()));
 }
+
+#[test]
+fn lines_in_json_escape_what_acts_on_a_reader() {
+    let hostile: String = ('\u{7f}'..='\u{9f}')
+        .chain('\u{2028}'..='\u{202e}')
+        .chain('\u{2066}'..='\u{2069}')
+        .chain(['\u{0}', '\n', '\u{1b}', '\u{feff}', '\u{e0041}'])
+        .collect();
+    let text = format!("Zoë \"ジョー\" {hostile}{hostile} \\u2028");
+    let output = Output::default();
+    let logging = start(log().format(Format::Json), &output);
+    let span = tracing::info_span!("request", rid = text);
+    tracing::info!(parent: &span, text, "{text}");
+    drop((span, logging));
+    let written = output.text();
+    for char in hostile.chars().filter(|char| *char != '\n') {
+        assert!(!written.contains(char), "{char:?}");
+    }
+    assert!(written.contains(r"\u007f\u0080") && written.contains(r"\udb40\udc41"), "{written}");
+    assert!(written.contains(r#"Zoë \"ジョー\" "#), "{written}");
+    // the lines of the event and of the end of the span
+    assert_eq!(written.lines().count(), 2);
+    let line: Value = serde_json::from_str(written.lines().next().expect("a line")).expect("JSON");
+    for told in [&line["fields"]["text"], &line["fields"]["message"]] {
+        assert_eq!(told, &Value::from(&*text));
+    }
+    assert_eq!(line["spans"][0]["fields"]["rid"], Value::from(&*text));
+}

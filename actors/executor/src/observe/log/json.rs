@@ -1,8 +1,10 @@
 //! Lines for programs: one JSON object each.
 
 use std::fmt::{self, Debug, Display};
+use std::io;
 
 use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
@@ -14,7 +16,7 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use super::notice::Notice;
 use super::text::time;
-use super::value::Cut;
+use super::value::{self, Cut};
 
 /// A line, with what it is looked for by in front.
 #[derive(Serialize)]
@@ -35,7 +37,30 @@ struct Around {
 
 impl Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+        let mut bytes = Vec::new();
+        let mut serializer = Serializer::with_formatter(&mut bytes, Escaped);
+        self.serialize(&mut serializer).map_err(|_| fmt::Error)?;
+        f.write_str(str::from_utf8(&bytes).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// JSON on one line, in which each character that would act on a reader is an escape: JSON itself
+/// demands that of the control characters of ASCII only.
+struct Escaped;
+
+impl Formatter for Escaped {
+    fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
+    where
+        W: ?Sized + io::Write,
+    {
+        for part in fragment.split_inclusive(value::acts) {
+            let plain = part.trim_end_matches(value::acts);
+            writer.write_all(plain.as_bytes())?;
+            for unit in part[plain.len()..].encode_utf16() {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn is_word(text: &str) -> bool {
 
 /// Whether a terminal or a viewer does something with it instead of showing it: control
 /// characters, ends of lines and paragraphs, directions of writing, what is invisible.
-fn acts(char: char) -> bool {
+pub(super) fn acts(char: char) -> bool {
     char.is_control()
         || matches!(char,
             '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
