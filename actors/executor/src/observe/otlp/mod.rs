@@ -3,6 +3,7 @@
 mod queue;
 mod spans;
 
+use std::borrow::Cow;
 use std::env::{self, VarError};
 use std::fmt;
 use std::io;
@@ -67,7 +68,7 @@ pub fn otlp() -> Otlp {
 }
 
 /// The options of an export; made by [`otlp()`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "nothing is exported before `start`"]
 pub struct Otlp {
     endpoint: Option<String>,
@@ -133,10 +134,9 @@ impl Otlp {
                 }
             },
         };
-        let is_http = |uri: &Uri| uri.scheme_str() == Some("http") && uri.host().is_some();
-        match url.parse::<Uri>().is_ok_and(|uri| is_http(&uri)) {
+        match url.parse::<Uri>().is_ok_and(|uri| is_collector(&uri)) {
             true => Ok(url),
-            false => Err(OtlpError::Endpoint(url)),
+            false => Err(OtlpError::Endpoint(without_user(&url).into_owned())),
         }
     }
 
@@ -148,6 +148,18 @@ impl Otlp {
             }
             _ => resource.build(),
         }
+    }
+}
+
+/// Without the user and the password of the address.
+impl fmt::Debug for Otlp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { endpoint, service_name, queue } = self;
+        f.debug_struct("Otlp")
+            .field("endpoint", &endpoint.as_deref().map(without_user))
+            .field("service_name", service_name)
+            .field("queue", queue)
+            .finish()
     }
 }
 
@@ -197,7 +209,7 @@ impl fmt::Debug for OtlpGuard {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OtlpError {
-    /// The address of the collector cannot be used.
+    /// The address of the collector cannot be used; here it is without its user and password.
     #[error("the address of the collector is {0:?}, and not http://HOST:PORT")]
     Endpoint(String),
     /// A variable of the environment is not text.
@@ -212,6 +224,25 @@ pub enum OtlpError {
 }
 
 asyncsteps_futoin::debug_as_report!(OtlpError);
+
+/// Whether it is `http://HOST` or `http://HOST:PORT`, with any path.
+fn is_collector(uri: &Uri) -> bool {
+    let Some((authority, host)) = uri.authority().zip(uri.host()) else { return false };
+    // a port that is none is left in the text
+    let has_port = !authority.as_str().ends_with(host);
+    uri.scheme_str() == Some("http") && !host.is_empty() && (!has_port || uri.port_u16().is_some())
+}
+
+/// A URL as it may be shown: `***` stands for its user and password. All before the last `@` counts as such:
+/// in a URL that is wrong, a password may have any character.
+fn without_user(url: &str) -> Cow<'_, str> {
+    let begin = url.find("://").map_or(0, |at| at + "://".len());
+    match url.rfind('@') {
+        Some(at) if at >= begin => format!("{}***{}", &url[..begin], &url[at..]).into(),
+        Some(at) => format!("***{}", &url[at..]).into(),
+        None => url.into(),
+    }
+}
 
 /// A variable of the environment, if it is set and not empty.
 fn variable(name: &'static str) -> Result<Option<String>, OtlpError> {
@@ -233,9 +264,35 @@ mod tests {
             ("http://collector/otlp/", Some("http://collector/otlp/v1/traces")),
             ("https://collector:4318", None),
             ("collector:4318", None),
+            ("http://collector:65535", Some("http://collector:65535/v1/traces")),
+            ("http://[::1]:4318", Some("http://[::1]:4318/v1/traces")),
+            ("http://[::1]", Some("http://[::1]/v1/traces")),
+            ("http://collector:65536", None),
+            ("http://[::1]:99999", None),
+            ("http://me:secret@collector:99999", None),
             ("", None),
         ] {
             assert_eq!(otlp().endpoint(base).url().ok().as_deref(), url, "{base}");
+        }
+    }
+
+    #[test]
+    fn the_user_of_an_address_is_never_shown() {
+        for (base, shown) in [
+            ("https://user:secret@h:1", "https://***@h:1/v1/traces"),
+            ("http://user:secret@h:99999", "http://***@h:99999/v1/traces"),
+            ("http://user:sec/secret@h", "http://***@h/v1/traces"),
+            ("https://user:s@c?secret@h:1", "https://***@h:1/v1/traces"),
+            ("user:secret@h:1", "***@h:1/v1/traces"),
+            ("user:secret@http://h", "***@http://h/v1/traces"),
+        ] {
+            let options = otlp().endpoint(base);
+            let error = options.clone().start().map(|_| ()).expect_err(base);
+            let told = error.to_string();
+            assert!(told.contains(&format!("{shown:?}")), "{base}: {told}");
+            for told in [told, format!("{error:?}"), format!("{options:?}")] {
+                assert!(!told.contains("secret"), "{base}: {told}");
+            }
         }
     }
 }
