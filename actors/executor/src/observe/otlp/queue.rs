@@ -6,9 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::error::OTelSdkError;
-use opentelemetry_sdk::trace::SpanExporter as _;
+use opentelemetry_sdk::trace::SpanExporter;
 use tokio::runtime::Runtime;
 
 use super::spans;
@@ -40,17 +39,33 @@ struct State {
     is_closed: bool,
     /// Requests that were dropped, in all.
     dropped: u64,
+    /// How many of them the log has not been told of.
+    untold: u64,
+}
+
+impl State {
+    /// Counts requests that are dropped; tells whether they are the first that the log is not told of.
+    fn count_dropped(&mut self, requests: u64) -> bool {
+        let is_first = self.untold == 0;
+        self.dropped += requests;
+        self.untold += requests;
+        is_first
+    }
 }
 
 impl Queue {
+    fn new(limit: usize) -> Self {
+        Self { limit, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     /// Starts the thread that sends.
     pub(super) fn start(
         limit: usize,
         runtime: Runtime,
-        exporter: SpanExporter,
+        exporter: impl SpanExporter + 'static,
     ) -> io::Result<Arc<Self>> {
-        let queue = Arc::new(Self { limit, state: Mutex::default(), changed: Condvar::new() });
-        let sender = Sender { queue: Arc::clone(&queue), runtime, exporter, failed: None };
+        let queue = Arc::new(Self::new(limit));
+        let sender = Sender { queue: Arc::clone(&queue), runtime, exporter, is_failing: false };
         thread::Builder::new().name("otlp".to_owned()).spawn(move || sender.work())?;
         Ok(queue)
     }
@@ -58,13 +73,33 @@ impl Queue {
     /// Adds a request, or drops it if there are too many. The thread is only woken for a whole message.
     pub(super) fn push(&self, request: Arc<RequestRecord>) {
         let mut state = self.lock();
-        if state.is_closed || state.waiting.len() >= self.limit {
+        if state.is_closed {
             state.dropped += 1;
-            return;
+        } else if state.waiting.len() >= self.limit {
+            let is_first = state.count_dropped(1);
+            // the log is told without the lock
+            drop(state);
+            if is_first {
+                tracing::warn!(
+                    limit = self.limit,
+                    "the queue of the traces is full, and those of some requests are dropped"
+                );
+            }
+        } else {
+            state.waiting.push(request);
+            if state.waiting.len() == BATCH {
+                self.changed.notify_all();
+            }
         }
-        state.waiting.push(request);
-        if state.waiting.len() == BATCH {
-            self.changed.notify_all();
+    }
+
+    /// How many requests were dropped that the log has not been told of, once there is room again: at least
+    /// half of the queue, so that a queue that is full again and again does not fill the log.
+    fn untold(&self) -> u64 {
+        let mut state = self.lock();
+        match state.waiting.len() <= self.limit / 2 {
+            true => mem::take(&mut state.untold),
+            false => 0,
         }
     }
 
@@ -79,7 +114,14 @@ impl Queue {
         self.changed.notify_all();
         let unsent = |state: &mut State| state.is_sending || !state.waiting.is_empty();
         // what is not sent by then is lost
-        let _ = self.changed.wait_timeout_while(self.lock(), limit, unsent);
+        drop(self.changed.wait_timeout_while(self.lock(), limit, unsent));
+        let requests = mem::take(&mut self.lock().untold);
+        if requests > 0 {
+            tracing::warn!(
+                requests,
+                "the export of traces ends; those of some requests were dropped"
+            );
+        }
     }
 
     /// Waits for requests and takes a message full of them; `None` if the queue is closed and nothing is
@@ -109,46 +151,185 @@ impl Queue {
 }
 
 /// The thread that sends.
-struct Sender {
+struct Sender<E> {
     queue: Arc<Queue>,
     runtime: Runtime,
-    exporter: SpanExporter,
-    /// How many requests had been dropped before sending failed; `None` while it works.
-    failed: Option<u64>,
+    exporter: E,
+    /// The last requests could not be sent, and the log was told so.
+    is_failing: bool,
 }
 
-impl Sender {
+impl<E: SpanExporter> Sender<E> {
     /// Sends requests until the queue is closed.
     fn work(mut self) {
         while let Some(requests) = self.queue.take() {
-            let before = self.queue.dropped();
             let spans = requests.iter().flat_map(|request| spans::of_request(request)).collect();
             let sent = self.runtime.block_on(self.exporter.export(spans));
             match sent {
                 Ok(()) => self.works(),
-                Err(error) => {
-                    self.queue.lock().dropped += u64::try_from(requests.len()).unwrap_or(u64::MAX);
-                    self.fails(before, &error);
-                }
+                Err(error) => self.fails(requests.len(), &error),
             }
         }
     }
 
     /// The log is told once that traces are lost, and once when they are not any more.
-    fn fails(&mut self, before: u64, error: &OTelSdkError) {
-        if self.failed.is_none() {
-            self.failed = Some(before);
+    fn fails(&mut self, requests: usize, error: &OTelSdkError) {
+        self.queue.lock().count_dropped(u64::try_from(requests).unwrap_or(u64::MAX));
+        if !self.is_failing {
+            self.is_failing = true;
             tracing::warn!(%error, "traces cannot be exported, and are dropped");
         }
     }
 
     fn works(&mut self) {
-        if let Some(before) = self.failed.take() {
-            let requests = self.queue.dropped().saturating_sub(before);
+        self.is_failing = false;
+        let requests = self.queue.untold();
+        if requests > 0 {
             tracing::warn!(
                 requests,
                 "traces are exported again; those of some requests were dropped"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+    use std::io::Write;
+    use std::time::SystemTime;
+
+    use asyncsteps_actors::record::Recorded;
+    use asyncsteps_actors::trace::TraceParent;
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::trace::SpanData;
+
+    use super::*;
+    use crate::channel::ChannelKind;
+
+    const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn request() -> Arc<RequestRecord> {
+        Arc::new(RequestRecord {
+            number: 0,
+            function: "test.shop:1.0:order".parse().expect("a function"),
+            rid: None,
+            trace: TRACE.parse::<TraceParent>().expect("a trace"),
+            parent: None,
+            user: None,
+            channel: ChannelKind::Http,
+            arrived: SystemTime::UNIX_EPOCH,
+            queued: Duration::ZERO,
+            started: None,
+            total: Duration::ZERO,
+            outcome: "success".to_owned(),
+            steps: Recorded::default(),
+        })
+    }
+
+    impl Queue {
+        fn push_many(&self, requests: usize) {
+            (0..requests).for_each(|_| self.push(request()));
+        }
+    }
+
+    /// What happens while requests are sent.
+    #[derive(Clone, Copy, Debug)]
+    struct Sending {
+        /// So many others come.
+        come: usize,
+        /// The collector takes the requests.
+        is_taken: bool,
+    }
+
+    #[derive(Debug)]
+    struct Planned(Arc<Queue>, Mutex<Vec<Sending>>);
+
+    impl SpanExporter for Planned {
+        async fn export(&self, _: Vec<SpanData>) -> OTelSdkResult {
+            let mut plan = self.1.lock().expect("nothing panics");
+            let Sending { come, is_taken } = plan.remove(0);
+            self.0.push_many(come);
+            self.0.lock().is_closed = plan.is_empty();
+            is_taken.then_some(()).ok_or_else(|| OTelSdkError::InternalFailure("gone".to_owned()))
+        }
+    }
+
+    impl fmt::Debug for Queue {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Queue")
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("nothing panics").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Sends with a queue of four requests, to which `first` come before; gives how many were dropped in
+    /// all, and what the log was told.
+    fn told(first: usize, plan: &[(usize, bool)]) -> (u64, Vec<String>) {
+        let lines = Lines::default();
+        let output = lines.clone();
+        let log = tracing_subscriber::fmt().without_time().with_ansi(false).with_target(false);
+        let log = log.with_writer(move || output.clone()).finish();
+        let queue = Arc::new(Queue::new(4));
+        tracing::subscriber::with_default(log, || {
+            queue.push_many(first);
+            let plan = plan.iter().map(|&(come, is_taken)| Sending { come, is_taken }).collect();
+            let exporter = Planned(Arc::clone(&queue), Mutex::new(plan));
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            Sender { queue: Arc::clone(&queue), runtime, exporter, is_failing: false }.work();
+            queue.close(Duration::ZERO);
+        });
+        let text = String::from_utf8(lines.0.lock().expect("nothing panics").clone());
+        let text = text.expect("text");
+        (queue.dropped(), text.lines().map(|line| line.trim().to_owned()).collect())
+    }
+
+    const FULL: &str =
+        "WARN the queue of the traces is full, and those of some requests are dropped limit=4";
+    const FAILS: &str =
+        "WARN traces cannot be exported, and are dropped error=Operation failed: gone";
+
+    fn again(requests: u64) -> String {
+        format!(
+            "WARN traces are exported again; those of some requests were dropped requests={requests}"
+        )
+    }
+
+    #[test]
+    fn the_log_is_told_once_that_the_queue_is_full_and_how_many_requests_were_dropped() {
+        assert_eq!(told(4, &[(0, true)]), (0, vec![]));
+        assert_eq!(told(9, &[(0, true)]), (5, vec![FULL.to_owned(), again(5)]));
+        // it has room for a moment only: the sum is told when half of the queue is free
+        let plan = [(6, true), (4, true), (0, true)];
+        assert_eq!(told(9, &plan), (7, vec![FULL.to_owned(), again(7)]));
+        // each time anew
+        let plan = [(1, true), (6, true), (0, true)];
+        let lines = [FULL.to_owned(), again(5), FULL.to_owned(), again(2)];
+        assert_eq!(told(9, &plan), (7, lines.to_vec()));
+    }
+
+    #[test]
+    fn the_sum_has_what_was_dropped_before_sending_failed_and_while_it_did() {
+        // 1 at first, then 4 that were not sent and 2 for which there was no room, then 4 again
+        let plan = [(6, false), (4, false), (4, true), (0, true)];
+        let lines = [FULL.to_owned(), FAILS.to_owned(), again(11)];
+        assert_eq!(told(5, &plan), (11, lines.to_vec()));
+    }
+
+    #[test]
+    fn what_was_dropped_is_told_at_the_end() {
+        let end = "WARN the export of traces ends; those of some requests were dropped requests=3";
+        assert_eq!(told(3, &[(0, false)]), (3, vec![FAILS.to_owned(), end.to_owned()]));
     }
 }
