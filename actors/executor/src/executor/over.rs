@@ -7,13 +7,13 @@ use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::record::Recorded;
 use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Response, Rid};
+use asyncsteps_futoin::message::Response;
 use tracing::Span;
 
 use super::outcome::{RequestOutcome, RequestOver};
 use super::refused::Refused;
 use super::reply_to::ReplyTo;
-use crate::observe::{self, RequestRecord, RequestTrace, TraceParent};
+use crate::observe::{self, Cut, LONGEST_VALUE, RequestRecord, RequestTrace, TraceParent};
 use crate::security::User;
 
 /// The times of a request.
@@ -138,7 +138,7 @@ impl ReplyTo {
         RequestRecord {
             number,
             function: function.clone(),
-            rid: self.rid.as_ref().map(Rid::to_string),
+            rid: self.rid.as_ref().map(|rid| Cut::text(rid, LONGEST_VALUE)),
             trace: self.trace.span,
             parent: self.trace.parent,
             user: self.caller.user().map(User::local_id).map(str::to_owned),

@@ -12,6 +12,7 @@
 #![cfg_attr(feature = "otel", doc = "[`otlp()`], which sends them to OpenTelemetry.")]
 #![cfg_attr(not(feature = "otel"), doc = "`otlp()` of the feature `otel`, for OpenTelemetry.")]
 
+mod cut;
 mod exemplars;
 mod export;
 mod figures;
@@ -29,6 +30,7 @@ mod traffic;
 
 pub use asyncsteps_actors::latency::Distribution;
 pub use asyncsteps_actors::trace::{NotATraceParent, TraceParent};
+pub(crate) use cut::{Cut, LONGEST_VALUE};
 pub use exemplars::Exemplar;
 pub use export::Exporter;
 pub(crate) use figures::{ErrorCounts, FunctionCounts};

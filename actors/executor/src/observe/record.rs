@@ -17,7 +17,7 @@ pub struct RequestRecord {
     pub number: u64,
     /// The function as the caller named it.
     pub function: FunctionName,
-    /// The caller's number of the request.
+    /// The caller's number of the request; one of more than 2,048 bytes is cut, and ends with `…` and its length.
     pub rid: Option<String>,
     /// Its span in its trace.
     pub trace: TraceParent,

@@ -16,7 +16,8 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use super::notice::Notice;
 use super::text::time;
-use super::value::{self, Cut};
+use super::value;
+use crate::observe::cut::Cut;
 
 /// A line, with what it is looked for by in front.
 #[derive(Serialize)]

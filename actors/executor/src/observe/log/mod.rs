@@ -25,7 +25,7 @@ pub use self::format::Format;
 use self::json::JsonFields;
 use self::queue::{LAST_LINES, Queue, Writer};
 use self::text::TextFields;
-use self::value::LONGEST_VALUE;
+use super::cut::LONGEST_VALUE;
 
 /// Default of [`Log::buffer`], in bytes: some seconds of a busy server. A reader that falls behind
 /// further is stuck or gone.

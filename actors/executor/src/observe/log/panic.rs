@@ -9,7 +9,7 @@ use std::thread;
 use super::format::Format;
 use super::notice::Notice;
 use super::queue::{LAST_LINES, Writer};
-use super::value::{Cut, LONGEST_VALUE};
+use crate::observe::cut::{Cut, LONGEST_VALUE};
 
 /// Logs each panic of the process as a line, in place of the hook that was set before.
 ///

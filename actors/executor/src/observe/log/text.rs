@@ -9,7 +9,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::notice::Notice;
-use super::value::{self, Cut};
+use super::value;
+use crate::observe::cut::Cut;
 
 /// How fields are written in lines for people.
 pub(super) struct TextFields {
