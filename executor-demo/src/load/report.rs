@@ -35,7 +35,8 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
     /// The highest rate within the limit, if it was looked for.
     pub knee: Option<Knee>,
-    /// What the server has otherwise than its answers say.
+    /// What the server has otherwise than its answers say, and what could not be checked. A report that
+    /// was written before the check ended says that.
     pub mismatches: Vec<String>,
 }
 
@@ -85,7 +86,8 @@ pub struct ErrorCount {
 }
 
 impl Report {
-    pub(super) fn new(run: &Run, unasked: u64, mismatches: Vec<String>) -> Self {
+    /// What was measured; it is not checked yet.
+    pub(super) fn new(run: &Run, knee: Option<Knee>) -> Self {
         let measured = &run.measured;
         let functions = measured.times();
         let errors = measured.errors.iter().map(|((function, code), count)| ErrorCount {
@@ -101,13 +103,13 @@ impl Report {
             answers_per_second,
             answered,
             unanswered: measured.unanswered,
-            unasked,
+            unasked: 0,
             held_back: measured.held_back,
             late: Percentiles::of(&measured.late),
             functions: functions.map(|(name, times)| (name.to_owned(), times.into())).collect(),
             errors: errors.collect(),
-            knee: None,
-            mismatches,
+            knee,
+            mismatches: vec!["nothing is checked yet".to_owned()],
         }
     }
 
@@ -133,6 +135,18 @@ impl Report {
     pub fn write(&self, file: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// What was measured, as a table.
+    #[must_use]
+    pub fn measurements(&self) -> impl fmt::Display {
+        Measurements(self)
+    }
+
+    /// What the check found, as lines; the last one says whether everything adds up.
+    #[must_use]
+    pub fn verdict(&self) -> impl fmt::Display {
+        Verdict(self)
     }
 
     /// Compares the times with those of an earlier report, as a table.
@@ -171,35 +185,51 @@ impl Percentiles {
 
 const HEAD: &str = "     p50      p90      p99    p99.9   p99.99      max";
 
-impl fmt::Display for Report {
+struct Measurements<'a>(&'a Report);
+
+impl fmt::Display for Measurements<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(report) = self;
         writeln!(f, "milliseconds                  answers {HEAD}")?;
-        for (name, function) in &self.functions {
+        for (name, function) in &report.functions {
             let FunctionReport { count, response, service } = function;
             writeln!(f, "{name:27} {count:9} {response}")?;
             if name == ALL {
                 writeln!(f, "  from when it was sent               {service}")?;
             }
         }
-        writeln!(f, "sent too late by                      {}", self.late)?;
+        writeln!(f, "sent too late by                      {}", report.late)?;
         writeln!(
             f,
             "{:.0} requests/s were due, {:.0} answers/s came; {} answered, {} not, {} held back",
-            self.rate, self.answers_per_second, self.answered, self.unanswered, self.held_back
+            report.rate,
+            report.answers_per_second,
+            report.answered,
+            report.unanswered,
+            report.held_back
         )?;
-        for ErrorCount { function, code, count } in &self.errors {
+        for ErrorCount { function, code, count } in &report.errors {
             writeln!(f, "{count:9} {function}: {code}")?;
         }
-        match self.knee {
+        match report.knee {
             Some(Knee::At(rate)) => writeln!(f, "the highest rate within the limit: {rate:.0}/s")?,
             Some(Knee::None) => writeln!(f, "no rate is within the limit")?,
             None => {}
         }
-        if self.unasked > 0 {
-            writeln!(f, "{} answers more than requests", self.unasked)?;
+        Ok(())
+    }
+}
+
+struct Verdict<'a>(&'a Report);
+
+impl fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(report) = self;
+        if report.unasked > 0 {
+            writeln!(f, "{} answers more than requests", report.unasked)?;
         }
-        self.mismatches.iter().try_for_each(|mismatch| writeln!(f, "wrong: {mismatch}"))?;
-        match self.adds_up() {
+        report.mismatches.iter().try_for_each(|mismatch| writeln!(f, "wrong: {mismatch}"))?;
+        match report.adds_up() {
             true => write!(f, "every request got one answer; stock, orders and money add up"),
             false => write!(f, "IT DOES NOT ADD UP"),
         }
