@@ -3,9 +3,11 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{AUTHORIZATION, FORWARDED, HOST};
+use http::header::{AUTHORIZATION, FORWARDED};
 use http::request::Parts;
 use subtle::ConstantTimeEq as _;
+
+use crate::site;
 
 /// Who may see the console.
 pub(crate) enum Access {
@@ -22,24 +24,26 @@ pub(crate) enum Denied {
     NotLoopback,
     /// It has no token, or a wrong one.
     NoToken,
+    /// It comes from a page of another site.
+    OtherSite,
 }
 
 impl Access {
     /// Whether a request may have the page itself, which tells nothing of the service.
     pub(crate) fn to_page(&self, request: &Parts) -> Result<(), Denied> {
         match self {
-            Self::Loopback => self.to_data(request),
-            Self::Token(_) => Ok(()),
+            Self::Loopback if !is_local(request) => Err(Denied::NotLoopback),
+            Self::Loopback | Self::Token(_) => Ok(()),
         }
     }
 
     /// Whether a request may know what runs, and end it.
     pub(crate) fn to_data(&self, request: &Parts) -> Result<(), Denied> {
+        self.to_page(request)?;
         match self {
-            Self::Loopback if is_local(request) => Ok(()),
-            Self::Loopback => Err(Denied::NotLoopback),
-            Self::Token(token) if has_token(request, token) => Ok(()),
-            Self::Token(_) => Err(Denied::NoToken),
+            _ if !site::is_own(request) => Err(Denied::OtherSite),
+            Self::Token(token) if !has_token(request, token) => Err(Denied::NoToken),
+            Self::Loopback | Self::Token(_) => Ok(()),
         }
     }
 }
@@ -54,13 +58,7 @@ fn is_local(request: &Parts) -> bool {
     peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
         && !is_forwarded
         && !request.headers.contains_key(FORWARDED)
-        && host(request).is_some_and(is_loopback_name)
-}
-
-/// The host that a request names.
-fn host(request: &Parts) -> Option<&str> {
-    let named = request.uri.authority().map(|authority| authority.as_str());
-    named.or_else(|| request.headers.get(HOST)?.to_str().ok())
+        && site::host(request).is_some_and(is_loopback_name)
 }
 
 fn is_loopback_name(host: &str) -> bool {
@@ -151,5 +149,37 @@ mod tests {
         let nothing = Access::Token(String::new());
         let empty = request("127.0.0.1:4000", &[("authorization", "Bearer ")]);
         assert_eq!(nothing.to_data(&empty), Err(Denied::NoToken));
+    }
+
+    #[test]
+    fn pages_of_other_sites_get_no_data() {
+        let host = ("host", "localhost:8080");
+        let token = ("authorization", "Bearer a-long-secret");
+        for (headers, is_own) in [
+            (&[("origin", "http://localhost:8080")][..], true),
+            (&[("origin", "https://LOCALHOST:8080")], true),
+            (&[("sec-fetch-site", "same-origin")], true),
+            (&[("sec-fetch-site", "none")], true),
+            (&[("origin", "http://localhost:8081")], false),
+            (&[("origin", "http://localhost")], false),
+            (&[("origin", "https://example.com")], false),
+            (&[("origin", "https://example.com/localhost:8080")], false),
+            (&[("origin", "http://example.com@localhost:8080")], false),
+            (&[("origin", "localhost:8080")], false),
+            (&[("origin", "null")], false),
+            (&[("origin", "")], false),
+            (&[("origin", "http://localhost:8080"), ("origin", "https://example.com")], false),
+            (&[("sec-fetch-site", "cross-site")], false),
+            (&[("sec-fetch-site", "Same-Site")], false),
+            (&[("origin", "http://localhost:8080"), ("sec-fetch-site", "cross-site")], false),
+        ] {
+            let request = request("127.0.0.1:4000", &[&[host, token], headers].concat());
+            let expected = if is_own { Ok(()) } else { Err(Denied::OtherSite) };
+            for access in [Access::Loopback, Access::Token("a-long-secret".to_owned())] {
+                assert_eq!(access.to_data(&request), expected, "{access:?}: {headers:?}");
+                // a link of another site may lead to the page
+                assert_eq!(access.to_page(&request), Ok(()), "{access:?}: {headers:?}");
+            }
+        }
     }
 }

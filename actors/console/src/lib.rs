@@ -35,6 +35,10 @@
 //! nothing of it is such a peer: behind one, set a token, or do not forward `/console`. With a token,
 //! everyone who has it sees the console; the page asks for it, and keeps it until the tab is closed.
 //!
+//! Requests from pages of other sites are refused with 403: those whose `Origin` is not that of the
+//! request's own `Host`, or whose `Sec-Fetch-Site` is `cross-site` or `same-site`. A proxy has to pass
+//! `Host` on.
+//!
 //! # What it costs
 //!
 //! Nothing while no page is open. All open pages together cost one snapshot a second. It is bounded
@@ -49,6 +53,7 @@ mod bounds;
 mod live;
 mod page;
 mod service;
+mod site;
 mod snapshot;
 
 use std::fmt;

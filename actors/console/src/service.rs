@@ -141,6 +141,9 @@ fn refuse(denied: Denied) -> Response<ConsoleBody> {
         Denied::NotLoopback => {
             text(StatusCode::FORBIDDEN, "The console is for this machine, unless it has a token")
         }
+        Denied::OtherSite => {
+            text(StatusCode::FORBIDDEN, "The console is not for pages of other sites")
+        }
         Denied::NoToken => {
             let mut response = text(StatusCode::UNAUTHORIZED, "The console wants its token");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -10,7 +10,7 @@ use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, request};
 use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,11 +21,19 @@ fn executor() -> Executor {
     Executor::builder().build().expect("a right configuration")
 }
 
-/// A request from this machine, as a server gives it to the service.
 async fn ask(console: &Console, method: Method, path: &str) -> Response<ConsoleBody> {
+    send(console, request(method, path)).await
+}
+
+/// A request from this machine, as a server gives it to the service.
+fn request(method: Method, path: &str) -> request::Builder {
     let peer: SocketAddr = "127.0.0.1:4000".parse().expect("an address");
     let request = Request::builder().method(method).uri(path).header("host", "localhost:8080");
-    let request = request.extension(peer).body(()).expect("a request");
+    request.extension(peer)
+}
+
+async fn send(console: &Console, request: request::Builder) -> Response<ConsoleBody> {
+    let request = request.body(()).expect("a request");
     console.service().oneshot(request).await.expect("an answer")
 }
 
@@ -108,6 +116,26 @@ async fn each_path_has_its_methods() {
         let policy = answer.headers().get("content-security-policy").expect("a policy");
         assert!(policy.to_str().is_ok_and(|it| it.starts_with("default-src 'none'; ")));
     }
+}
+
+#[actix::test]
+async fn a_page_of_another_site_reaches_nothing() {
+    let console = Console::new(&executor(), Locks::new());
+    for (method, path) in [
+        (Method::GET, "/console/live"),
+        (Method::GET, "/console/flows?cause=mutex"),
+        (Method::GET, "/console/steps/7"),
+        (Method::POST, "/console/cancel/7"),
+    ] {
+        let foreign = request(method.clone(), path).header("origin", "http://localhost:8081");
+        let foreign = send(&console, foreign.header("content-type", "application/json")).await;
+        assert_eq!(foreign.status(), StatusCode::FORBIDDEN, "{method} {path}");
+        let image = request(method.clone(), path).header("sec-fetch-site", "cross-site");
+        assert_eq!(send(&console, image).await.status(), StatusCode::FORBIDDEN, "{method} {path}");
+    }
+    let own = request(Method::POST, "/console/cancel/7").header("origin", "http://localhost:8080");
+    let own = send(&console, own.header("content-type", "application/json")).await;
+    assert_eq!(own.status(), StatusCode::OK);
 }
 
 #[actix::test]
