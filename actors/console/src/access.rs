@@ -3,11 +3,25 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{AUTHORIZATION, FORWARDED};
+use http::header::AUTHORIZATION;
 use http::request::Parts;
 use subtle::ConstantTimeEq as _;
 
 use crate::site;
+
+/// Headers that proxies add to what they forward.
+const OF_PROXIES: [&str; 10] = [
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-server",
+    "x-real-ip",
+    "x-client-ip",
+    "cf-connecting-ip",
+    "true-client-ip",
+];
 
 /// Who may see the console.
 pub(crate) enum Access {
@@ -52,18 +66,21 @@ impl Access {
 /// other name may be one that its owner points at the loopback, so that a foreign page reads ours.
 fn is_local(request: &Parts) -> bool {
     let peer = request.extensions.get::<SocketAddr>();
-    let is_forwarded = ["x-forwarded-for", "x-real-ip", "via"]
-        .iter()
-        .any(|name| request.headers.contains_key(*name));
+    let is_forwarded = OF_PROXIES.iter().any(|name| request.headers.contains_key(*name));
     peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
         && !is_forwarded
-        && !request.headers.contains_key(FORWARDED)
         && site::host(request).is_some_and(is_loopback_name)
 }
 
 fn is_loopback_name(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            // RFC 3986 §3.2.3: a port may be empty
+            if !port.is_empty() && port.parse::<u16>().is_err() {
+                return false;
+            }
+            name
+        }
         _ => host,
     };
     let address = name.trim_start_matches('[').trim_end_matches(']');
@@ -73,7 +90,11 @@ fn is_loopback_name(host: &str) -> bool {
 
 fn has_token(request: &Parts, token: &str) -> bool {
     let credentials = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = credentials.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or_default();
+    // RFC 9110 §11.1: the name of a scheme has no case
+    let given = credentials
+        .and_then(|it| it.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
+        .map_or("", |(_, given)| given);
     // the time tells how long the token is, and nothing else of it
     !token.is_empty() && bool::from(given.as_bytes().ct_eq(token.as_bytes()))
 }
@@ -122,14 +143,29 @@ mod tests {
             ("127.0.0.1:4000", "localhost.example.com"),
             ("127.0.0.1:4000", "10.0.0.7:8080"),
             ("127.0.0.1:4000", "rebound.example.com:8080"),
+            ("127.0.0.1:4000", "localhost:99999999"),
+            ("127.0.0.1:4000", "[::1]:65536"),
+            ("127.0.0.1:4000", "localhost:+80"),
         ];
         for (peer, host) in foreign {
             let request = request(peer, &[("host", host)]);
             assert_eq!(Access::Loopback.to_page(&request), Err(Denied::NotLoopback), "{host}");
         }
-        let proxied = [("host", "localhost"), ("x-forwarded-for", "10.0.0.7")];
-        let proxied = request("127.0.0.1:4000", &proxied);
-        assert_eq!(Access::Loopback.to_data(&proxied), Err(Denied::NotLoopback));
+        for header in [
+            "Forwarded",
+            "Via",
+            "X-Forwarded-For",
+            "X-Forwarded-Host",
+            "X-Forwarded-Proto",
+            "X-Forwarded-Server",
+            "X-Real-IP",
+            "X-Client-IP",
+            "CF-Connecting-IP",
+            "True-Client-IP",
+        ] {
+            let proxied = request("127.0.0.1:4000", &[("host", "localhost"), (header, "it")]);
+            assert_eq!(Access::Loopback.to_data(&proxied), Err(Denied::NotLoopback), "{header}");
+        }
         assert_eq!(
             Access::Loopback.to_data(&request("127.0.0.1:4000", &[])),
             Err(Denied::NotLoopback)
@@ -139,9 +175,13 @@ mod tests {
     #[test]
     fn with_a_token_only_the_token_counts() {
         let access = Access::Token("a-long-secret".to_owned());
-        let right = [("authorization", "Bearer a-long-secret")];
-        assert_eq!(access.to_data(&request("10.0.0.7:4000", &right)), Ok(()));
-        for wrong in ["Bearer a-long-secre", "Bearer a-long-secret ", "Basic a-long-secret", ""] {
+        for right in ["Bearer a-long-secret", "bearer a-long-secret", "BEARER a-long-secret"] {
+            let request = request("10.0.0.7:4000", &[("authorization", right)]);
+            assert_eq!(access.to_data(&request), Ok(()), "{right}");
+        }
+        for wrong in
+            ["Bearer a-long-secre", "Bearer a-long-secret ", "Basic a-long-secret", "Bearer", ""]
+        {
             let request = request("127.0.0.1:4000", &[("authorization", wrong)]);
             assert_eq!(access.to_data(&request), Err(Denied::NoToken), "{wrong}");
             assert_eq!(access.to_page(&request), Ok(()));
