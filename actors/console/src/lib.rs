@@ -43,7 +43,8 @@
 //!
 //! Nothing while no page is open. All open pages together cost one snapshot a second. It is bounded
 //! whatever is in flight: the oldest 200 flows, the last 100 requests and 50 refused ones, and the
-//! longest queues. A filter by function or cause looks at all flows. What the page shows of the past, it
+//! longest queues. A filter by function or cause looks at all flows, for one
+//! request at a time; eight more wait, and others are answered with 503. What the page shows of the past, it
 //! has seen itself: it begins when the page is opened.
 #![forbid(unsafe_code)]
 

@@ -10,6 +10,8 @@ use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use http::{Method, Request, Response, StatusCode, request};
 use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
@@ -58,9 +60,9 @@ impl Crowd {
     }
 }
 
-/// A snapshot with so many requests in flight, half of them behind one key, with keys of so many
+/// An executor with so many requests in flight, half of them behind one key, with keys of so many
 /// characters.
-async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
+async fn crowd(requests: usize, key: usize) -> (Executor, Locks) {
     let lock = Mutex::named("crowd", Default::default());
     let locks = Locks::new().mutex(&lock);
     let interface = Interface::new("test.crowd:1.0".parse().expect("a name"));
@@ -79,6 +81,12 @@ async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
     while executor.in_flight_count() < requests {
         tokio::task::yield_now().await;
     }
+    (executor, locks)
+}
+
+/// A snapshot with such a crowd in flight.
+async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
+    let (executor, locks) = crowd(requests, key).await;
     let console = Console::new(&executor, locks);
     let event = next(&mut ask(&console, Method::GET, "/console/live").await).await;
     let event = event.expect("a snapshot");
@@ -222,4 +230,24 @@ async fn flows_are_found_by_function_and_cause_among_all() {
     }
     let posted = ask(&console, Method::POST, "/console/flows").await.status();
     assert_eq!(posted, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[actix::test]
+async fn flows_are_searched_by_one_request_at_a_time_and_few_wait() {
+    let (executor, locks) = crowd(10, 1).await;
+    let console = Console::new(&executor, locks);
+    let statuses = join_all((0..20).map(|_| search(&console))).await;
+    let of = |status| statuses.iter().filter(|it| **it == status).count();
+    assert_eq!((of(StatusCode::OK), of(StatusCode::SERVICE_UNAVAILABLE)), (9, 11));
+    assert_eq!(search(&console).await, StatusCode::OK);
+
+    // a search whose client has gone leaves its place
+    let gone = join_all((0..9).map(|_| search(&console))).now_or_never();
+    assert_eq!(gone, None, "no search is over at once");
+    assert_eq!(search(&console).await, StatusCode::OK);
+    executor.close(Duration::ZERO).await;
+}
+
+async fn search(console: &Console) -> StatusCode {
+    ask(console, Method::GET, "/console/flows?cause=mutex").await.status()
 }
