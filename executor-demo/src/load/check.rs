@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::books::{Books, Money, Placed, whole};
 use super::calls::{Call, LISTED};
 use super::client::{Answer, Client};
+use super::measured::cut;
 
 const AUDIT: &str = "demo.bank:1.0:audit";
 
@@ -19,8 +20,9 @@ const UNITS: i64 = 1_000_000;
 /// The pause before something is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The most mismatches that are told.
+/// The most mismatches that are told, and their characters.
 const TOLD: usize = 20;
+const MISMATCH: usize = 1024;
 
 /// Puts these products on the shelf, looks at what the bank has, and opens books about them.
 pub(super) async fn open_books(client: &Client, skus: Vec<String>) -> anyhow::Result<Books> {
@@ -169,7 +171,7 @@ impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
 
     /// What is told of it, a line each.
     fn told(self, limit: Duration) -> Vec<String> {
-        let mut told = self.found;
+        let mut told: Vec<String> = self.found.iter().map(|it| cut(it, MISMATCH)).collect();
         if told.len() > TOLD {
             let more = told.len() - TOLD;
             told.truncate(TOLD);
@@ -273,6 +275,14 @@ mod tests {
             ]
         );
         assert_eq!(took, LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_answers_are_cut() {
+        let call = async |_: &str, _: &Value| Answer::Result(json!("x".repeat(100_000)));
+        let told =
+            check(call, &mut Books::new(["a".to_owned()].into_iter(), UNITS, None), LIMIT).await;
+        assert!(told.len() == 1 && told[0].len() < 1100 && told[0].ends_with("..."), "{told:?}");
     }
 
     #[tokio::test(start_paused = true)]
