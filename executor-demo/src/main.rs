@@ -57,9 +57,9 @@ fn load(options: &LoadOptions) -> ExitCode {
     let told = actix_rt::System::new().block_on(async {
         // what cannot be compared with is told before the load
         let before = options.compare.as_deref().map(Report::read).transpose()?;
-        let report = load::load(options).await?;
         let mut out = io::stdout().lock();
-        writeln!(out, "{report}")?;
+        let report = load::load(options, &mut out).await?;
+        writeln!(out, "{}", report.verdict())?;
         if let Some(before) = before {
             writeln!(out, "{}", report.compared_with(&before))?;
         }

@@ -2,8 +2,9 @@
 //! everything adds up afterwards; it notices when it does not.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use asyncsteps_support::client;
@@ -113,6 +114,41 @@ fn a_server_that_ends_in_the_middle_is_told() {
     let told = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("no answer: ") && told.contains("orders have no outcome"), "{told}");
+}
+
+#[test]
+fn what_was_measured_is_told_and_written_before_the_check() {
+    let data = Data::new();
+    let shop = Program::start(PROGRAM, &data);
+    let file = data.file().with_file_name("report.json");
+    let mut load = Command::new(PROGRAM);
+    load.arg("load").arg(format!("ws://{}/ftn/", shop.address)).args(["--quiet", "--json"]);
+    // no order that the server has not answered gets an outcome: the check takes a day
+    load.arg(&file).args(["--rate", "100", "--duration", "2", "--patience", "86400"]);
+    let mut load = load.stdout(Stdio::piped()).spawn().expect("the program starts");
+    while data.orders() == 0 {
+        thread::yield_now();
+    }
+    shop.kill();
+    let mut lines = BufReader::new(load.stdout.take().expect("a pipe")).lines();
+    let told: Vec<String> = lines
+        .by_ref()
+        .map(|line| line.expect("text"))
+        .take_while(|line| !line.contains("demo.shop:1.0:order: no answer: "))
+        .collect();
+    assert!(told.iter().any(|line| line.contains("requests/s were due")), "{told:?}");
+    // the last line comes before the file does
+    let report: Value = loop {
+        match fs::read(&file).map(|text| serde_json::from_slice(&text)) {
+            Ok(Ok(report)) => break report,
+            _ => thread::yield_now(),
+        }
+    };
+    assert!(load.try_wait().expect("a child").is_none(), "the check is not over");
+    load.kill().expect("a child");
+    load.wait().expect("a child");
+    assert!(report["answered"].as_u64() > Some(0), "{report}");
+    assert_eq!(report["mismatches"], json!(["nothing is checked yet"]));
 }
 
 #[test]

@@ -35,11 +35,16 @@
 //! nothing of it is such a peer: behind one, set a token, or do not forward `/console`. With a token,
 //! everyone who has it sees the console; the page asks for it, and keeps it until the tab is closed.
 //!
+//! Requests from pages of other sites are refused with 403: those whose `Origin` is not that of the
+//! request's own `Host`, or whose `Sec-Fetch-Site` is `cross-site` or `same-site`. A proxy has to pass
+//! `Host` on.
+//!
 //! # What it costs
 //!
 //! Nothing while no page is open. All open pages together cost one snapshot a second. It is bounded
 //! whatever is in flight: the oldest 200 flows, the last 100 requests and 50 refused ones, and the
-//! longest queues. A filter by function or cause looks at all flows. What the page shows of the past, it
+//! longest queues. A filter by function or cause looks at all flows, for one
+//! request at a time; eight more wait, and others are answered with 503. What the page shows of the past, it
 //! has seen itself: it begins when the page is opened.
 #![forbid(unsafe_code)]
 
@@ -49,6 +54,7 @@ mod bounds;
 mod live;
 mod page;
 mod service;
+mod site;
 mod snapshot;
 
 use std::fmt;

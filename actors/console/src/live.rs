@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
-use asyncsteps_executor::admin::Inspector;
+use asyncsteps_executor::InFlightFilter;
+use asyncsteps_executor::admin::{FlowsInFlight, Inspector};
 use bytes::Bytes;
 use futures_util::stream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::body::Snapshots;
+use crate::bounds::{self, Bounded as _};
 use crate::snapshot::{History, Snapshot};
 
 /// The time between two snapshots.
@@ -19,12 +21,18 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The most pages that are open at once, over all peers: more are of no use to people.
 const VIEWERS: usize = 32;
 
+/// The most searches at once: one looks at all flows, the others wait for it.
+const SEARCHES: usize = 9;
+
 /// What the open pages share.
 pub(crate) struct Live {
     pub(crate) inspector: Inspector,
     clock: Clock,
     state: Mutex<State>,
     viewers: AtomicUsize,
+    searches: Semaphore,
+    /// Who has it may look at all flows.
+    turn: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -47,7 +55,8 @@ struct Viewer(Arc<Live>);
 impl Live {
     pub(crate) fn new(inspector: Inspector) -> Self {
         let (clock, state) = (Clock::start(), Mutex::default());
-        Self { inspector, clock, state, viewers: AtomicUsize::new(0) }
+        let (searches, turn) = (Semaphore::new(SEARCHES), Mutex::default());
+        Self { inspector, clock, state, viewers: AtomicUsize::new(0), searches, turn }
     }
 
     /// The snapshots for another page, until the executor closes; `None` if there are too many pages.
@@ -63,6 +72,14 @@ impl Live {
             }
         });
         Some(Box::pin(snapshots))
+    }
+
+    /// The oldest flows that the filter is for, among all: one search at a time, for it costs other
+    /// requests their time. `None` if too many wait. Dropping the future gives its place to the next.
+    pub(crate) async fn search(&self, filter: InFlightFilter) -> Option<FlowsInFlight> {
+        let _place = self.searches.try_acquire().ok()?;
+        let _turn = self.turn.lock().await;
+        Some(self.inspector.flows(filter, bounds::FLOWS).await.bounded())
     }
 
     /// A snapshot after the one of this number, and not older than a period. Dropping the future while

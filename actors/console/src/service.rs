@@ -17,7 +17,6 @@ use tower_service::Service;
 use crate::Console;
 use crate::access::Denied;
 use crate::body::ConsoleBody;
-use crate::bounds::{self, Bounded as _};
 use crate::page;
 
 /// The path of the page, and the beginning of all others.
@@ -102,7 +101,10 @@ impl Console {
                 _ => filter,
             };
         }
-        json(&self.live.inspector.flows(filter, bounds::FLOWS).await.bounded())
+        match self.live.search(filter).await {
+            Some(flows) => json(&flows),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "Too many searches wait"),
+        }
     }
 
     async fn steps(&self, number: &str) -> Response<ConsoleBody> {
@@ -140,6 +142,9 @@ fn refuse(denied: Denied) -> Response<ConsoleBody> {
     match denied {
         Denied::NotLoopback => {
             text(StatusCode::FORBIDDEN, "The console is for this machine, unless it has a token")
+        }
+        Denied::OtherSite => {
+            text(StatusCode::FORBIDDEN, "The console is not for pages of other sites")
         }
         Denied::NoToken => {
             let mut response = text(StatusCode::UNAUTHORIZED, "The console wants its token");

@@ -10,7 +10,9 @@ use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use http::{Method, Request, Response, StatusCode, request};
 use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,11 +23,19 @@ fn executor() -> Executor {
     Executor::builder().build().expect("a right configuration")
 }
 
-/// A request from this machine, as a server gives it to the service.
 async fn ask(console: &Console, method: Method, path: &str) -> Response<ConsoleBody> {
+    send(console, request(method, path)).await
+}
+
+/// A request from this machine, as a server gives it to the service.
+fn request(method: Method, path: &str) -> request::Builder {
     let peer: SocketAddr = "127.0.0.1:4000".parse().expect("an address");
     let request = Request::builder().method(method).uri(path).header("host", "localhost:8080");
-    let request = request.extension(peer).body(()).expect("a request");
+    request.extension(peer)
+}
+
+async fn send(console: &Console, request: request::Builder) -> Response<ConsoleBody> {
+    let request = request.body(()).expect("a request");
     console.service().oneshot(request).await.expect("an answer")
 }
 
@@ -50,9 +60,9 @@ impl Crowd {
     }
 }
 
-/// A snapshot with so many requests in flight, half of them behind one key, with keys of so many
+/// An executor with so many requests in flight, half of them behind one key, with keys of so many
 /// characters.
-async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
+async fn crowd(requests: usize, key: usize) -> (Executor, Locks) {
     let lock = Mutex::named("crowd", Default::default());
     let locks = Locks::new().mutex(&lock);
     let interface = Interface::new("test.crowd:1.0".parse().expect("a name"));
@@ -71,6 +81,12 @@ async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
     while executor.in_flight_count() < requests {
         tokio::task::yield_now().await;
     }
+    (executor, locks)
+}
+
+/// A snapshot with such a crowd in flight.
+async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
+    let (executor, locks) = crowd(requests, key).await;
     let console = Console::new(&executor, locks);
     let event = next(&mut ask(&console, Method::GET, "/console/live").await).await;
     let event = event.expect("a snapshot");
@@ -108,6 +124,26 @@ async fn each_path_has_its_methods() {
         let policy = answer.headers().get("content-security-policy").expect("a policy");
         assert!(policy.to_str().is_ok_and(|it| it.starts_with("default-src 'none'; ")));
     }
+}
+
+#[actix::test]
+async fn a_page_of_another_site_reaches_nothing() {
+    let console = Console::new(&executor(), Locks::new());
+    for (method, path) in [
+        (Method::GET, "/console/live"),
+        (Method::GET, "/console/flows?cause=mutex"),
+        (Method::GET, "/console/steps/7"),
+        (Method::POST, "/console/cancel/7"),
+    ] {
+        let foreign = request(method.clone(), path).header("origin", "http://localhost:8081");
+        let foreign = send(&console, foreign.header("content-type", "application/json")).await;
+        assert_eq!(foreign.status(), StatusCode::FORBIDDEN, "{method} {path}");
+        let image = request(method.clone(), path).header("sec-fetch-site", "cross-site");
+        assert_eq!(send(&console, image).await.status(), StatusCode::FORBIDDEN, "{method} {path}");
+    }
+    let own = request(Method::POST, "/console/cancel/7").header("origin", "http://localhost:8080");
+    let own = send(&console, own.header("content-type", "application/json")).await;
+    assert_eq!(own.status(), StatusCode::OK);
 }
 
 #[actix::test]
@@ -194,4 +230,24 @@ async fn flows_are_found_by_function_and_cause_among_all() {
     }
     let posted = ask(&console, Method::POST, "/console/flows").await.status();
     assert_eq!(posted, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[actix::test]
+async fn flows_are_searched_by_one_request_at_a_time_and_few_wait() {
+    let (executor, locks) = crowd(10, 1).await;
+    let console = Console::new(&executor, locks);
+    let statuses = join_all((0..20).map(|_| search(&console))).await;
+    let of = |status| statuses.iter().filter(|it| **it == status).count();
+    assert_eq!((of(StatusCode::OK), of(StatusCode::SERVICE_UNAVAILABLE)), (9, 11));
+    assert_eq!(search(&console).await, StatusCode::OK);
+
+    // a search whose client has gone leaves its place
+    let gone = join_all((0..9).map(|_| search(&console))).now_or_never();
+    assert_eq!(gone, None, "no search is over at once");
+    assert_eq!(search(&console).await, StatusCode::OK);
+    executor.close(Duration::ZERO).await;
+}
+
+async fn search(console: &Console) -> StatusCode {
+    ask(console, Method::GET, "/console/flows?cause=mutex").await.status()
 }

@@ -15,6 +15,11 @@ const LONGEST: u64 = 3_600_000_000;
 /// Digits of a time that are kept.
 const DIGITS: u8 = 3;
 
+/// The most characters of a code that are kept, and of the reason of a missing answer: a server may send
+/// long ones.
+const CODE: usize = 64;
+const REASON: usize = 256;
+
 /// The name of the times of all functions together.
 pub(super) const ALL: &str = "all";
 
@@ -66,9 +71,9 @@ impl Measured {
     ) {
         match answer {
             Answer::Result(_) => {}
-            Answer::Error(code) => self.count_error(function, code),
+            Answer::Error(code) => self.count_error(function, cut(code, CODE)),
             Answer::None(reason) => {
-                self.count_error(function, &format!("no answer: {reason}"));
+                self.count_error(function, format!("no answer: {}", cut(reason, REASON)));
                 self.unanswered += 1;
                 return;
             }
@@ -93,8 +98,8 @@ impl Measured {
         rejected.map(|(_, count)| count).sum()
     }
 
-    fn count_error(&mut self, function: &'static str, code: &str) {
-        *self.errors.entry((function, code.to_owned())).or_insert(0) += 1;
+    fn count_error(&mut self, function: &'static str, code: String) {
+        *self.errors.entry((function, code)).or_insert(0) += 1;
     }
 }
 
@@ -150,4 +155,12 @@ impl Times {
 #[expect(clippy::cast_precision_loss, reason = "microseconds of an hour fit")]
 pub(super) fn ms(micros: u64) -> f64 {
     micros as f64 / 1000.0
+}
+
+/// The first characters of a text, so many at the most.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }

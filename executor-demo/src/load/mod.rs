@@ -28,6 +28,7 @@ mod report;
 mod run;
 mod schedule;
 
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -39,7 +40,9 @@ pub(crate) use client::{Answer, Client, Target};
 use mix::Mix;
 use run::Load;
 
-/// Loads a server as it is told to, and checks what the server has made of it.
+/// Loads a server as it is told to, and checks what the server has made of it. What was measured is
+/// told to `out`, and written to the files of the options, before the check; the check takes
+/// the patience of the options at the most.
 ///
 /// The server must be a demo that nothing else uses meanwhile: the check compares what its shop and
 /// bank have before and after.
@@ -50,7 +53,7 @@ use run::Load;
 ///
 /// # Panics
 /// Outside of a tokio `LocalSet`.
-pub async fn load(options: &LoadOptions) -> anyhow::Result<Report> {
+pub async fn load(options: &LoadOptions, out: &mut impl Write) -> anyhow::Result<Report> {
     let target = options.target()?;
     let client = Client::connect(&target, options.connections, options.patience()).await?;
     let name = run_name()?;
@@ -71,14 +74,19 @@ pub async fn load(options: &LoadOptions) -> anyhow::Result<Report> {
             (run, Some(knee))
         }
     };
-    let mismatches = load.check(options.patience()).await;
-    let mut report = Report::new(&run, load.client.unasked().await, mismatches);
-    report.knee = knee;
+    let mut report = Report::new(&run, knee);
+    write!(out, "{}", report.measurements())?;
+    out.flush()?;
     if let Some(file) = &options.json {
         report.write(file)?;
     }
     if let Some(folder) = &options.hgrm {
         hgrm::write(&run.measured, folder)?;
+    }
+    report.mismatches = load.check(options.patience()).await;
+    report.unasked = load.client.unasked().await;
+    if let Some(file) = &options.json {
+        report.write(file)?;
     }
     Ok(report)
 }

@@ -34,7 +34,8 @@ pub struct LoadOptions {
     #[arg(long, value_name = "N", default_value = "20000")]
     pub in_flight: NonZeroUsize,
 
-    /// Seconds after the last request that its answer may take.
+    /// Seconds after the last request that its answer may take, and that the check after it may take as
+    /// a whole.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub patience: f64,
 

@@ -1,5 +1,6 @@
 //! What is told of a load.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -31,11 +32,12 @@ pub struct Report {
     pub late: Percentiles,
     /// The times of each function, and of all together under the name `all`.
     pub functions: BTreeMap<String, FunctionReport>,
-    /// Errors and missing answers.
+    /// Errors and missing answers, the most frequent ones first.
     pub errors: Vec<ErrorCount>,
     /// The highest rate within the limit, if it was looked for.
     pub knee: Option<Knee>,
-    /// What the server has otherwise than its answers say.
+    /// What the server has otherwise than its answers say, and what could not be checked. A report that
+    /// was written before the check ended says that.
     pub mismatches: Vec<String>,
 }
 
@@ -85,7 +87,8 @@ pub struct ErrorCount {
 }
 
 impl Report {
-    pub(super) fn new(run: &Run, unasked: u64, mismatches: Vec<String>) -> Self {
+    /// What was measured; it is not checked yet.
+    pub(super) fn new(run: &Run, knee: Option<Knee>) -> Self {
         let measured = &run.measured;
         let functions = measured.times();
         let errors = measured.errors.iter().map(|((function, code), count)| ErrorCount {
@@ -93,6 +96,8 @@ impl Report {
             code: code.clone(),
             count: *count,
         });
+        let mut errors: Vec<ErrorCount> = errors.collect();
+        errors.sort_by_key(|error| Reverse(error.count));
         let answered = measured.all.response.count();
         #[expect(clippy::cast_precision_loss, reason = "a rate to show")]
         let answers_per_second = answered as f64 / run.took.as_secs_f64();
@@ -101,13 +106,13 @@ impl Report {
             answers_per_second,
             answered,
             unanswered: measured.unanswered,
-            unasked,
+            unasked: 0,
             held_back: measured.held_back,
             late: Percentiles::of(&measured.late),
             functions: functions.map(|(name, times)| (name.to_owned(), times.into())).collect(),
-            errors: errors.collect(),
-            knee: None,
-            mismatches,
+            errors,
+            knee,
+            mismatches: vec!["nothing is checked yet".to_owned()],
         }
     }
 
@@ -133,6 +138,18 @@ impl Report {
     pub fn write(&self, file: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// What was measured, as a table.
+    #[must_use]
+    pub fn measurements(&self) -> impl fmt::Display {
+        Measurements(self)
+    }
+
+    /// What the check found, as lines; the last one says whether everything adds up.
+    #[must_use]
+    pub fn verdict(&self) -> impl fmt::Display {
+        Verdict(self)
     }
 
     /// Compares the times with those of an earlier report, as a table.
@@ -171,35 +188,71 @@ impl Percentiles {
 
 const HEAD: &str = "     p50      p90      p99    p99.9   p99.99      max";
 
-impl fmt::Display for Report {
+/// The most errors that are shown, each with its function.
+const ERRORS: usize = 20;
+
+/// Text of a server, as one line that does not change the terminal on which it is shown.
+struct Foreign<'a>(&'a str);
+
+impl fmt::Display for Foreign<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|char| match char {
+            '"' | '\'' | '\\' => write!(f, "{char}"),
+            _ => write!(f, "{}", char.escape_debug()),
+        })
+    }
+}
+
+struct Measurements<'a>(&'a Report);
+
+impl fmt::Display for Measurements<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(report) = self;
         writeln!(f, "milliseconds                  answers {HEAD}")?;
-        for (name, function) in &self.functions {
+        for (name, function) in &report.functions {
             let FunctionReport { count, response, service } = function;
             writeln!(f, "{name:27} {count:9} {response}")?;
             if name == ALL {
                 writeln!(f, "  from when it was sent               {service}")?;
             }
         }
-        writeln!(f, "sent too late by                      {}", self.late)?;
+        writeln!(f, "sent too late by                      {}", report.late)?;
         writeln!(
             f,
             "{:.0} requests/s were due, {:.0} answers/s came; {} answered, {} not, {} held back",
-            self.rate, self.answers_per_second, self.answered, self.unanswered, self.held_back
+            report.rate,
+            report.answers_per_second,
+            report.answered,
+            report.unanswered,
+            report.held_back
         )?;
-        for ErrorCount { function, code, count } in &self.errors {
-            writeln!(f, "{count:9} {function}: {code}")?;
+        for ErrorCount { function, code, count } in report.errors.iter().take(ERRORS) {
+            writeln!(f, "{count:9} {function}: {}", Foreign(code))?;
         }
-        match self.knee {
+        if let Some(others @ 1..) = report.errors.len().checked_sub(ERRORS) {
+            writeln!(f, "{others:9} others")?;
+        }
+        match report.knee {
             Some(Knee::At(rate)) => writeln!(f, "the highest rate within the limit: {rate:.0}/s")?,
             Some(Knee::None) => writeln!(f, "no rate is within the limit")?,
             None => {}
         }
-        if self.unasked > 0 {
-            writeln!(f, "{} answers more than requests", self.unasked)?;
+        Ok(())
+    }
+}
+
+struct Verdict<'a>(&'a Report);
+
+impl fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(report) = self;
+        if report.unasked > 0 {
+            writeln!(f, "{} answers more than requests", report.unasked)?;
         }
-        self.mismatches.iter().try_for_each(|mismatch| writeln!(f, "wrong: {mismatch}"))?;
-        match self.adds_up() {
+        for mismatch in &report.mismatches {
+            writeln!(f, "wrong: {}", Foreign(mismatch))?;
+        }
+        match report.adds_up() {
             true => write!(f, "every request got one answer; stock, orders and money add up"),
             false => write!(f, "IT DOES NOT ADD UP"),
         }
@@ -232,5 +285,59 @@ impl fmt::Display for Compared<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::load::client::Answer;
+    use crate::load::measured::Measured;
+
+    /// The report of a run whose requests failed with these codes.
+    fn report(codes: &[String]) -> Report {
+        let mut measured = Measured::new().expect("bounds of times");
+        for code in codes {
+            let error = Answer::Error(code.clone());
+            measured.record("demo.shop:1.0:order", &error, Duration::ZERO, Duration::ZERO);
+        }
+        Report::new(&Run { rate: 1.0, measured, took: Duration::from_secs(1) }, None)
+    }
+
+    #[test]
+    fn text_of_the_server_does_not_change_the_terminal() {
+        let codes = ["\u{1b}[2Jevil\r\nwrong: lie", "\u{9b}31m\u{202e}", &"x".repeat(100)];
+        let told = report(&codes.map(str::to_owned)).measurements().to_string();
+        let errors: Vec<&str> = told.lines().filter(|line| line.contains(":order: ")).collect();
+        assert_eq!(
+            errors,
+            [
+                r"        1 demo.shop:1.0:order: \u{1b}[2Jevil\r\nwrong: lie",
+                &format!("        1 demo.shop:1.0:order: {}...", "x".repeat(64)),
+                r"        1 demo.shop:1.0:order: \u{9b}31m\u{202e}",
+            ]
+        );
+
+        let mut report = report(&[]);
+        report.mismatches = vec!["stock: Error(\"\u{1b}[2J\n\")".to_owned()];
+        let told = report.verdict().to_string();
+        assert_eq!(told, "wrong: stock: Error(\"\\u{1b}[2J\\n\")\nIT DOES NOT ADD UP");
+    }
+
+    #[test]
+    fn few_codes_are_shown_and_the_others_counted() {
+        let codes: Vec<String> = (0..500).map(|code| format!("Code{code:03}")).collect();
+        let told = |codes: &[String]| report(codes).measurements().to_string();
+        let shown = |told: &str| told.lines().filter(|line| line.contains(": Code")).count();
+        let all = told(&codes);
+        assert_eq!(shown(&all), 20);
+        assert!(all.contains("\n      480 others\n"), "{all}");
+        let often = [&codes[..], &codes[499..]].concat();
+        assert!(told(&often).contains("2 demo.shop:1.0:order: Code499"), "the most frequent first");
+        let few = told(&codes[..20]);
+        assert_eq!(shown(&few), 20);
+        assert!(!few.contains("others"), "{few}");
     }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -77,11 +78,12 @@ impl Load {
         Ok(Run { rate, measured, took })
     }
 
-    /// What the server has otherwise than its answers say.
-    pub(super) async fn check(&self, patience: Duration) -> Vec<String> {
+    /// What the server has otherwise than its answers say, and what could not be checked in this time.
+    pub(super) async fn check(&self, limit: Duration) -> Vec<String> {
         // no request is in flight that would note something
         let mut books = self.books.take();
-        check(&self.client, &mut books, patience).await
+        let call = async |function: &str, params: &Value| self.client.call(function, params).await;
+        check(call, &mut books, limit).await
     }
 
     /// One request, which was due then.
