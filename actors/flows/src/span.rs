@@ -7,7 +7,7 @@
 //! | `asyncsteps::step` | DEBUG | a step, below that of the step around it |
 //!
 //! Whether the steps of a flow are traced is decided once, when it starts: by the filter of the
-//! subscriber, and, if the flow belongs to a [trace], by whether that is sampled.
+//! subscriber, and, if the flow belongs to a [trace](crate::trace), by whether that is sampled.
 
 use asyncsteps::{Error, Flow, Observer, Outcome, StepEnd, StepRef};
 use tracing::span::EnteredSpan;
