@@ -5,22 +5,38 @@
 //! - Crowd: 256 flows that do so at the same time, beside bare rusqlite that writes as many rows per commit
 //!   as the journal did, in one thread and without answers. Both are `synchronous=FULL`.
 //! - Processor: the time that the process of such a crowd takes, on a file system in memory.
+//! - Step: the same for steps of durable requests, which the executor carries out.
+//! - Relaxed: the crowd of durable steps without a flush for each, beside durare on SQLite at its own setting,
+//!   in a process of its own (`benches/peers/durare`).
+//! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next.
 
+#[path = "peers/mod.rs"]
+mod peers;
 mod support;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, process};
 
-use asyncsteps_journal::record::{Done, Started};
-use asyncsteps_journal::request::{Append, Condition, FirstOwner, Submit, Then};
-use asyncsteps_journal::sqlite::{Options, Sqlite};
+use actix_rt::SystemRunner;
+use asyncsteps_actors::clock;
+use asyncsteps_durable::{self as durable, Durable, Node, Recorded, Repeatable};
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_journal::record::{Done, Ending, Started};
+use asyncsteps_journal::request::{Append, Condition, FirstOwner, FlowState, Query, Submit, Then};
+use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
 use asyncsteps_journal::{
     Epoch, Event, Incarnation, Journal, LEASE, Limits, Path as StepPath, Record, Uid, Value,
 };
 use futures_util::future::join_all;
+use peers::Peer;
 use rusqlite::{Connection, params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use support::Bench;
 use tokio::runtime::Runtime;
 
@@ -40,23 +56,39 @@ const PAGE: usize = 4096;
 /// again from its beginning. Before that each flush makes the file longer, which costs a second write.
 const WARM: u64 = 1200;
 
+/// How often all workloads are measured, in turn.
+const ROUNDS: usize = 20;
+
 /// Pages that `fdatasync` writes before it begins at the first again, as a log of SQLite does.
 const PAGES: u64 = 1000;
 
 fn main() {
     let folder = Folder::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let system = actix_rt::System::new();
     let mut bench = Bench::new("durable_rate");
-    sequential(&mut bench, &folder, &runtime);
-    crowd(&mut bench, &folder, &runtime);
+    // a round has seconds of work in it
+    bench.turns.1 = ROUNDS;
+    sequential(&mut bench, &folder, &runtime, &system);
+    crowd(&mut bench, &folder, &runtime, &system);
+    relaxed(&mut bench, &folder, &system);
     if env::args().all(|arg| arg != "--test") {
         let micros = processor_micros(&runtime);
         bench.count("processor time of an append", micros, "us", "at most 10");
+        let micros = step_micros(&system);
+        bench.count("processor time of a step", micros, "us", "at most 10");
+        let seconds = recovery_seconds(&folder, &system);
+        bench.count("recovery of 100,000 requests", seconds, "s", "at most 10");
     }
     bench.finish();
 }
 
-fn sequential<'a>(bench: &mut Bench<'a>, folder: &Folder, runtime: &'a Runtime) {
+fn sequential<'a>(
+    bench: &mut Bench<'a>,
+    folder: &Folder,
+    runtime: &'a Runtime,
+    system: &'a SystemRunner,
+) {
     let file = File::create(folder.file("page")).expect("a file");
     for page in 0..PAGES {
         file.write_all_at(&[1; PAGE], page * PAGE as u64).expect("room");
@@ -81,9 +113,21 @@ fn sequential<'a>(bench: &mut Bench<'a>, folder: &Folder, runtime: &'a Runtime) 
     bench.add("sequential: journal", Some(base), 1, "at most 1.15", move |iterations| {
         runtime.block_on(flow.append(&journal, u64::from(iterations)));
     });
+    let process = Process::start(open(&folder.file("step")), system);
+    system.block_on(process.orders(1, 1200));
+    bench.add("sequential: durable step", Some(base), 100, "at most 1.15", move |iterations| {
+        for _ in 0..iterations {
+            system.block_on(process.orders(1, 100));
+        }
+    });
 }
 
-fn crowd<'a>(bench: &mut Bench<'a>, folder: &Folder, runtime: &'a Runtime) {
+fn crowd<'a>(
+    bench: &mut Bench<'a>,
+    folder: &Folder,
+    runtime: &'a Runtime,
+    system: &'a SystemRunner,
+) {
     let journal = open(&folder.file("crowd"));
     let mut flows = runtime.block_on(join_all((0..FLOWS).map(|_| Flow::start(&journal))));
     // what it does when it is warm
@@ -110,6 +154,148 @@ fn crowd<'a>(bench: &mut Bench<'a>, folder: &Folder, runtime: &'a Runtime) {
         let appends = u64::from(iterations * APPENDS);
         runtime.block_on(append_all(&journal, &mut flows, appends));
     });
+    let process = Process::start(open(&folder.file("steps")), system);
+    system.block_on(process.orders(FLOWS, 4));
+    let steps = u32::try_from(FLOWS).unwrap_or(1) * STEPS;
+    bench.add("crowd: durable steps", Some(base), steps, "at most 1.25", move |iterations| {
+        for _ in 0..iterations {
+            system.block_on(process.orders(FLOWS, STEPS));
+        }
+    });
+}
+
+/// The crowd with journals that survive a kill, and not a loss of power.
+fn relaxed<'a>(bench: &mut Bench<'a>, folder: &Folder, system: &'a SystemRunner) {
+    let steps = u32::try_from(FLOWS).unwrap_or(1) * STEPS;
+    let peer =
+        Peer::start("durare", &[&folder.name("durare"), &FLOWS.to_string(), &STEPS.to_string()]);
+    let base = peer.map(|mut peer| {
+        bench.add("relaxed crowd: durare", None, steps, "", move |iterations| {
+            (0..iterations).for_each(|_| peer.round());
+        })
+    });
+    let process = Process::start(open_relaxed(&folder.file("relaxed")), system);
+    system.block_on(process.orders(FLOWS, 4));
+    bench.add("relaxed crowd: durable steps", base, steps, "at most 0.5", move |iterations| {
+        for _ in 0..iterations {
+            system.block_on(process.orders(FLOWS, STEPS));
+        }
+    });
+}
+
+/// How long a new process takes to end what one that died had in flight, oldest first.
+fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
+    const REQUESTS: usize = 100_000;
+    let file = folder.file("recovery");
+    let submitted = async |durable: &Durable| {
+        let user = User::new("bench", SecurityLevel::System);
+        let mut last = None;
+        for _ in 0..REQUESTS / 1000 {
+            let submit = |_| {
+                let options = durable::Options::default().caller(&user);
+                durable.submit("bench.shop:1.0:order", Order { steps: 2 }, options)
+            };
+            let uids = join_all((0..1000).map(submit)).await;
+            last = uids.into_iter().map(|uid| uid.expect("a request")).next_back();
+        }
+        last.expect("there are some")
+    };
+    // a process that has no node dies with all of them
+    let uid = {
+        let durable = Durable::new(open_relaxed(&file));
+        let _executor = executor(&durable);
+        system.block_on(submitted(&durable))
+    };
+    let begun = clock::now();
+    let process = Process::start(open_relaxed(&file), system);
+    system.block_on(async {
+        process.durable.ended(uid).await.expect("the journal");
+        let query = |state| Query { state: Some(state), template: None, after: 0, limit: 1 };
+        for state in [FlowState::New, FlowState::Ready, FlowState::Running] {
+            while !process.durable.list(query(state)).await.expect("the journal").is_empty() {
+                actix_rt::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    });
+    clock::now().saturating_since(begun).as_secs_f64()
+}
+
+/// Steps of each durable request of the crowd.
+const STEPS: u32 = 16;
+
+/// A process with a durable function.
+struct Process {
+    durable: Durable,
+    /// It is there as long as its requests run.
+    _executor: Executor,
+    _node: Node,
+}
+
+struct Shop;
+
+impl Service for Shop {
+    type Errors = ();
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Order {
+    steps: i32,
+}
+
+fn order(asi: &mut Steps<Shop, Order>) -> Gives<()> {
+    for _ in 0..asi.cx().params.steps {
+        asi.run("step", async |_, ()| Ok("a receipt".to_owned())).recorded();
+    }
+    asi.run("end", async |_, ()| Ok(())).repeatable().into()
+}
+
+fn executor(durable: &Durable) -> Executor {
+    let interface = Interface::new("bench.shop:1.0".parse().expect("a name"));
+    let builder = Executor::builder().service(interface, Shop, |functions| {
+        durable.on(functions, "order", order);
+    });
+    builder.build().expect("an executor")
+}
+
+impl Process {
+    fn start(journal: Sqlite, system: &SystemRunner) -> Self {
+        let durable = Durable::new(journal);
+        let executor = executor(&durable);
+        let node = system.block_on(durable.start(&executor)).expect("a node");
+        Self { durable, _executor: executor, _node: node }
+    }
+
+    /// So many requests at the same time, with so many steps each.
+    async fn orders(&self, count: usize, steps: u32) {
+        let steps = i32::try_from(steps).expect("a few");
+        let user = User::new("bench", SecurityLevel::System);
+        let order = async |_| {
+            let options = durable::Options::default().caller(&user);
+            let uid = self.durable.submit("bench.shop:1.0:order", Order { steps }, options).await;
+            self.durable.ended(uid.expect("a request")).await.expect("the journal")
+        };
+        for ended in join_all((0..count).map(order)).await {
+            assert!(matches!(ended, Ending::Completed(_)), "{ended:?}");
+        }
+    }
+}
+
+/// The processor time of a durable step, on a file system in memory.
+fn step_micros(system: &SystemRunner) -> f64 {
+    const ORDERS: usize = 20;
+    let memory = Path::new("/dev/shm");
+    let folder = Folder::new(if memory.is_dir() { memory } else { Path::new("/tmp") });
+    let process = Process::start(open(&folder.file("steps")), system);
+    system.block_on(process.orders(FLOWS, STEPS));
+    let before = processor_ticks();
+    for _ in 0..ORDERS {
+        system.block_on(process.orders(FLOWS, STEPS));
+    }
+    let ticks = processor_ticks() - before;
+    // as for appends
+    #[expect(clippy::cast_precision_loss, reason = "these are small numbers")]
+    let micros = ticks as f64 * 10_000.0 / ((ORDERS * FLOWS) as f64 * f64::from(STEPS));
+    micros
 }
 
 fn processor_micros(runtime: &Runtime) -> f64 {
@@ -138,6 +324,11 @@ fn processor_ticks() -> u64 {
 fn open(file: &Path) -> Sqlite {
     let limits = Limits { records: u64::MAX, ..Limits::default() };
     Sqlite::open(file, Options { limits, ..Options::new("bench") }).expect("a journal")
+}
+
+fn open_relaxed(file: &Path) -> Sqlite {
+    let options = Options { durability: Durability::Relaxed, ..Options::new("bench") };
+    Sqlite::open(file, options).expect("a journal")
 }
 
 /// A flow with its next number.
@@ -241,6 +432,10 @@ impl Folder {
 
     fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    fn name(&self, name: &str) -> String {
+        self.file(name).to_str().expect("a path of UTF-8").to_owned()
     }
 }
 

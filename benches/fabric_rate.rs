@@ -28,6 +28,11 @@ use support::Bench;
 const BARE: &str = "--bare";
 const SERVE: &str = "--serve";
 
+/// Has this program be a caller of the baseline, or a caller, to be looked at by a profiler, as nodes can be:
+/// `--call URL CALLS`.
+const REQUEST: &str = "--request";
+const CALL: &str = "--call";
+
 /// Calls under way at once.
 const AT_ONCE: usize = 64;
 
@@ -59,6 +64,18 @@ fn main() {
     }
     if let Some(url) = of(SERVE) {
         return actix_rt::System::new().block_on(serve(url));
+    }
+    if let Some(url) = of(CALL) {
+        return actix_rt::System::new().block_on(async {
+            let fabric = NatsFabric::connect(Config::new(url)).await.expect("it joins");
+            repeat(times(&args), || call(&fabric)).await;
+        });
+    }
+    if let Some(url) = of(REQUEST) {
+        return actix_rt::System::new().block_on(async {
+            let bare = async_nats::connect(url).await.expect("it connects");
+            repeat(times(&args), || request(&bare)).await;
+        });
     }
     let Some(server) = Server::start() else { return };
     let url = &*server.url;
@@ -124,6 +141,11 @@ fn main() {
         bench.count("p99, 64 at once : bare", late / bare_late, "", "at most 1.3");
     }
     bench.finish();
+}
+
+/// How many calls a caller makes: the last argument.
+fn times(args: &[String]) -> u32 {
+    args.last().and_then(|times| times.parse().ok()).expect("a number of calls")
 }
 
 /// A client whose calls are sticky to keys that its own process owns: it is the only node of its fabric.

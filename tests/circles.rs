@@ -8,14 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 11] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
     "actors/flows/src",
     "actors/executor/src",
+    "actors/cluster/src",
     "actors/console/src",
     "actors/fabric/src",
+    "actors/durable/src",
     "actors/journal/src",
     "executor-demo/src",
 ];

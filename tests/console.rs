@@ -13,9 +13,12 @@ use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Code, sleep};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::Console;
+use asyncsteps_durable::journal::memory::Memory;
+use asyncsteps_durable::{Durable, Recorded, Signals};
 use asyncsteps_executor::observe::{Keep, Locks};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_fabric::{Endpoint, Fabric, LocalFabric};
 use asyncsteps_support::npm;
 use asyncsteps_support::server::TestServer;
 use schemars::JsonSchema;
@@ -101,6 +104,11 @@ impl Till {
         .into()
     }
 
+    fn credit(asi: &mut Steps<Self, ()>) -> Gives<bool> {
+        asi.run("ask the bank", async |_, ()| Ok(())).once();
+        asi.wait_for::<bool>("answer").into()
+    }
+
     fn deliver(asi: &mut Steps<Self, ()>) -> Gives<bool> {
         asi.run("courier", async |_, ()| Ok(pending().await)).into()
     }
@@ -110,6 +118,7 @@ fn executor(console: &OnceLock<Console>) -> Executor {
     let customers = Mutex::named("customers", Options::default());
     let accounts = Mutex::named("accounts", Options::default());
     let locks = Locks::new().mutex(&customers).mutex(&accounts);
+    let durable = Durable::new(Memory::default());
     let mut interface = Interface::new("test.till:1.0".parse().expect("a name"));
     interface.allow_anonymous();
     let executor = Executor::builder()
@@ -120,10 +129,19 @@ fn executor(console: &OnceLock<Console>) -> Executor {
                 .on("pay", Till::pay)
                 .on("transfer", Till::transfer)
                 .on("deliver", Till::deliver);
+            durable.on(functions, "credit", Till::credit);
         })
         .build()
         .expect("a right configuration");
-    console.set(Console::new(&executor, locks).token(TOKEN)).expect("one console");
+    let fabric = Arc::new(LocalFabric::new());
+    let made = Console::new(&executor, locks).nodes(Arc::<LocalFabric>::clone(&fabric));
+    console.set(made.durable(durable.clone()).token(TOKEN)).expect("one console");
+    let served = executor.clone();
+    actix_rt::spawn(async move {
+        let _node = durable.start(&served).await.expect("the journal gives a lease");
+        let _guard = fabric.serve(Endpoint::all(&served), served).await.expect("it serves");
+        pending::<()>().await;
+    });
     executor
 }
 
@@ -152,6 +170,8 @@ fn a_person_finds_out_why_a_request_waits_and_ends_it() {
         "cause": "Most of the time went to bank: T of T (console.rs). \
                   Declined came from bank (console.rs).",
         "waterfall": ["pay", "check", "bank"],
+        "blamed": ["capture", 1, 822],
+        "address": ["#/requests/N", "test.till:1.0:pay"],
         "slow": "pay › bank future waits for a future",
         "behind": "pay › bank › customers mutex waits for mutex `customers` key \"<b>cat</b>\", place 1 of 1 held by pay",
         "lock": "<b>cat</b> pay pay",
@@ -166,6 +186,10 @@ fn a_person_finds_out_why_a_request_waits_and_ends_it() {
         "cancelled": { "e": "InternalError", "edesc": "Request was cancelled" },
         "outcome": "InternalError",
         "filtered": ["deliver"],
+        // the durable request: what is recorded, and its end
+        "durable": ["begun", "done", "submitted"],
+        "withdrawn": "ended cancelled by the console",
+        "nodes": ["local-0 serving 0 test.till:1.0"],
         "errors": [],
     });
     assert_eq!(seen, expected);

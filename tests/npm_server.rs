@@ -41,7 +41,7 @@ async fn visit(fabric: &HttpFabric) -> String {
     ] {
         let call = Call::new(function, params).expect("it is a call");
         match fabric.call(call).await {
-            Ok(response) => out += &format!("{function}: {}\n", response.result),
+            Ok(response) => out += &format!("{function}: {}\n", response.into_value()),
             Err(error) => out += &format!("{function}: {error} ({:?})\n", error.outcome()),
         }
     }

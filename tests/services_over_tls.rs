@@ -18,7 +18,7 @@ async fn hello(config: Config, url: String) -> Result<String, (String, Outcome)>
     let call = Call::new("conform.secure:1.0:hello", ()).expect("it is a call");
     let answer = fabric.call(call).await;
     answer
-        .map(|response| response.result.to_string())
+        .map(|response| response.into_value().to_string())
         .map_err(|error| (error.to_string(), error.outcome()))
 }
 

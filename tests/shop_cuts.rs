@@ -97,7 +97,7 @@ fn shop_of(store: &Store, bank: &Bank, deadline: Duration) -> Executor {
     let definition = loader.load(&id).expect("a definition");
     let shop = Shop::new(store.clone(), Till::new(store.clone(), Some(bank.clone())));
     let executor = Executor::builder().request_timeout(deadline);
-    executor.service(definition, shop, Shop::define).build().expect("the types fit")
+    executor.service(definition, shop, |it| Shop::define(it, None)).build().expect("the types fit")
 }
 
 /// Orders two apples, for 60 cents.

@@ -68,7 +68,8 @@ fn dependencies(package: &str) -> Vec<String> {
 fn each_crate_knows_only_what_is_below_it() {
     let runtimes = ["actix", "actix-rt", "actix-web", "mio", "tokio"];
     let ours = "asyncsteps-";
-    assert_eq!(dependencies("asyncsteps"), ["smallvec"], "the engine needs nothing else");
+    let containers = ["smallvec", "thin-vec"];
+    assert_eq!(dependencies("asyncsteps"), containers, "the engine needs nothing else");
     for dependency in dependencies("asyncsteps-futoin") {
         let is_above = runtimes.contains(&&*dependency) || dependency.starts_with(ours);
         assert!(!is_above, "asyncsteps-futoin needs {dependency}");
@@ -83,6 +84,9 @@ fn each_crate_knows_only_what_is_below_it() {
     for above in ["asyncsteps-console", "asyncsteps-fabric", "asyncsteps-journal", "executor-demo"]
     {
         assert!(!dependencies("asyncsteps-executor").contains(&above.to_owned()), "{above}");
+    }
+    for beside in ["asyncsteps-executor", "asyncsteps-fabric", "asyncsteps-journal"] {
+        assert!(!dependencies("asyncsteps-cluster").contains(&beside.to_owned()), "{beside}");
     }
     for beside in ["actix", "asyncsteps-executor", "asyncsteps-fabric", "asyncsteps-console"] {
         assert!(!dependencies("asyncsteps-journal").contains(&beside.to_owned()), "{beside}");
@@ -110,8 +114,10 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
         "engine/futoin",
         "actors/flows",
         "actors/executor",
+        "actors/cluster",
         "actors/console",
         "actors/fabric",
+        "actors/durable",
         "actors/journal",
         "executor-demo",
     ];

@@ -6,22 +6,33 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use asyncsteps_executor::observe::Keep;
 use asyncsteps_executor::transport::http::Cors;
 use clap::{Parser, ValueEnum};
 
 use crate::bank::LineOptions;
+use crate::journal::JournalPlace;
 use crate::node::NodeOptions;
 
 /// How the shop is served.
 #[derive(Clone, Debug, Parser)]
 pub struct Config {
-    /// Where to listen; port 0 takes a free one.
+    /// Where to listen; port 0 takes a free one. The functions are at /ftn/. At the same address are what
+    /// the operator reads: /metrics for Prometheus, /health and /ready for probes, and /console. A proxy
+    /// that serves others forwards /ftn/ only.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 
     /// The SQLite database; created if it does not exist.
     #[arg(long, value_name = "FILE", default_value = "executor-demo.db")]
     pub data: PathBuf,
+
+    /// Make orders and captures durable: they survive a crash, and are remembered for a day after they
+    /// ended. The journal is a SQLite file, created if it does not exist, or postgres://user@host/database.
+    /// Better given by the environment if it has a password, since other users of the machine see the
+    /// arguments.
+    #[arg(long, value_name = "FILE|URL", env = "JOURNAL", hide_env_values = true)]
+    pub journal: Option<JournalPlace>,
 
     /// What serves HTTP: the server of the executor, or to compare actix-web, under its own limits and
     /// without TLS.
@@ -44,9 +55,11 @@ pub struct Config {
     #[arg(long, value_name = "ORIGIN")]
     pub cors: Vec<String>,
 
-    /// Serve requests for this host name, with any port; may be repeated. Where the demo listens on the
-    /// loopback only, its own names are served unless others are given, so that no page can reach it by
-    /// a name of its own; elsewhere all are.
+    /// Serve functions and /metrics for requests with this host name, with any port; may be repeated. Where
+    /// the demo listens on the loopback only, its own names are served unless others are given, so that no
+    /// page can reach it by a name of its own; elsewhere all are. Prometheus sends the name or address of
+    /// its target. /health and /ready are answered under every name, because probes use addresses and
+    /// learn no more than yes or no; /console has rules of its own, see --console-token.
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
 
@@ -108,6 +121,11 @@ pub struct Config {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     pub trace_share: f64,
 
+    /// The most slow and failed requests that are kept with their steps for the console, the newest ones;
+    /// each takes 12 KiB at the most.
+    #[arg(long, value_name = "N", default_value_t = Keep::default().most)]
+    pub keep: usize,
+
     /// Seconds a request may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub timeout: u32,
@@ -119,6 +137,11 @@ pub struct Config {
     /// Seconds that a connection is kept for the next request.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub keep_alive: u32,
+
+    /// Seconds that the server goes on as before when it is to stop, but for /ready, which says closing:
+    /// the time that a balancer needs to notice it.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    pub drain_delay: u32,
 
     /// Seconds that requests in flight may take when the server stops: first those of other nodes, if there
     /// are any, then all others.
@@ -182,6 +205,10 @@ impl Config {
     pub(crate) fn bank_line(&self) -> LineOptions {
         let latency = Duration::from_millis(self.bank_latency);
         LineOptions { latency, failures: self.bank_failures, seed: self.bank_seed }
+    }
+
+    pub(crate) fn drain_delay(&self) -> Duration {
+        Duration::from_secs(self.drain_delay.into())
     }
 
     pub(crate) fn grace(&self) -> Duration {

@@ -5,6 +5,8 @@
 //! - [`till`]: how orders are paid, and how that is undone
 //! - [`bank`]: a bank with an interface of its own, `demo.bank:1.0`
 //! - [`shelf`]: what orders in flight have reserved
+//! - [`journal`]: requests that survive a crash
+//! - [`jobs`]: the command that looks at durable requests
 //! - [`store`]: what is kept, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`node`]: several processes that share the work, over NATS
@@ -15,11 +17,14 @@
 pub mod bank;
 pub mod config;
 pub mod interface;
+pub mod jobs;
+pub mod journal;
 mod keeper;
 pub mod load;
 pub mod node;
 mod number;
 mod pages;
+pub mod printable;
 pub mod server;
 pub mod shelf;
 pub mod shop;

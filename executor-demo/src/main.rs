@@ -5,11 +5,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use actix_rt::signal::unix::{SignalKind, signal};
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use asyncsteps_executor::Closed;
 use asyncsteps_executor::observe::{self, Format};
 use clap::{Parser, Subcommand};
-use executor_demo::load::{self, LoadOptions, Report};
-use executor_demo::node::{CallOptions, DrainOptions, NodesOptions};
+use executor_demo::jobs::JobsOptions;
+use executor_demo::load::{self, LoadOptions, Report, Verdict};
+use executor_demo::node::{CallOptions, DrainOptions, Hosted, NodesOptions};
+use executor_demo::printable::printable;
 use executor_demo::{Config, LogFormat, run};
 
 /// A FutoIn shop: restock, order, and never sell what is not there.
@@ -29,6 +32,7 @@ enum Command {
     Call(CallOptions),
     Nodes(NodesOptions),
     Drain(DrainOptions),
+    Jobs(JobsOptions),
 }
 
 fn main() -> ExitCode {
@@ -39,18 +43,22 @@ fn main() -> ExitCode {
         Some(Command::Call(options)) => print(options.run()),
         Some(Command::Nodes(options)) => print(options.run()),
         Some(Command::Drain(options)) => print(options.run()),
+        Some(Command::Jobs(options)) => print(options.run()),
     }
 }
 
 /// Prints what a command gives.
 fn print(told: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
     let told = actix_rt::System::new().block_on(told);
-    let printed = told.and_then(|told| Ok(writeln!(io::stdout(), "{told}")?));
+    let printed = told.and_then(|told| Ok(writeln!(io::stdout(), "{}", printable(&told))?));
     match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
 }
+
+/// The exit code of a load that found nothing wrong, and could not check all.
+const NOT_CHECKED: u8 = 3;
 
 /// Loads a server; failure if something does not add up.
 fn load(options: &LoadOptions) -> ExitCode {
@@ -59,15 +67,16 @@ fn load(options: &LoadOptions) -> ExitCode {
         let before = options.compare.as_deref().map(Report::read).transpose()?;
         let mut out = io::stdout().lock();
         let report = load::load(options, &mut out).await?;
-        writeln!(out, "{}", report.verdict())?;
+        writeln!(out, "{}", report.found())?;
         if let Some(before) = before {
             writeln!(out, "{}", report.compared_with(&before))?;
         }
-        anyhow::Ok(report.adds_up())
+        anyhow::Ok(report.verdict())
     });
     match told {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Verdict::AddsUp) => ExitCode::SUCCESS,
+        Ok(Verdict::NotChecked) => NOT_CHECKED.into(),
+        Ok(Verdict::Wrong) => ExitCode::FAILURE,
         Err(error) => fail(&error),
     }
 }
@@ -93,7 +102,7 @@ fn serve_logging(config: Config) -> ExitCode {
 /// Tells of an error that the log cannot tell of.
 fn fail(error: &anyhow::Error) -> ExitCode {
     // a closed standard error leaves the exit code to tell it
-    let _ = writeln!(io::stderr(), "{error:#}");
+    let _ = writeln!(io::stderr(), "{}", printable(&format!("{error:#}")));
     ExitCode::FAILURE
 }
 
@@ -110,15 +119,20 @@ fn serve(config: Config) -> anyhow::Result<()> {
         stop.wait().await;
     };
     let closed = actix_rt::System::new().block_on(run(listener, config, stop))?;
-    tracing::info!(finished = closed.finished, cancelled = closed.cancelled, "stopped");
+    let Closed { finished, cancelled, not_undone, .. } = closed;
+    tracing::info!(finished, cancelled, not_undone, "stopped");
+    ensure!(not_undone == 0, "{not_undone} flows were stopped before they were undone");
     Ok(())
 }
 
 fn announcement(config: &Config, address: SocketAddr) -> String {
-    let data = config.data.display();
+    let data = match config.node.only {
+        Some(Hosted::None) => String::new(),
+        Some(Hosted::Shop | Hosted::Bank) | None => format!(", data in {}", config.data.display()),
+    };
     let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
     format!(
-        "executor-demo listens on {scheme}://{address}/ftn/, data in {data}\n\
+        "executor-demo listens on {scheme}://{address}/ftn/{data}\n\
          try: curl -s --json '{PING}' {scheme}://{address}/ftn/"
     )
 }

@@ -1,6 +1,7 @@
 //! What is served beside the functions: figures for Prometheus, probes, and the console.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use asyncsteps_console::{Console, ConsoleBody};
 use asyncsteps_executor::Executor;
@@ -9,7 +10,9 @@ use asyncsteps_executor::metrics::Metrics;
 use futures_util::future::BoxFuture;
 use http_body_util::{Either, Full};
 use hyper::body::Bytes;
-use hyper::{Request, Response};
+use hyper::header::HOST;
+use hyper::http::uri::Authority;
+use hyper::{Request, Response, StatusCode};
 use tower::{Service, ServiceExt as _};
 
 /// The services beside the functions. Cheap to clone.
@@ -18,6 +21,8 @@ pub(crate) struct Pages {
     metrics: Metrics,
     health: HealthService,
     console: Option<Console>,
+    /// The host names under which the figures are served; all unless set.
+    hosts: Option<Arc<[String]>>,
 }
 
 type Page = Response<Either<Full<Bytes>, ConsoleBody>>;
@@ -28,7 +33,15 @@ impl Pages {
         ["/metrics", "/health", "/ready", "/console", "/console/{path:.*}"];
 
     pub(crate) fn new(executor: &Executor, metrics: Metrics, console: Option<Console>) -> Self {
-        Self { metrics, health: health::service(executor), console }
+        Self { metrics, health: health::service(executor), console, hosts: None }
+    }
+
+    /// Serves the figures for requests with these host names only, if there are some, so that no page of
+    /// another site can read them under a name of its own. Probes are answered under all names, because
+    /// they name a machine by its address and learn no more than that it works; the console checks its
+    /// requests itself.
+    pub(crate) fn for_hosts(self, hosts: Option<Vec<String>>) -> Self {
+        Self { hosts: hosts.map(Into::into), ..self }
     }
 
     /// One service for all of the paths.
@@ -58,7 +71,27 @@ impl Pages {
             _ if HealthService::PATHS.contains(&path) => {
                 Ok(self.health.oneshot(request).await?.map(|text| Either::Left(text.into())))
             }
+            _ if !self.is_for_host(&request) => Ok(foreign()),
             _ => Ok(self.metrics.service().oneshot(request).await?.map(Either::Left)),
         }
     }
+
+    fn is_for_host<B>(&self, request: &Request<B>) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        authority(request)
+            .is_some_and(|own| hosts.iter().any(|it| it.eq_ignore_ascii_case(own.host())))
+    }
+}
+
+/// What a request is for: the authority of its target, else its `Host` (RFC 9112 §3.2).
+fn authority<B>(request: &Request<B>) -> Option<Authority> {
+    let header = || request.headers().get(HOST)?.to_str().ok()?.parse().ok();
+    request.uri().authority().cloned().or_else(header)
+}
+
+/// The answer to a request with a host name that is not served, as that of the functions.
+fn foreign() -> Page {
+    let mut answer = Response::new(Either::Left("Host is not allowed".into()));
+    *answer.status_mut() = StatusCode::FORBIDDEN;
+    answer
 }

@@ -1,13 +1,14 @@
 //! The shop behind HTTP and WebSocket: its executor, its server, its graceful end.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use actix_web::{App, HttpServer};
 use asyncsteps_console::Console;
+use asyncsteps_durable::Durable;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::metrics::Metrics;
-use asyncsteps_executor::observe::{Locks, OtlpError, OtlpGuard, Sampling, otlp};
+use asyncsteps_executor::observe::{Keep, Locks, OtlpError, OtlpGuard, Sampling, otlp};
 use asyncsteps_executor::transport::http::{
     self, CertificateError, Server, ServerLimits, tls_from_pem,
 };
@@ -18,6 +19,7 @@ use asyncsteps_fabric::nats::NatsError;
 use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::{Config, Front};
 use crate::interface::{self, is_read};
+use crate::journal::{self, Flows, JournalError};
 use crate::node::Node;
 use crate::pages::Pages;
 use crate::shop::Shop;
@@ -31,6 +33,9 @@ pub enum RunError {
     /// The database cannot be opened.
     #[error("cannot open the database")]
     Store(#[from] StoreError),
+    /// The journal cannot be used.
+    #[error("requests cannot be durable")]
+    Journal(#[from] JournalError),
     /// An interface definition is wrong.
     #[error("cannot load an interface")]
     Interface(#[from] LoadError),
@@ -73,22 +78,36 @@ pub async fn run(
 ) -> Result<Closed, RunError> {
     // the last traces are sent when everything else is over
     let node = Node::join(&config.node).await?;
-    let Opened { executor, till, pages, traces: _traces } = open(&config, &node)?;
+    let durable = match &config.journal {
+        Some(place) => Some(place.open().await?),
+        None => None,
+    };
+    let Opened { executor, till, pages, traces: _traces } = open(&config, &node, durable.as_ref())?;
+    let flows = match durable {
+        Some(durable) => Some(Flows::start(durable, &executor).await?),
+        None => None,
+    };
     let serves = node.serve(&executor, config.workers).await?;
-    let payments = config.node.hosts_shop().then(|| {
-        let till = till.clone();
-        actix_rt::spawn(till.look_after_payments())
-    });
+    let is_front = config.node.hosts_nothing();
+    let _needed = is_front.then(|| node.needed_by(&executor)).flatten();
+    let payments = till.clone().filter(|_| config.node.hosts_shop());
+    let payments = payments.map(|till| actix_rt::spawn(till.look_after_payments()));
     let shutdown = async {
         tokio::select! {
             () = shutdown => {}
             () = node.drain_ordered() => {}
         }
+        executor.announce_close();
         if let Some(serves) = serves {
             serves.drain(config.grace()).await;
         }
+        if let Some(flows) = flows {
+            flows.stop().await;
+        }
     };
-    let service = service(&executor, &config, listener.local_addr()?);
+    let hosts = config.hosts(listener.local_addr()?);
+    let pages = pages.for_hosts(hosts.clone());
+    let service = service(&executor, &config, hosts);
     let closed = match config.front {
         Front::Own => serve(service, pages, listener, &config, shutdown).await,
         Front::ActixWeb => {
@@ -99,21 +118,23 @@ pub async fn run(
         payments.abort();
     }
     node.leave().await;
-    if let Err(error) = till.leave().await {
+    if let Some(till) = till
+        && let Err(error) = till.leave().await
+    {
         tracing::warn!(%error, "the other processes do not know that this one ends");
     }
     closed
 }
 
-/// The functions at `/ftn/`.
-fn service(executor: &Executor, config: &Config, address: SocketAddr) -> http::Service {
+/// The functions at `/ftn/`, for these host names or for all.
+fn service(executor: &Executor, config: &Config, hosts: Option<Vec<String>>) -> http::Service {
     let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
     let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
         None => service,
     };
-    match config.hosts(address) {
+    match hosts {
         Some(hosts) => service.allowed_hosts(hosts),
         None => service,
     }
@@ -133,7 +154,8 @@ async fn serve(
         ..ServerLimits::default()
     };
     let server = Server::new(service).fallback(pages.service());
-    let server = server.workers(config.workers).limits(limits).grace(config.grace());
+    let server = server.workers(config.workers).limits(limits);
+    let server = server.drain_delay(config.drain_delay()).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
         Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
         None => server.listen(listener)?,
@@ -166,6 +188,7 @@ async fn serve_mounted(
     let handle = server.handle();
     let stopped = async {
         shutdown.await;
+        tokio::time::sleep(config.drain_delay()).await;
         let closed = executor.close(config.grace()).await;
         handle.stop(true).await;
         closed
@@ -176,7 +199,7 @@ async fn serve_mounted(
 }
 
 /// The executor with everything the demo hosts; also for applications and tests that bring their
-/// own transport.
+/// own transport. Requests are not durable in it.
 ///
 /// # Errors
 /// [`RunError`] if the database or an interface fails.
@@ -184,35 +207,77 @@ async fn serve_mounted(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> Result<Executor, RunError> {
-    let Opened { executor, till, .. } = open(config, &Node::alone())?;
-    actix_rt::spawn(till.look_after_payments());
+    let Opened { executor, till, .. } = open(config, &Node::alone(), None)?;
+    if let Some(till) = till {
+        actix_rt::spawn(till.look_after_payments());
+    }
     Ok(executor)
 }
 
 /// The executor, and what is done around it.
 struct Opened {
     executor: Executor,
-    /// Where orders are paid.
-    till: Till,
+    /// Where orders are paid, if this process has the database.
+    till: Option<Till>,
     pages: Pages,
     /// Sends traces, if they are wanted.
     traces: Option<OtlpGuard>,
 }
 
-fn open(config: &Config, node: &Node) -> Result<Opened, RunError> {
-    let store = Store::open(&config.data)?;
-    let database = store.clone();
-    let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
-    let till = Till::new(store.clone(), bank_of_shop(config, node, &bank)?);
-    let shop = Shop::new(store, till.clone());
-    let locks = shop.locks().into_iter().fold(Locks::new().mutex(&till.calls), Locks::mutex);
+/// The shop and the bank, on their database.
+struct Business {
+    store: Store,
+    bank: Bank,
+    till: Till,
+    shop: Shop,
+}
+
+impl Business {
+    fn open(config: &Config, node: &Node, is_durable: bool) -> Result<Self, RunError> {
+        let store = Store::open(&config.data)?;
+        let store = if is_durable { store.for_durable_requests() } else { store };
+        let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
+        let till = Till::new(store.clone(), bank_of_shop(config, node, &bank)?);
+        let shop = Shop::new(store.clone(), till.clone());
+        Ok(Self { store, bank, till, shop })
+    }
+
+    fn locks(&self) -> Locks {
+        self.shop.locks().into_iter().fold(Locks::new().mutex(&self.till.calls), Locks::mutex)
+    }
+
+    /// Hosts what this process is to host of it.
+    fn host(
+        self,
+        builder: Builder,
+        config: &Config,
+        durable: Option<&Durable>,
+    ) -> Result<Builder, RunError> {
+        let builder = match config.node.hosts_shop() {
+            true => {
+                builder.service(load("demo.shop:1.0")?, self.shop, |it| Shop::define(it, durable))
+            }
+            false => builder,
+        };
+        Ok(match config.node.hosts_bank() && !config.without_bank {
+            true => {
+                builder.service(load("demo.bank:1.0")?, self.bank, |it| Bank::define(it, durable))
+            }
+            false => builder,
+        })
+    }
+}
+
+fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opened, RunError> {
+    let is_front = config.node.hosts_nothing();
+    let business =
+        (!is_front).then(|| Business::open(config, node, durable.is_some())).transpose()?;
+    let locks = business.as_ref().map_or_else(Locks::new, Business::locks);
+    let (till, store) = business.as_ref().map(|it| (it.till.clone(), it.store.clone())).unzip();
     let ping = builtin::ping();
-    let mut loader =
-        Loader::new([Source::builtin(), interface::definitions(), bank::definitions()]);
-    let mut load =
-        |name: &str| -> Result<Arc<Definition>, RunError> { Ok(loader.load(&name.parse()?)?) };
     let (builder, traces) = traced(Executor::builder(), config)?;
     let builder = builder
+        .record(Keep { most: config.keep, ..Keep::default() })
         .request_timeout(config.request_timeout())
         .interface(load("futoin.ping:1.0")?, |functions| {
             functions.add("ping", &ping);
@@ -220,23 +285,32 @@ fn open(config: &Config, node: &Node) -> Result<Opened, RunError> {
         .interface(load("futoin.anonping:1.0")?, |functions| {
             functions.add("ping", &ping);
         });
-    let builder = match config.node.hosts_shop() {
-        true => builder.service(load("demo.shop:1.0")?, shop, Shop::define),
-        false => builder,
+    let builder = match business {
+        Some(business) => business.host(builder, config, durable)?,
+        None => builder,
     };
-    let builder = match config.node.hosts_bank() && !config.without_bank {
-        true => builder.service(load("demo.bank:1.0")?, bank, Bank::define),
-        false => builder,
+    let builder = match durable {
+        Some(durable) => journal::jobs(durable.clone(), config.listen.ip()).host(builder),
+        None => builder,
     };
     let executor = node.connect(builder).build()?;
     let console = (!config.no_console).then(|| {
         let console = Console::new(&executor, locks.clone());
+        let console = node.fabric().into_iter().fold(console, Console::nodes);
+        let console = durable.into_iter().cloned().fold(console, Console::durable);
         config.console_token.iter().fold(console, Console::token)
     });
     let metrics = Metrics::with_locks(&executor, locks);
-    metrics.register(|registry| database.register(registry));
+    if let Some(store) = store {
+        metrics.register(|registry| store.register(registry));
+    }
     let pages = Pages::new(&executor, metrics, console);
     Ok(Opened { executor, till, pages, traces })
+}
+
+fn load(name: &str) -> Result<Arc<Definition>, RunError> {
+    let sources = [Source::builtin(), interface::definitions(), bank::definitions()];
+    Ok(Loader::new(sources).load(&name.parse()?)?)
 }
 
 /// Where the shop is paid: here, on another node, or not at all.

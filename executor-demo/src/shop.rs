@@ -5,6 +5,9 @@
 //! order. Whatever ends the request before, the reservations come back, because the flow owns them,
 //! and the money goes back, because the payment is undone.
 //!
+//! With a journal orders are durable: they go on after a crash behind what their steps recorded. What a
+//! step may have done without a record it does again with the same key, which changes nothing.
+//!
 //! The transaction decides: an order that was answered with an error is not stored, unless its request
 //! ended just then, which it cannot know. The payment is kept then, with the order. A customer who got
 //! no answer gives the order a key and asks again: calls with the same key take turns, and all get the
@@ -14,6 +17,7 @@ use std::sync::Arc;
 
 use asyncsteps::Fallible;
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_durable::{Durable, Recorded as _, Repeatable as _};
 use asyncsteps_executor::{Cx, Functions, Gives, Service, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
@@ -53,14 +57,17 @@ impl Shop {
         [&self.skus, &self.keys]
     }
 
-    /// Says what handles each function.
-    pub fn define(functions: &mut Functions<Self>) {
+    /// Says what handles each function. With a journal orders are durable.
+    pub fn define(functions: &mut Functions<Self>, durable: Option<&Durable>) {
         functions
             .on("restock", Self::restock)
             .on("stock", Self::stock)
-            .on("order", Self::order)
             .on("get", Self::get)
             .on("list", Self::list);
+        match durable {
+            Some(durable) => _ = durable.on(functions, "order", Self::order),
+            None => _ = functions.on("order", Self::order),
+        }
     }
 
     async fn restock(cx: &Cx<Self, Restock>) -> Fallible<Stock> {
@@ -78,8 +85,11 @@ impl Shop {
         // a key has no space, so that the pair is told by the first one
         asi.this().locked(&cx.keys.key(format!("{key} {}", cx.params.customer)));
         asi.run("look for the key", async |cx, ()| Ok(cx.store.placed(&cx.params).await?))
+            .recorded()
             .then_substeps("order", |asi, placed| match placed {
-                Some(first) => asi.run("first answer", async move |_, ()| Ok(first)).into(),
+                Some(first) => {
+                    asi.run("first answer", async move |_, ()| Ok(first)).repeatable().into()
+                }
                 None => Self::sell(asi),
             })
             .into()
@@ -93,25 +103,32 @@ impl Shop {
             let cx = branches.cx();
             for (sku, qty) in cx.params.items() {
                 let (basket, lock) = (Arc::clone(&reserved), cx.skus.key(&sku));
+                // recorded is that there were enough: after a crash nothing is reserved any more, and the
+                // transaction decides
                 branches
                     .run("reserve one", async move |cx, ()| cx.reserve(&basket, &sku, qty).await)
+                    .recorded()
                     .locked(&lock);
             }
         })
-        .then("open payment", async |cx, ()| Ok(cx.till.open(&cx.params).await?))
-        .undo_with(until_repaid(), async |cx, payment| Ok(cx.till.undo(payment).await?))
-        .then("authorize", async |cx, payment| cx.till.authorize(payment).await)
+        .then("open payment", async |cx, ()| Ok(cx.till.open(&cx.params, cx.key()).await?))
+        .recorded()
+        .undo_with(until_repaid(), async |cx, payment| Ok(cx.till.undo(cx.key(), payment).await?))
+        .then("authorize", async |cx, payment| cx.till.authorize(&cx.params, payment).await)
+        .recorded()
         .timeout(CALL)
         .limited(&cx.till.calls)
         .retry(again())
         .then("capture", async |cx, payment| cx.till.capture(payment).await)
+        .recorded()
         .timeout(CALL)
         .limited(&cx.till.calls)
         .retry(again())
         .then("place order", async move |cx, payment| {
             let written = basket.given_back();
-            Ok(cx.store.place_order(&cx.params, payment.terms, written).await?)
+            Ok(cx.store.place_order(&cx.params, payment.terms, cx.key(), written).await?)
         })
+        .recorded()
         .into()
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Fallible, Raised, Retry, Undo, UndoPolicy};
 use asyncsteps_actors::sync::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankError, BankLink};
 use crate::interface::ShopError;
@@ -32,9 +33,8 @@ pub struct Till {
 }
 
 /// A payment, with the terms of its order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Payment {
-    order: Arc<NewOrder>,
     amount: i64,
     pub(crate) terms: Terms,
 }
@@ -61,21 +61,26 @@ impl Till {
         Self { store, instance: random_name(), bank, calls }
     }
 
-    /// Opens the payment of an order, at the prices of now.
-    pub(crate) async fn open(&self, order: &Arc<NewOrder>) -> Result<Payment, StoreError> {
+    /// Opens the payment of an order, at the prices of now. `step` is the idempotency key of the step.
+    pub(crate) async fn open(
+        &self,
+        order: &Arc<NewOrder>,
+        step: &str,
+    ) -> Result<Payment, StoreError> {
         let prices = self.store.prices(order).await?;
         let mut terms = Terms { prices, payment: None };
         let amount = terms.total(order);
         if self.bank.is_some() {
-            terms.payment = Some(self.store.open_payment(order, amount, &self.instance).await?);
+            let key = self.store.open_payment(order, amount, &self.instance, step).await?;
+            terms.payment = Some(key);
         }
-        Ok(Payment { order: Arc::clone(order), amount, terms })
+        Ok(Payment { amount, terms })
     }
 
     /// Has the bank hold the amount of a payment.
-    pub(crate) async fn authorize(&self, payment: Payment) -> Fallible<Payment> {
+    pub(crate) async fn authorize(&self, order: &NewOrder, payment: Payment) -> Fallible<Payment> {
         if let Some((bank, key)) = self.at_bank(&payment) {
-            let held = bank.authorize(key, &payment.order.customer, payment.amount).await;
+            let held = bank.authorize(key, &order.customer, payment.amount).await;
             held.map_err(refusal)?;
         }
         Ok(payment)
@@ -89,14 +94,24 @@ impl Till {
         Ok(payment)
     }
 
-    /// Pays back, unless the order was placed. A payment that was not opened owes nothing.
-    pub(crate) async fn undo(&self, payment: Undo<&Payment>) -> Result<(), RefundError> {
-        match payment {
-            Undo::Done(Payment { terms, .. }) => match &terms.payment {
-                Some(key) => self.pay_back(key).await,
-                None => Ok(()),
+    /// Pays back what a step with this idempotency key has opened, unless the order was placed. A payment
+    /// that was not opened owes nothing.
+    pub(crate) async fn undo(
+        &self,
+        step: &str,
+        payment: Undo<&Payment>,
+    ) -> Result<(), RefundError> {
+        let key = match payment {
+            Undo::Done(Payment { terms, .. }) => terms.payment.clone(),
+            Undo::Unknown => match self.store.payment_of_step(step) {
+                Some(payment) => payment.await?,
+                // what was cut while it waited for the database has opened none
+                None => None,
             },
-            Undo::Unknown => Ok(()),
+        };
+        match key {
+            Some(key) => self.pay_back(&key).await,
+            None => Ok(()),
         }
     }
 

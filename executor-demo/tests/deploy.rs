@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use asyncsteps_actors::pool::UNDO_GRACE;
 use asyncsteps_executor::transport::http::ServerLimits;
 use clap::{CommandFactory as _, Parser as _};
 use executor_demo::{Config, LogFormat};
 
 const PAGE: &str = include_str!("../../actors/executor/src/docs/deploy.md");
 
-/// What the server gives the last answers after the grace.
+/// What cancelled requests get after the grace, to end.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
+/// What the last answers get after that.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// What the last traces get after that.
+/// What the last traces get after undos.
 const LAST_TRACES: Duration = Duration::from_secs(3);
 
 /// What follows on the line that begins with this.
@@ -27,16 +31,31 @@ fn number(after: &str) -> u64 {
     digits.parse().unwrap_or_else(|_| panic!("no number after {after}"))
 }
 
+/// The program of the unit, and that of the container.
+fn unit() -> Config {
+    Config::try_parse_from(line("ExecStart=").split(' ')).expect("options of the program")
+}
+
+fn container() -> Config {
+    let entry: Vec<String> = serde_json::from_str(line("ENTRYPOINT ")).expect("the form of a list");
+    Config::try_parse_from(entry).expect("options of the program")
+}
+
+/// How long a program may take to stop.
+fn stop_time(config: &Config) -> Duration {
+    let seconds = config.drain_delay + config.grace;
+    let after = CANCEL_GRACE + LAST_ANSWERS + UNDO_GRACE + LAST_TRACES;
+    Duration::from_secs(seconds.into()) + after
+}
+
 #[test]
 fn the_command_lines_are_those_of_the_program() {
-    let unit =
-        Config::try_parse_from(line("ExecStart=").split(' ')).expect("options of the program");
+    let unit = unit();
     assert!(unit.listen.ip().is_loopback());
     assert_eq!(unit.grace, 10);
     assert!(unit.data.starts_with("/var/lib/shop"));
 
-    let entry: Vec<String> = serde_json::from_str(line("ENTRYPOINT ")).expect("the form of a list");
-    let container = Config::try_parse_from(entry).expect("options of the program");
+    let container = container();
     assert!(container.listen.ip().is_unspecified());
     assert!(matches!(container.log, Some(LogFormat::Json)));
     assert!(container.data.starts_with("/data"));
@@ -59,10 +78,25 @@ fn every_option_in_the_text_exists() {
 #[test]
 fn the_limits_fit_together() {
     let default = Config::try_parse_from(["executor-demo"]).expect("all options have defaults");
-    let grace = Duration::from_secs(default.grace.into());
-    for stop in ["TimeoutStopSec=", "--stop-timeout ", "terminationGracePeriodSeconds: "] {
-        assert!(Duration::from_secs(number(stop)) > grace + LAST_ANSWERS + LAST_TRACES, "{stop}");
+    for (stop, config) in [
+        ("is killed: ", &default),
+        ("TimeoutStopSec=", &unit()),
+        ("--stop-timeout ", &container()),
+        ("terminationGracePeriodSeconds: ", &container()),
+    ] {
+        assert!(Duration::from_secs(number(stop)) > stop_time(config), "{stop}");
     }
+    for (part, seconds) in [
+        ("`--drain-delay`, ", default.drain_delay.into()),
+        ("`--grace`, ", default.grace.into()),
+        ("| undos | ", UNDO_GRACE.as_secs()),
+    ] {
+        assert_eq!(number(part), seconds, "{part}");
+    }
+    let probe = PAGE.split("readinessProbe:").nth(1).expect("a probe");
+    let (_, period) = probe.split_once("periodSeconds: ").expect("its period");
+    let period: u32 = period.split(',').next().and_then(|it| it.parse().ok()).expect("a number");
+    assert!(container().drain_delay >= 2 * period);
     let connections = ServerLimits::default().connections as u64;
     for files in ["LimitNOFILE=", "nofile="] {
         assert!(number(files) > connections, "{files}");

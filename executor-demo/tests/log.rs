@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, pipe};
 use std::net::SocketAddr;
+use std::thread::{self, JoinHandle};
 
 use asyncsteps_support::client::Connection;
 use asyncsteps_support::shop::{self, Data, Program};
@@ -46,9 +47,10 @@ fn buy(address: SocketAddr, orders: usize) {
     }
 }
 
-/// The lines of a program from its start to its end.
-fn lines_of(log: PipeReader) -> Vec<String> {
-    BufReader::new(log).lines().map(|line| line.expect("text")).collect()
+/// The lines of a program from its start to its end. They are read while it runs: what a pipe has no room
+/// for would be lost when the program ends.
+fn lines_of(log: PipeReader) -> JoinHandle<Vec<String>> {
+    thread::spawn(move || BufReader::new(log).lines().map(|line| line.expect("text")).collect())
 }
 
 #[test]
@@ -95,10 +97,11 @@ fn a_log_that_is_read_late_says_how_many_lines_it_lacks() {
 fn the_last_lines_are_written() {
     let data = Data::new();
     let (reader, log) = pipe().expect("a pipe");
+    let lines = lines_of(reader);
     let program = start(&data, &[], "info", log);
     buy(program.address, 2);
     assert_eq!(program.terminate().code(), Some(0));
-    let lines = lines_of(reader);
+    let lines = lines.join().expect("text");
     // the restocking and two orders
     let requests = lines.iter().filter(|line| line.contains("asyncsteps::request: close"));
     assert_eq!(requests.count(), SKUS + 2, "{lines:#?}");
@@ -123,10 +126,11 @@ fn a_log_in_a_file_has_no_colours() {
 fn lines_of_steps_in_json_carry_the_steps_around() {
     let data = Data::new();
     let (reader, log) = pipe().expect("a pipe");
+    let lines = lines_of(reader);
     let program = start(&data, &["--log", "json"], STEPS, log);
     buy(program.address, 1);
     assert_eq!(program.terminate().code(), Some(0));
-    let lines = lines_of(reader);
+    let lines = lines.join().expect("text");
     let lines = lines.iter().map(|line| serde_json::from_str(line).expect("JSON"));
     let inner: Vec<Value> = lines
         .filter(|line: &Value| {

@@ -79,6 +79,7 @@ fn an_order_goes_over_three_nodes() {
     for to in [["--nats", url], ["--url", &end_point]] {
         assert_eq!(printed(&[&["call"], &to[..], &stock].concat()), "{\"stock\":7}\n");
     }
+    assert!(!of_front.file().exists(), "a front has no database");
     assert_eq!(
         printed(&["nodes", "--nats", url]),
         "NODE   IN FLIGHT  STATE     INTERFACES\n\

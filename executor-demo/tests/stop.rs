@@ -1,5 +1,6 @@
 //! The promise: the program ends properly when it is asked to, and says so by its exit code.
 
+use std::io::{Read as _, pipe};
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
@@ -22,6 +23,63 @@ fn sigterm_ends_the_program_with_code_0() {
         assert_eq!(program.terminate().code(), Some(0), "{front}");
         assert!(TcpStream::connect(address).is_err(), "{front} no longer listens");
     }
+}
+
+#[test]
+fn balancers_are_told_before_connections_are_refused() {
+    for front in ["own", "actix-web"] {
+        let data = Data::new();
+        let arguments = ["--front", front, "--drain-delay", "3600"];
+        let program = Program::start_with(PROGRAM, &data, &arguments);
+        let get = |path: &str| {
+            let mut connection = Connection::open(program.address);
+            connection.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes());
+            let answer = connection.receive();
+            (answer.status(), answer.text().to_owned())
+        };
+        assert_eq!(get("/ready").0, 200, "{front}");
+        program.ask_to_end();
+        let closing = loop {
+            match get("/ready") {
+                (200, _) => thread::yield_now(),
+                closing => break closing,
+            }
+        };
+        let text = r#"{"ready":false,"reasons":["closing"]}"#;
+        assert_eq!(closing, (503, text.to_owned()), "{front}");
+        client::ping(program.address);
+        for path in ["/health", "/metrics", "/console"] {
+            assert_eq!(get(path).0, 200, "{front}: {path}");
+        }
+    }
+}
+
+#[test]
+fn an_order_that_is_not_undone_in_time_is_told_by_the_log_and_the_exit_code() {
+    let data = Data::new();
+    let (mut log, into) = pipe().expect("a pipe");
+    // calls of the bank take hours
+    let arguments = ["--grace", "0", "--drain-delay", "0", "--bank-latency", "1000000000"];
+    let program = Program::start_logging(PROGRAM, &data, &arguments, "info", into);
+    let params = json!({ "sku": "apple", "count": 1 });
+    let restocked = client::call(program.address, "demo.shop:1.0:restock", &params);
+    assert!(restocked["r"]["stock"].is_number(), "{restocked}");
+    let mut customer = Connection::open(program.address);
+    customer.send(&post(&message("demo.shop:1.0:order", &shop::order(&[("apple", 1)]))));
+    let calls_the_bank = || {
+        let mut connection = Connection::open(program.address);
+        connection.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let figures = connection.receive().text().to_owned();
+        let holders = r#"asyncsteps_lock_holders{kind="mutex",lock="bank"} 1"#;
+        figures.lines().any(|line| line.starts_with(holders))
+    };
+    while !calls_the_bank() {
+        thread::yield_now();
+    }
+    assert_eq!(program.terminate().code(), Some(1));
+    let mut lines = String::new();
+    log.read_to_string(&mut lines).expect("text");
+    assert!(lines.contains("stopped finished=0 cancelled=1 not_undone=1"), "{lines}");
 }
 
 #[test]

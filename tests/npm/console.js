@@ -56,6 +56,26 @@ class Visitor {
         }
     }
 
+    /** Cancels the request that is open: the first click only asks. */
+    async cancel() {
+        await this.page.locator('button.danger', { hasText: 'Cancel request' }).click();
+        await this.page.locator('button.danger', { hasText: 'Cancel it' }).click();
+    }
+
+    /** The step that a waterfall blames: both attempts of a step count. */
+    async blame() {
+        const step = (depth, name, began, took) => ({ depth, branch: 0, began, took, place: { name, file: 'shop.rs', line: name.length } });
+        const steps = [
+            step(0, 'order', 0, 1780), step(1, 'authorize', 0, 780), step(2, 'authorize', 0, 300), step(2, 'authorize', 320, 460),
+            step(1, 'capture', 780, 822), step(2, 'capture', 780, 400), step(2, 'capture', 1200, 402), step(1, 'place order', 1602, 178),
+        ];
+        this.seen.blamed = await this.page.evaluate(async (steps) => {
+            const { slowest } = await import('/console/waterfall.js');
+            const { step, own } = slowest(steps);
+            return [step.place.name, step.depth, own];
+        }, steps);
+    }
+
     /** Gives the token, after a wrong one. */
     async enter() {
         await this.page.goto(`http://${address}/console`);
@@ -95,7 +115,14 @@ class Visitor {
         this.seen.cause = await this.text('.summary');
         this.seen.waterfall = await this.page.locator('.waterfall .row .name b').allInnerTexts();
         await this.picture('waterfall');
+        await this.blame();
+        // the address of the page names the request, also in another page
+        await this.page.reload();
+        await this.one('.waterfall .row.error').waitFor();
+        const hash = () => new URL(this.page.url()).hash.replace(/\d+/, 'N');
+        this.seen.address = [hash(), await this.text('#details h1')];
         await this.page.keyboard.press('Escape');
+        await this.page.waitForURL('**/console#/requests');
 
         await this.page.keyboard.press('2');
         await this.one('tr.opens', 'mutex').waitFor();
@@ -107,6 +134,8 @@ class Visitor {
         this.seen.lock = await this.text('.card tbody tr');
         await this.picture('locks');
         await this.page.keyboard.press('6');
+        // the maps have begun anew with the page
+        await pay('eve', 1, false);
         await this.one('.heat canvas').waitFor();
         this.seen.heat = await this.page.locator('.map').count();
         await this.picture('functions');
@@ -131,7 +160,7 @@ class Visitor {
         this.seen.cycle = await this.texts('.graph .box.cycle .title');
         await this.picture('deadlock');
         await this.page.locator('.graph .box.flow.cycle').first().click();
-        await this.page.locator('button.danger').click();
+        await this.cancel();
         this.seen.untangled = (await Promise.all(both)).sort((one, other) => Number('r' in one) - Number('r' in other));
         await this.page.keyboard.press('Escape');
     }
@@ -149,11 +178,33 @@ class Visitor {
         await this.one('.waterfall .row.open').waitFor();
         this.seen.stuck = await this.text('.stack li');
         await this.picture('stuck');
-        await this.page.locator('button.danger').click();
+        await this.cancel();
         this.seen.cancelled = await stuck;
         await this.one('#details .tag.bad').waitFor();
         this.seen.outcome = await this.text('#details .details .tag');
         await this.page.keyboard.press('Escape');
+    }
+
+    /** A durable request: what is recorded of it, until a person ends it. */
+    async durable() {
+        const credit = till('credit', {});
+        await this.page.keyboard.press('7');
+        await this.one('tr.opens', 'running').click();
+        await this.one('.card tbody td', 'done').waitFor();
+        this.seen.durable = await this.texts('.card tbody .tag');
+        await this.picture('durable');
+        await this.cancel();
+        await this.one('.card h2', 'ended').waitFor();
+        this.seen.withdrawn = (await this.text('.card h2')).replace(/^\S+ /, '').replace(/^credit /, '');
+        await credit;
+    }
+
+    /** The nodes that the fabric has, once they have answered. */
+    async nodes() {
+        await this.page.keyboard.press('8');
+        await this.one('tbody td', 'serving').waitFor();
+        this.seen.nodes = await this.texts('tbody tr');
+        await this.picture('nodes');
     }
 
     async narrow() {
@@ -171,6 +222,8 @@ async function visit(page) {
     await visitor.refused();
     await visitor.deadlock();
     await visitor.stuck();
+    await visitor.durable();
+    await visitor.nodes();
     await visitor.narrow();
     // the browser closes while the bank still thinks
     slow.catch(() => {});

@@ -69,6 +69,7 @@ pub fn config(data: &Data) -> Config {
         no_console: false,
         listen: ([127, 0, 0, 1], 0).into(),
         data: data.file(),
+        journal: None,
         front: Front::Own,
         node: NodeOptions::default(),
         tls_cert: None,
@@ -85,9 +86,11 @@ pub fn config(data: &Data) -> Config {
         log: None,
         otlp: None,
         trace_share: 1.0,
+        keep: 256,
         timeout: 60,
         head_timeout: 60,
         keep_alive: 60,
+        drain_delay: 0,
         grace: 10,
     }
 }
@@ -177,11 +180,21 @@ impl Program {
 
     /// Asks it to end (SIGTERM) and waits until it does.
     #[must_use]
-    pub fn terminate(mut self) -> ExitStatus {
+    pub fn terminate(self) -> ExitStatus {
+        self.ask_to_end();
+        self.ended()
+    }
+
+    /// Asks it to end (SIGTERM).
+    pub fn ask_to_end(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal, such as `STOP`.
+    pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
-        let told = Command::new("kill").args(["-TERM", &id]).status().expect("kill is there");
+        let told = Command::new("kill").args(["-s", signal, &id]).status().expect("kill is there");
         assert!(told.success());
-        self.child.wait().expect("it ends")
     }
 }
 

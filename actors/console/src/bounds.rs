@@ -5,6 +5,7 @@ use asyncsteps_executor::admin::{
     FlowInFlight, FlowsInFlight, KeyInfo, LockInfo, RecentRequest, RefusedInfo, StepPlace,
     WaitEdge, WaitGraph, WaitInfo,
 };
+use asyncsteps_fabric::NodeInfo;
 
 /// The most flows in flight, the oldest ones.
 pub(crate) const FLOWS: usize = 200;
@@ -35,6 +36,18 @@ const BRANCHES: usize = 6;
 
 /// The most steps of a branch, the innermost ones.
 const STEPS: usize = 12;
+
+/// The most nodes, in the order of their names.
+pub(crate) const NODES: usize = 200;
+
+/// The most interfaces of a node.
+const INTERFACES: usize = 20;
+
+/// The most durable requests of a page.
+pub(crate) const DURABLE: usize = 100;
+
+/// The most records of a durable request, the newest ones.
+pub(crate) const RECORDS: usize = 500;
 
 /// The longest text, in bytes: names are shorter, keys of locks are what callers made them.
 const TEXT: usize = 400;
@@ -148,12 +161,24 @@ impl Bounded for WaitEdge {
     }
 }
 
+impl Bounded for NodeInfo {
+    fn bounded(mut self) -> Self {
+        cut(&mut self.node);
+        if self.interfaces.len() > INTERFACES {
+            self.interfaces.truncate(INTERFACES);
+            self.interfaces.push("\u{2026}".to_owned());
+        }
+        self.interfaces.iter_mut().for_each(cut);
+        self
+    }
+}
+
 fn each<T: Bounded>(items: Vec<T>) -> Vec<T> {
     items.into_iter().map(T::bounded).collect()
 }
 
 /// Cuts a text, and says so by an ellipsis.
-fn cut(text: &mut String) {
+pub(crate) fn cut(text: &mut String) {
     if text.len() > TEXT {
         let end = (0..=TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
         text.truncate(end);

@@ -23,6 +23,8 @@
 //! | refused | the requests that did not get to a function, and their rates by reason |
 //! | locks | who waits for whom, as a graph with cycles in red; holders, queues and waits of each lock |
 //! | functions | a heat map of the times of each function over the last five minutes, percentiles, errors |
+//! | durable | the requests of a [journal](Console::durable) by state, what is recorded of each, and what an operator can do |
+//! | nodes | the nodes of a [fabric](Console::nodes), what each serves, and how many calls it has |
 //!
 //! A request opens as a waterfall of its steps with their source places, which grows while it runs; one
 //! in flight can be cancelled. The key `?` lists the keys.
@@ -41,18 +43,25 @@
 //!
 //! # What it costs
 //!
-//! Nothing while no page is open. All open pages together cost one snapshot a second. It is bounded
+//! Nothing while no page is open. All open pages, 32 at the most, together cost one snapshot a second. A
+//! page gets snapshots for 30 seconds and asks again, so that a client which reads none gives its place
+//! back. A snapshot is bounded
 //! whatever is in flight: the oldest 200 flows, the last 100 requests and 50 refused ones, and the
 //! longest queues. A filter by function or cause looks at all flows, for one
-//! request at a time; eight more wait, and others are answered with 503. What the page shows of the past, it
+//! request at a time; eight more wait, and others are answered with 503. The nodes, the first 200 by name,
+//! are asked once a second at the most, while a page shows them. What the page shows of the past, it
 //! has seen itself: it begins when the page is opened.
 #![forbid(unsafe_code)]
 
 mod access;
 mod body;
 mod bounds;
+mod durable;
 mod live;
+mod nodes;
+mod others;
 mod page;
+mod search;
 mod service;
 mod site;
 mod snapshot;
@@ -60,15 +69,19 @@ mod snapshot;
 use std::fmt;
 use std::sync::Arc;
 
+use asyncsteps_durable::Durable;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::admin::Inspector;
 use asyncsteps_executor::observe::Locks;
+use asyncsteps_fabric::Fabric;
 
 pub use body::ConsoleBody;
 pub use service::ConsoleService;
 
 use access::Access;
 use live::Live;
+use nodes::Nodes;
+use others::Others;
 
 /// The console of an executor. Cheap to clone; clones share their snapshots.
 #[derive(Clone)]
@@ -81,8 +94,30 @@ impl Console {
     /// The console of this executor and these locks, for the loopback.
     #[must_use]
     pub fn new(executor: &Executor, locks: Locks) -> Self {
-        let live = Live::new(Inspector::new(executor, locks));
+        let live = Live::new(Inspector::new(executor, locks), Others::default());
         Self { live: Arc::new(live), access: Arc::new(Access::Loopback) }
+    }
+
+    /// The same with a view of the nodes of this fabric; without one the page has no such view. To be said
+    /// before the console is shared.
+    #[must_use]
+    pub fn nodes(self, fabric: Arc<dyn Fabric>) -> Self {
+        let nodes = Some(Arc::new(Nodes::new(fabric)));
+        let others = Others { nodes, ..self.live.others.clone() };
+        self.with(others)
+    }
+
+    /// The same with a view of these durable requests, which operators can cancel and resume there; without
+    /// them the page has no such view. To be said before the console is shared.
+    #[must_use]
+    pub fn durable(self, durable: Durable) -> Self {
+        let others = Others { durable: Some(durable), ..self.live.others.clone() };
+        self.with(others)
+    }
+
+    fn with(self, others: Others) -> Self {
+        let live = Live::new(self.live.inspector.clone(), others);
+        Self { live: Arc::new(live), ..self }
     }
 
     /// Answers everyone who has this token, over any address, and no one else. It should be as hard to

@@ -1,18 +1,19 @@
 //! Snapshots for all open pages: at most one a second is built, by the first page that wants it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_executor::InFlightFilter;
-use asyncsteps_executor::admin::{FlowsInFlight, Inspector};
+use asyncsteps_executor::admin::{FlowsInFlight, Inspector, RecentRequest};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::body::Snapshots;
 use crate::bounds::{self, Bounded as _};
+use crate::others::Others;
+use crate::search::RecentFilter;
 use crate::snapshot::{History, Snapshot};
 
 /// The time between two snapshots.
@@ -21,17 +22,22 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The most pages that are open at once, over all peers: more are of no use to people.
 const VIEWERS: usize = 32;
 
-/// The most searches at once: one looks at all flows, the others wait for it.
+/// How long a page gets snapshots, before it has to ask again. A client that reads nothing keeps its place no
+/// longer: it is not noticed earlier, because the network has room for minutes of snapshots.
+const TERM: Duration = Duration::from_secs(30);
+
+/// The most searches at once: one looks at all requests, the others wait for it.
 const SEARCHES: usize = 9;
 
 /// What the open pages share.
 pub(crate) struct Live {
     pub(crate) inspector: Inspector,
+    pub(crate) others: Others,
     clock: Clock,
     state: Mutex<State>,
-    viewers: AtomicUsize,
+    viewers: StdMutex<Vec<Weak<Viewer>>>,
     searches: Semaphore,
-    /// Who has it may look at all flows.
+    /// Who has it may look at all requests.
     turn: Mutex<()>,
 }
 
@@ -49,29 +55,45 @@ struct Latest {
     event: Bytes,
 }
 
-/// An open page, until this is dropped.
-struct Viewer(Arc<Live>);
+/// An open page, until this is dropped or its term is over.
+struct Viewer {
+    until: Duration,
+}
 
 impl Live {
-    pub(crate) fn new(inspector: Inspector) -> Self {
+    pub(crate) fn new(inspector: Inspector, others: Others) -> Self {
         let (clock, state) = (Clock::start(), Mutex::default());
         let (searches, turn) = (Semaphore::new(SEARCHES), Mutex::default());
-        Self { inspector, clock, state, viewers: AtomicUsize::new(0), searches, turn }
+        Self { inspector, others, clock, state, viewers: StdMutex::default(), searches, turn }
     }
 
-    /// The snapshots for another page, until the executor closes; `None` if there are too many pages.
+    /// The snapshots for another page, until its term is over or the executor closes; `None` if there are
+    /// too many pages.
     pub(crate) fn watch(self: &Arc<Self>) -> Option<Snapshots> {
-        let viewer = Viewer(Arc::clone(self));
-        if self.viewers.fetch_add(1, Ordering::Relaxed) >= VIEWERS {
-            return None;
-        }
-        let snapshots = stream::unfold((viewer, 0), |(viewer, seen)| async move {
+        let page = (Arc::clone(self), self.admit()?, 0);
+        let snapshots = stream::unfold(page, |(live, viewer, seen)| async move {
+            if live.clock.elapsed() >= viewer.until {
+                return None;
+            }
             tokio::select! {
-                latest = viewer.0.next(seen) => Some((latest.event, (viewer, latest.number))),
-                () = viewer.0.inspector.executor().closing() => None,
+                latest = live.next(seen) => Some((latest.event, (live, viewer, latest.number))),
+                () = live.inspector.executor().closing() => None,
             }
         });
         Some(Box::pin(snapshots))
+    }
+
+    /// A place for another page, if there is one.
+    fn admit(&self) -> Option<Arc<Viewer>> {
+        let now = self.clock.elapsed();
+        let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
+        viewers.retain(|viewer| viewer.upgrade().is_some_and(|viewer| now < viewer.until));
+        if viewers.len() >= VIEWERS {
+            return None;
+        }
+        let viewer = Arc::new(Viewer { until: now + TERM });
+        viewers.push(Arc::downgrade(&viewer));
+        Some(viewer)
     }
 
     /// The oldest flows that the filter is for, among all: one search at a time, for it costs other
@@ -80,6 +102,13 @@ impl Live {
         let _place = self.searches.try_acquire().ok()?;
         let _turn = self.turn.lock().await;
         Some(self.inspector.flows(filter, bounds::FLOWS).await.bounded())
+    }
+
+    /// The newest requests that are kept and that the filter is for, under the same rules.
+    pub(crate) async fn search_recent(&self, filter: &RecentFilter) -> Option<Vec<RecentRequest>> {
+        let _place = self.searches.try_acquire().ok()?;
+        let _turn = self.turn.lock().await;
+        Some(filter.find(self.inspector.executor()))
     }
 
     /// A snapshot after the one of this number, and not older than a period. Dropping the future while
@@ -103,6 +132,7 @@ impl Live {
 
     async fn build(&self, state: &mut State, now: Duration) -> Latest {
         let snapshot = Snapshot::take(&self.inspector, &mut state.history, now).await;
+        let snapshot = snapshot.with_others(&self.others);
         let mut event = b"data: ".to_vec();
         if let Err(error) = serde_json::to_writer(&mut event, &snapshot) {
             // what is counted can be written
@@ -115,11 +145,5 @@ impl Live {
         let latest = Latest { number, at: now, event: event.into() };
         state.latest = Some(latest.clone());
         latest
-    }
-}
-
-impl Drop for Viewer {
-    fn drop(&mut self) {
-        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
     }
 }

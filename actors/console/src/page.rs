@@ -27,6 +27,8 @@ pub(crate) fn file(path: &str) -> Option<File> {
         "/lists.js" => (JS, include_str!("page/lists.js")),
         "/locks.js" => (JS, include_str!("page/locks.js")),
         "/graph.js" => (JS, include_str!("page/graph.js")),
+        "/durable.js" => (JS, include_str!("page/durable.js")),
+        "/nodes.js" => (JS, include_str!("page/nodes.js")),
         "/functions.js" => (JS, include_str!("page/functions.js")),
         "/heatmap.js" => (JS, include_str!("page/heatmap.js")),
         "/details.js" => (JS, include_str!("page/details.js")),

@@ -17,12 +17,16 @@ use tower_service::Service;
 use crate::Console;
 use crate::access::Denied;
 use crate::body::ConsoleBody;
+use crate::durable::{self, Order};
 use crate::page;
+use crate::search::RecentFilter;
 
 /// The path of the page, and the beginning of all others.
 const PATH: &str = "/console";
 
 const JSON: &str = "application/json";
+
+const NOT_DURABLE: &str = "There are no durable requests";
 
 /// The page loads its own files and asks its own server, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -71,7 +75,13 @@ impl Console {
                 self.cancel(number, request).await
             }
             None if path == "/flows" && is_read(request) => self.flows(request).await,
-            None if path == "/live" || path == "/flows" => wrong_method("GET, HEAD"),
+            None if path == "/recent" && is_read(request) => self.recent(request).await,
+            None if path == "/nodes" && is_read(request) => self.nodes_of_fabric().await,
+            None if path == "/durable" && is_read(request) => self.durable_requests(request).await,
+            Some(("durable", rest)) => self.durable_request(rest, request).await,
+            None if ["/live", "/flows", "/recent", "/nodes", "/durable"].contains(&path) => {
+                wrong_method("GET, HEAD")
+            }
             Some(("steps", _)) => wrong_method("GET, HEAD"),
             Some(("cancel", _)) => wrong_method("POST"),
             _ => text(StatusCode::NOT_FOUND, "There is nothing here"),
@@ -107,6 +117,22 @@ impl Console {
         }
     }
 
+    /// The newest requests that are kept and that the query is for: a snapshot has the newest of all.
+    async fn recent(&self, request: &Parts) -> Response<ConsoleBody> {
+        let filter = RecentFilter::of_query(request.uri.query().unwrap_or_default());
+        match self.live.search_recent(&filter).await {
+            Some(requests) => json(&requests),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "Too many searches wait"),
+        }
+    }
+
+    async fn nodes_of_fabric(&self) -> Response<ConsoleBody> {
+        match &self.live.others.nodes {
+            Some(nodes) => with_type(JSON, ConsoleBody::whole(nodes.ask().await)),
+            None => text(StatusCode::NOT_FOUND, "There is no fabric"),
+        }
+    }
+
     async fn steps(&self, number: &str) -> Response<ConsoleBody> {
         let steps = match number.parse() {
             Ok(number) => self.live.inspector.steps(number).await,
@@ -118,13 +144,48 @@ impl Console {
         }
     }
 
+    /// Durable requests, the oldest that the query is for.
+    async fn durable_requests(&self, request: &Parts) -> Response<ConsoleBody> {
+        match &self.live.others.durable {
+            Some(durable) => {
+                json(&durable::list(durable, request.uri.query().unwrap_or_default()).await)
+            }
+            None => text(StatusCode::NOT_FOUND, NOT_DURABLE),
+        }
+    }
+
+    /// One of them, or an order for it: `UID`, `UID/cancel`, `UID/continue`, ...
+    async fn durable_request(&self, rest: &str, request: &Parts) -> Response<ConsoleBody> {
+        let Some(durable) = &self.live.others.durable else {
+            return text(StatusCode::NOT_FOUND, NOT_DURABLE);
+        };
+        let (uid, order) = match rest.split_once('/') {
+            Some((uid, order)) => (uid, Some(Order::named(order))),
+            None => (rest, None),
+        };
+        let (Ok(uid), order) = (uid.parse(), order) else {
+            return text(StatusCode::NOT_FOUND, "There is no such request");
+        };
+        match order {
+            None if !is_read(request) => wrong_method("GET, HEAD"),
+            None => match durable::find(durable, uid).await {
+                Ok(Some(found)) => json(&found),
+                Ok(None) => text(StatusCode::NOT_FOUND, "There is no such request"),
+                Err(error) => {
+                    tracing::warn!(%error, "the journal cannot be asked");
+                    text(StatusCode::SERVICE_UNAVAILABLE, "The journal cannot be asked")
+                }
+            },
+            Some(None) => text(StatusCode::NOT_FOUND, "There is nothing here"),
+            Some(Some(_)) if request.method != Method::POST => wrong_method("POST"),
+            Some(Some(_)) if !is_json(request) => not_json(),
+            Some(Some(order)) => json(&durable::order(durable, uid, order).await),
+        }
+    }
+
     async fn cancel(&self, number: &str, request: &Parts) -> Response<ConsoleBody> {
-        // a page of another site cannot send this type without asking first, and is not allowed to
-        if request.headers.get(CONTENT_TYPE).is_none_or(|value| value != JSON) {
-            return text(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "The content type is application/json",
-            );
+        if !is_json(request) {
+            return not_json();
         }
         let cancelled = match number.parse() {
             Ok(number) => self.live.inspector.cancel(number).await,
@@ -136,6 +197,16 @@ impl Console {
 
 fn is_read(request: &Parts) -> bool {
     request.method == Method::GET || request.method == Method::HEAD
+}
+
+/// Whether a page may have sent it that is not of another site: such a page cannot send this type without
+/// asking first, and is not allowed to.
+fn is_json(request: &Parts) -> bool {
+    request.headers.get(CONTENT_TYPE).is_some_and(|value| value == JSON)
+}
+
+fn not_json() -> Response<ConsoleBody> {
+    text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "The content type is application/json")
 }
 
 fn refuse(denied: Denied) -> Response<ConsoleBody> {

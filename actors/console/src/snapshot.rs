@@ -14,6 +14,7 @@ use asyncsteps_executor::observe::{Distribution, Figures, FunctionFigures, Reque
 use serde::Serialize;
 
 use crate::bounds::{self, Bounded as _};
+use crate::others::Others;
 
 /// A snapshot after a longer time tells no rates: no one has looked meanwhile.
 const LONG: Duration = Duration::from_secs(5);
@@ -24,13 +25,20 @@ pub(crate) struct Snapshot {
     /// The time of day, in milliseconds since 1970.
     at: f64,
     health: Health,
+    /// Whether there is a fabric whose nodes can be shown.
+    has_nodes: bool,
+    /// Whether there are durable requests to be shown.
+    has_durable: bool,
     /// The greatest times of the buckets of distributions, in milliseconds.
     time_bounds: Vec<f64>,
     /// What happened since the snapshot before; `None` for the first one.
     interval: Option<Interval>,
     functions: Vec<FunctionRow>,
     flows: FlowsInFlight,
+    /// The newest requests that are over and kept.
     recent: Vec<RecentRequest>,
+    /// How many are kept.
+    kept: usize,
     refused: Vec<RefusedInfo>,
     locks: Vec<LockInfo>,
     waits: WaitGraph,
@@ -75,27 +83,37 @@ impl Snapshot {
         let passed = before.as_ref().map(|(at, before)| (now.saturating_sub(*at), before));
         let functions = rows(&figures, passed);
         let interval = passed.map(|(time, before)| overall(time, &figures, before));
-        let recent = history.recent(inspector);
+        let (recent, kept) = history.recent(inspector);
         history.figures = Some((now, figures));
         let at = clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (locks, waits) = inspector.locks_and_waits().await;
         Self {
             at: (at.as_secs_f64() * 1e3).floor(),
             health,
+            has_nodes: false,
+            has_durable: false,
             time_bounds: Distribution::bounds().map(milliseconds).collect(),
             interval,
             functions,
             flows: flows.bounded(),
             recent,
+            kept,
             refused: inspector.refused().bounded(),
             locks: locks.bounded(),
             waits: waits.bounded(),
         }
     }
+
+    /// The same, of a console that shows what else there is, too.
+    pub(crate) fn with_others(self, others: &Others) -> Self {
+        let (has_nodes, has_durable) = (others.nodes.is_some(), others.durable.is_some());
+        Self { has_nodes, has_durable, ..self }
+    }
 }
 
 impl History {
-    fn recent(&mut self, inspector: &Inspector) -> Vec<RecentRequest> {
+    /// The newest requests that are kept, and how many are.
+    fn recent(&mut self, inspector: &Inspector) -> (Vec<RecentRequest>, usize) {
         let mut known = mem::take(&mut self.recent);
         let kept = inspector.executor().recent();
         let requests: Vec<RecentRequest> = kept
@@ -104,7 +122,7 @@ impl History {
             .map(|record| known.remove(&record.number).unwrap_or_else(|| line(record)))
             .collect();
         self.recent = requests.iter().map(|it| (it.number, it.clone())).collect();
-        requests
+        (requests, kept.len())
     }
 }
 

@@ -2,16 +2,22 @@
 //! end with the executor.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use asyncsteps::Error;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::{Console, ConsoleBody};
-use asyncsteps_executor::observe::Locks;
+use asyncsteps_executor::observe::{Keep, Locks};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_fabric::{
+    self as fabric, Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, ServeGuard,
+};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use http::{Method, Request, Response, StatusCode, request};
 use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
@@ -58,11 +64,21 @@ impl Crowd {
             .locked(&cx.0.key(&cx.params.key))
             .into()
     }
+
+    fn leave(asi: &mut Steps<Self, Joined>) -> Gives<bool> {
+        asi.run("at the door", async |cx, ()| match cx.params.key.as_str() {
+            "odd" => Err(Error::new("InvalidRequest").into()),
+            _ => Ok(true),
+        })
+        .into()
+    }
 }
 
 /// An executor with so many requests in flight, half of them behind one key, with keys of so many
 /// characters.
 async fn crowd(requests: usize, key: usize) -> (Executor, Locks) {
+    // none is over its time limit before the last has come, however slow the machine is
+    tokio::time::pause();
     let lock = Mutex::named("crowd", Default::default());
     let locks = Locks::new().mutex(&lock);
     let interface = Interface::new("test.crowd:1.0".parse().expect("a name"));
@@ -87,6 +103,7 @@ async fn crowd(requests: usize, key: usize) -> (Executor, Locks) {
 /// A snapshot with such a crowd in flight.
 async fn snapshot_of_crowd(requests: usize, key: usize) -> (usize, Value) {
     let (executor, locks) = crowd(requests, key).await;
+    tokio::time::resume();
     let console = Console::new(&executor, locks);
     let event = next(&mut ask(&console, Method::GET, "/console/live").await).await;
     let event = event.expect("a snapshot");
@@ -110,6 +127,7 @@ async fn each_path_has_its_methods() {
         (Method::POST, "/console/main.js", StatusCode::METHOD_NOT_ALLOWED),
         (Method::GET, "/console/live", StatusCode::OK),
         (Method::POST, "/console/live", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::POST, "/console/nodes", StatusCode::METHOD_NOT_ALLOWED),
         (Method::GET, "/console/steps/7", StatusCode::NOT_FOUND),
         (Method::GET, "/console/steps/none", StatusCode::NOT_FOUND),
         (Method::GET, "/console/cancel/7", StatusCode::METHOD_NOT_ALLOWED),
@@ -131,6 +149,7 @@ async fn a_page_of_another_site_reaches_nothing() {
     let console = Console::new(&executor(), Locks::new());
     for (method, path) in [
         (Method::GET, "/console/live"),
+        (Method::GET, "/console/nodes"),
         (Method::GET, "/console/flows?cause=mutex"),
         (Method::GET, "/console/steps/7"),
         (Method::POST, "/console/cancel/7"),
@@ -150,7 +169,7 @@ async fn a_page_of_another_site_reaches_nothing() {
 async fn without_its_token_it_tells_nothing() {
     let console = Console::new(&executor(), Locks::new()).token("a-long-secret");
     assert_eq!(ask(&console, Method::GET, "/console").await.status(), StatusCode::OK);
-    for path in ["/console/live", "/console/steps/7"] {
+    for path in ["/console/live", "/console/nodes", "/console/steps/7"] {
         let answer = ask(&console, Method::GET, path).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
@@ -192,6 +211,26 @@ async fn no_more_pages_are_open_than_people_can_look_at() {
     assert_eq!(refused, StatusCode::SERVICE_UNAVAILABLE);
     pages.pop();
     assert_eq!(ask(&console, Method::GET, "/console/live").await.status(), StatusCode::OK);
+}
+
+#[actix::test]
+async fn a_page_that_is_not_read_gives_its_place_back_after_half_a_minute() {
+    tokio::time::pause();
+    let console = Console::new(&executor(), Locks::new());
+    let open = || ask(&console, Method::GET, "/console/live");
+    let unread = join_all((0..32).map(|_| open())).await;
+    tokio::time::advance(Duration::from_secs(29)).await;
+    assert_eq!(open().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let mut page = open().await;
+    assert_eq!(page.status(), StatusCode::OK);
+    // one that is read ends then, too
+    let mut snapshots = 0;
+    while next(&mut page).await.is_some() {
+        snapshots += 1;
+    }
+    assert!((30..=31).contains(&snapshots), "{snapshots}");
+    drop(unread);
 }
 
 #[actix::test]
@@ -248,6 +287,115 @@ async fn flows_are_searched_by_one_request_at_a_time_and_few_wait() {
     executor.close(Duration::ZERO).await;
 }
 
+#[actix::test]
+async fn requests_that_are_over_are_searched_among_all_that_are_kept() {
+    let interface = Interface::new("test.crowd:1.0".parse().expect("a name"));
+    let crowd = Crowd(Mutex::named("crowd", Default::default()));
+    let executor = Executor::builder().record(Keep::ALL);
+    let executor = executor.service(interface, crowd, |functions| {
+        functions.on("leave", Crowd::leave);
+    });
+    let executor = executor.build().expect("a right configuration");
+    for number in 1..=150 {
+        let key = if number == 7 { "odd" } else { "even" };
+        let leave = "test.crowd:1.0:leave";
+        let left: Result<bool, _> = executor.call_as_system(leave, json!({ "key": key })).await;
+        assert_eq!(left.is_ok(), number != 7);
+    }
+    let console = Console::new(&executor, Locks::new());
+    let found = async |query: &str| -> Vec<Value> {
+        let mut answer = ask(&console, Method::GET, &format!("/console/recent?{query}")).await;
+        let body = next(&mut answer).await.expect("a body");
+        serde_json::from_slice(&body).expect("JSON")
+    };
+    let seventh = found("number=7").await;
+    let trace = seventh[0]["trace"].as_str().expect("a trace");
+    for (query, numbers) in [
+        ("outcome=failed", &[7][..]),
+        ("outcome=InvalidRequest&function=test.crowd:1.0:leave", &[7]),
+        (&format!("text={trace}"), &[7]),
+        ("text=invalidrequest+LEAVE+at+the+door", &[7]),
+        ("text=%23150", &[150]),
+        ("text=%23150&outcome=failed", &[]),
+        ("text=at+the+window", &[]),
+        ("function=leave", &[]),
+        ("number=none", &[]),
+    ] {
+        let found = found(query).await;
+        let found: Vec<_> = found.iter().filter_map(|it| it["number"].as_u64()).collect();
+        assert_eq!(found, numbers, "{query}");
+    }
+    assert_eq!(found("").await.len(), 100, "the newest ones");
+    let mut snapshots = ask(&console, Method::GET, "/console/live").await;
+    let snapshot = next(&mut snapshots).await.expect("a snapshot");
+    let snapshot: Value = serde_json::from_slice(&snapshot["data: ".len()..]).expect("JSON");
+    assert_eq!(snapshot["kept"], 150);
+}
+
 async fn search(console: &Console) -> StatusCode {
     ask(console, Method::GET, "/console/flows?cause=mutex").await.status()
+}
+
+/// A fabric of many nodes with long names; counts how often it is asked.
+struct Crowded {
+    asked: AtomicUsize,
+}
+
+impl Fabric for Crowded {
+    fn call(&self, _: Call) -> Pending<'_, Result<fabric::Response, CallError>> {
+        unreachable!("a console does not call")
+    }
+
+    fn serve(&self, _: Vec<Endpoint>, _: Executor) -> Pending<'_, Result<ServeGuard, CallError>> {
+        unreachable!("a console does not serve")
+    }
+
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let node = |number: usize| {
+            let interfaces = vec!["i".repeat(10_000); 100];
+            let node = json!({
+                "node": format!("{number:0>10000}"), "interfaces": interfaces,
+                "in_flight": number, "is_draining": false,
+            });
+            serde_json::from_value(node).expect("a node")
+        };
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Ok((0..1_000).map(node).collect())
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::in_process()
+    }
+}
+
+#[actix::test]
+async fn nodes_are_asked_once_a_second_and_bounded() {
+    tokio::time::pause();
+    let fabric = Arc::new(Crowded { asked: AtomicUsize::new(0) });
+    let console = Console::new(&executor(), Locks::new()).nodes(Arc::<Crowded>::clone(&fabric));
+    let nodes = || async { next(&mut ask(&console, Method::GET, "/console/nodes").await).await };
+    let (one, other) = tokio::join!(nodes(), nodes());
+    let (one, other) = (one.expect("a body"), other.expect("a body"));
+    assert_eq!(one.as_ptr(), other.as_ptr(), "the same memory");
+    assert_eq!(fabric.asked.load(Ordering::Relaxed), 1);
+    assert!(one.len() < 2 * 1024 * 1024, "{} bytes", one.len());
+    let told: Value = serde_json::from_slice(&one).expect("JSON");
+    assert_eq!(told["all"], 1_000);
+    let listed = told["nodes"].as_array().expect("a list");
+    assert_eq!(listed.len(), 200);
+    assert_eq!(listed[7]["in_flight"], 7);
+    assert_eq!(listed[7]["interfaces"].as_array().map(Vec::len), Some(21));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    nodes().await;
+    assert_eq!(fabric.asked.load(Ordering::Relaxed), 2);
+
+    let mut snapshots = ask(&console, Method::GET, "/console/live").await;
+    let snapshot = next(&mut snapshots).await.expect("a snapshot");
+    assert!(String::from_utf8_lossy(&snapshot).contains("\"has_nodes\":true"));
+    let alone = Console::new(&executor(), Locks::new());
+    let answer = ask(&alone, Method::GET, "/console/nodes").await;
+    assert_eq!(answer.status(), StatusCode::NOT_FOUND);
 }

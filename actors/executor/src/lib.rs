@@ -70,6 +70,7 @@
 )]
 //! - [`health`]: whether it works, and whether it should get requests
 #![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
+//! - [`memory`]: requests that survive a crash, as their host sees them
 //! - [`slow`]: find out why it is slow
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
@@ -87,13 +88,14 @@ pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;
 #[cfg(feature = "schemars")]
-pub use self::service::{Branches, Cx, Gives, Service, Step, Steps};
+pub use self::service::{Branches, Cx, Gives, Next, Service, Step, Steps};
 
 #[cfg(feature = "schemars")]
 pub mod admin;
 pub mod channel;
 mod executor;
 pub mod health;
+pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod observe;

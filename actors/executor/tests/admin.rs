@@ -1,6 +1,7 @@
 //! The promise: an operator sees what runs in an executor, why it waits and what failed, and can end
 //! it; other callers cannot.
 
+use std::future::pending;
 use std::time::Duration;
 
 use asyncsteps::{Error, sleep};
@@ -43,6 +44,16 @@ impl Till {
         .locked(&cx.customers)
         .into()
     }
+
+    /// A booking whose undo never ends, and holds the customers.
+    fn book(asi: &mut Steps<Self, Payment>) -> Gives<bool> {
+        let cx = asi.cx();
+        asi.this().locked(&cx.customers);
+        asi.run("note", async |_, ()| Ok(()))
+            .undo(async |_, _| pending().await)
+            .then("confirm", async |_, ()| pending().await)
+            .into()
+    }
 }
 
 fn executor() -> Executor {
@@ -54,6 +65,7 @@ fn executor() -> Executor {
         .record(Keep::ALL)
         .service(interface, Till { customers }, |functions| {
             functions.on("pay", Till::pay);
+            functions.on("book", Till::book);
         })
         .admin(Admin::new(SecurityLevel::PrivilegedOps).locks(locks))
         .build()
@@ -264,6 +276,31 @@ async fn a_request_can_be_cancelled() -> Result<(), Error> {
     let errors: Vec<String> =
         payments.iter().filter_map(|it| it.as_ref().err()).map(Error::to_string).collect();
     assert_eq!(errors, ["InternalError: Request was cancelled"]);
+    Ok(())
+}
+
+#[actix::test]
+async fn a_lock_that_is_held_until_a_request_is_undone_names_the_request() -> Result<(), Error> {
+    tokio::time::pause();
+    let executor = executor();
+    let params = json!({ "ms": 1, "fails": false });
+    let booking = TestRequest::new("test.till:1.0:book").params(params);
+    let booking = booking.call::<bool>(&executor);
+    let look = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(ask(&executor, "cancel", json!({ "number": 1 })).await?, true);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let flows = ask(&executor, "flows", json!({ "function": "till" })).await?;
+        Ok::<_, Error>((flows, ask(&executor, "locks", json!({})).await?))
+    };
+    let (_, looked) = tokio::join!(booking, look);
+    let (flows, locks) = looked?;
+    assert_eq!(flows["flows"][0]["state"], "undoing");
+    let holder = &locks[0]["keys"][0]["inside"][0];
+    assert_eq!(
+        (&holder["request"], &holder["function"]),
+        (&json!(1), &json!("test.till:1.0:book"))
+    );
     Ok(())
 }
 

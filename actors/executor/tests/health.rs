@@ -2,6 +2,8 @@
 //! whether it should get requests, and why not.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -48,6 +50,28 @@ async fn one_that_is_full_or_closes_is_alive_but_not_ready() {
     let closing = (503, r#"{"ready":false,"reasons":["closing"]}"#.to_owned());
     assert_eq!(get(&executor, Method::GET, "/ready").await, closing);
     assert_eq!(get(&executor, Method::GET, "/health").await.0, 200);
+}
+
+#[actix::test]
+async fn one_that_is_about_to_close_is_not_ready_and_takes_requests() {
+    let executor = executor(&Budget::new(Limits::default()));
+    executor.announce_close();
+    assert_eq!(executor.readiness().await.reasons, [NotReady::Closing]);
+    assert!(!executor.is_closing());
+}
+
+#[actix::test]
+async fn one_that_is_disconnected_is_not_ready() {
+    let executor = executor(&Budget::new(Limits::default()));
+    let is_connected = Arc::new(AtomicBool::new(false));
+    let to_check = Arc::clone(&is_connected);
+    let dependency = executor.depends_on(move || to_check.load(Ordering::Relaxed));
+    assert_eq!(executor.readiness().await.reasons, [NotReady::Disconnected]);
+    is_connected.store(true, Ordering::Relaxed);
+    assert!(executor.readiness().await.is_ready);
+    is_connected.store(false, Ordering::Relaxed);
+    drop(dependency);
+    assert!(executor.readiness().await.is_ready, "it depends on it no more");
 }
 
 #[actix::test]

@@ -289,6 +289,30 @@ async fn a_scrape_gets_no_text_that_was_begun_before() {
     assert_ne!(scrape(&metrics).await.as_ptr(), second.as_ptr());
 }
 
+#[actix::test]
+async fn while_many_texts_are_not_read_one_a_second_is_made() {
+    tokio::time::pause();
+    let metrics = Metrics::new(&executor());
+    let distinct = |texts: &[Bytes]| {
+        texts.iter().map(|text| text.as_ptr()).collect::<HashSet<*const u8>>().len()
+    };
+    let mut unread = Vec::new();
+    for _ in 0..100 {
+        unread.push(scrape(&metrics).await);
+    }
+    assert_eq!(distinct(&unread), 16);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for _ in 0..100 {
+        unread.push(scrape(&metrics).await);
+    }
+    assert_eq!(distinct(&unread), 17);
+
+    // those that read get new ones again
+    unread.clear();
+    let (one, other) = (scrape(&metrics).await, scrape(&metrics).await);
+    assert_ne!(one.as_ptr(), other.as_ptr());
+}
+
 /// The same in the older format that promtool reads: without units, and counters have whole names.
 fn plain(text: &str) -> String {
     let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));

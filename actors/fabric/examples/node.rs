@@ -7,14 +7,17 @@
 //! cargo run --example node -- call nats://127.0.0.1:4222 demo.node:1.0:name '{}'
 //! ```
 //!
-//! A node that gets Ctrl-C takes no more calls, finishes those under way, and ends.
-#![expect(clippy::print_stdout, reason = "what it prints is what it is for")]
+//! A node that gets Ctrl-C, SIGTERM or an order to drain takes no more calls, finishes those under way, and
+//! ends.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "what it prints is what it is for")]
 
 use std::env;
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_rt::signal::unix::{SignalKind, signal};
 use asyncsteps::Template;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{Executor, RequestSteps};
@@ -28,10 +31,20 @@ const GRACE: Duration = Duration::from_secs(10);
 const USAGE: &str = "node serve URL NAME [MINOR] | node call URL FUNCTION PARAMS";
 
 #[actix::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(|arg| &**arg).collect();
-    match args[..] {
+    match run(&args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
+    match *args {
         ["serve", url, name] => serve(url, name, "0").await,
         ["serve", url, name, minor] => serve(url, name, minor).await,
         ["call", url, function, params] => call(url, function, params).await,
@@ -44,7 +57,12 @@ async fn serve(url: &str, name: &str, minor: &str) -> Result<(), Box<dyn Error>>
     let fabric = NatsFabric::connect(Config::new(url).node(name.parse()?)).await?;
     let guard = fabric.serve(Endpoint::all(&executor), executor.clone()).await?;
     println!("{name} serves");
-    actix_rt::signal::ctrl_c().await?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = actix_rt::signal::ctrl_c() => interrupted?,
+        _ = terminated.recv() => {}
+        () = fabric.drain_ordered() => {}
+    }
     guard.drain(GRACE).await;
     executor.close(GRACE).await;
     fabric.close().await;
@@ -55,7 +73,7 @@ async fn call(url: &str, function: &str, params: &str) -> Result<(), Box<dyn Err
     let fabric = NatsFabric::connect(Config::new(url)).await?;
     let params: Value = serde_json::from_str(params)?;
     let response = fabric.call(Call::new(function, params)?).await?;
-    println!("{}", response.result);
+    println!("{}", response.into_value());
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::codes;
+use asyncsteps_actors::sync::Fence;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::observe::TraceParent;
 use asyncsteps_executor::{Caller, Invocation};
@@ -30,7 +31,6 @@ use crate::node::NodeId;
 #[derive(Clone)]
 #[must_use = "a fabric makes the call"]
 pub struct Call {
-    pub(crate) function: FunctionName,
     pub(crate) invocation: Invocation,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) key: Option<Arc<str>>,
@@ -43,21 +43,12 @@ impl Call {
     /// # Errors
     /// InvokerError if this is no name of a function, or if the parameters are no map.
     pub fn new(function: &str, params: impl Serialize) -> Result<Self, CallError> {
-        let invocation = Invocation::new(function, params, Caller::anonymous());
-        let invocation = invocation.map_err(|error| {
-            let info = error.info().map_or_else(|| error.to_string(), ToOwned::to_owned);
-            CallError::not_made(codes::INVOKER_ERROR, info)
+        let wrong = |info| CallError::not_made(codes::INVOKER_ERROR, info);
+        let name = function.parse().map_err(|error| wrong(format!("{function}: {error}")))?;
+        let invocation = Invocation::new(name, params, Caller::anonymous()).map_err(|error| {
+            wrong(error.info().map_or_else(|| error.to_string(), ToOwned::to_owned))
         })?;
-        Self::of_invocation(invocation)
-    }
-
-    /// The call that an executor asks its invoker for.
-    pub(crate) fn of_invocation(invocation: Invocation) -> Result<Self, CallError> {
-        let function = invocation.function.parse().map_err(|error| {
-            let function = &invocation.function;
-            CallError::not_made(codes::INVOKER_ERROR, format!("{function}: {error}"))
-        })?;
-        Ok(Self { function, invocation, time_limit: None, key: None, node: None })
+        Ok(invocation.into())
     }
 
     /// The same on behalf of a user, see [`Caller`] (FTN3 §1.11).
@@ -83,22 +74,40 @@ impl Call {
         Self { key: Some(key.into()), ..self }
     }
 
+    /// The same with the tokens of the locks that are held around the call, for what it writes to. Calls of
+    /// [steps](asyncsteps_executor::CallSteps) have them by themselves.
+    pub fn with_fences(self, fences: Vec<Fence>) -> Self {
+        Self { invocation: self.invocation.with_fences(fences), ..self }
+    }
+
     /// The same, carried out by this node or not at all.
     pub fn on_node(self, node: NodeId) -> Self {
         Self { node: Some(node), ..self }
     }
 
+    /// The same, carried out by any node.
+    pub(crate) fn on_any_node(self) -> Self {
+        Self { node: None, ..self }
+    }
+
     /// The function.
     #[must_use]
     pub fn function(&self) -> &FunctionName {
-        &self.function
+        &self.invocation.function
+    }
+}
+
+/// The call that an executor asks its invoker for.
+impl From<Invocation> for Call {
+    fn from(invocation: Invocation) -> Self {
+        Self { invocation, time_limit: None, key: None, node: None }
     }
 }
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("function", &self.function.as_str())
+            .field("function", &self.function().as_str())
             .field("caller", &self.invocation.caller)
             .field("time_limit", &self.time_limit)
             .field("node", &self.node)
@@ -110,23 +119,29 @@ impl fmt::Debug for Call {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Response {
-    /// The result; null for a function without one.
-    pub result: Value,
+    /// The result; `None` for a function without one.
+    pub result: Option<Value>,
 }
 
 impl Response {
     /// A response with this result; for drivers.
     #[must_use]
-    pub fn new(result: Value) -> Self {
-        Self { result }
+    pub fn new(result: impl Into<Option<Value>>) -> Self {
+        Self { result: result.into() }
     }
 
-    /// The result as a type.
+    /// The result as JSON, null for a function without one.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        self.result.unwrap_or_default()
+    }
+
+    /// The result as a type; read from null for a function without one.
     ///
     /// # Errors
     /// InvokerError if it is not of that type.
     pub fn read<T: DeserializeOwned>(self) -> Result<T, CallError> {
-        T::deserialize(self.result)
+        T::deserialize(self.into_value())
             .map_err(|error| CallError::answered(codes::INVOKER_ERROR, error.to_string()))
     }
 }

@@ -125,12 +125,19 @@ impl Attempts<'_> {
         if is_bound {
             return self.make(call.on_node(node)).await;
         }
-        let call = self.keyed(call);
+        // what this node carries out itself was carried out: another attempt needs no copy of it
+        let call = match self.policy.is_idempotent {
+            true => self.keyed(call),
+            false => match self.fabric.call_here(self.limited(call.on_node(node.clone()))) {
+                Ok(called) => return called.await,
+                Err(call) => *call,
+            },
+        };
         match self.attempt(call.clone().on_node(node)).await {
             Err(error) if self.may_repeat(&error) => {
                 let attempts = self.policy.attempts - 1;
                 let others = Self { policy: self.policy.attempts(attempts), ..self };
-                others.make(call).await.map_err(|last| last.after(Some(error)))
+                others.make(call.on_any_node()).await.map_err(|last| last.after(Some(error)))
             }
             result => result,
         }
@@ -154,8 +161,13 @@ impl Attempts<'_> {
     }
 
     async fn once(self, call: Call) -> Result<Response, CallError> {
+        self.fabric.call(self.limited(call)).await
+    }
+
+    /// The same call with the time limit of an attempt.
+    fn limited(self, call: Call) -> Call {
         let limit = [call.time_limit, self.policy.attempt_timeout].into_iter().flatten().min();
-        self.fabric.call(Call { time_limit: limit, ..call }).await
+        Call { time_limit: limit, ..call }
     }
 
     fn may_repeat(self, error: &CallError) -> bool {
@@ -188,12 +200,9 @@ fn random_key() -> String {
 impl Invoker for Client {
     fn invoke(&self, call: Invocation) -> Invoking {
         let this = self.clone();
-        let function = Arc::clone(&call.function);
+        let function = call.function.clone();
         Box::pin(async move {
-            let called = match Call::of_invocation(call) {
-                Ok(call) => this.call(call).await,
-                Err(error) => Err(error),
-            };
+            let called = this.call(call.into()).await;
             called
                 .map(|response| response.result)
                 .map_err(|error| -> Error { error.into_flow_error(function) })

@@ -1,6 +1,7 @@
 //! What connects nodes.
 
 use asyncsteps_executor::Executor;
+use futures_util::future::BoxFuture;
 
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -27,6 +28,15 @@ pub trait Fabric: Send + Sync + 'static {
     /// Dropping the future cancels the call, as far as the node that carries it out can be told.
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>>;
 
+    /// The same for a call that was placed [on this very node](Call::on_node) and that it carries out
+    /// itself, within the process. Gives back a call that goes elsewhere.
+    ///
+    /// # Errors
+    /// The call, of another node, or of a function that this one does not serve or has too many calls of.
+    fn call_here(&self, call: Call) -> Result<Pending<'_, Result<Response, CallError>>, Box<Call>> {
+        Err(Box::new(call))
+    }
+
     /// Has an executor serve interfaces until the guard is [drained](ServeGuard::drain) or dropped, or
     /// the executor [closes](Executor::close). Calls are routed here from the time the future is ready.
     ///
@@ -38,11 +48,11 @@ pub trait Fabric: Send + Sync + 'static {
         executor: Executor,
     ) -> Pending<'_, Result<ServeGuard, CallError>>;
 
-    /// The nodes that can be reached and serve something, by their names.
+    /// The nodes that can be reached and serve something, by their names. Any thread may wait for the future.
     ///
     /// # Errors
     /// [`CallError`] if they cannot be asked.
-    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>>;
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>>;
 
     /// The nodes that were there not long ago, for [placement](crate::Placement); it does not wait. None
     /// unless the fabric knows, and calls go to any node then.

@@ -49,9 +49,9 @@
 //! # What a call promises
 //! A call is carried out at most once per attempt. A [`CallError`] says what is known: the call was not
 //! carried out, it was answered, or its outcome is unknown, because the connection or the node was lost
-//! after it was sent. A [`Client`] makes a second attempt only after the first of these, and after the last
-//! one if the function is declared [idempotent](Policy::idempotent). Order is not promised, nor that a call
-//! is carried out exactly once.
+//! after it was sent. A [`Client`] tries again what was not carried out, and what has an unknown outcome only
+//! if the function is declared [idempotent](Policy::idempotent). Order is not promised, nor that a call is
+//! carried out exactly once.
 //!
 //! A call ends no later than the flow that makes it, on both sides. A caller that drops its call, or dies,
 //! cancels it. It acts for the [caller](Call::for_caller) of the request that it is a part of (FTN3 §1.11).
@@ -64,6 +64,10 @@
 #![cfg_attr(feature = "nats", doc = "- [`nats`]: between processes")]
 #![cfg_attr(feature = "http", doc = "- [`http`]: services elsewhere")]
 //! - [`Routes`]: several fabrics, by interface
+#![cfg_attr(
+    feature = "nats",
+    doc = "- [`guide`]: services on several machines, and what happens when one fails"
+)]
 //!
 //! Features, on by default: `http`, `nats`.
 #![forbid(unsafe_code)]
@@ -103,3 +107,7 @@ pub use placement::Placement;
 pub use policy::Policy;
 pub use routes::Routes;
 pub use serve_guard::{ServeGuard, Serving};
+
+#[cfg(feature = "nats")]
+#[doc = include_str!("docs/nodes.md")]
+pub mod guide {}

@@ -67,6 +67,7 @@ mod tests {
             interfaces: vec!["demo.cache:1.1".to_owned()],
             in_flight: 0,
             is_draining: name.ends_with("drains"),
+            has_other_secret: false,
         };
         LiveNodes::of(&names.iter().map(info).collect::<Vec<_>>())
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use asyncsteps_actors::drain::{Drain, Drained, Entered};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
-use serde_json::Value;
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::call::{Call, Response};
@@ -53,7 +53,7 @@ impl LocalFabric {
     fn member(&self, call: &Call) -> Option<(Arc<Member>, Entered)> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         let suits = |member: &&Arc<Member>| {
-            member.serves(&call.function)
+            member.serves(call.function())
                 && call.node.as_ref().is_none_or(|node| node.as_str() == member.name)
         };
         let count = members.iter().filter(suits).count();
@@ -72,7 +72,7 @@ impl Fabric for LocalFabric {
             let Some((member, mut entered)) = member else {
                 return Err(CallError::not_served().of_node(node.as_ref()));
             };
-            let called = member.executor.invoke::<Value>(invocation);
+            let called = member.executor.invoke(invocation);
             let result = tokio::select! {
                 biased;
                 result = called => result.map(Response::new).map_err(|error| CallError::of_flow(&error)),
@@ -104,7 +104,7 @@ impl Fabric for LocalFabric {
         })
     }
 
-    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         let nodes = members.iter().map(|member| member.info()).collect();
         Box::pin(async move { Ok(nodes) })
@@ -134,6 +134,7 @@ impl Member {
             interfaces,
             in_flight: self.drain.count(),
             is_draining: self.drain.is_closing(),
+            has_other_secret: false,
         }
     }
 }

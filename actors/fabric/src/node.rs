@@ -59,6 +59,11 @@ pub struct NodeInfo {
     pub in_flight: usize,
     /// Whether it takes no more calls.
     pub is_draining: bool,
+    /// Whether it has not proved to the node that asks that it knows its
+    /// [secret](crate::nats::Trust::secret): one of them refuses calls of the other on behalf of users. Always
+    /// `false` for a node without a secret, and without NATS.
+    #[serde(default)]
+    pub has_other_secret: bool,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::drain::Drained;
 use asyncsteps_executor::Executor;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -72,9 +72,16 @@ impl Routes {
 
 impl Fabric for Routes {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
-        match self.fabric(call.function.iface()) {
+        match self.fabric(call.function().iface()) {
             Ok(fabric) => fabric.call(call),
             Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn call_here(&self, call: Call) -> Result<Pending<'_, Result<Response, CallError>>, Box<Call>> {
+        match self.fabric(call.function().iface()) {
+            Ok(fabric) => fabric.call_here(call),
+            Err(_) => Err(Box::new(call)),
         }
     }
 
@@ -100,7 +107,7 @@ impl Fabric for Routes {
         })
     }
 
-    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
         Box::pin(async move {
             let asked = self.fabrics().into_iter().map(|fabric| fabric.nodes());
             let found: Result<Vec<_>, _> = join_all(asked).await.into_iter().collect();

@@ -11,6 +11,7 @@ use asyncsteps_fabric::{
     Call, CallError, Capabilities, Client, Endpoint, Fabric, NodeInfo, Pending, Policy, Response,
     ServeGuard,
 };
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::time::{pause, sleep};
 
@@ -57,7 +58,7 @@ impl Fabric for Scripted {
         unreachable!("clients do not serve")
     }
 
-    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
         unreachable!("clients do not ask")
     }
 
@@ -76,7 +77,7 @@ async fn check<const N: usize>(policy: Policy, attempts: [Attempt; N]) -> String
     let client = Client::new(script.clone()).policy("a.b:1.0:f", policy);
     let call = Call::new("a.b:1.0:f", ()).expect("it is a call");
     let result = match client.call(call).await {
-        Ok(response) => response.result.to_string(),
+        Ok(response) => response.into_value().to_string(),
         Err(error) => error.to_string(),
     };
     let log = script.log.lock().expect("no panic").clone();

@@ -45,6 +45,9 @@ pub struct Drained {
     pub finished: usize,
     /// Cancelled: at the end of the grace, by a deadline of their own, or on request.
     pub cancelled: usize,
+    /// Flows that a pool stopped before what they had done was undone, or before a step of theirs gave
+    /// its thread back to be cancelled.
+    pub not_undone: usize,
 }
 
 impl std::iter::Sum for Drained {
@@ -52,6 +55,7 @@ impl std::iter::Sum for Drained {
         all.fold(Self::default(), |sum, ended| Self {
             finished: sum.finished + ended.finished,
             cancelled: sum.cancelled + ended.cancelled,
+            not_undone: sum.not_undone + ended.not_undone,
         })
     }
 }
@@ -145,6 +149,7 @@ impl Drain {
         Drained {
             finished: self.finished.load(Ordering::SeqCst),
             cancelled: self.cancelled.load(Ordering::SeqCst),
+            not_undone: 0,
         }
     }
 

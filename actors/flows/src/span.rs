@@ -9,11 +9,11 @@
 //! Whether the steps of a flow are traced is decided once, when it starts: by the filter of the
 //! subscriber, and, if the flow belongs to a [trace](crate::trace), by whether that is sampled.
 
-use asyncsteps::{Error, Flow, Observer, Outcome, StepEnd, StepRef};
+use asyncsteps::{Error, Flow, Observer, StepEnd, StepRef};
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span, field};
 
-use crate::trace::TraceParent;
+use crate::trace::{TraceDigits, TraceParent};
 
 const FLOW: &str = "asyncsteps::flow";
 const STEP: &str = "asyncsteps::step";
@@ -22,7 +22,8 @@ const LAUNCHED: &str = "asyncsteps::launched";
 /// The span of flows that the flow of `launcher` launched: it follows from that one, and does not keep
 /// it open.
 pub(crate) fn launched_span(launcher: &Span, trace: Option<TraceParent>) -> Span {
-    let trace = trace.map(TraceParent::trace_id);
+    let trace = trace.map(TraceParent::trace_digits);
+    let trace = trace.as_ref().map(TraceDigits::as_str);
     let span = tracing::info_span!(target: LAUNCHED, parent: None, "launched", trace);
     span.follows_from(launcher);
     span
@@ -42,7 +43,8 @@ impl FlowSpan {
         if is_left_out(current) || !tracing::enabled!(target: FLOW, Level::DEBUG) {
             return Self { span: Span::current(), is_own: false };
         }
-        let trace = current.map(TraceParent::trace_id);
+        let trace = current.map(TraceParent::trace_digits);
+        let trace = trace.as_ref().map(TraceDigits::as_str);
         let span = tracing::debug_span!(target: FLOW, "flow", trace, outcome = field::Empty);
         Self { span, is_own: true }
     }
@@ -55,14 +57,9 @@ impl FlowSpan {
         &self.span
     }
 
-    /// The flow ended.
-    pub(crate) fn ended(&self, outcome: &Outcome) {
+    /// The flow ended like this.
+    pub(crate) fn ended(&self, outcome: &str) {
         if self.is_own {
-            let outcome = match outcome {
-                Outcome::Success(_) => "success",
-                Outcome::Error(error) => error.code(),
-                Outcome::Cancelled => "cancelled",
-            };
             self.span.record("outcome", outcome);
         }
     }
@@ -76,15 +73,15 @@ pub fn trace_steps(flow: &mut Flow, root: &Span) {
     }
 }
 
-/// The same for a flow of this trace, unless it is observed already; `root` gives its span.
+/// The same for a flow that starts, unless it is observed already; `about` gives its trace and its span.
 #[inline]
 pub(crate) fn trace_started(
     flow: &mut Flow,
-    trace: Option<TraceParent>,
-    root: impl FnOnce() -> Option<Span>,
+    about: impl FnOnce() -> (Option<TraceParent>, Option<Span>),
 ) {
     if tracing::enabled!(target: STEP, Level::DEBUG) {
-        observe_started(flow, trace, &root().unwrap_or_else(Span::none));
+        let (trace, root) = about();
+        observe_started(flow, trace, &root.unwrap_or_else(Span::none));
     }
 }
 

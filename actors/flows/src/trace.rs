@@ -47,15 +47,16 @@ impl TraceParent {
     /// sample the same traces.
     #[must_use]
     pub fn root(share: f64) -> Self {
-        let (high, low) = (NonZeroU128::from(random()), NonZeroU128::from(random()));
-        let trace_id = low | high.get() << 64;
-        Self { trace_id, span_id: random(), flags: 0 }.sampled_by_share(share)
+        let [high, low, span_id] = random();
+        let trace_id = NonZeroU128::from(low) | NonZeroU128::from(high).get() << 64;
+        Self { trace_id, span_id, flags: 0 }.sampled_by_share(share)
     }
 
     /// Another span of the same trace, with a random id.
     #[must_use]
     pub fn child(self) -> Self {
-        Self { span_id: random(), ..self }
+        let [span_id] = random();
+        Self { span_id, ..self }
     }
 
     /// The same span; whether it is sampled is decided anew, as in [`root`](Self::root).
@@ -76,13 +77,20 @@ impl TraceParent {
     /// The id of the trace, 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(self) -> String {
-        format!("{:032x}", self.trace_id)
+        self.trace_digits().as_str().to_owned()
     }
 
     /// The id of the span, 16 hexadecimal digits.
     #[must_use]
     pub fn span_id(self) -> String {
         format!("{:016x}", self.span_id)
+    }
+
+    /// The same as [`trace_id`](Self::trace_id) without memory of its own, for what is written for each
+    /// request.
+    #[must_use]
+    pub fn trace_digits(self) -> TraceDigits {
+        TraceDigits::of(self.trace_id_bytes())
     }
 
     /// The id of the trace as bytes.
@@ -104,6 +112,30 @@ impl TraceParent {
     }
 }
 
+/// The hexadecimal digits of the id of a trace; given by [`TraceParent::trace_digits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceDigits([u8; 32]);
+
+impl TraceDigits {
+    fn of(id: [u8; 16]) -> Self {
+        // without a table, so that all bytes are converted at once
+        let digit = |four: u8| four + if four < 10 { b'0' } else { b'a' - 10 };
+        let (high, low) = (id.map(|byte| digit(byte >> 4)), id.map(|byte| digit(byte & 15)));
+        let mut digits = [0; 32];
+        for (two, (high, low)) in digits.chunks_exact_mut(2).zip(high.into_iter().zip(low)) {
+            two.copy_from_slice(&[high, low]);
+        }
+        Self(digits)
+    }
+
+    /// The digits as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // digits are text
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
 thread_local! {
     /// The span of the flow whose turn it is.
     static CURRENT: Cell<Option<TraceParent>> = const { Cell::new(None) };
@@ -120,24 +152,35 @@ pub fn current() -> Option<TraceParent> {
 }
 
 /// Restores the span of the enclosing flow when it is dropped.
-pub(crate) struct Scope(Option<TraceParent>);
+pub(crate) struct Scope {
+    before: Option<TraceParent>,
+    /// There is no span, as before.
+    is_same: bool,
+}
 
 /// What starts until the scope is dropped belongs to this span.
 #[inline]
 pub(crate) fn enter(span: Option<TraceParent>) -> Scope {
-    Scope(CURRENT.replace(span))
+    let is_same = span.is_none() && CURRENT.get().is_none();
+    let before = if is_same { None } else { CURRENT.replace(span) };
+    Scope { before, is_same }
 }
 
 impl Drop for Scope {
     #[inline]
     fn drop(&mut self) {
-        CURRENT.set(self.0);
+        if !self.is_same {
+            CURRENT.set(self.before);
+        }
     }
 }
 
-/// A random id.
-fn random() -> NonZeroU64 {
-    NonZeroU64::new(RANDOM.with_borrow_mut(Random::number)).unwrap_or(NonZeroU64::MIN)
+/// Random ids.
+#[inline]
+fn random<const IDS: usize>() -> [NonZeroU64; IDS] {
+    RANDOM.with_borrow_mut(|random| {
+        [(); IDS].map(|()| NonZeroU64::new(random.number()).unwrap_or(NonZeroU64::MIN))
+    })
 }
 
 impl fmt::Display for TraceParent {
@@ -214,6 +257,7 @@ mod tests {
         let parent: TraceParent = format!("00-{TRACE}-{SPAN}-01").parse().expect("a trace");
         let (one, other) = (parent.child(), parent.child());
         assert_eq!(one.trace_id(), TRACE);
+        assert_eq!(one.trace_digits().as_str(), TRACE);
         assert!(one.is_sampled());
         assert_ne!(one.span_id(), other.span_id());
         assert_ne!(one.span_id(), SPAN);

@@ -217,7 +217,8 @@ async fn shutdown_ends_as_soon_as_nothing_is_left_and_refuses_what_comes() {
     });
     told.await.expect("it runs");
     completion.success(0).expect("it waits");
-    assert_eq!(counts(shutdown.await), (1, 0));
+    let ended = shutdown.await;
+    assert_eq!((counts(ended), ended.not_undone), ((1, 0), 0));
     flow.await.expect("it finished");
 }
 
@@ -340,6 +341,31 @@ async fn shutdown_logs_where_the_flows_are_that_it_cancels() {
         text.contains("arbiter_pool.rs") && text.contains("a completion from outside"),
         "{text}"
     );
+}
+
+#[actix::test]
+async fn shutdown_tells_how_many_flows_it_leaves_undone() {
+    let pool = ArbiterPool::new(NonZeroUsize::MIN);
+    let [began, undoing] = [(); 2].map(|()| Arc::new(Notify::new()));
+    let (tells, undoes) = (Arc::clone(&began), Arc::clone(&undoing));
+    let booking = pool.submit_anywhere::<()>(move || {
+        let mut flow = Flow::new();
+        flow.run(async |()| Ok(())).undo(async move |_| {
+            undoes.notify_one();
+            std::future::pending().await
+        });
+        flow.run(async move |()| {
+            tells.notify_one();
+            std::future::pending::<Result<(), _>>().await
+        });
+        flow
+    });
+    began.notified().await;
+    drop(booking);
+    undoing.notified().await;
+    // the time for undos is over as soon as there is nothing else to do
+    tokio::time::pause();
+    assert_eq!(pool.shutdown(Duration::ZERO).await.not_undone, 1);
 }
 
 #[actix::test]

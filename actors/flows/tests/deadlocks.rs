@@ -263,6 +263,58 @@ async fn a_deadlock_with_a_time_limit_is_reported_and_left_to_it() {
 }
 
 #[actix::test]
+async fn a_limit_of_a_step_with_policies_bounds_the_waits_inside_of_it() {
+    type Waits = fn(&mut AsyncSteps, &Mutex, Duration);
+    tokio::time::pause();
+    let limit = Duration::from_millis(20);
+    let forms: [(&'static str, Waits); 2] = [
+        ("nested", |asi, mutex, limit| {
+            let locks = vec![mutex.key("b")];
+            asi.add(move |asi, ()| nest(asi, locks.into_iter())).timeout(limit);
+        }),
+        ("around", |asi, mutex, limit| {
+            let inner = mutex.key("b");
+            asi.add(move |asi, ()| {
+                asi.run(async |()| Ok(())).locked(&inner);
+            })
+            .timeout(limit);
+        }),
+    ];
+    for (name, add) in forms {
+        let mutex = mutex(name);
+        let (first, inner) = (mutex.key("a"), mutex.clone());
+        let mut limited = Flow::new();
+        limited.sync(&first, move |asi, ()| {
+            asi.sleep(Duration::from_millis(1));
+            asi.add(move |asi, ()| add(asi, &inner, limit));
+        });
+        let ends = ends(vec![limited, nested(&mutex, &["b", "a"])]).await;
+        assert_eq!(ends[0].as_ref().expect_err("its limit").code(), codes::TIMEOUT, "{name}");
+        ends[1].as_ref().expect("the limit made room");
+        assert!(reports(name)[0].left_to_limit, "{name}");
+    }
+}
+
+#[actix::test]
+async fn the_limit_of_a_step_does_not_bound_the_wait_for_a_lock_of_its_own() {
+    tokio::time::pause();
+    let mutex = mutex("own");
+    let (first, inner) = (mutex.key("a"), mutex.key("b"));
+    let mut limited = Flow::new();
+    limited.sync(&first, move |asi, ()| {
+        asi.sleep(Duration::from_millis(1));
+        asi.add(move |asi, ()| {
+            asi.run(async |()| Ok(())).locked(&inner).timeout(Duration::from_millis(20));
+        });
+    });
+    let ends = ends(vec![limited, nested(&mutex, &["b", "a"])]).await;
+    let failed: Vec<_> = ends.iter().filter(|end| end.is_err()).collect();
+    let [failed] = failed[..] else { panic!("one fails: {ends:?}") };
+    info(failed);
+    assert!(!reports("own")[0].left_to_limit);
+}
+
+#[actix::test]
 async fn a_lock_outside_of_flows_is_supposed_to_come_free() {
     tokio::time::pause();
     let mutex = mutex("outside");

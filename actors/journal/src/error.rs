@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::id::{Epoch, Incarnation, Uid};
+use crate::path::Path;
 
 /// What went wrong, and what may be done about it: see [`repeat`](Self::repeat).
 #[derive(Clone, Debug, thiserror::Error)]
@@ -112,6 +113,28 @@ pub enum Refused {
     /// The flow is neither paused nor a dead letter.
     #[error("the flow {0} is neither paused nor a dead letter")]
     NotStopped(Uid),
+    /// The flow cannot begin anew, because a step was done or begun, and its undo is not recorded.
+    #[error(
+        "the flow {uid} cannot begin anew: {path} was done or begun, and is not undone; cancel the flow, \
+         which undoes it, and submit it again"
+    )]
+    NotUndone {
+        /// The flow.
+        uid: Uid,
+        /// The first such step, in the order of paths.
+        path: Path,
+    },
+    /// The flow cannot go on without a record, because it has undone steps after it.
+    #[error(
+        "the flow {uid} has begun to undo at {path}, so no record up to there can be removed; let it \
+         continue, or cancel it"
+    )]
+    HasUndone {
+        /// The flow.
+        uid: Uid,
+        /// Where the newest record of an undo is.
+        path: Path,
+    },
     /// The key was used with another template or other parameters.
     #[error("the key `{key}` was used for something else, by the flow {uid}")]
     KeyInUse {

@@ -3,10 +3,11 @@
 //! A journal reads the head of a flow, has it changed here, and writes it back in the same transaction
 //! as the records: so each rule is written once, for all journals.
 
+use crate::effects;
 use crate::error::{NotWritten, Refused};
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::limits::Limits;
-use crate::record::Event;
+use crate::record::{Event, StoredRecord};
 use crate::request::{
     Append, Cancel, Cancelled, Claim, Claimed, Condition, FirstOwner, FlowInfo, FlowState, Resume,
     Submit, Then, Written,
@@ -85,9 +86,7 @@ impl Head {
         now: Timestamp,
         limits: &Limits,
     ) -> Result<Written, NotWritten> {
-        if self.state != FlowState::Running || self.epoch != entry.epoch {
-            return Err(NotWritten::Stale { epoch: self.epoch });
-        }
+        self.check_owner(entry.epoch)?;
         let ends = entry.records.iter().any(|record| matches!(record.event, Event::Ended(_)));
         let news_matters = match entry.condition {
             Condition::AllSeen => self.inbox > entry.seen,
@@ -125,6 +124,15 @@ impl Head {
         Ok(Written { inbox: self.inbox })
     }
 
+    /// Whether the flow is of the owner with this epoch.
+    pub(crate) fn check_owner(&self, epoch: Epoch) -> Result<(), NotWritten> {
+        if self.state == FlowState::Running && self.epoch == epoch {
+            Ok(())
+        } else {
+            Err(NotWritten::Stale { epoch: self.epoch })
+        }
+    }
+
     /// Stores a signal while `waiting` others were not taken. Gives its number.
     pub(crate) fn signal(&mut self, waiting: u64, limits: &Limits) -> Result<u64, Refused> {
         if self.state == FlowState::Ended {
@@ -142,17 +150,19 @@ impl Head {
     }
 
     /// Cancels the flow, unless it has ended or was cancelled before. One that waits for an operator goes
-    /// on, to undo.
+    /// on, to undo: also by a second cancel, if it stopped while it undid because of the first.
     pub(crate) fn cancel(&mut self, by: &str, at: Timestamp) -> Cancelled {
         if self.state == FlowState::Ended {
             return Cancelled::HasEnded;
         }
-        if let Some(cancel) = &self.cancel {
-            return Cancelled::Recorded(cancel.clone());
-        }
-        self.inbox += 1;
-        let cancel = Cancel { number: self.inbox, by: by.to_owned(), at };
-        self.cancel = Some(cancel.clone());
+        let cancel = match &self.cancel {
+            Some(cancel) => cancel.clone(),
+            None => {
+                self.inbox += 1;
+                let cancel = Cancel { number: self.inbox, by: by.to_owned(), at };
+                self.cancel.insert(cancel).clone()
+            }
+        };
         if matches!(self.state, FlowState::Paused | FlowState::Dead) {
             self.go_on();
         } else {
@@ -161,15 +171,23 @@ impl Head {
         Cancelled::Recorded(cancel)
     }
 
-    /// Lets a flow go on that is paused or a dead letter.
-    pub(crate) fn resume(&mut self, how: &Resume) -> Result<(), Refused> {
-        if !matches!(self.state, FlowState::Paused | FlowState::Dead) {
-            return Err(Refused::NotStopped(self.uid));
-        }
+    /// Whether the flow waits for an operator.
+    pub(crate) fn check_stopped(&self) -> Result<(), Refused> {
+        let is_stopped = matches!(self.state, FlowState::Paused | FlowState::Dead);
+        if is_stopped { Ok(()) } else { Err(Refused::NotStopped(self.uid)) }
+    }
+
+    /// Lets a flow go on that is paused or a dead letter. Its records are given if some of them are removed.
+    pub(crate) fn resume(&mut self, how: &Resume, records: &[StoredRecord]) -> Result<(), Refused> {
+        self.check_stopped()?;
         match how {
-            Resume::Continue | Resume::Without(_) => {}
+            Resume::Continue => {}
+            Resume::Without(without) => effects::may_go_back(self.uid, records, without)?,
             Resume::OnItsVersion => self.pinned = true,
-            Resume::Again => self.run += 1,
+            Resume::Again => {
+                effects::may_begin_anew(self.uid, records)?;
+                self.run += 1;
+            }
         }
         self.go_on();
         Ok(())

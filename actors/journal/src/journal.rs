@@ -14,6 +14,7 @@ use crate::request::{
     Status, Submit, Submitted, Written,
 };
 use crate::time::Timestamp;
+use crate::transaction::Database;
 
 /// The answer of a journal, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -102,8 +103,10 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// Lets a flow go on that is paused or a dead letter.
     ///
     /// # Errors
-    /// [`Refused::NoFlow`](crate::Refused::NoFlow), or
-    /// [`Refused::NotStopped`](crate::Refused::NotStopped).
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow),
+    /// [`Refused::NotStopped`](crate::Refused::NotStopped),
+    /// [`Refused::NotUndone`](crate::Refused::NotUndone) or
+    /// [`Refused::HasUndone`](crate::Refused::HasUndone).
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()>;
 
     /// Drops flows that ended before a time, with their keys, oldest first: up to
@@ -129,4 +132,10 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// A number that changes when there may be flows to claim or news. It may change without a reason,
     /// and a change may be missed: look each [`POLL`](crate::POLL) as well.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// The database in which steps commit their [`Transaction`](crate::Transaction)s, if the journal has
+    /// one. A journal around another one gives that of the other.
+    fn database(&self) -> Option<Database> {
+        None
+    }
 }

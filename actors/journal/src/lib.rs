@@ -80,6 +80,9 @@
 //!    lock never is. Shutdown and drain [release](request::Then::Release) flows, wherever they are.
 //! 6. [`Ended`](Event::Ended) is the last record; then the caller is answered.
 //!
+//! A step whose effect is in the database of the journal commits it together with its record, see
+//! [`Transaction`].
+//!
 //! # How a node uses it
 //!
 //! It [registers](Journal::register) when it starts, [renews](Journal::renew) its lease each third of it,
@@ -97,6 +100,8 @@
 
 mod check;
 mod coding;
+pub mod dump;
+mod effects;
 mod error;
 mod head;
 mod id;
@@ -106,6 +111,8 @@ pub mod memory;
 mod path;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod ran;
 pub mod record;
 pub mod request;
 #[cfg(feature = "sqlite")]
@@ -113,6 +120,7 @@ pub mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod stored;
 mod time;
+pub mod transaction;
 mod value;
 
 pub use error::{Cause, Error, NotWritten, Refused, Repeat};
@@ -123,4 +131,5 @@ pub use path::{NotPath, Part, Path};
 pub use record::{Event, Record, StoredRecord};
 pub use request::{LEASE, POLL};
 pub use time::{Clock, SystemClock, Timestamp};
+pub use transaction::{Database, Transaction};
 pub use value::{Value, ValueError};

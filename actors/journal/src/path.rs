@@ -12,8 +12,8 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 /// with the iteration, key or branch that it is in. Two steps of a flow never share one, and it stays
 /// the same when steps run in another order or others are added beside it.
 ///
-/// Its text has a mark before each part: `/` a step, `#` an iteration, `@` a key, `|` a branch, and
-/// `~` for the undo of what is before it. Marks, `%` and control characters inside of names are
+/// Its text has a mark before each part: `/` a step, `!` an attempt of it, `#` an iteration, `@` a key,
+/// `|` a branch, and `~` for the undo of what is before it. Marks, `%` and control characters inside of names are
 /// written as `%` and two hexadecimal digits for each byte, so different paths have different texts.
 ///
 /// ```
@@ -36,6 +36,8 @@ pub enum Part {
     Template(String),
     /// A step, by its name.
     Step(String),
+    /// The so many-th attempt of the step before it, if that has steps inside and there are several.
+    Attempt(u32),
     /// The so many-th iteration of the loop before it, from 0.
     Iteration(u64),
     /// The item of the collection before it that has this key.
@@ -46,7 +48,7 @@ pub enum Part {
     Undo,
 }
 
-const MARKS: [char; 5] = ['/', '#', '@', '|', '~'];
+const MARKS: [char; 6] = ['/', '!', '#', '@', '|', '~'];
 
 impl Path {
     /// The flow of a template as a whole.
@@ -59,6 +61,12 @@ impl Path {
     #[must_use]
     pub fn step(&self, name: &str) -> Self {
         self.with('/', name)
+    }
+
+    /// An attempt of this step with steps inside, from 1.
+    #[must_use]
+    pub fn attempt(&self, number: u32) -> Self {
+        self.with('!', &number.to_string())
     }
 
     /// An iteration of this loop, from 0.
@@ -86,7 +94,11 @@ impl Path {
     }
 
     fn with(&self, mark: char, name: &str) -> Self {
-        Self(self.0.chars().chain(iter::once(mark)).chain(escaped(name)).collect::<String>().into())
+        let mut text = String::with_capacity(self.0.len() + mark.len_utf8() + name.len());
+        text.push_str(&self.0);
+        text.push(mark);
+        text.extend(escaped(name));
+        Self(text.into())
     }
 
     /// Its text.
@@ -141,6 +153,7 @@ impl FromStr for Path {
                 Part::Template(name) | Part::Step(name) | Part::Key(name) | Part::Branch(name) => {
                     escaped(&name).collect()
                 }
+                Part::Attempt(number) => number.to_string(),
                 Part::Iteration(index) => index.to_string(),
                 Part::Undo => String::new(),
             };
@@ -216,6 +229,7 @@ fn part(mark: Option<char>, text: &str) -> Result<Part, ()> {
         '/' => Part::Step(unescaped(text)?),
         '@' => Part::Key(unescaped(text)?),
         '|' => Part::Branch(unescaped(text)?),
+        '!' => Part::Attempt(text.parse().map_err(|_| ())?),
         '#' => Part::Iteration(text.parse().map_err(|_| ())?),
         '~' if text.is_empty() => Part::Undo,
         _ => return Err(()),
@@ -230,12 +244,19 @@ mod tests {
     fn any_name_is_read_back() {
         let names = ["", "a", "a/b", "#1", "100%", "%2F", "a|b~c@d", "ä\n\u{0}\u{85}", "😀"];
         for name in names {
-            let path = Path::template(name).step(name).key(name).iteration(7).branch(name).undo();
+            let path = Path::template(name)
+                .step(name)
+                .attempt(2)
+                .key(name)
+                .iteration(7)
+                .branch(name)
+                .undo();
             let parts: Vec<Part> = path.parts().collect();
             let name = || name.to_owned();
             let expected = [
                 Part::Template(name()),
                 Part::Step(name()),
+                Part::Attempt(2),
                 Part::Key(name()),
                 Part::Iteration(7),
                 Part::Branch(name()),
@@ -250,8 +271,8 @@ mod tests {
     #[test]
     fn a_text_that_no_path_has_is_refused() {
         let texts = [
-            "t/a%", "t/a%2", "t/%2f", "t/%41", "t/%FF", "t/%+1", "t#", "t#-1", "t#01", "t~x",
-            "t/\n",
+            "t/a%", "t/a%2", "t!x", "t!01", "t/%2f", "t/%41", "t/%FF", "t/%+1", "t#", "t#-1",
+            "t#01", "t~x", "t/\n",
         ];
         for text in texts {
             assert!(text.parse::<Path>().is_err(), "{text:?}");

@@ -40,7 +40,8 @@ pub enum Event {
     Failed(Failed),
     /// A step made of others was decided: before the next effect. The flow does not enter it again.
     Outcome(Outcome),
-    /// A wait, a time limit or a pause before the next attempt has an end: before it begins.
+    /// A wait, a time limit or a pause before the next attempt has an end: before it begins. Or the time of day
+    /// decided something: before the next effect.
     Timer(Timer),
     /// A wait took a signal: before the next effect.
     Signal(TakenSignal),
@@ -187,10 +188,10 @@ pub struct Outcome {
     pub ending: Ending,
 }
 
-/// The end of a wait.
+/// The end of a wait, or a time of day that decided something.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Timer {
-    /// When it is over.
+    /// When it is over, or that time.
     #[n(0)]
     pub at: Timestamp,
     /// Before which attempt it is, from 1; 0 if it is not between attempts.

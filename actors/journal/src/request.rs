@@ -242,11 +242,25 @@ pub enum Resume {
     Continue,
     /// Where it was, and only on nodes whose program has its version, not a compatible one.
     OnItsVersion,
-    /// From a step: without these records of it and of what came after it.
+    /// From a step: without these records of it and of what came after it. Refused with
+    /// [`Refused::HasUndone`](crate::Refused::HasUndone) if the flow has undone steps after one of them.
     Without(Vec<RecordId>),
-    /// From the beginning, after its effects were undone: without all records but the first. Its run is
-    /// raised, so that its effects have new keys.
+    /// From the beginning: without all records but the first. Its run is raised, so that its effects have
+    /// new keys: so they would happen twice if they had happened before. Hence it is refused with
+    /// [`Refused::NotUndone`](crate::Refused::NotUndone) while a step is recorded as begun or done, and its
+    /// undo is not; a step without an undo counts too, because the journal does not know which steps have
+    /// one. Such a flow is cancelled, which undoes it, and submitted again.
     Again,
+}
+
+impl Resume {
+    /// Whether records are removed.
+    pub(crate) const fn removes_records(&self) -> bool {
+        match self {
+            Self::Without(_) | Self::Again => true,
+            Self::Continue | Self::OnItsVersion => false,
+        }
+    }
 }
 
 /// What is known of a flow without its records.

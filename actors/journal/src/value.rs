@@ -25,6 +25,16 @@ pub struct Value {
 
 const CBOR: u8 = 1;
 
+/// How CBOR writes an empty list.
+const EMPTY_LIST: u8 = 0x80;
+
+/// How a unit of serde is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    List,
+    Null,
+}
+
 /// A value cannot be written or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -49,8 +59,42 @@ impl Value {
     /// # Errors
     /// If it is larger than [`VALUE_BYTES`], or its type cannot be written.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, ValueError> {
+        Self::write(value, Unit::List)
+    }
+
+    /// The bytes of a value of JSON, or of one that is read as such: with a null where serde has a unit.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Self::encode).
+    pub fn encode_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, ValueError> {
+        Self::write(value, Unit::Null)
+    }
+
+    /// The bytes of a value that is read again as the same type.
+    ///
+    /// serde calls both `()` and the null of JSON a unit, and a reader of JSON takes an empty list for a
+    /// list. So a value with a unit in it is read back here, to find out which of the two its type has.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Self::encode).
+    pub fn encode_result<T>(value: &T) -> Result<Self, ValueError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let lists = Self::encode(value)?;
+        if !lists.bytes.contains(&EMPTY_LIST) {
+            return Ok(lists);
+        }
+        let nulls = Self::encode_json(value)?;
+        let read = nulls.decode::<T>().ok().and_then(|read| Self::encode(&read).ok());
+        Ok(if read.as_ref() == Some(&lists) { nulls } else { lists })
+    }
+
+    fn write<T: Serialize + ?Sized>(value: &T, unit: Unit) -> Result<Self, ValueError> {
         let mut bytes = Bounded::default();
-        let written = value.serialize(&mut minicbor_serde::Serializer::new(&mut bytes));
+        let mut serializer = minicbor_serde::Serializer::new(&mut bytes);
+        serializer.serialize_unit_as_null(unit == Unit::Null);
+        let written = value.serialize(&mut serializer);
         if bytes.is_full {
             return Err(ValueError::TooLarge);
         }
@@ -123,6 +167,29 @@ mod tests {
         let value = (BTreeMap::from([((1, 'a'), b"x".to_vec())]), Some(()), None::<u8>);
         let read = Value::encode(&value).unwrap().decode();
         assert_eq!(read, Ok(value));
+    }
+
+    #[test]
+    fn results_are_read_back_with_each_null_and_each_unit() {
+        fn check<T>(value: T)
+        where
+            T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+        {
+            let read = Value::encode_result(&value).unwrap().decode();
+            assert_eq!(read, Ok(value));
+        }
+        use serde_json::{Value as Json, json};
+        check(Json::Null);
+        check(json!([null, [], {}, { "key": null, "items": [[], null] }]));
+        check(BTreeMap::from([("a", 1)].map(|(name, number)| (name.to_owned(), json!(number)))));
+        check(vec![Json::Null, json!([])]);
+        check((json!(null), None::<Json>, Some(3), Vec::<u8>::new()));
+        check(Vec::<Json>::new());
+        check(());
+        check(vec![(), ()]);
+        check((Some(()), None::<()>, String::new()));
+        check(vec![0x80u8]);
+        check("\u{80}\u{0}".to_owned());
     }
 
     #[test]

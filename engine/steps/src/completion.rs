@@ -76,7 +76,10 @@ impl Completion {
                 Ok(result) => Err(result),
                 Err(_) => unreachable!("a result is restored as the type that it was"),
             },
-            Ok(()) | Err(Message::Error(_) | Message::Abandoned | Message::Poll) => Ok(()),
+            Ok(())
+            | Err(Message::Error(_) | Message::Abandoned | Message::Interrupt(_) | Message::Poll) => {
+                Ok(())
+            }
         }
     }
 
@@ -137,6 +140,37 @@ impl fmt::Debug for Completion {
     }
 }
 
+/// Fails one step from any thread while it is in progress, also with sub-steps, as the end of its time
+/// limit does: what is inside is cancelled, then the error is raised at the step itself (FTN12 §1.3).
+///
+/// Made by [`interrupter`](crate::AsyncSteps::interrupter). Unlike a [`Completion`] it obliges to nothing: dropping it
+/// changes nothing.
+pub struct Interrupter {
+    inbox: Arc<Inbox>,
+    key: WaitKey,
+}
+
+impl Interrupter {
+    pub(crate) fn new(inbox: &Arc<Inbox>, key: WaitKey) -> Self {
+        Self { inbox: Arc::clone(inbox), key }
+    }
+
+    /// Interrupts the step with this error. The flow does so on its own event loop, when it runs next.
+    ///
+    /// # Errors
+    /// [`Stale`] if the step is over, was completed from outside before, or its flow is being
+    /// cancelled; then nothing happens.
+    pub fn interrupt(&self, error: Error) -> Result<(), Stale> {
+        self.inbox.send(self.key, Message::Interrupt(error)).map_err(|_| Stale)
+    }
+}
+
+impl fmt::Debug for Interrupter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupter").finish_non_exhaustive()
+    }
+}
+
 /// Cancels a flow from any thread (FTN12 §2.2.3 `cancel`).
 ///
 /// The flow is cancelled on its own event loop, when it runs next. Idempotent; cancelling a
@@ -160,5 +194,6 @@ impl fmt::Debug for Canceller {
 const _: () = {
     const fn any_thread<T: Send + Sync + 'static>() {}
     any_thread::<Completion>();
+    any_thread::<Interrupter>();
     any_thread::<Canceller>();
 };

@@ -28,6 +28,8 @@ pub(crate) enum Message {
     Error(Error),
     /// All handles were dropped.
     Abandoned,
+    /// The step fails with this error, and what is inside of it is cancelled.
+    Interrupt(Error),
     /// The future of the step wants to be polled; the wait goes on.
     Poll,
 }
@@ -176,15 +178,15 @@ impl Inbox {
 
 impl Waits {
     fn open(&mut self, strand: u32, handles: u32) -> WaitKey {
-        let new =
-            |generation| Wait { generation, strand, handles, next: NONE, state: WaitState::Open };
+        let state = WaitState::Open;
         if let Some((index, wait)) = self.free.pop(&mut self.table) {
             let generation = wait.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
-            *wait = new(generation);
+            (wait.generation, wait.strand, wait.handles) = (generation, strand, handles);
+            wait.state = state;
             return WaitKey { index, generation };
         }
         let generation = NonZeroU32::MIN;
-        self.table.push(new(generation));
+        self.table.push(Wait { generation, strand, handles, next: NONE, state });
         WaitKey { index: index(self.table.len() - 1), generation }
     }
 

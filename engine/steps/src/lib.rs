@@ -56,13 +56,14 @@
 //!
 //! The [`guide`] leads from a first flow to locks and tests. Then, in reading order:
 //! - configuring: [`Flow`], [`Template`], [`State`]
-//! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Stack`], [`Error`], [`Raised`]
+//! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Interrupter`], [`Stack`], [`Error`], [`Raised`]
 //! - what is said behind a step: [`Added`], [`Retry`], [`Undo`], [`UndoPolicy`]; what an async body
 //!   gets: [`RunContext`]
 //! - arguments: [`Arguments`], [`Arg`], [`Args`]; those of other technologies: [`Foreign`]
 //! - synchronisation: [`sync`]
 //! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
-//!   flows as futures: [`tool`]
+//!   flows as futures: [`tool`];
+//!   flows that go on in another process: [`memory`]
 //! - testing: [`sim`]
 //!
 //! Feature `macros`: `#[derive(Code)]` for the errors of a domain.
@@ -78,6 +79,7 @@ mod inbox;
 mod interface;
 mod location;
 mod machine;
+pub mod memory;
 mod observe;
 mod outcome;
 mod plan;
@@ -103,7 +105,7 @@ pub mod guide {}
 pub use asyncsteps_macros::Code;
 
 pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
-pub use completion::{Canceller, Completion, Stale};
+pub use completion::{Canceller, Completion, Interrupter, Stale};
 pub use error::{
     AwaitedResult, Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, StepResult,
     StepReturn, codes,

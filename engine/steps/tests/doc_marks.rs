@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files about subjects that the specification leaves to the host.
-const BEYOND: [&str; 5] = ["time.rs", "observe.rs", "location.rs", "random.rs", "sim/"];
+const BEYOND: [&str; 6] =
+    ["time.rs", "observe.rs", "location.rs", "memory.rs", "random.rs", "sim/"];
 
 /// The marks of a section of a specification.
 const MARKS: [&str; 2] = ["FTN12 §", "FTN3 §"];

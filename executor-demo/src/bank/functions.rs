@@ -1,8 +1,9 @@
 //! The functions of `demo.bank:1.0`.
 
 use asyncsteps::{Code, Fallible, codes};
+use asyncsteps_durable::{Durable, Recorded as _};
 use asyncsteps_executor::iface::Source;
-use asyncsteps_executor::{Cx, Functions, Service};
+use asyncsteps_executor::{Cx, Functions, Gives, Service, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,21 +45,24 @@ struct Balance {
     balance: i64,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Moved {
     #[schemars(range(min = 0, max = 9_007_199_254_740_992_i64))]
     amount: i64,
 }
 
 impl Bank {
-    /// Says what handles each function.
-    pub fn define(functions: &mut Functions<Self>) {
+    /// Says what handles each function. With a journal captures are durable.
+    pub fn define(functions: &mut Functions<Self>, durable: Option<&Durable>) {
         functions
             .on("authorize", authorize)
-            .on("capture", capture)
             .on("refund", refund)
             .on("balance", balance)
             .on("audit", audit);
+        match durable {
+            Some(durable) => _ = durable.on(functions, "capture", capture),
+            None => _ = functions.on("capture", capture),
+        }
     }
 }
 
@@ -68,8 +72,13 @@ async fn authorize(cx: &Cx<Bank, Authorize>) -> Fallible<Moved> {
     Ok(Moved { amount: cx.authorize(key, customer, amount).await? })
 }
 
-async fn capture(cx: &Cx<Bank, PaymentOf>) -> Fallible<Moved> {
-    Ok(Moved { amount: cx.capture(&cx.params.key).await? })
+fn capture(asi: &mut Steps<Bank, PaymentOf>) -> Gives<Moved> {
+    // the books know the key of the payment, so it may run again
+    asi.run("capture", async |cx: &Cx<Bank, PaymentOf>, ()| {
+        Ok(Moved { amount: cx.capture(&cx.params.key).await? })
+    })
+    .recorded()
+    .into()
 }
 
 async fn refund(cx: &Cx<Bank, PaymentOf>) -> Fallible<Moved> {

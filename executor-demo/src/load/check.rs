@@ -37,13 +37,22 @@ pub(super) async fn open_books(client: &Client, skus: Vec<String>) -> anyhow::Re
     Ok(Books::new(skus.into_iter(), UNITS, bank))
 }
 
-/// Asks until nothing is unknown, and gives what the server has otherwise than the books. It takes so
-/// long at the most; what it did not get to is given, too.
+/// What a check found, a line each.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// What the server has otherwise than the books.
+    pub(super) wrong: Vec<String>,
+    /// What there was no time for.
+    pub(super) not_checked: Vec<String>,
+}
+
+/// Asks until nothing is unknown, and compares what the server has with the books. It takes so long at
+/// the most.
 pub(super) async fn check(
     call: impl AsyncFn(&str, &Value) -> Answer,
     books: &mut Books,
     limit: Duration,
-) -> Vec<String> {
+) -> Found {
     let until = Instant::now() + limit;
     let mut check = Check { call, until, found: Vec::new(), not_checked: Vec::new() };
     check.settle(books).await;
@@ -51,7 +60,7 @@ pub(super) async fn check(
     check.orders(books).await;
     check.bank(books).await;
     check.balances(books).await;
-    check.told(limit)
+    check.found(limit)
 }
 
 /// A check that goes on.
@@ -89,7 +98,7 @@ impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
                 let call = Call::Order(order);
                 let Some(answer) = self.call(&call).await else {
                     let left = 1 + unknown.len() + books.take_unknown().len();
-                    return self.found.push(format!("{left} orders have no outcome"));
+                    return self.not_checked.push(format!("{left} orders have no outcome"));
                 };
                 books.record(call, &answer);
             }
@@ -169,17 +178,17 @@ impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
         }
     }
 
-    /// What is told of it, a line each.
-    fn told(self, limit: Duration) -> Vec<String> {
-        let mut told: Vec<String> = self.found.iter().map(|it| cut(it, MISMATCH)).collect();
-        if told.len() > TOLD {
-            let more = told.len() - TOLD;
-            told.truncate(TOLD);
-            told.push(format!("and {more} more"));
+    /// What is told of it.
+    fn found(self, limit: Duration) -> Found {
+        let mut wrong: Vec<String> = self.found.iter().map(|it| cut(it, MISMATCH)).collect();
+        if wrong.len() > TOLD {
+            let more = wrong.len() - TOLD;
+            wrong.truncate(TOLD);
+            wrong.push(format!("and {more} more"));
         }
         let not_checked = self.not_checked.into_iter();
-        told.extend(not_checked.map(|what| format!("{what}: not checked within {limit:?}")));
-        told
+        let not_checked = not_checked.map(|what| format!("{what} within {limit:?}")).collect();
+        Found { wrong, not_checked }
     }
 }
 
@@ -234,7 +243,7 @@ mod tests {
 
     /// Checks against a server that falls silent after so many calls; how long that took, and how many
     /// calls there were.
-    async fn check_silent(books: &mut Books, answers: u32) -> (Vec<String>, Duration, u32) {
+    async fn check_silent(books: &mut Books, answers: u32) -> (Found, Duration, u32) {
         let (start, calls) = (Instant::now(), Cell::new(0));
         let call = async |_: &str, _: &Value| {
             calls.set(calls.get() + 1);
@@ -252,13 +261,13 @@ mod tests {
     async fn a_silent_server_takes_the_time_limit_once_and_what_is_not_checked_is_told() {
         let (told, took, calls) = check_silent(&mut books(), 7).await;
         assert_eq!(
-            told,
+            told.not_checked,
             [
-                "93 orders have no outcome",
-                "the stock of 2 products: not checked within 30s",
-                "the orders of 7 customers: not checked within 30s",
-                "what the bank has: not checked within 30s",
-                "the balances of 7 customers: not checked within 30s",
+                "93 orders have no outcome within 30s",
+                "the stock of 2 products within 30s",
+                "the orders of 7 customers within 30s",
+                "what the bank has within 30s",
+                "the balances of 7 customers within 30s",
             ]
         );
         assert_eq!((took, calls), (LIMIT, 8));
@@ -268,11 +277,8 @@ mod tests {
         let mut books = Books::new(skus, UNITS, nothing_placed);
         let (told, took, _) = check_silent(&mut books, 1).await;
         assert_eq!(
-            told,
-            [
-                "the stock of 1 products: not checked within 30s",
-                "what the bank has: not checked within 30s",
-            ]
+            told.not_checked,
+            ["the stock of 1 products within 30s", "what the bank has within 30s",]
         );
         assert_eq!(took, LIMIT);
     }
@@ -282,13 +288,16 @@ mod tests {
         let call = async |_: &str, _: &Value| Answer::Result(json!("x".repeat(100_000)));
         let told =
             check(call, &mut Books::new(["a".to_owned()].into_iter(), UNITS, None), LIMIT).await;
+        let told = told.wrong;
         assert!(told.len() == 1 && told[0].len() < 1100 && told[0].ends_with("..."), "{told:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_server_takes_the_time_limit_once() {
         let (told, took, calls) = check_silent(&mut books(), u32::MAX).await;
-        assert_eq!(told[0], "70 orders have no outcome");
+        let Found { wrong, not_checked: told } = told;
+        assert_eq!(wrong, Vec::<String>::new());
+        assert_eq!(told[0], "70 orders have no outcome within 30s");
         assert_eq!((told.len(), took, calls), (5, LIMIT, 30));
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Measured {
     functions: BTreeMap<&'static str, FunctionTimes>,
     /// How late requests were sent, which the machine of the load is to blame for.
     pub(super) late: Times,
+    /// How long requests waited until one of the connections was free.
+    pub(super) connection: Times,
     /// Errors and missing answers, by function and code or reason.
     pub(super) errors: BTreeMap<(&'static str, String), u64>,
     /// Requests that were not sent, because too many were in flight.
@@ -55,6 +57,7 @@ impl Measured {
             all: FunctionTimes::new()?,
             functions: functions.collect::<Result<_, CreationError>>()?,
             late: Times::new()?,
+            connection: Times::new()?,
             errors: BTreeMap::new(),
             held_back: 0,
             unanswered: 0,

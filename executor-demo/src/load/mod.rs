@@ -34,9 +34,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 pub use options::{Arrivals, LoadOptions};
-pub use report::{ErrorCount, FunctionReport, Knee, Percentiles, Report};
+pub use report::{ErrorCount, FunctionReport, Knee, Percentiles, Report, Verdict};
 
-pub(crate) use client::{Answer, Client, Target};
+pub(crate) use client::Client;
 use mix::Mix;
 use run::Load;
 
@@ -83,7 +83,8 @@ pub async fn load(options: &LoadOptions, out: &mut impl Write) -> anyhow::Result
     if let Some(folder) = &options.hgrm {
         hgrm::write(&run.measured, folder)?;
     }
-    report.mismatches = load.check(options.patience()).await;
+    let found = load.check(options.patience()).await;
+    (report.mismatches, report.not_checked) = (found.wrong, found.not_checked);
     report.unasked = load.client.unasked().await;
     if let Some(file) = &options.json {
         report.write(file)?;

@@ -26,7 +26,8 @@ pub struct LoadOptions {
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     pub arrivals: Arrivals,
 
-    /// The most connections at once; over WebSocket exactly so many.
+    /// The most connections at once; over WebSocket exactly so many. Over HTTP each request has one for
+    /// itself, and waits until one is free.
     #[arg(long, value_name = "N", default_value = "64")]
     pub connections: NonZeroUsize,
 

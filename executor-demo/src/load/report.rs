@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::measured::{ALL, FunctionTimes, Times, ms};
+use super::measured::{FunctionTimes, Times, ms};
 use super::run::Run;
 
 /// What came of a load. Times are in microseconds.
@@ -30,15 +30,32 @@ pub struct Report {
     pub held_back: u64,
     /// How late requests were sent.
     pub late: Percentiles,
+    /// How long requests waited until one of the connections was free; not there in older reports.
+    #[serde(default)]
+    pub connection: Option<Percentiles>,
     /// The times of each function, and of all together under the name `all`.
     pub functions: BTreeMap<String, FunctionReport>,
     /// Errors and missing answers, the most frequent ones first.
     pub errors: Vec<ErrorCount>,
     /// The highest rate within the limit, if it was looked for.
     pub knee: Option<Knee>,
-    /// What the server has otherwise than its answers say, and what could not be checked. A report that
-    /// was written before the check ended says that.
+    /// What the server has otherwise than its answers say.
     pub mismatches: Vec<String>,
+    /// What there was no time to check. A report that was written before the check ended says that.
+    #[serde(default)]
+    pub not_checked: Vec<String>,
+}
+
+/// Whether every request got one answer, and the server has what its answers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "what a check can come to")]
+pub enum Verdict {
+    /// It is so.
+    AddsUp,
+    /// Nothing is known to be wrong, but not all could be checked in the patience of the options.
+    NotChecked,
+    /// It is not so.
+    Wrong,
 }
 
 /// The highest rate that a server stands.
@@ -59,7 +76,7 @@ pub struct FunctionReport {
     pub count: u64,
     /// From when a request was due to its answer.
     pub response: Percentiles,
-    /// From when it was sent to its answer.
+    /// From when it was sent, on a connection that was free, to its answer.
     pub service: Percentiles,
 }
 
@@ -109,17 +126,22 @@ impl Report {
             unasked: 0,
             held_back: measured.held_back,
             late: Percentiles::of(&measured.late),
+            connection: Some(Percentiles::of(&measured.connection)),
             functions: functions.map(|(name, times)| (name.to_owned(), times.into())).collect(),
             errors,
             knee,
-            mismatches: vec!["nothing is checked yet".to_owned()],
+            mismatches: Vec::new(),
+            not_checked: vec!["nothing is checked yet".to_owned()],
         }
     }
 
     /// Whether every request got one answer, and the server has what its answers say.
     #[must_use]
-    pub fn adds_up(&self) -> bool {
-        self.unanswered == 0 && self.unasked == 0 && self.mismatches.is_empty()
+    pub fn verdict(&self) -> Verdict {
+        if self.unanswered > 0 || self.unasked > 0 || !self.mismatches.is_empty() {
+            return Verdict::Wrong;
+        }
+        if self.not_checked.is_empty() { Verdict::AddsUp } else { Verdict::NotChecked }
     }
 
     /// The report that an earlier run wrote.
@@ -148,8 +170,8 @@ impl Report {
 
     /// What the check found, as lines; the last one says whether everything adds up.
     #[must_use]
-    pub fn verdict(&self) -> impl fmt::Display {
-        Verdict(self)
+    pub fn found(&self) -> impl fmt::Display {
+        Findings(self)
     }
 
     /// Compares the times with those of an earlier report, as a table.
@@ -212,11 +234,12 @@ impl fmt::Display for Measurements<'_> {
         for (name, function) in &report.functions {
             let FunctionReport { count, response, service } = function;
             writeln!(f, "{name:27} {count:9} {response}")?;
-            if name == ALL {
-                writeln!(f, "  from when it was sent               {service}")?;
-            }
+            writeln!(f, "  from when it was sent               {service}")?;
         }
         writeln!(f, "sent too late by                      {}", report.late)?;
+        if let Some(connection) = report.connection {
+            writeln!(f, "waited for a free connection          {connection}")?;
+        }
         writeln!(
             f,
             "{:.0} requests/s were due, {:.0} answers/s came; {} answered, {} not, {} held back",
@@ -241,9 +264,9 @@ impl fmt::Display for Measurements<'_> {
     }
 }
 
-struct Verdict<'a>(&'a Report);
+struct Findings<'a>(&'a Report);
 
-impl fmt::Display for Verdict<'_> {
+impl fmt::Display for Findings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(report) = self;
         if report.unasked > 0 {
@@ -252,10 +275,16 @@ impl fmt::Display for Verdict<'_> {
         for mismatch in &report.mismatches {
             writeln!(f, "wrong: {}", Foreign(mismatch))?;
         }
-        match report.adds_up() {
-            true => write!(f, "every request got one answer; stock, orders and money add up"),
-            false => write!(f, "IT DOES NOT ADD UP"),
+        for what in &report.not_checked {
+            writeln!(f, "not checked: {}", Foreign(what))?;
         }
+        f.write_str(match report.verdict() {
+            Verdict::AddsUp => "every request got one answer; stock, orders and money add up",
+            Verdict::NotChecked => {
+                "every request got one answer, but not all is checked: a longer --patience may help"
+            }
+            Verdict::Wrong => "IT DOES NOT ADD UP",
+        })
     }
 }
 
@@ -322,8 +351,20 @@ mod tests {
 
         let mut report = report(&[]);
         report.mismatches = vec!["stock: Error(\"\u{1b}[2J\n\")".to_owned()];
-        let told = report.verdict().to_string();
+        report.not_checked = Vec::new();
+        let told = report.found().to_string();
         assert_eq!(told, "wrong: stock: Error(\"\\u{1b}[2J\\n\")\nIT DOES NOT ADD UP");
+        assert_eq!(report.verdict(), Verdict::Wrong);
+    }
+
+    #[test]
+    fn what_is_not_checked_is_not_wrong() {
+        let mut report = report(&[]);
+        assert_eq!(report.verdict(), Verdict::NotChecked);
+        let told = report.found().to_string();
+        assert!(told.starts_with("not checked: nothing is checked yet\nevery request"), "{told}");
+        report.not_checked = Vec::new();
+        assert_eq!(report.verdict(), Verdict::AddsUp);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::books::Books;
-use super::check::check;
+use super::check::{Found, check};
 use super::client::Client;
 use super::measured::Measured;
 use super::mix::Mix;
@@ -79,7 +79,7 @@ impl Load {
     }
 
     /// What the server has otherwise than its answers say, and what could not be checked in this time.
-    pub(super) async fn check(&self, limit: Duration) -> Vec<String> {
+    pub(super) async fn check(&self, limit: Duration) -> Found {
         // no request is in flight that would note something
         let mut books = self.books.take();
         let call = async |function: &str, params: &Value| self.client.call(function, params).await;
@@ -90,8 +90,10 @@ impl Load {
     async fn request(self: Rc<Self>, due: Instant, measured: Rc<RefCell<Measured>>) {
         let call = self.mix.borrow_mut().next();
         let sent = Instant::now();
-        let answer = self.client.call(call.function(), &call.params()).await;
-        measured.borrow_mut().record(call.function(), &answer, due.elapsed(), sent.elapsed());
+        let (answer, waited) = self.client.call_timed(call.function(), &call.params()).await;
+        let took = sent.elapsed().saturating_sub(waited);
+        measured.borrow_mut().record(call.function(), &answer, due.elapsed(), took);
+        measured.borrow_mut().connection.record(waited);
         self.mix.borrow_mut().learn(&call, &answer);
         self.books.borrow_mut().record(call, &answer);
     }

@@ -1,17 +1,17 @@
 //! The commands that look at nodes and call them.
 
 use std::fmt::{self, Write as _};
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use asyncsteps_executor::iface::{FunctionName, IfaceVer};
+use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
 use asyncsteps_fabric::nats::NatsFabric;
 use asyncsteps_fabric::{Call, Fabric, NodeId, NodeInfo};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
 
 use super::options::NatsOptions;
-use crate::load::{Answer, Client, Target};
 
 /// Call a function and print its result.
 #[derive(Clone, Debug, Args)]
@@ -20,7 +20,8 @@ pub struct CallOptions {
     #[command(flatten)]
     nats: NatsOptions,
 
-    /// The end point of a server: http://127.0.0.1:8080/ftn/, or ws:// for WebSocket.
+    /// The end point of a server: http://127.0.0.1:8080/ftn/, ws:// for WebSocket, https:// and wss:// for
+    /// both over TLS.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
@@ -71,18 +72,17 @@ impl CallOptions {
         let params: Value = serde_json::from_str(&self.params)
             .with_context(|| format!("the parameters are no JSON: {}", self.params))?;
         let time_limit = Duration::from_secs(self.timeout.into());
-        let result = match &self.url {
-            Some(url) => call_server(&url.parse()?, &self.function, &params, time_limit).await?,
-            None => {
-                let call = Call::new(&self.function, params)?.within(time_limit);
-                let call = match &self.node {
-                    Some(node) => call.on_node(node.clone()),
-                    None => call,
-                };
-                join(&self.nats).await?.call(call).await?.result
-            }
+        let call = Call::new(&self.function, params)?.within(time_limit);
+        let call = match &self.node {
+            Some(node) => call.on_node(node.clone()),
+            None => call,
         };
-        Ok(result.to_string())
+        let fabric: Box<dyn Fabric> = match &self.url {
+            Some(url) => Box::new(service(url, call.function())?),
+            None => Box::new(join(&self.nats).await?),
+        };
+        let response = fabric.call(call).await?;
+        Ok(response.into_value().to_string())
     }
 }
 
@@ -115,18 +115,12 @@ async fn join(nats: &NatsOptions) -> anyhow::Result<NatsFabric> {
     nats.join(None).await?.context("--nats says which server connects the nodes")
 }
 
-async fn call_server(
-    target: &Target,
-    function: &str,
-    params: &Value,
-    time_limit: Duration,
-) -> anyhow::Result<Value> {
-    let client = Client::connect(target, NonZeroUsize::MIN, time_limit).await?;
-    match client.call(function, params).await {
-        Answer::Result(result) => Ok(result),
-        Answer::Error(code) => bail!("{code}"),
-        Answer::None(why) => bail!("no answer: {why}"),
-    }
+/// A fabric with the one service that hosts a function.
+fn service(url: &str, function: &FunctionName) -> anyhow::Result<HttpFabric> {
+    let fabric = HttpFabric::new(Config::new())?;
+    let interface = IfaceVer::new(function.iface(), function.version())?;
+    fabric.register(interface, Remote::new(url))?;
+    Ok(fabric)
 }
 
 impl fmt::Display for Table<'_> {
@@ -134,10 +128,13 @@ impl fmt::Display for Table<'_> {
         let names = self.0.iter().map(|it| it.node.len());
         let width = names.max().unwrap_or_default().max("NODE".len());
         write!(f, "{:width$}  IN FLIGHT  STATE     INTERFACES", "NODE")?;
-        for NodeInfo { node, interfaces, in_flight, is_draining, .. } in self.0 {
+        for NodeInfo { node, interfaces, in_flight, is_draining, has_other_secret, .. } in self.0 {
             let state = if *is_draining { "draining" } else { "serving" };
             f.write_char('\n')?;
             write!(f, "{node:width$}  {in_flight:9}  {state:8}  {}", interfaces.join(" "))?;
+            if *has_other_secret {
+                f.write_str("  (it has another NODE_SECRET)")?;
+            }
         }
         Ok(())
     }

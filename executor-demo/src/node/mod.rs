@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::pool::ArbiterPool;
+use asyncsteps_executor::health::Dependency;
 use asyncsteps_executor::{Builder, Executor};
 use asyncsteps_fabric::nats::{NatsError, NatsFabric};
-use asyncsteps_fabric::{CallError, Client, Endpoint, ServeGuard};
+use asyncsteps_fabric::{CallError, Client, Endpoint, Fabric, ServeGuard};
 
 pub use commands::{CallOptions, DrainOptions, NodesOptions};
 pub use options::{Hosted, NatsOptions, NodeOptions};
@@ -45,7 +46,12 @@ impl Node {
 
     /// Calls other nodes.
     pub(crate) fn client(&self) -> Option<Client> {
-        self.0.clone().map(|fabric| Client::new(Arc::new(fabric)))
+        self.fabric().map(Client::new)
+    }
+
+    /// What connects the nodes.
+    pub(crate) fn fabric(&self) -> Option<Arc<dyn Fabric>> {
+        self.0.clone().map(|fabric| -> Arc<dyn Fabric> { Arc::new(fabric) })
     }
 
     /// The same executor, with what it does not host called on other nodes, for steps and for HTTP.
@@ -75,6 +81,12 @@ impl Node {
             Some(fabric) => fabric.drain_ordered().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// Has an executor that hosts nothing be ready only while there is a connection to the others.
+    pub(crate) fn needed_by(&self, executor: &Executor) -> Option<Dependency> {
+        let fabric = self.0.clone()?;
+        Some(executor.depends_on(move || fabric.is_connected()))
     }
 
     /// Leaves the nodes.

@@ -93,6 +93,11 @@ impl NodeOptions {
         matches!(self.only, None | Some(Hosted::Shop))
     }
 
+    /// Whether this is only a front of other nodes, which needs no database.
+    pub(crate) fn hosts_nothing(&self) -> bool {
+        self.only == Some(Hosted::None)
+    }
+
     pub(crate) fn hosts_bank(&self) -> bool {
         matches!(self.only, None | Some(Hosted::Bank))
     }

@@ -12,6 +12,7 @@ mod instances;
 mod jobs;
 mod orders;
 mod payments;
+mod steps;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -36,6 +37,7 @@ pub struct Store {
     writes: Jobs,
     reads: Jobs,
     queues: Queues,
+    durable: bool,
 }
 
 /// The jobs that wait for each thread of the database.
@@ -89,17 +91,25 @@ impl Store {
         let queues = Queues::default();
         if mode == "memory" {
             let jobs = Jobs::at_once(writing);
-            return Ok(Self { writes: jobs.clone(), reads: jobs, queues });
+            return Ok(Self { writes: jobs.clone(), reads: jobs, queues, durable: false });
         }
         let waiting = |queue| queues.get_or_create(&[("queue", queue)]).clone();
         let writes = Jobs::writing(writing, waiting("write"))?;
         if mode != "wal" {
             // the file system cannot share memory: there is one connection
-            return Ok(Self { reads: writes.clone(), writes, queues });
+            return Ok(Self { reads: writes.clone(), writes, queues, durable: false });
         }
         let reading = Connection::open(file)?;
         reading.pragma_update(None, "query_only", true)?;
-        Ok(Self { writes, reads: Jobs::reading(reading, waiting("read"))?, queues })
+        let reads = Jobs::reading(reading, waiting("read"))?;
+        Ok(Self { writes, reads, queues, durable: false })
+    }
+
+    /// The same for durable requests: their steps may run again after a crash, so the database remembers
+    /// what each has done, by its idempotency key.
+    #[must_use]
+    pub fn for_durable_requests(self) -> Self {
+        Self { durable: true, ..self }
     }
 
     /// Adds the metrics of the database to those of the executor.
@@ -139,28 +149,52 @@ impl Store {
     }
 
     /// Writes an order and takes its units out of stock, in one transaction. An order whose key was
-    /// used gives the first answer, if it is of the same items, and changes nothing.
+    /// used gives the first answer, if it is of the same items, and changes nothing. `step` is the
+    /// idempotency key of the step that does it.
     ///
     /// `written` is called when the order is in the transaction, before others can see it.
     pub fn place_order(
         &self,
         order: &Arc<NewOrder>,
         terms: Terms,
+        step: &str,
         written: impl FnOnce() + Send + 'static,
     ) -> Pending<Summary> {
-        let order = Arc::clone(order);
+        let (order, step) = (Arc::clone(order), self.remembered(step));
         self.write(move |db| {
-            let placed = place(db, &order, &terms)?;
+            let placed = place(db, &order, &terms, step.as_deref())?;
             written();
             Ok(placed)
         })
     }
 
-    /// Opens the payment of an order, in cents, which the process `owner` looks after; gives its key for
-    /// the bank. An order that is repeated with its key gets the payment that it has left open.
-    pub fn open_payment(&self, order: &Arc<NewOrder>, amount: i64, owner: &str) -> Pending<String> {
-        let (order, owner) = (Arc::clone(order), owner.to_owned());
-        self.write(move |db| payments::open(db, &order, amount, &owner))
+    /// Opens the payment of an order, in cents; gives its key for the bank. An order that is repeated
+    /// with its key gets the payment that it has left open. `step` is the idempotency key of the step that
+    /// does it. The process `owner` looks after the payment, unless the request is durable: then that does.
+    pub fn open_payment(
+        &self,
+        order: &Arc<NewOrder>,
+        amount: i64,
+        owner: &str,
+        step: &str,
+    ) -> Pending<String> {
+        let (order, owner, step) = (Arc::clone(order), owner.to_owned(), self.remembered(step));
+        self.write(move |db| match step {
+            Some(step) => payments::open_durably(db, &order, amount, &step),
+            None => payments::open(db, &order, amount, &owner),
+        })
+    }
+
+    /// The payment that this step has opened, if it has; `None` if it is not remembered what steps do.
+    #[must_use]
+    pub fn payment_of_step(&self, step: &str) -> Option<Pending<Option<String>>> {
+        let step = self.remembered(step)?;
+        Some(self.write(move |db| steps::find(db, &step)))
+    }
+
+    /// The idempotency key of a step, if what it does has to be remembered.
+    fn remembered(&self, step: &str) -> Option<String> {
+        self.durable.then(|| step.to_owned())
     }
 
     /// Gives a payment up, unless its order was placed; tells whether it is owed back. No order can be
@@ -229,19 +263,33 @@ impl Store {
     }
 }
 
-/// Writes an order and takes its payment, or gives the first answer to its key.
-fn place(db: &Connection, order: &NewOrder, terms: &Terms) -> Result<Summary, StoreError> {
-    let first = orders::placed(db, order)?;
-    match (first, &terms.payment) {
+/// Writes an order and takes its payment, or gives the first answer to its key or its step.
+fn place(
+    db: &Connection,
+    order: &NewOrder,
+    terms: &Terms,
+    step: Option<&str>,
+) -> Result<Summary, StoreError> {
+    let first = match step.map(|step| steps::find(db, step)).transpose()?.flatten() {
+        Some(placed) => return orders::summary_of(db, placed),
+        None => orders::placed(db, order)?,
+    };
+    let placed = match (first, &terms.payment) {
         // paid at other prices, by another process: this payment goes back
-        (Some(_), Some(payment)) if payments::is_open(db, payment)? => Err(StoreError::GivenUp),
-        (Some(first), _) => Ok(first),
-        (None, None) => orders::place(db, order, terms),
+        (Some(_), Some(payment)) if payments::is_open(db, payment)? => {
+            return Err(StoreError::GivenUp);
+        }
+        (Some(first), _) => return Ok(first),
+        (None, None) => orders::place(db, order, terms)?,
         (None, Some(payment)) => {
             payments::sell(db, payment)?;
-            orders::place(db, order, terms)
+            orders::place(db, order, terms)?
         }
+    };
+    if let Some(step) = step {
+        steps::done(db, step, &placed.order)?;
     }
+    Ok(placed)
 }
 
 /// Has the database write ahead, and gives the mode that it has then.
@@ -314,6 +362,10 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS shop_instance (
         id TEXT PRIMARY KEY,
         beats INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS shop_step (
+        key TEXT PRIMARY KEY,
+        result NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS bank_account (
         owner TEXT PRIMARY KEY,

@@ -19,7 +19,7 @@ pub struct NewOrder {
 }
 
 /// On what terms an order is placed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Terms {
     /// What a unit of each SKU costs, in cents.
     pub prices: HashMap<Arc<str>, i64>,
@@ -70,7 +70,9 @@ pub struct SoldItem {
 }
 
 /// Number and total of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 pub struct Summary {
     /// Its number.
     #[schemars(range(min = 1))]
@@ -122,6 +124,12 @@ pub(super) fn placed(db: &Connection, new: &NewOrder) -> Result<Option<Summary>,
         true => Ok(Some(first)),
         false => Err(StoreError::KeyReused),
     }
+}
+
+/// Number and total of an order that is there.
+pub(super) fn summary_of(db: &Connection, order: i64) -> Result<Summary, StoreError> {
+    let mut query = db.prepare_cached("SELECT id, total FROM orders WHERE id = ?1")?;
+    Ok(query.query_row([order], summary)?)
 }
 
 /// The prices of what an order has, as far as its products are known.

@@ -6,8 +6,11 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use super::instances;
 use super::orders::NewOrder;
+use super::{instances, steps};
+
+/// The owner of the payments of durable requests, which end or are undone whatever process does it.
+const DURABLE: &str = "";
 
 /// Opens a payment that `owner` looks after, a process, and gives its key. A repeated order gets the one
 /// that it has left open, so that it is not paid twice after a crash.
@@ -18,6 +21,34 @@ pub(super) fn open(
     owner: &str,
 ) -> Result<String, StoreError> {
     instances::enter(db, owner)?;
+    open_for(db, order, amount, owner)
+}
+
+/// Opens a payment of a durable request, or gives that which this step has opened before.
+pub(super) fn open_durably(
+    db: &Connection,
+    order: &NewOrder,
+    amount: i64,
+    step: &str,
+) -> Result<String, StoreError> {
+    let Some(key) = steps::find::<String>(db, step)? else {
+        let key = open_for(db, order, amount, DURABLE)?;
+        steps::done(db, step, &key)?;
+        return Ok(key);
+    };
+    // the prices of now count: the bank has not been asked, because the step that opens it had no end
+    let mut update =
+        db.prepare_cached("UPDATE shop_payment SET amount = ?2 WHERE key = ?1 AND state = 'open'")?;
+    update.execute(params![key, amount])?;
+    Ok(key)
+}
+
+fn open_for(
+    db: &Connection,
+    order: &NewOrder,
+    amount: i64,
+    owner: &str,
+) -> Result<String, StoreError> {
     let mut left_open = db.prepare_cached(
         "UPDATE shop_payment SET owner = ?4 WHERE key = (
              SELECT key FROM shop_payment
@@ -71,9 +102,9 @@ pub(super) fn repaid(db: &Connection, key: &str) -> Result<(), StoreError> {
 pub(super) fn owed(db: &Connection) -> Result<Vec<String>, StoreError> {
     let mut give_up = db.prepare_cached(
         "UPDATE shop_payment SET state = 'owed'
-         WHERE state = 'open' AND owner NOT IN (SELECT id FROM shop_instance)",
+         WHERE state = 'open' AND owner <> ?1 AND owner NOT IN (SELECT id FROM shop_instance)",
     )?;
-    give_up.execute([])?;
+    give_up.execute([DURABLE])?;
     let mut query = db.prepare_cached("SELECT key FROM shop_payment WHERE state = 'owed'")?;
     Ok(query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
@@ -103,16 +134,16 @@ mod tests {
     #[actix_rt::test]
     async fn a_payment_is_taken_or_given_up_and_never_both() {
         let (store, order) = shop(None).await;
-        let key = store.open_payment(&order, 5, "me").await.expect("opened");
-        let placed = store.place_order(&order, terms(&key), || {}).await.expect("placed");
+        let key = store.open_payment(&order, 5, "me", "step").await.expect("opened");
+        let placed = store.place_order(&order, terms(&key), "step", || {}).await.expect("placed");
         assert_eq!(placed.total, 5);
         assert!(!store.give_up_payment(&key).await.expect("asked"), "the order stands");
 
-        let key = store.open_payment(&order, 5, "me").await.expect("opened");
+        let key = store.open_payment(&order, 5, "me", "step").await.expect("opened");
         for _ in 0..2 {
             assert!(store.give_up_payment(&key).await.expect("given up"), "until it is repaid");
         }
-        let late = store.place_order(&order, terms(&key), || {}).await;
+        let late = store.place_order(&order, terms(&key), "step", || {}).await;
         assert!(matches!(late, Err(StoreError::GivenUp)), "{late:?}");
         assert_eq!(store.stock("apple").await.expect("known"), Some(9), "nothing is taken");
         assert_eq!(store.owed_payments().await.expect("a list"), [&*key]);
@@ -125,27 +156,54 @@ mod tests {
     async fn what_a_process_that_ended_has_left_open_is_owed_unless_the_order_is_repeated() {
         let (store, order) = shop(Some("k1")).await;
         let (_, other) = shop(Some("k2")).await;
-        let repeated = store.open_payment(&order, 5, "dead").await.expect("opened");
-        let left = store.open_payment(&other, 5, "dead").await.expect("opened");
+        let repeated = store.open_payment(&order, 5, "dead", "step").await.expect("opened");
+        let left = store.open_payment(&other, 5, "dead", "step").await.expect("opened");
         assert!(store.owed_payments().await.expect("a list").is_empty(), "its owner may live");
-        assert_eq!(store.open_payment(&order, 5, "me").await.expect("opened"), repeated);
+        assert_eq!(store.open_payment(&order, 5, "me", "step").await.expect("opened"), repeated);
         store.instances_ended(vec!["dead".to_owned()]).await.expect("noted");
         assert_eq!(store.owed_payments().await.expect("a list"), [left]);
-        store.place_order(&order, terms(&repeated), || {}).await.expect("it was not given up");
+        store
+            .place_order(&order, terms(&repeated), "step", || {})
+            .await
+            .expect("it was not given up");
     }
 
     #[actix_rt::test]
     async fn a_repeated_order_takes_the_payment_that_it_left_open() {
         let (store, order) = shop(Some("k1")).await;
-        let open = async |amount| store.open_payment(&order, amount, "me").await.expect("opened");
+        let open =
+            async |amount| store.open_payment(&order, amount, "me", "step").await.expect("opened");
         let key = open(5).await;
         assert_eq!(open(5).await, key);
         assert_ne!(open(6).await, key, "the price has changed");
-        store.place_order(&order, terms(&key), || {}).await.expect("placed");
+        store.place_order(&order, terms(&key), "step", || {}).await.expect("placed");
         assert_ne!(open(5).await, key, "it is taken");
-        let again = store.place_order(&order, terms(&key), || {}).await.expect("the first answer");
+        let again =
+            store.place_order(&order, terms(&key), "step", || {}).await.expect("the first answer");
         assert_eq!(again.order, 1);
-        let other = store.place_order(&order, terms(&open(6).await), || {}).await;
+        let other = store.place_order(&order, terms(&open(6).await), "step", || {}).await;
         assert!(matches!(other, Err(StoreError::GivenUp)), "its payment goes back: {other:?}");
+    }
+
+    #[actix_rt::test]
+    async fn a_step_of_a_durable_request_that_runs_again_changes_nothing() {
+        let (store, order) = shop(None).await;
+        let store = store.for_durable_requests();
+        let open = async |amount| store.open_payment(&order, amount, "me", "open").await;
+        let key = open(5).await.expect("opened");
+        assert_eq!(open(6).await.expect("opened before"), key, "although the price has changed");
+        assert_eq!(
+            store.payment_of_step("open").expect("it is remembered").await.expect("asked"),
+            Some(key.clone())
+        );
+        store.instances_ended(vec!["me".to_owned()]).await.expect("noted");
+        assert!(store.owed_payments().await.expect("a list").is_empty(), "no process has it");
+        for _ in 0..2 {
+            let placed = store.place_order(&order, terms(&key), "place", || {}).await;
+            assert_eq!(placed.expect("placed").order, 1);
+        }
+        assert_eq!(store.stock("apple").await.expect("known"), Some(9));
+        assert_eq!(open(5).await.expect("opened before"), key, "also when it is sold");
+        assert!(!store.give_up_payment(&key).await.expect("asked"), "the order stands");
     }
 }

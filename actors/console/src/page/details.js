@@ -15,11 +15,35 @@ let folds = true;
 export function open(request) {
     if (!request.number) return;
     const state = request.outcome ? undefined : 'running';
-    opened = { number: request.number, request: { state, ...request }, steps: null, isAsked: false, isUnknown: false, wasCancelled: false };
+    opened = { number: request.number, request: { state, ...request }, steps: null, isAsked: false, isUnknown: false, cancel: null };
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
+    setAddress(request.number);
     draw();
     ask();
+    if (!request.function) lookUp();
+}
+
+export function close() {
+    dialog.close();
+}
+
+/** Has the address of the page name the request that is open, so that it can be kept and passed on. */
+function setAddress(number) {
+    const [view] = location.hash.replace(/^#\/?/, '').split('/');
+    history.replaceState(null, '', `#/${view || 'overview'}${number ? `/${number}` : ''}`);
+}
+
+/** Asks for a request of which only the number is known: it may be over, and not among the newest. */
+async function lookUp() {
+    const asked = opened;
+    try {
+        const [over] = await server.recent({ number: asked.number });
+        if (over && asked === opened) asked.request = over;
+    } catch (error) {
+        asked.failure = error.message;
+    }
+    if (asked === opened) draw();
 }
 
 export function isOpen() {
@@ -33,6 +57,7 @@ export function toggleFolds() {
 
 dialog.addEventListener('close', () => {
     opened = null;
+    setAddress(0);
 });
 dialog.addEventListener('click', (event) => {
     if (event.target === dialog) dialog.close();
@@ -48,7 +73,7 @@ export function update(snapshot) {
     // of many flows the snapshot has the oldest: others are in flight as long as the server knows them
     const isPart = snapshot.flows.all > snapshot.flows.flows.length;
     const other = wasRunning && isPart && !opened.isUnknown ? opened.request : undefined;
-    opened.request = over ?? flow ?? other ?? { ...opened.request, state: undefined, isGone: wasRunning || opened.request.isGone };
+    opened.request = over ?? flow ?? other ?? { ...opened.request, state: undefined };
     if (wasRunning) ask();
     else draw();
 }
@@ -74,33 +99,56 @@ async function ask() {
 
 async function cancel() {
     const asked = opened;
-    asked.wasCancelled = true;
+    asked.cancel = 'sent';
     draw();
     try {
         if (!(await server.cancel(asked.number))) asked.failure = 'There was nothing left to cancel.';
     } catch (error) {
         asked.failure = error.message;
+        asked.cancel = null;
     }
     if (asked === opened) draw();
 }
 
+/** Asks whether a request is to be cancelled. */
+function setCancel(stage) {
+    opened.cancel = stage;
+    draw();
+}
+
+/** How to cancel a request: with two clicks in two places, and not while it is undone, which nothing ends. */
+function ending({ request, cancel: stage }) {
+    const button = (key, kind, title, onclick) => el('button', { type: 'button', key, class: kind, onclick }, title);
+    if (request.state === 'undoing') return el('span', { class: 'quiet' }, 'What it did is undone');
+    if (stage === 'sent') return el('span', { class: 'quiet' }, 'Cancelling\u2026');
+    if (stage !== 'asked') return button('cancel', 'danger', 'Cancel request', () => setCancel('asked'));
+    return [button('confirm', 'danger', 'Cancel it, and undo what it did', cancel), button('keep', '', 'No, let it run on', () => setCancel(null))];
+}
+
 function draw() {
     if (!opened) return;
-    const { request, steps, failure, wasCancelled } = opened;
+    const { request, steps, failure, isUnknown } = opened;
     const running = isRunning(request);
     const state = running ? el('span', { class: `tag ${request.state}` }, request.state)
         : request.outcome ? outcome(request.outcome) : el('span', { class: 'tag' }, 'over');
     const close = el('button', { type: 'button', key: 'close', title: 'Close (Esc)', onclick: () => dialog.close() }, 'Close');
-    const end = running && el('button', { type: 'button', class: 'danger', key: 'cancel', disabled: wasCancelled, onclick: cancel }, wasCancelled ? 'Cancelling\u2026' : 'Cancel request');
+    const end = running && ending(opened);
     const fold = el('button', { type: 'button', key: 'fold', 'aria-pressed': String(folds), title: 'Fold stretches in which nothing happens (f)', onclick: toggleFolds }, 'Fold idle time');
     show(dialog,
         el('header', {},
-            el('div', {}, el('h1', {}, functionName(request.function)), facts(request, running, state)),
+            el('div', {}, el('h1', {}, functionName(request.function ?? '')), facts(request, running, state)),
             el('div', { class: 'tools' }, end, fold, close)),
         failure && el('p', { class: 'alarm' }, failure),
         running && waits(request),
-        steps ? [summary(steps, running), waterfall(steps, { folds, running })] : el('p', { class: 'empty' }, request.isGone ? 'It is over, and was not kept.' : 'Its steps are asked for\u2026'),
+        steps ? [summary(steps, running), waterfall(steps, { folds, running })] : el('p', { class: 'empty' }, noSteps(request, isUnknown)),
         steps?.lost > 0 && el('p', { class: 'quiet' }, `${steps.lost} events in the middle were left out.`));
+}
+
+/** Why there is no waterfall. */
+function noSteps(request, isUnknown) {
+    if (!isUnknown) return 'Its steps are asked for\u2026';
+    if (isRunning(request)) return 'It has no steps yet.';
+    return 'It is over, and is not kept: it was neither slow nor failed, or others came after it.';
 }
 
 function facts(request, running, state) {
@@ -142,15 +190,20 @@ function waits(flow) {
     ];
 }
 
-/** Where most of the time went, in a sentence. */
+/** Where the time went, in a sentence. */
 function summary(steps, running) {
-    const most = slowest(steps.steps);
-    if (!most || !(steps.length > 0)) return null;
-    const { step, own } = most;
+    const longest = slowest(steps.steps);
+    if (!longest || !(steps.length > 0)) return null;
+    const { step, own } = longest;
+    const isMost = own > steps.length / 2;
     const failed = steps.steps.findLast((it) => it.error);
     return el('p', { class: 'summary' },
-        running ? 'So far most of the time went to ' : 'Most of the time went to ',
-        el('b', {}, stepName(step.place)), `: ${time(own)} of ${time(steps.length)} `,
-        el('span', { class: 'quiet' }, `(${shortPlace(step.place)})`),
-        failed && ['. ', el('b', { class: 'error' }, failed.error), ' came from ', el('b', {}, stepName(failed.place)), el('span', { class: 'quiet' }, ` (${shortPlace(failed.place)})`)], '.');
+        running ? 'So far ' : '', isMost ? `${running ? 'most' : 'Most'} of the time went to ` : `${running ? 'the' : 'The'} longest step is `,
+        named(step), `: ${time(own)} of ${time(steps.length)} `, el('span', { class: 'quiet' }, `(${shortPlace(step.place)})`),
+        failed && ['. ', el('b', { class: 'error' }, failed.error), ' came from ', named(failed), el('span', { class: 'quiet' }, ` (${shortPlace(failed.place)})`)], '.');
+}
+
+/** A step, and whether it undid another one. */
+function named(step) {
+    return [step.flow > 0 && 'the undo ', el('b', {}, stepName(step.place))];
 }

@@ -1,9 +1,9 @@
 // Functions: their heat maps, and what was counted of them.
 
 import { el } from './dom.js';
-import { grouped, outcomeClass, rate, time } from './format.js';
+import { clock, grouped, outcomeClass, rate, time } from './format.js';
 import { heatmap } from './heatmap.js';
-import { heat, line } from './history.js';
+import { beginning, heat, line } from './history.js';
 import { card, empty, functionName, sparkline, table } from './parts.js';
 
 /** The most heat maps: those of the busiest functions. */
@@ -27,7 +27,9 @@ export function functions(_, { functions: all, time_bounds: bounds }) {
         const codes = Object.entries(it.errors).sort((one, other) => other[1] - one[1]);
         return codes.map(([code, count]) => el('span', { class: `tag ${outcomeClass(code)}` }, `${code} ${grouped(count)}`));
     };
+    const begin = beginning();
     return [
+        begin && el('p', { class: 'hint' }, `The curves and maps begin at ${clock(begin)}, when this page was opened, and grow to five minutes. Prometheus has what was before.`),
         el('div', { class: 'columns maps' }, maps.map((it) => el('section', { class: 'card map', key: it.function },
             el('h2', {}, functionName(it.function), el('span', { class: 'note' }, `${rate(it.interval?.rate)} / s`)),
             heatmap(heat(it.function), bounds, `Times of ${it.function} over the last minutes`)))),
@@ -35,7 +37,7 @@ export function functions(_, { functions: all, time_bounds: bounds }) {
             { title: 'Function', cell: (it) => functionName(it.function) },
             { title: 'Requests', class: 'number', cell: (it) => grouped(it.count) },
             { title: '/ s', class: 'number', cell: (it) => rate(it.interval?.rate) },
-            { title: 'Last two minutes', cell: (it) => sparkline(line(`rate ${it.function}`), `Requests a second of ${it.function}`, 'small', [120, 22]) },
+            { title: 'Recently', cell: (it) => sparkline(line(`rate ${it.function}`), `Requests a second of ${it.function}`, 'small', [120, 22]) },
             { title: 'Median', class: 'number', cell: (it) => time(it.count > 0 ? it.p50 : undefined) },
             { title: 'p90', class: 'number', cell: (it) => time(it.count > 0 ? it.p90 : undefined) },
             { title: 'p99', class: 'number', cell: (it) => time(it.count > 0 ? it.p99 : undefined) },

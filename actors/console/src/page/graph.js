@@ -2,16 +2,16 @@
 // the right. A cycle is red.
 
 import { svg } from './dom.js';
-import { functionParts, time } from './format.js';
+import { functionParts, grouped, time } from './format.js';
 
 /** The most waiters of a lock that have boxes of their own. */
 const WAITERS = 5;
 
 const BOX = { width: 212, height: 46, right: 84, below: 16 };
 
-/** The graph of waits. */
-export function graph(waits, open) {
-    const { nodes, edges, more } = gather(waits);
+/** The graph of waits; `locks` know how many wait in all. */
+export function graph(waits, locks, open) {
+    const { nodes, edges } = gather(waits, locks);
     place(nodes, edges);
     const boxes = [...nodes.values()];
     const columns = 1 + Math.max(...boxes.map((it) => it.column));
@@ -22,12 +22,12 @@ export function graph(waits, open) {
     const height = rows * (BOX.height + BOX.below) + 8 + (back > 0 ? 28 : 0);
     return svg('svg', { class: 'graph', viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': 'Who waits for whom' },
         edges.map((it) => edge(it, height, labelled.has(it))),
-        boxes.map((it) => box(it, more.get(it.id), open)));
+        boxes.map((it) => box(it, open)));
 }
 
 /** Flows and locks, and what leads from which to which. */
-function gather(waits) {
-    const [nodes, edges, more, seen] = [new Map(), [], new Map(), new Map()];
+function gather(waits, locks) {
+    const [nodes, edges, seen] = [new Map(), [], new Map()];
     const node = (id, it) => {
         if (!nodes.has(id)) nodes.set(id, { id, isInCycle: false, ...it });
         return nodes.get(id);
@@ -43,7 +43,7 @@ function gather(waits) {
     const holding = new Set(waits.flatMap((wait) => wait.holders.map((it) => it.flow)));
     for (const wait of waits) {
         const lock = node(`lock ${wait.kind} ${wait.name} ${wait.key}`, { lock: wait });
-        lock.waiters = (lock.waiters ?? 0) + 1;
+        lock.waiters ??= queued(wait, locks);
         lock.isInCycle ||= wait.in_cycle;
         for (const holder of wait.holders) {
             const held = flow(holder, lock.id);
@@ -52,7 +52,6 @@ function gather(waits) {
         }
         const count = seen.get(lock.id) ?? 0;
         if (count >= WAITERS && !wait.in_cycle && !holding.has(wait.waiter.flow)) {
-            more.set(lock.id, (more.get(lock.id) ?? 0) + 1);
             continue;
         }
         seen.set(lock.id, count + 1);
@@ -61,7 +60,13 @@ function gather(waits) {
         waiter.isInCycle ||= wait.in_cycle;
         link(waiter, lock, true, wait.in_cycle);
     }
-    return { nodes, edges, more };
+    return { nodes, edges };
+}
+
+/** How many wait for a key: only the first ones have boxes. */
+function queued({ kind, name, key }, locks) {
+    const lock = locks.find((it) => it.kind === kind && it.name === name);
+    return lock?.keys.find((it) => it.key === key)?.queued;
 }
 
 /** Puts each node right of all that wait for it, cycles apart, and beside its neighbours. */
@@ -131,9 +136,9 @@ function edge({ id, from, to, isWait, isInCycle }, height, isLabelled) {
         svg('text', { x: (x1 + x2) / 2, y: low - 5, 'text-anchor': 'middle' }, isWait ? 'waits for' : 'held by'));
 }
 
-function box(it, more, open) {
+function box(it, open) {
     const [x, y] = corner(it);
-    const [title, note] = it.lock ? lockLines(it, more) : flowLines(it);
+    const [title, note] = it.lock ? lockLines(it) : flowLines(it);
     const request = it.owner?.request && { number: it.owner.request, function: it.owner.function, user: it.owner.user };
     const press = (event) => (event.key === 'Enter' || event.key === ' ') && (event.preventDefault(), open(request));
     const opens = request ? { tabindex: 0, role: 'button', onclick: () => open(request), onkeydown: press } : {};
@@ -144,9 +149,9 @@ function box(it, more, open) {
         svg('text', { class: 'note', x: x + 16, y: y + 35 }, shortened(note)));
 }
 
-function lockLines({ lock, waiters }, more) {
-    const rest = more ? `, ${more} not shown` : '';
-    return [`${lock.name || lock.kind} ${lock.key}`, `${lock.kind}, ${waiters} ${waiters === 1 ? 'waits' : 'wait'}${rest}`];
+function lockLines({ lock, waiters }) {
+    const wait = waiters === undefined ? '' : `, ${grouped(waiters)} ${waiters === 1 ? 'waits' : 'wait'}`;
+    return [`${lock.name || lock.kind} ${lock.key}`, `${lock.kind}${wait}`];
 }
 
 function flowLines({ owner, waited }) {

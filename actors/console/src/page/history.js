@@ -1,4 +1,5 @@
-// What the page remembers of the snapshots before: a window of five minutes, whatever happens.
+// What the page remembers of the snapshots before: a window of five minutes, whatever happens. It begins
+// when the page is opened, because the server remembers none.
 
 /** How many snapshots are remembered: one comes a second. */
 export const KEPT = 300;
@@ -12,10 +13,14 @@ const TOGETHER = 2;
 const lines = new Map();
 const columns = new Map();
 let before = null;
+/** When the first snapshot came. */
+let since = null;
 
-/** Remembers a snapshot. */
+/** Remembers a snapshot, unless it is the last one again, as after a new request for snapshots. */
 export function remember(snapshot) {
     const { at, interval, health, functions } = snapshot;
+    if (at === before?.at) return;
+    since ??= at;
     const isFirst = !before || !interval;
     const delay = Math.max(0, ...health.arbiter_delays);
     const times = interval?.rate > 0 ? interval : {};
@@ -25,10 +30,10 @@ export function remember(snapshot) {
         push(lines, `rate ${it.function}`, it.interval?.rate ?? NaN);
         push(columns, it.function, { at, times: merged(it.interval?.times ?? []), hasErrors: it.interval?.error_rate > 0 });
     }
-    const since = isFirst ? undefined : (at - before.at) / 1000;
+    const seconds = isFirst ? undefined : (at - before.at) / 1000;
     for (const [reason, count] of Object.entries(health.refusals)) {
         const earlier = before?.health.refusals[reason] ?? 0;
-        push(lines, `refused ${reason}`, since > 0 ? Math.max(0, count - earlier) / since : NaN);
+        push(lines, `refused ${reason}`, seconds > 0 ? Math.max(0, count - earlier) / seconds : NaN);
     }
     before = snapshot;
 }
@@ -43,6 +48,11 @@ function push(kept, name, value) {
 /** The last values of a line, for a sparkline. */
 export function line(name) {
     return (lines.get(name) ?? []).slice(-SPARK);
+}
+
+/** When the history begins, if it has not its whole length yet. */
+export function beginning() {
+    return before && before.at - since < KEPT * 1000 ? since : null;
 }
 
 /** The last value of a line. */

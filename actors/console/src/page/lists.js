@@ -42,16 +42,21 @@ export function flows(found, { flows: { all, flows: sent } }, { open, isFiltered
 }
 
 export function requests(found, snapshot, { open, isFiltered }) {
-    return [table('Requests that are over and were kept, the newest first', [
-        { title: 'At', class: 'quiet fixed', cell: (it) => clock(it.arrived) },
-        { title: 'No.', class: 'number fixed quiet', cell: (it) => it.number },
-        { title: 'Function', cell: (it) => functionName(it.function) },
-        { title: 'User', class: 'quiet', cell: (it) => it.user ?? 'anonymous' },
-        { title: 'Outcome', cell: (it) => outcome(it.outcome) },
-        { title: 'Took', class: 'number', cell: (it) => time(it.total) },
-        { title: 'Queued', class: 'number quiet', cell: (it) => time(it.queued) },
-        { title: 'Steps', class: 'wide line', cell: (it) => el('span', { title: it.steps }, it.steps) },
-    ], found, { key: (it) => `recent-${it.number}`, open, nothing: nothing(isFiltered, 'No request was slow, and none failed.', 'The executor keeps those that its policy wants: slow ones, failed ones, a share of all.'), rowClass: (it) => outcomeClass(it.outcome) })];
+    const { recent: sent, kept } = snapshot;
+    const old = `The executor keeps slow and failed requests, the newest ${grouped(kept)} now: older ones may have been dropped.`;
+    return [
+        kept > sent.length && el('p', { class: 'hint' }, `The newest ${sent.length} of ${grouped(kept)} that are kept. A filter looks at all of them.`),
+        table('Requests that are over and were kept, the one that ended last first', [
+            { title: 'Arrived', class: 'quiet fixed', cell: (it) => clock(it.arrived) },
+            { title: 'No.', class: 'number fixed quiet', cell: (it) => it.number },
+            { title: 'Function', cell: (it) => functionName(it.function) },
+            { title: 'User', class: 'quiet', cell: (it) => it.user ?? 'anonymous' },
+            { title: 'Outcome', cell: (it) => outcome(it.outcome) },
+            { title: 'Took', class: 'number', cell: (it) => time(it.total) },
+            { title: 'Queued', class: 'number quiet', cell: (it) => time(it.queued) },
+            { title: 'Steps', class: 'wide line', cell: (it) => el('span', { title: it.steps }, it.steps) },
+        ], found, { key: (it) => `recent-${it.number}`, open, nothing: isFiltered ? empty('Nothing matches the filter.', old) : empty('No request was slow, and none failed.', 'The executor keeps those that its policy wants: slow ones, failed ones, a share of all.'), rowClass: (it) => outcomeClass(it.outcome) }),
+    ];
 }
 
 /** What an operator does about a reason. */

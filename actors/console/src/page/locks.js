@@ -19,7 +19,7 @@ export function locks(_, snapshot, { open }) {
         deadlocks(snapshot),
         all.length > 0 && card('Who waits for whom', { kind: 'wide', note },
             cycles > 0 && el('p', { class: 'alarm cycle' }, el('b', {}, 'These requests wait for each other. '), 'A time limit ends one of the waits, or you cancel one.'),
-            waits.waits.length > 0 ? el('div', { class: 'scroll drawing' }, graph(waits.waits, open)) : empty('Nothing waits for a lock.')),
+            waits.waits.length > 0 ? el('div', { class: 'scroll drawing' }, graph(waits.waits, all, open)) : empty('Nothing waits for a lock.')),
         all.length > 0 ? el('div', { class: 'columns' }, all.map((lock) => lockCard(lock, open)))
             : empty('The console was told of no lock.', 'Give it those that it shall show: Locks::new().mutex(&stock).'),
     ];

@@ -2,26 +2,31 @@
 
 import * as details from './details.js';
 import { el, show } from './dom.js';
+import { durable, ask as askDurable } from './durable.js';
 import * as filter from './filter.js';
 import { grouped } from './format.js';
 import { functions } from './functions.js';
 import { remember } from './history.js';
 import * as lists from './lists.js';
 import { locks } from './locks.js';
+import { nodes } from './nodes.js';
 import { overview } from './overview.js';
 import * as server from './server.js';
 
-const ALL = { overview: 'Overview', flows: 'Flows', requests: 'Requests', refused: 'Refused', locks: 'Locks', functions: 'Functions' };
+const ALL = { overview: 'Overview', flows: 'Flows', requests: 'Requests', refused: 'Refused', locks: 'Locks', functions: 'Functions', durable: 'Durable', nodes: 'Nodes' };
 
-const VIEWS = { overview: (_, snapshot, actions) => overview(snapshot, actions), ...lists, locks, functions };
+const VIEWS = { overview: (_, snapshot, actions) => overview(snapshot, actions), ...lists, locks, functions, durable, nodes: () => nodes(asked) };
 
 /** How long the page waits before it asks again after the server went away. */
 const AGAIN = 1000;
 
+/** How long typing stops before the server is asked for what was typed. */
+const TYPED = 200;
+
 const THEME = 'asyncsteps-console-theme';
 
 const KEYS = [
-    ['1 \u2026 6', 'Overview, flows, requests, refused, locks, functions'],
+    ['1 \u2026 8', 'The views, from the left'],
     ['/', 'Filter'], ['j, k', 'Next row, row before'], ['Enter', 'Open the row'], ['Esc', 'Close, leave the filter'],
     ['f', 'Fold idle time in a waterfall'], ['p', 'Pause the page'], ['t', 'Dark or light'], ['?', 'These keys'],
 ];
@@ -31,12 +36,30 @@ const [main, filters, text, func, kind, cause] = ['main', 'filters', 'text', 'fu
 
 let snapshot = null;
 let isPaused = false;
-/** The flows that the server found for the filter, where the snapshot has not all flows. */
+/** What the server found for the filter of a list, where the snapshot has not all of it. */
 let found = null;
+/** How many times it was asked. */
+let searches = 0;
+/** Asks when typing has stopped. */
+let typed = 0;
+/** The nodes as they were asked last. */
+let asked = null;
+let isAsking = false;
+
+/** The views: those of nodes and of durable requests only where there are some. */
+function views() {
+    const has = { nodes: snapshot?.has_nodes, durable: snapshot?.has_durable };
+    return Object.keys(ALL).filter((name) => has[name] ?? !Object.hasOwn(has, name));
+}
+
+/** The view that the address names, and the request that is open in it. */
+function place() {
+    const [name, number] = location.hash.replace(/^#\/?/, '').split('/');
+    return { name: views().includes(name) ? name : 'overview', number: Number(number) || 0 };
+}
 
 function view() {
-    const name = location.hash.replace(/^#\/?/, '');
-    return Object.hasOwn(ALL, name) ? name : 'overview';
+    return place().name;
 }
 
 function go(name) {
@@ -57,6 +80,13 @@ function draw() {
     show(main, el('div', { key: name, class: `view ${name}` }, VIEWS[name](shown, snapshot, { open: details.open, go, isFiltered: isFiltered() })));
 }
 
+/** Opens the request that the address names. */
+function openPlace() {
+    const { number } = place();
+    if (number) details.open({ number });
+    else details.close();
+}
+
 function isFiltered() {
     return [text, func, kind, cause].some((input) => input.value);
 }
@@ -65,31 +95,61 @@ function isFiltered() {
 function filtered(name) {
     const wanted = { text: text.value, func: func.value, kind: kind.value, cause: cause.value };
     if (name === 'flows') return filter.flows(found ?? snapshot.flows.flows, wanted);
-    if (name === 'requests' || name === 'refused') return filter[name](name === 'refused' ? snapshot.refused : snapshot.recent, wanted);
+    if (name === 'requests') return filter.requests(found ?? snapshot.recent, wanted);
+    if (name === 'refused') return filter.refused(snapshot.refused, wanted);
     return null;
 }
 
-/** Asks the server for what the filter is for, if the snapshot has only the oldest flows. */
+/** Asks the server for what the filter is for, if the snapshot has only a part of the list. */
 async function ask() {
-    const isPart = snapshot && snapshot.flows.all > snapshot.flows.flows.length;
-    if (view() !== 'flows' || !isPart || !(func.value || cause.value)) {
-        found = null;
-        return;
-    }
+    searches += 1;
+    const search = searches;
+    let answer = null;
     try {
-        found = (await server.flows(func.value, cause.value)).flows;
+        answer = await searched(view());
     } catch {
         // the stream tells what is wrong with the server
-        found = null;
     }
+    // another filter may have been set meanwhile
+    if (search === searches) found = answer;
+}
+
+/** What the server finds; `null` if there is nothing to ask it for. */
+async function searched(name) {
+    if (name === 'flows' && snapshot?.flows.all > snapshot?.flows.flows.length && (func.value || cause.value)) {
+        return (await server.flows(func.value, cause.value)).flows;
+    }
+    if (name === 'requests' && snapshot?.kept > snapshot?.recent.length && isFiltered()) {
+        return server.recent({ text: text.value, function: func.value, outcome: cause.value || kind.value });
+    }
+    return null;
+}
+
+/** Asks for the durable requests or the nodes while they are looked at. */
+function askOthers() {
+    if (view() === 'durable') askDurable(() => !isPaused && draw());
+    if (view() === 'nodes') askNodes();
+}
+
+/** Asks for the nodes; the server asks them once a second at the most. */
+async function askNodes() {
+    if (isAsking) return;
+    isAsking = true;
+    try {
+        asked = await server.nodes();
+    } catch (error) {
+        asked = { nodes: [], all: 0, error: error.message };
+    }
+    isAsking = false;
+    if (!isPaused) draw();
 }
 
 function drawTabs(current) {
     const queued = (snapshot?.locks ?? []).reduce((sum, lock) => sum + lock.queued, 0);
     const counts = { flows: snapshot?.flows.all, requests: snapshot?.recent.length, refused: snapshot?.refused.length, locks: queued };
-    show(byId('tabs'), Object.entries(ALL).map(([name, title]) =>
+    show(byId('tabs'), views().map((name) =>
         el('a', { href: `#/${name}`, key: name, 'aria-current': name === current ? 'page' : undefined },
-            title, counts[name] > 0 && el('span', { class: `count ${name}` }, grouped(counts[name])))));
+            ALL[name], counts[name] > 0 && el('span', { class: `count ${name}` }, grouped(counts[name])))));
 }
 
 /** Fills a choice, and keeps what was chosen. */
@@ -132,23 +192,30 @@ function drawState() {
 async function take(next) {
     remember(next);
     if (isPaused) return;
+    const isFirst = !snapshot;
     snapshot = next;
     drawState();
     drawChoices();
     await ask();
+    if (!document.hidden) askOthers();
     // nothing of it is seen
     if (!document.hidden) draw();
     details.update(next);
+    if (isFirst) openPlace();
 }
 
 async function follow() {
     for (;;) {
         let failure = 'The service does not answer. Trying again\u2026';
+        let hasAnswered = false;
         try {
             await server.watch((next) => {
+                hasAnswered = true;
                 byId('notice').hidden = true;
                 take(next);
             });
+            // each stream has its end; one of a service that closes has nothing before it
+            if (hasAnswered) continue;
         } catch (error) {
             if (error instanceof server.NoToken) {
                 askForToken();
@@ -224,7 +291,7 @@ addEventListener('keydown', (event) => {
         return;
     }
     const actions = { j: () => move(1), k: () => move(-1), p: pause, t: theme, '?': help, '/': () => !filters.hidden && text.focus() };
-    const named = Object.keys(ALL)[Number(event.key) - 1];
+    const named = views()[Number(event.key) - 1];
     const action = named ? () => go(named) : actions[event.key];
     if (!action) return;
     event.preventDefault();
@@ -234,13 +301,19 @@ addEventListener('keydown', (event) => {
 byId('pause').addEventListener('click', pause);
 byId('theme').addEventListener('click', theme);
 byId('help').addEventListener('click', help);
-text.addEventListener('input', draw);
+text.addEventListener('input', () => {
+    draw();
+    clearTimeout(typed);
+    typed = setTimeout(() => ask().then(draw), TYPED);
+});
 for (const input of [func, kind, cause]) input.addEventListener('input', () => ask().then(draw));
 addEventListener('hashchange', () => {
     for (const input of [text, func, kind, cause]) input.value = '';
     found = null;
     drawChoices();
     draw();
+    askOthers();
+    if (snapshot) openPlace();
 });
 document.addEventListener('visibilitychange', draw);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);

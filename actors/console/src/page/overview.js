@@ -13,7 +13,7 @@ const ROWS = 7;
 function tile(title, value, values, kind, note) {
     return el('section', { class: `tile ${kind ?? ''}`, key: title },
         el('h2', {}, title), el('p', { class: 'figure' }, value), el('p', { class: 'note' }, note ?? '\u00a0'),
-        sparkline(values, `${title}, the last two minutes`, kind));
+        sparkline(values, `${title}, two minutes at the most`, kind));
 }
 
 /** Percentiles of no requests say nothing. */
@@ -52,7 +52,7 @@ export function overview(snapshot, { open, go }) {
             ], recent.slice(0, ROWS), { key: (it) => `recent-${it.number}`, open, nothing: empty('No request was slow, and none failed.'), rowClass: (it) => outcomeClass(it.outcome) })),
             card('Busiest functions', { view: 'functions', go }, table('The busiest functions', [
                 { title: 'Function', cell: (it) => functionName(it.function) },
-                { title: 'Last two minutes', cell: (it) => sparkline(line(`rate ${it.function}`), `Requests a second of ${it.function}`, 'small', [120, 22]) },
+                { title: 'Recently', cell: (it) => sparkline(line(`rate ${it.function}`), `Requests a second of ${it.function}`, 'small', [120, 22]) },
                 { title: '/ s', class: 'number', cell: (it) => rate(it.interval?.rate) },
                 { title: 'p99', class: 'number', cell: (it) => time(it.p99) },
                 { title: 'Errors', class: 'number', cell: (it) => grouped(errorCount(it)) },

@@ -21,10 +21,10 @@ export function path(steps) {
         at > 0 && el('span', { class: 'quiet' }, ' \u203a '), el('span', { title: `${step.file}:${step.line}` }, stepName(step))]));
 }
 
-/** Whether a step is a part of the one around it that its policies added: it has no name of its own. */
+/** Whether a step says no more than the one around it: it has its name, or none and its place. */
 function isPart(step, around) {
     const isSameLine = step.file === around.file && step.line === around.line;
-    return isSameLine && (!step.name || step.name === around.name);
+    return step.name ? step.name === around.name : isSameLine;
 }
 
 /** Who holds a lock or waits for it: a button if it is a request that can be opened. */

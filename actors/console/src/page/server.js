@@ -22,7 +22,7 @@ async function ask(path, options = {}) {
     return answer;
 }
 
-/** Gives each snapshot to `take` until the stream ends. */
+/** Gives each snapshot to `take` until the stream ends, which it does after half a minute. */
 export async function watch(take) {
     const answer = await ask('live');
     if (!answer.ok) throw new Error(await answer.text());
@@ -40,6 +40,41 @@ export async function watch(take) {
 /** The oldest flows in flight with this text in their function and this cause of a wait, if any. */
 export async function flows(func, cause) {
     const answer = await ask(`flows?${new URLSearchParams({ function: func, cause })}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+}
+
+/** The newest requests that are kept and that the filter lets through. */
+export async function recent(wanted) {
+    const answer = await ask(`recent?${new URLSearchParams(wanted)}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+}
+
+/** The nodes of the fabric. */
+export async function nodes() {
+    const answer = await ask('nodes');
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+}
+
+/** Durable requests of a state, if one is named, from a place in the list on. */
+export async function durable(state, after) {
+    const answer = await ask(`durable?${new URLSearchParams({ state, after })}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+}
+
+/** A durable request with what is recorded of it; `null` if there is none. */
+export async function durableRequest(uid) {
+    const answer = await ask(`durable/${uid}`);
+    return answer.ok ? answer.json() : null;
+}
+
+/** Cancels a durable request or lets it go on; gives whether that was done, and the error if not. */
+export async function orderDurable(uid, order) {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await ask(`durable/${uid}/${order}`, { method: 'POST', headers, body: '{}' });
     if (!answer.ok) throw new Error(await answer.text());
     return answer.json();
 }

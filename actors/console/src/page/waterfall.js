@@ -45,14 +45,22 @@ function hasAttempts(steps, step) {
     return steps.filter((it) => it.depth === step.depth && it.branch === step.branch && samePlace(it, step)).length > 1;
 }
 
-/** The step that took most of the time by itself: what is inside of it, it did not take. */
+/** The step that took longest by itself: what is inside of it, it did not take, but for its attempts and
+ * the pauses between them. */
 export function slowest(steps) {
+    const around = [];
     const own = steps.map((step, at) => {
         const inside = [];
         for (let next = at + 1; next < steps.length && steps[next].depth > step.depth; next += 1) {
             if (steps[next].depth === step.depth + 1) inside.push([steps[next].began, steps[next].began + steps[next].took]);
         }
-        return { step, own: step.took - covered(inside) };
+        around.length = step.depth;
+        const parent = around.at(-1);
+        const isAttempt = parent && samePlace(parent.step, step) && parent.step.branch === step.branch;
+        const whole = isAttempt ? parent : { step, own: 0 };
+        whole.own += step.took - covered(inside);
+        around.push(whole);
+        return whole;
     });
     return own.sort((one, other) => other.own - one.own)[0];
 }

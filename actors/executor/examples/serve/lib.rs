@@ -20,6 +20,9 @@ use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+/// How long a request may take, and its message: one that waits for the next order may wait for a while.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
 /// An interface and its functions; the server, once it is started.
@@ -63,6 +66,7 @@ impl Serve {
                     functions.add(name, logic);
                 }
             })
+            .request_timeout(PATIENCE)
             .build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {
@@ -85,6 +89,7 @@ async fn serve(
         .workers(2)
         // a caller that closes its connection gives up
         .h1_allow_half_closed(false)
+        .client_request_timeout(PATIENCE)
         .disable_signals()
         .listen(listener)?
         .run();

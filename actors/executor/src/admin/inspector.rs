@@ -136,13 +136,10 @@ impl Inspector {
         (locks, names)
     }
 
-    /// Cancels a request in flight, and gives whether there was such a flow; see [`Executor::cancel`].
+    /// Cancels a request in flight, and gives whether there was such a flow; see [`Executor::cancel`],
+    /// which logs it.
     pub async fn cancel(&self, number: u64) -> bool {
-        let is_cancelled = self.executor.cancel(number).await;
-        if is_cancelled {
-            tracing::info!(number, "request cancelled by hand");
-        }
-        is_cancelled
+        self.executor.cancel(number).await
     }
 }
 

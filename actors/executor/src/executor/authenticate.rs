@@ -9,7 +9,7 @@ use super::caller::Caller;
 use super::estimate;
 use super::handle::Shared;
 use super::hashing::HashPermit;
-use super::incoming::Incoming;
+use super::incoming::RequestParts;
 use super::refused::Refused;
 use crate::channel::ChannelKind;
 use crate::security::{
@@ -29,7 +29,7 @@ impl Shared {
     /// Finds the caller, within the time of the request.
     pub(super) async fn authenticate(
         &self,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         context: AuthContext<'_>,
     ) -> Result<Caller, Refused> {
         let credentials = match (incoming.request.sec(), incoming.credentials.take()) {
@@ -58,7 +58,7 @@ impl Shared {
     /// The caller of a request without credentials, by what came beside its message.
     async fn identify(
         &self,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         context: AuthContext<'_>,
     ) -> Result<Caller, Refused> {
         let Some(provider) = &self.config.security else { return Ok(Caller::default()) };
@@ -73,7 +73,7 @@ impl Shared {
     /// The caller with these credentials.
     async fn verified(
         &self,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         credentials: Credentials,
         context: AuthContext<'_>,
     ) -> Result<Caller, Refused> {
@@ -92,7 +92,7 @@ impl Shared {
     /// The caller that the provider admits, once the limits of users admit it too.
     async fn granted(
         &self,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         verdict: Verdict,
         user: Option<&str>,
         context: AuthContext<'_>,
@@ -109,11 +109,11 @@ impl Shared {
     async fn admit_user(
         &self,
         user: &User,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         deadline: Time,
     ) -> Result<(), Refused> {
         let Some(limits) = &self.config.client_limits else { return Ok(()) };
-        let Incoming { channel, client_permit, .. } = incoming;
+        let RequestParts { channel, client_permit, .. } = incoming;
         let entered = limits.enter_user(user.local_id(), channel, client_permit);
         within(deadline, entered).await?
     }
@@ -121,7 +121,7 @@ impl Shared {
     /// Waits for a verdict that is not known yet; `user` is the user that the request names.
     async fn judge(
         &self,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         verdict: Verdict,
         user: Option<&str>,
         context: AuthContext<'_>,
@@ -171,13 +171,13 @@ async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, R
 }
 
 /// What came with a request beside its message, for the security provider.
-fn beside_message<'a>(incoming: &'a Incoming, client: &'a Client) -> RequestContext<'a> {
+fn beside_message<'a>(incoming: &'a RequestParts, client: &'a Client) -> RequestContext<'a> {
     RequestContext::new(client).with_headers(incoming.headers.as_deref())
 }
 
 /// What is known of the other end without its credentials.
-fn client(incoming: &Incoming) -> Client {
-    let Incoming { channel, headers, .. } = incoming;
+fn client(incoming: &RequestParts) -> Client {
+    let RequestParts { channel, headers, .. } = incoming;
     let agent = headers.as_ref().and_then(|headers| headers.header("user-agent"));
     let mut client = Client::default();
     client.source = channel.peer().map(|peer| peer.ip().to_canonical());

@@ -206,8 +206,8 @@ impl Builder {
     /// Has requests of transports for functions that this executor does not host carried out elsewhere, so
     /// that one front serves what several nodes host: for their caller, who is authenticated here, within
     /// their time limit, and in their trace. Budget and limits count here too; the parameters, and whether
-    /// the caller may call the function, are checked where it is hosted. Raw data is not forwarded, nor are
-    /// the parameters of requests in a binary coding. Unless this is set, and for
+    /// the caller may call the function, are checked where it is hosted. Raw data and requests in a binary
+    /// coding are refused with InvalidRequest. Unless this is set, and for
     /// [functions that nothing hosts](super::NotHosted), such requests are refused with UnknownInterface or
     /// NotSupportedVersion.
     ///

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use asyncsteps::{Added, AsyncSteps, Error, codes};
-use asyncsteps_actors::sync::{Call, Calling, calling};
-use asyncsteps_futoin::message::Request;
+use asyncsteps_actors::sync::{Call, Calling, calling, fences};
+use asyncsteps_futoin::iface::FunctionName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,12 +14,10 @@ use super::arbiter::is_arbiter;
 use super::caller::Caller;
 use super::failed_call::FailedCall;
 use super::handle::Executor;
-use super::incoming::Incoming;
 use super::invoker::{Invocation, Invoker};
 use super::messages::Dispatch;
 use super::reply::{Message, ReplyBody};
 use super::request::RequestSteps;
-use crate::channel::Channel;
 
 impl Executor {
     /// Calls a function of this executor, or of another one through its
@@ -89,70 +87,77 @@ impl Executor {
         function: &str,
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        let invocation = Invocation::new(function, params, caller);
+        let invocation = Invocation::of_text(function, params, caller);
         let executor = self.clone();
-        async move { executor.carry(invocation?, None).await }
+        async move { executor.call_typed(invocation?, None).await }
     }
 
-    /// Makes a call, here or where the function is hosted.
+    /// Makes a call, here or where the function is hosted; gives its result, `None` for a function
+    /// without one.
     ///
     /// # Errors
     /// As for [`call_for`](Self::call_for).
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
-    pub fn invoke<T: DeserializeOwned>(
+    pub fn invoke(
         &self,
         invocation: Invocation,
-    ) -> impl Future<Output = Result<T, Error>> + 'static {
-        self.carry(invocation, None)
+    ) -> impl Future<Output = Result<Option<Value>, Error>> + 'static {
+        self.clone().carry(invocation, None)
     }
 
-    /// The same as a wait of the flow that makes it.
-    fn carry<T: DeserializeOwned>(
-        &self,
+    /// The same, with the result as a type, as a wait of the flow that makes it.
+    #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
+    pub(super) fn call_typed<T: DeserializeOwned>(
+        self,
         invocation: Invocation,
         call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        let executor = self.clone();
         async move {
-            if let Some(invoker) = executor.invoker_of(&invocation.function) {
-                let result = invoker.invoke(invocation).await?;
-                return read(result);
+            let result = self.carry(invocation, call).await?.unwrap_or_default();
+            T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
+        }
+    }
+
+    #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
+    fn carry(
+        self,
+        invocation: Invocation,
+        call: Option<Arc<Call>>,
+    ) -> impl Future<Output = Result<Option<Value>, Error>> + 'static {
+        async move {
+            if let Some(invoker) = self.invoker_of(&invocation.function) {
+                return invoker.invoke(invocation).await;
             }
-            let Invocation { function, params, caller, trace } = invocation;
-            let request = Request::new(&function, params);
-            let dispatch = Dispatch { call, trace, ..Dispatch::new(request, caller) };
+            let function = invocation.function.clone();
+            let dispatch = Dispatch::of_invocation(invocation, call);
             let message = match is_arbiter() {
-                true => executor.carry_out(dispatch).await,
-                false => executor.send(dispatch).await?,
+                true => self.carry_out(dispatch).await,
+                false => self.send(dispatch).await?,
             };
-            let result = match message {
-                Some(message) => message.into_response().into_result().map_err(|error| {
-                    Error::with_info(error.code, error.description)
-                        .with_cause(FailedCall::new(function))
-                })?,
-                None => Value::Null,
-            };
-            read(result)
+            let Some(message) = message else { return Ok(None) };
+            message.into_response().into_result().map(Some).map_err(|error| {
+                let cause = FailedCall::new(function);
+                Error::with_info(error.code, error.description).with_cause(cause)
+            })
         }
     }
 
     /// What calls a function that is not hosted here, if there is something that may host it.
-    fn invoker_of(&self, function: &str) -> Option<Arc<dyn Invoker>> {
-        let invoker = self.shared.config.invoker.as_ref()?;
-        // a name that is none is refused as a call within the process
-        let name = function.parse().ok()?;
-        (!self.shared.registry.hosts(&name)).then(|| Arc::clone(invoker))
+    fn invoker_of(&self, function: &FunctionName) -> Option<&dyn Invoker> {
+        let invoker = self.shared.config.invoker.as_deref()?;
+        (!self.shared.registry.hosts(function)).then_some(invoker)
     }
 
     /// Carries out a call on this arbiter; gives the message to the caller, if there is one.
-    pub(super) async fn carry_out(&self, dispatch: Dispatch) -> Option<Message> {
-        let Dispatch { request, caller, call, trace, .. } = dispatch;
-        let incoming = Incoming::new(request, Channel::local()).with_caller(caller);
-        match self.dispatch(incoming.with_call(call).with_trace(trace)).await.into_body() {
-            ReplyBody::Message(message) => Some(message),
-            ReplyBody::Nothing | ReplyBody::Raw(_) => None,
+    pub(super) fn carry_out(&self, dispatch: Dispatch) -> impl Future<Output = Option<Message>> {
+        let incoming = dispatch.into_incoming();
+        async move {
+            match self.dispatch(incoming).await.into_body() {
+                ReplyBody::Message(message) => Some(message),
+                ReplyBody::Nothing | ReplyBody::Raw(_) => None,
+            }
         }
     }
 
@@ -244,20 +249,16 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
     params: impl Serialize,
 ) -> Result<Added<'a>, Error> {
     let executor = asi.request()?.executor();
-    let invocation = Invocation::new(function, params, caller);
+    let invocation = Invocation::of_text(function, params, caller);
     let function: Arc<str> = function.into();
     Ok(asi.add(move |asi, ()| {
         let calling = calling(asi, &function);
         let call = calling.as_ref().map(Calling::call);
-        let answer = invocation.map(|invocation| executor.carry::<T>(invocation, call));
+        let fences = fences(asi);
+        let answer = invocation.map(|it| executor.call_typed::<T>(it.with_fences(fences), call));
         asi.await_in_place(async move {
             let _calling = calling;
             answer?.await.map(|result| (result,))
         });
     }))
-}
-
-/// The result as the type that was asked for.
-fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
-    T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
 }

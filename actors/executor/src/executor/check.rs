@@ -8,13 +8,14 @@ use asyncsteps::{Template, Time, codes};
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::earliest;
 use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::{Coding, Request};
 use serde_json::{Map, Value};
 
 use super::admission::{self, Admission};
 use super::authenticate::AuthContext;
 use super::estimate;
 use super::handle::{Config, Shared};
-use super::incoming::Incoming;
+use super::incoming::RequestParts;
 use super::over::{Queued, Times};
 use super::refused::Refused;
 use super::registry::HostedFunction;
@@ -38,18 +39,23 @@ pub(super) struct Admitted {
     pub(super) patience: Duration,
 }
 
+/// How long a request may wait for its permit if it has no time limit: a year.
+const LONG: Duration = Duration::from_secs(365 * 24 * 3600);
+
 impl Shared {
     /// Checks a request and waits for its permit; records the caller and the time in the queue.
     pub(super) async fn admit(
         &self,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         reply_to: &mut ReplyTo,
         times: &mut Times,
     ) -> Result<Admitted, Refused> {
         let mut entered = self.drain.admit().ok_or_else(Refused::closing)?;
         let Config { request_timeout, heavy_timeout, budget, client, .. } = &self.config;
         let time_left = incoming.time_left.unwrap_or(Duration::MAX);
+        let is_remembered = incoming.memory.is_some();
         let within = |patience: Duration| {
+            let patience = if is_remembered { LONG } else { patience };
             let deadline = times.arrived + patience.min(time_left);
             earliest(Some(deadline)).unwrap_or(deadline)
         };
@@ -92,13 +98,13 @@ impl Shared {
     /// The checks of FTN6, in their order.
     async fn check(
         &self,
-        incoming: &mut Incoming,
+        incoming: &mut RequestParts,
         reply_to: &mut ReplyTo,
         context: AuthContext<'_>,
     ) -> Result<Checked, Refused> {
         reply_to.caller = self.authenticate(incoming, context).await?;
         let caller = &reply_to.caller;
-        let Incoming { request, channel, size, input, .. } = incoming;
+        let RequestParts { request, channel, size, input, memory, .. } = incoming;
         let called = request.function_name()?;
         let forwarded = self.config.forwarded.as_ref();
         let function = match forwarded.filter(|_| self.registry.forwards(&called, channel.kind())) {
@@ -111,7 +117,9 @@ impl Shared {
         if *size > declared.max_request_size() {
             return Err(Refused::request_too_large());
         }
-        if input.is_some() && !declared.rawupload() {
+        if function.is_forwarded() {
+            check_forwarded(request, input.is_some())?;
+        } else if input.is_some() && !declared.rawupload() {
             return Err(Refused::new(codes::INVALID_REQUEST, "Raw upload is not allowed"));
         }
         function.check_conditions(channel, caller)?;
@@ -120,11 +128,24 @@ impl Shared {
             declared.check_params(&called, &mut params)?;
         }
         request.check_fields()?;
-        let template = function.implementation()?.template.clone();
+        let template = function.implementation()?.template(memory.is_some()).clone();
         if declared.rawresult() && !channel.carries_raw_data() {
             let text = "Raw result is not supported by this channel";
             return Err(Refused::new(codes::INTERNAL_ERROR, text));
         }
         Ok(Checked { function, template, called, params })
     }
+}
+
+/// What can be forwarded, where the definition of the function is not known: no raw data, and no binary
+/// coding, which writes texts and byte strings as the definition says.
+fn check_forwarded(request: &Request, has_input: bool) -> Result<(), Refused> {
+    let refuse = |text| Err(Refused::new(codes::INVALID_REQUEST, text));
+    if has_input {
+        return refuse("Raw data is not forwarded: call the node that hosts the function");
+    }
+    if request.coding() != Coding::Json {
+        return refuse("Only JSON is forwarded: the definition of the function is not known here");
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Graceful close: stop accepting, finish, cancel the rest, count both (FTN6 §2.2 `close`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::handle::Executor;
@@ -13,6 +14,9 @@ pub struct Closed {
     pub finished: usize,
     /// Cancelled: at the end of the grace, by their own timeout, or by a client that went away.
     pub cancelled: usize,
+    /// Not over when the time for undos was: what they have done may not be undone, and the log says
+    /// where they were. Flows that requests launched are among them.
+    pub not_undone: usize,
 }
 
 /// How long cancelled flows may take to end: they run their cancel handlers and undos.
@@ -29,6 +33,19 @@ impl Executor {
         async move { shared.drain.closing().await }
     }
 
+    /// Announces that the executor is about to [close](Self::close): from now on it is not
+    /// [ready](Self::readiness), for the reason [`Closing`](crate::health::NotReady::Closing), and still
+    /// takes requests. A balancer that asks for the readiness has time to send them elsewhere before
+    /// they would be refused.
+    pub fn announce_close(&self) {
+        self.shared.is_close_announced.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the executor closes, or [will](Self::announce_close).
+    pub(crate) fn is_close_announced(&self) -> bool {
+        self.shared.is_close_announced.load(Ordering::Relaxed) || self.is_closing()
+    }
+
     /// Whether the executor takes no more requests.
     #[must_use]
     pub fn is_closing(&self) -> bool {
@@ -41,7 +58,7 @@ impl Executor {
     ///
     /// A request is over when what it has done is undone, if that is necessary. Nothing cancels an
     /// undo but the end of its arbiter; after the grace this waits one second for those that the
-    /// cancelling caused.
+    /// cancelling caused. Those that take longer are told as [`not_undone`](Closed::not_undone).
     ///
     /// # Cancel safety
     /// Dropping the future leaves the executor closed for new requests.
@@ -71,7 +88,14 @@ impl Executor {
             // an arbiter that is stuck is not waited for
             let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
         }
+        self.closed()
+    }
+
+    /// How requests have ended since the executor closes; those that have not ended are not undone.
+    pub(crate) fn closed(&self) -> Closed {
+        let drain = &self.shared.drain;
         let ended = drain.ended();
-        Closed { finished: ended.finished, cancelled: ended.cancelled }
+        let (finished, cancelled) = (ended.finished, ended.cancelled);
+        Closed { finished, cancelled, not_undone: drain.count() }
     }
 }

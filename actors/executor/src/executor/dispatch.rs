@@ -7,11 +7,12 @@ use std::time::Duration;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::host_flow;
 use asyncsteps_actors::record;
+use asyncsteps_actors::sync::CallerFences;
 
 use super::check::{Admitted, Checked};
 use super::exchange::{Exchange, PendingReply};
 use super::handle::{Executor, Shared};
-use super::incoming::Incoming;
+use super::incoming::{Incoming, RequestParts};
 use super::outcome::RequestOutcome;
 use super::over::{Queued, Stage, Times, request_over};
 use super::refused::Refused;
@@ -22,6 +23,7 @@ use super::responder::Responder;
 use super::result::add_result_step;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
+use crate::memory::OfRequest;
 use crate::observe;
 
 impl Executor {
@@ -42,7 +44,7 @@ impl Executor {
     /// Outside of an actix arbiter; other threads send a [`Dispatch`](super::Dispatch) to an
     /// [address](Self::address).
     #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
-    pub fn dispatch(&self, mut incoming: Incoming) -> impl Future<Output = Reply> {
+    pub fn dispatch(&self, Incoming(mut incoming): Incoming) -> impl Future<Output = Reply> {
         async move {
             let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
             let mut reply_to = ReplyTo::new(&self.shared, &incoming);
@@ -62,14 +64,17 @@ impl Executor {
     fn start(
         &self,
         reply_to: ReplyTo,
-        incoming: Incoming,
+        incoming: Box<RequestParts>,
         times: Times,
         admitted: Admitted,
     ) -> PendingReply {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
         let span = observe::request_span(&called, reply_to.rid.as_ref(), reply_to.trace.span);
-        let limit = TimeLimit::new(deadline, patience);
+        let limit = match incoming.memory {
+            None => TimeLimit::new(deadline, patience),
+            Some(_) => TimeLimit::fixed(None),
+        };
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
         let mut flow = template.flow();
         if let Some(call) = incoming.call {
@@ -78,6 +83,12 @@ impl Executor {
         let recording = exchange.recording.as_ref().map(|recording| &recording.steps);
         let trace = exchange.reply_to.trace.span;
         record::observe(&mut flow, &exchange.span, Some(trace), recording);
+        if !incoming.fences.is_empty() {
+            flow.extend(CallerFences(incoming.fences));
+        }
+        if let Some(memory) = incoming.memory {
+            flow.extend(OfRequest(memory));
+        }
         flow.extend(RequestInfo {
             exchange: Rc::clone(&exchange),
             params,
@@ -100,7 +111,7 @@ impl Executor {
 
 /// A request that is not admitted yet; when it is dropped, its caller went away.
 struct Arrival<'a> {
-    incoming: &'a mut Incoming,
+    incoming: &'a mut RequestParts,
     reply_to: &'a mut ReplyTo,
     times: &'a mut Times,
 }

@@ -14,11 +14,12 @@ use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::FlowRef;
 use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::Rid;
 use tracing::Span;
 
 use super::admission::Admission;
 use super::handle::Executor;
-use super::in_flight::{Limited, Listed};
+use super::in_flight::{Listed, Served};
 use super::over::Times;
 use super::recording::RequestRecording;
 use super::registry::HostedFunction;
@@ -36,6 +37,8 @@ pub(super) struct Exchange {
     pub(super) times: Times,
     pub(super) span: Span,
     pub(super) recording: Option<RequestRecording>,
+    /// The function is hosted elsewhere, and has no result.
+    pub(super) has_no_result: Cell<bool>,
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
     held: RefCell<Option<Rc<Held>>>,
@@ -89,6 +92,7 @@ impl Exchange {
             times,
             span,
             recording,
+            has_no_result: Cell::new(false),
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
             held: RefCell::new(Some(Rc::new(Held {
@@ -231,9 +235,13 @@ impl Exchange {
     }
 }
 
-impl Limited for Exchange {
+impl Served for Exchange {
     fn deadline(&self) -> Option<Time> {
         Self::deadline(self)
+    }
+
+    fn rid(&self) -> Option<&Rid> {
+        self.reply_to.rid.as_ref()
     }
 }
 

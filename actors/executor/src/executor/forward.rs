@@ -3,8 +3,10 @@
 use std::sync::{Arc, LazyLock};
 
 use asyncsteps::{AsyncSteps, Error, StepResult, Template};
+use asyncsteps_actors::sync::fences;
 use asyncsteps_actors::trace;
 use asyncsteps_futoin::iface::{Definition, FunctionName, Loader, Source};
+use serde_json::Value;
 
 use super::invoker::{Invocation, Invoker};
 use super::not_hosted::NotHosted;
@@ -32,20 +34,23 @@ pub(super) fn forwarded(invoker: Arc<dyn Invoker>) -> Option<HostedFunction> {
     let template = Template::build(move |asi| {
         let invoker = Arc::clone(&invoker);
         asi.add(move |asi, ()| forward(asi, Arc::clone(&invoker))).named("forward");
+        asi.add(|asi, (result,): (Option<Value>,)| answer(asi, result)).named("answer");
     });
     HostedFunction::forwarded(&DEFINITION, &template)
 }
 
 /// Calls the function of a request where it is hosted, for the caller of the request.
 fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
+    let fences = fences(asi);
     let info = asi.request_mut()?;
     let (called, executor) = (info.function().clone(), info.executor());
     let invocation = Invocation {
-        function: called.as_str().into(),
+        function: called.clone(),
         params: info.take_params(),
         // a message that was not signed here must not pass for one that was, where it is hosted
         caller: info.authenticated().without_signer(),
         trace: trace::current(),
+        fences,
     };
     let caller = invocation.caller.clone();
     asi.await_in_place(async move {
@@ -61,6 +66,15 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
             }
         })
     });
+    Ok(())
+}
+
+/// Gives the result; a function without one is answered as it is where it is hosted.
+fn answer(asi: &mut AsyncSteps, result: Option<Value>) -> StepResult {
+    if let Some(result) = result {
+        return asi.success((result,));
+    }
+    asi.request()?.exchange.has_no_result.set(true);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 
 use asyncsteps::Template;
-use asyncsteps_futoin::iface::Definition;
+use asyncsteps_futoin::iface::{Definition, IfaceVer};
 
 use super::config_error::ConfigError;
 use super::declaration::{Declaration, Implementations};
@@ -41,6 +41,12 @@ impl<S> Functions<S> {
             codes: BTreeSet::new(),
             errors: Vec::new(),
         }
+    }
+
+    /// The interface.
+    #[must_use]
+    pub fn interface(&self) -> &IfaceVer {
+        self.declaration.id()
     }
 
     /// The function's business logic: a flow of it runs for each request.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -28,8 +29,9 @@ use super::refused::{RefusalReason, Refused};
 use super::registry::{HostedFunction, Registry};
 use super::reply::Reply;
 use crate::channel::Channel;
+use crate::health::Dependencies;
 use crate::observe::{
-    ErrorCounts, Figures, Recorder, RequestRecord, Sampling, Traffic, TrafficFigures,
+    ErrorCounts, ExportFigures, Figures, Recorder, RequestRecord, Sampling, Traffic, TrafficFigures,
 };
 use crate::security::SecurityProvider;
 
@@ -82,6 +84,8 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) drain: Arc<Drain>,
     pub(super) grace_end: GraceEnd,
+    pub(super) is_close_announced: AtomicBool,
+    dependencies: Dependencies,
     actors: Mutex<Vec<Addr<ExecutorActor>>>,
     /// Apart from the budget, for work that takes a processor.
     pub(super) hashing: Hashing,
@@ -107,6 +111,8 @@ impl Executor {
                 registry,
                 drain: Arc::default(),
                 grace_end: GraceEnd::default(),
+                is_close_announced: AtomicBool::default(),
+                dependencies: Dependencies::default(),
                 actors: Mutex::default(),
                 hashing: Hashing::new(),
                 refused: ErrorCounts::default(),
@@ -256,6 +262,13 @@ impl Executor {
         TrafficFigures::of(&self.shared.all_traffic())
     }
 
+    /// What became of the requests that went to the [exporter](crate::Builder::export); zeros without one.
+    #[must_use]
+    pub fn export_figures(&self) -> ExportFigures {
+        let recorder = self.shared.config.recorder.as_ref();
+        recorder.map(|recorder| recorder.export_figures()).unwrap_or_default()
+    }
+
     /// How many requests were refused so far, for each reason.
     #[must_use]
     pub fn refusals(&self) -> BTreeMap<RefusalReason, u64> {
@@ -292,6 +305,11 @@ impl Executor {
     #[must_use]
     pub fn is_overloaded(&self) -> bool {
         self.shared.config.budget.is_full()
+    }
+
+    /// The connections that it depends on.
+    pub(crate) fn dependencies(&self) -> &Dependencies {
+        &self.shared.dependencies
     }
 
     /// Memory of the budget for a message that is being read.

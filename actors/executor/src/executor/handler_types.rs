@@ -1,6 +1,6 @@
 //! The Rust types of a handler, as far as the executor has to know them.
 
-use std::any::TypeId;
+use std::any::{TypeId, type_name};
 use std::collections::BTreeSet;
 
 use asyncsteps::{Args, Arguments, Codes, Error, codes};
@@ -10,13 +10,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config_error::ConfigError;
+use super::result_draft::Returned;
 use super::standard::STANDARD;
 
 /// What can be done with the types of a handler.
 #[derive(Clone, Copy)]
 pub(super) struct HandlerTypes {
     /// Writes what the last step gives as JSON.
-    pub(super) write: fn(Args) -> Result<Args, Error>,
+    pub(super) write: fn(Args) -> Result<Returned, Error>,
     pub(super) differences: fn(&Definition, &str) -> Vec<ConfigError>,
     /// Declares a function with these types, unless it is declared already.
     pub(super) declare: fn(&mut Interface, &str),
@@ -43,12 +44,12 @@ fn is_nothing<R: 'static>() -> bool {
     TypeId::of::<R>() == TypeId::of::<()>()
 }
 
-fn write<R: Serialize + 'static>(args: Args) -> Result<Args, Error> {
+fn write<R: Serialize + 'static>(args: Args) -> Result<Returned, Error> {
     let (result,) = <(R,)>::from_args(args).map_err(internal)?;
     if is_nothing::<R>() {
-        return Ok(Args::none());
+        return Ok(Returned::nothing());
     }
-    Ok((serde_json::to_value(result).map_err(internal)?,).into_args())
+    Ok(Returned::json(serde_json::to_value(result).map_err(internal)?, type_name::<R>()))
 }
 
 fn internal(cause: impl std::error::Error + Send + Sync + 'static) -> Error {

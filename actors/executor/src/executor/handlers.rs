@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use asyncsteps::Template;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,10 +29,44 @@ impl<S> Functions<S> {
         H::Params: DeserializeOwned + JsonSchema,
         H::Result: Serialize + JsonSchema,
     {
+        self.host(function, handler, None, Location::caller())
+    }
+
+    /// The same for a function whose requests a host [remembers](crate::memory). Callers get `front`,
+    /// which has the host carry the request out; the handler runs for requests
+    /// [with a memory](crate::Incoming::with_memory).
+    #[track_caller]
+    pub fn on_behind<Form, H>(
+        &mut self,
+        front: &Template,
+        function: &'static str,
+        handler: H,
+    ) -> &mut Self
+    where
+        S: Service,
+        H: Handler<S, Form>,
+        H::Params: DeserializeOwned + JsonSchema,
+        H::Result: Serialize + JsonSchema,
+    {
+        self.host(function, handler, Some(front.clone()), Location::caller())
+    }
+
+    fn host<Form, H>(
+        &mut self,
+        function: &'static str,
+        handler: H,
+        front: Option<Template>,
+        source: &'static Location<'static>,
+    ) -> &mut Self
+    where
+        S: Service,
+        H: Handler<S, Form>,
+        H::Params: DeserializeOwned + JsonSchema,
+        H::Result: Serialize + JsonSchema,
+    {
         self.codes.extend(codes_to_declare::<S::Errors>());
-        let template =
-            typed_template(function, Arc::clone(&self.state), handler, Location::caller());
+        let template = typed_template(function, Arc::clone(&self.state), handler, source);
         let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>();
-        self.set(function, Some(Implementation { template, types: Some(types) }))
+        self.set(function, Some(Implementation::typed(template, front, types)))
     }
 }

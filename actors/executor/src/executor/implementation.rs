@@ -8,16 +8,30 @@ use asyncsteps_futoin::iface::Definition;
 use super::config_error::ConfigError;
 #[cfg(feature = "schemars")]
 use super::handler_types::HandlerTypes;
+use super::result_draft::Returned;
 
 /// The business logic of a function.
 pub(super) struct Implementation {
-    pub(super) template: Template,
+    template: Template,
+    /// What callers get instead, if the function runs for requests that a host remembers.
+    front: Option<Template>,
     /// The types of a handler; `None` for a template, whose last step gives JSON.
     #[cfg(feature = "schemars")]
     pub(super) types: Option<HandlerTypes>,
 }
 
 impl Implementation {
+    /// The business logic of a handler.
+    #[cfg(feature = "schemars")]
+    pub(super) fn typed(template: Template, front: Option<Template>, types: HandlerTypes) -> Self {
+        Self { template, front, types: Some(types) }
+    }
+
+    /// The template of a request, which its host remembers or not.
+    pub(super) fn template(&self, is_remembered: bool) -> &Template {
+        self.front.as_ref().filter(|_| !is_remembered).unwrap_or(&self.template)
+    }
+
     /// The points in which the types of the handler differ from the definition.
     #[cfg_attr(not(feature = "schemars"), expect(unused_variables, reason = "of handlers only"))]
     pub(super) fn differences(&self, definition: &Definition, function: &str) -> Vec<ConfigError> {
@@ -29,12 +43,15 @@ impl Implementation {
     }
 
     /// What the last step gave, as a result can be merged of it.
-    pub(super) fn written(&self, args: Args) -> Result<Args, Error> {
+    pub(super) fn written(&self, args: Args) -> Result<Returned, Error> {
+        // what callers get instead gives its result with `reply`
         #[cfg(feature = "schemars")]
-        if let Some(types) = self.types {
+        let is_front = self.front.is_some() && args.is_empty();
+        #[cfg(feature = "schemars")]
+        if let Some(types) = self.types.filter(|_| !is_front) {
             return (types.write)(args);
         }
-        Ok(args)
+        Ok(args.into())
     }
 }
 
@@ -42,6 +59,7 @@ impl From<&Template> for Implementation {
     fn from(template: &Template) -> Self {
         Self {
             template: template.clone(),
+            front: None,
             #[cfg(feature = "schemars")]
             types: None,
         }

@@ -13,6 +13,7 @@ use asyncsteps_actors::flow::{FlowActor, FlowRef, Stack};
 use asyncsteps_actors::record::Recorded;
 use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::Rid;
 use slab::Slab;
 
 use super::caller::Caller;
@@ -106,9 +107,13 @@ pub struct RequestOfFlow {
     pub user: Option<String>,
 }
 
-/// What has a deadline, which may change.
-pub(super) trait Limited {
+/// A request whose flow runs.
+pub(super) trait Served {
+    /// Its deadline, which may change.
     fn deadline(&self) -> Option<Time>;
+
+    /// The caller's number of the request.
+    fn rid(&self) -> Option<&Rid>;
 }
 
 /// The requests of one executor whose flows wait on one arbiter, or are undone there.
@@ -130,7 +135,9 @@ pub(super) struct Request {
     recording: Option<RequestRecording>,
     /// `None` once the flow is over.
     flow: Option<FlowRef>,
-    limit: Option<Weak<dyn Limited>>,
+    /// The flow that began it. What this one has locked is held under its number until it is undone.
+    flow_id: Option<FlowId>,
+    served: Option<Weak<dyn Served>>,
     /// The parts of the flow: undos and shielded bodies, those that are over among them.
     parts: Vec<FlowRef>,
 }
@@ -145,8 +152,17 @@ impl LocalRequests {
         arrived: Time,
         recording: Option<RequestRecording>,
     ) -> Listed {
-        let (flow, limit, parts) = (None, None, Vec::new());
-        let request = Request { function, caller, trace, arrived, recording, flow, limit, parts };
+        let request = Request {
+            function,
+            caller,
+            trace,
+            arrived,
+            recording,
+            flow: None,
+            flow_id: None,
+            served: None,
+            parts: Vec::new(),
+        };
         let index = self.0.borrow_mut().insert(request);
         Listed { requests: Rc::clone(self), index }
     }
@@ -158,16 +174,20 @@ impl LocalRequests {
         flows.iter().for_each(FlowRef::cancel);
     }
 
-    /// Cancels the flow of a request, after this returned, if it has one. Its parts go on.
+    /// Cancels the flow of a request, after this returned, if it has one, and logs that. Its parts go on.
     pub(super) fn cancel(&self, number: u64) -> bool {
         let requests = self.0.borrow();
         let numbered = |request: &Request| {
             request.recording.as_ref().is_some_and(|recording| recording.number == number)
         };
         let found = requests.iter().find(|(_, request)| numbered(request));
-        let flow = found.and_then(|(_, request)| request.flow.clone());
+        let Some((flow, request)) = found.and_then(|(_, it)| Some((it.flow.clone()?, it))) else {
+            return false;
+        };
+        request.log_cancel();
         drop(requests);
-        flow.as_ref().map(FlowRef::cancel).is_some()
+        flow.cancel();
+        true
     }
 
     /// What the steps of a request have done so far.
@@ -211,6 +231,19 @@ impl LocalRequests {
 }
 
 impl Request {
+    fn log_cancel(&self) {
+        let served = self.served.as_ref().and_then(Weak::upgrade);
+        let rid = served.as_ref().and_then(|served| served.rid()).map(Rid::to_string);
+        tracing::info!(
+            f = self.function.as_str(),
+            rid = rid.as_deref(),
+            trace = self.trace.trace_digits().as_str(),
+            number = self.number(),
+            user = self.user(),
+            "request cancelled by hand",
+        );
+    }
+
     fn number(&self) -> u64 {
         self.recording.as_ref().map_or(0, |recording| recording.number)
     }
@@ -244,9 +277,9 @@ impl Request {
         }
     }
 
-    /// The flows of the request that are not over.
+    /// The flows of the request: the one that began it, also when it is over, and the parts that are not.
     pub(super) fn flows(&self) -> impl Iterator<Item = FlowId> {
-        self.flow.iter().chain(&self.parts).filter_map(FlowRef::id)
+        self.flow_id.into_iter().chain(self.parts.iter().filter_map(FlowRef::id))
     }
 
     pub(super) fn named(&self) -> RequestOfFlow {
@@ -271,8 +304,8 @@ impl Request {
         let (flow, state) = self.shown()?;
         let now = clock::now();
         let is_limited = state == RequestState::Running;
-        let limit = self.limit.as_ref().filter(|_| is_limited).and_then(Weak::upgrade);
-        let deadline = limit.and_then(|limit| limit.deadline());
+        let served = self.served.as_ref().filter(|_| is_limited).and_then(Weak::upgrade);
+        let deadline = served.and_then(|served| served.deadline());
         Some(InFlightRequest {
             number: self.number(),
             function: self.function.clone(),
@@ -289,10 +322,11 @@ impl Request {
 }
 
 impl Listed {
-    /// The request has a flow from now on, which has this limit.
-    pub(super) fn begin(&self, flow: FlowRef, limit: Weak<dyn Limited>) {
+    /// The request has a flow from now on, which serves it.
+    pub(super) fn begin(&self, flow: FlowRef, served: Weak<dyn Served>) {
         self.change(|request| {
-            request.limit = Some(limit);
+            request.flow_id = flow.id();
+            request.served = Some(served);
             request.flow.replace(flow)
         });
     }

@@ -6,18 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::Permit;
-use asyncsteps_actors::sync::Call;
+use asyncsteps_actors::sync::{Call, Fence};
 use asyncsteps_futoin::message::{Headers, Request};
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
 use crate::channel::Channel;
+use crate::memory::RequestMemory;
 use crate::observe::TraceParent;
 use crate::raw::RawInput;
 use crate::security::{Credentials, Refusal};
 
 /// A request with all that a transport knows of it.
-pub struct Incoming {
+pub struct Incoming(pub(super) Box<RequestParts>);
+
+/// What a request comes with. It is in a box, because it moves through many futures.
+pub(super) struct RequestParts {
     pub(super) request: Request,
     pub(super) channel: Channel,
     pub(super) size: usize,
@@ -36,13 +40,17 @@ pub struct Incoming {
     pub(super) call: Option<Arc<Call>>,
     /// The span that makes the call, in this process.
     pub(super) trace: Option<TraceParent>,
+    /// The tokens of the locks that its caller holds.
+    pub(super) fences: Vec<Fence>,
+    /// What its host remembers of it.
+    pub(super) memory: Option<Rc<dyn RequestMemory>>,
 }
 
 impl Incoming {
     /// A request that came over a channel.
     #[must_use]
     pub fn new(request: Request, channel: Channel) -> Self {
-        Self {
+        Self(Box::new(RequestParts {
             request,
             channel,
             size: 0,
@@ -56,80 +64,110 @@ impl Incoming {
             permit: None,
             call: None,
             trace: None,
-        }
+            fences: Vec::new(),
+            memory: None,
+        }))
     }
 
     /// The same with the size of its message in bytes, which is checked against `maxreqsize`
     /// (FTN3 §1.10).
     #[must_use]
-    pub fn with_size(self, size: usize) -> Self {
-        Self { size, ..self }
+    pub fn with_size(mut self, size: usize) -> Self {
+        self.0.size = size;
+        self
     }
 
     /// The same with the bytes that its transport keeps until it is answered, such as headers; they
     /// count in the [`Budget`](asyncsteps_actors::budget::Budget).
     #[must_use]
-    pub fn with_transport_memory(self, transport_memory: usize) -> Self {
-        Self { transport_memory, ..self }
+    pub fn with_transport_memory(mut self, transport_memory: usize) -> Self {
+        self.0.transport_memory = transport_memory;
+        self
     }
 
     /// The same with credentials that did not come in the message, such as those of
     /// [`Credentials::from_header`]. A field `sec` in the message goes before them.
     #[must_use]
     pub fn with_credentials(
-        self,
+        mut self,
         credentials: impl Into<Option<Result<Credentials, Refusal>>>,
     ) -> Self {
-        Self { credentials: credentials.into(), ..self }
+        self.0.credentials = credentials.into();
+        self
     }
 
     /// The same with the time that its caller still waits: the request ends with it, unless its own
     /// time limit is shorter.
     #[must_use]
-    pub fn with_time_left(self, time_left: Duration) -> Self {
-        Self { time_left: Some(time_left), ..self }
+    pub fn with_time_left(mut self, time_left: Duration) -> Self {
+        self.0.time_left = Some(time_left);
+        self
     }
 
     /// The same on behalf of a caller that the transport knows, without credentials. Credentials of the
     /// request go before it. With the level System its field `obf` may name another user (FTN3 §1.11).
     #[must_use]
-    pub fn with_caller(self, caller: Caller) -> Self {
-        Self { caller: Some(caller), ..self }
+    pub fn with_caller(mut self, caller: Caller) -> Self {
+        self.0.caller = Some(caller);
+        self
     }
 
-    pub(super) fn with_call(self, call: Option<Arc<Call>>) -> Self {
-        Self { call, ..self }
+    /// The same with what its host [remembers](crate::memory) of it. It has no time limit but those of
+    /// its steps.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Rc<dyn RequestMemory>) -> Self {
+        self.0.memory = Some(memory);
+        self
     }
 
-    pub(super) fn with_trace(self, trace: Option<TraceParent>) -> Self {
-        Self { trace, ..self }
+    pub(super) fn with_call(mut self, call: Option<Arc<Call>>) -> Self {
+        self.0.call = call;
+        self
+    }
+
+    /// The same made by this span.
+    #[must_use]
+    pub fn with_trace(mut self, trace: Option<TraceParent>) -> Self {
+        self.0.trace = trace;
+        self
+    }
+
+    /// The same with the tokens of the locks that its caller holds: for channels between nodes that trust
+    /// each other, because a token that is too high keeps the holders of its lock from writing.
+    #[must_use]
+    pub fn with_fences(mut self, fences: Vec<Fence>) -> Self {
+        self.0.fences = fences;
+        self
     }
 
     /// The same with the headers of its HTTP request, or of the one that its connection began with.
     #[must_use]
-    pub fn with_headers(self, headers: Rc<dyn Headers>) -> Self {
-        Self { headers: Some(headers), ..self }
+    pub fn with_headers(mut self, headers: Rc<dyn Headers>) -> Self {
+        self.0.headers = Some(headers);
+        self
     }
 
     /// The same with raw data, for a function that is declared with `rawupload`.
     #[must_use]
-    pub fn with_input(self, input: impl Into<Option<RawInput>>) -> Self {
-        Self { input: input.into(), ..self }
+    pub fn with_input(mut self, input: impl Into<Option<RawInput>>) -> Self {
+        self.0.input = input.into();
+        self
     }
 
     /// The same with the permit of its client's limits, which is held until the request is over.
     #[must_use]
-    pub fn with_client_permit(self, client_permit: ClientPermit) -> Self {
-        Self { client_permit, ..self }
+    pub fn with_client_permit(mut self, client_permit: ClientPermit) -> Self {
+        self.0.client_permit = client_permit;
+        self
     }
 }
 
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Incoming")
-            .field("channel", &self.channel)
-            .field("size", &self.size)
-            .field("input", &self.input)
+            .field("channel", &self.0.channel)
+            .field("size", &self.0.size)
+            .field("input", &self.0.input)
             .finish_non_exhaustive()
     }
 }

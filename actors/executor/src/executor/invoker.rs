@@ -2,19 +2,22 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use asyncsteps::{Error, codes};
+use asyncsteps_actors::sync::Fence;
 use asyncsteps_actors::trace::{self, TraceParent};
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::message::Request;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::caller::Caller;
+use super::failed_call::FailedCall;
 
 /// Calls functions that an executor does not host: those of other nodes or services (FTN7). See
 /// [`Builder::invoker`](super::Builder::invoker).
 pub trait Invoker: Send + Sync {
-    /// Calls a function; gives its result, null for a function without one.
+    /// Calls a function; gives its result, `None` for a function without one.
     ///
     /// Called by a step, the call ends no later than its flow, see
     /// [`earliest`](asyncsteps_actors::flow::earliest), which is to be asked when the future is made.
@@ -30,20 +33,22 @@ pub trait Invoker: Send + Sync {
 }
 
 /// The future of a call of an [`Invoker`].
-pub type Invoking = Pin<Box<dyn Future<Output = Result<Value, Error>>>>;
+pub type Invoking = Pin<Box<dyn Future<Output = Result<Option<Value>, Error>>>>;
 
 /// A call of a function.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Invocation {
-    /// The function, `iface:version:function`.
-    pub function: Arc<str>,
+    /// The function.
+    pub function: FunctionName,
     /// The parameters, unchecked.
     pub params: Map<String, Value>,
     /// The caller that it is made for (FTN3 §1.11).
     pub caller: Caller,
     /// The span that makes the call.
     pub trace: Option<TraceParent>,
+    /// The tokens of the locks that are held around the call.
+    pub fences: Vec<Fence>,
 }
 
 impl Invocation {
@@ -53,12 +58,35 @@ impl Invocation {
     /// # Errors
     /// InvokerError if the parameters are no map.
     pub fn new(
-        function: &str,
+        function: FunctionName,
         params: impl Serialize,
         caller: impl Into<Caller>,
     ) -> Result<Self, Error> {
-        let (function, params) = (function.into(), to_map(params)?);
-        Ok(Self { function, params, caller: caller.into(), trace: trace::current() })
+        let params = to_map(params)?;
+        let (caller, trace) = (caller.into(), trace::current());
+        Ok(Self { function, params, caller, trace, fences: Vec::new() })
+    }
+
+    /// The same for the function `iface:version:function`. A text that is no name fails as a request
+    /// with it does, with InvalidRequest.
+    pub(super) fn of_text(
+        function: &str,
+        params: impl Serialize,
+        caller: Caller,
+    ) -> Result<Self, Error> {
+        let refused = |_| Request::new(function, Map::new()).function_name();
+        let name = function.parse().or_else(refused).map_err(|refusal| {
+            let error = Error::with_info(refusal.code(), refusal.to_string());
+            error.with_cause(FailedCall::new(function))
+        })?;
+        Self::new(name, params, caller)
+    }
+
+    /// The same with the tokens of the locks that are held around the call, for what it writes to. Calls of
+    /// [`CallSteps`](super::CallSteps) have those of their step by themselves.
+    #[must_use]
+    pub fn with_fences(self, fences: Vec<Fence>) -> Self {
+        Self { fences, ..self }
     }
 
     /// The same, made by this span.

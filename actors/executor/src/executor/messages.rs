@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use actix::Message as ActixMessage;
 use asyncsteps_actors::record::Recorded;
-use asyncsteps_actors::sync::Call;
+use asyncsteps_actors::sync::{Call, Fence};
 use asyncsteps_actors::trace::{self, TraceParent};
 use asyncsteps_futoin::message::Request;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
+use super::incoming::Incoming;
+use super::invoker::Invocation;
 use super::reply::Message;
+use crate::channel::Channel;
 
 /// Carries out a call within the process, on the arbiter of the actor (FTN6 §1.4).
 ///
@@ -26,6 +29,8 @@ pub struct Dispatch {
     pub(super) call: Option<Arc<Call>>,
     /// The span that makes the call.
     pub(super) trace: Option<TraceParent>,
+    /// The tokens of the locks that are held around the call.
+    pub(super) fences: Vec<Fence>,
     /// Closed when the reply is not wanted any more.
     pub(super) wanted: Option<oneshot::Receiver<()>>,
 }
@@ -35,7 +40,21 @@ impl Dispatch {
     #[must_use]
     pub fn new(request: Request, caller: impl Into<Caller>) -> Self {
         let (caller, trace) = (caller.into(), trace::current());
-        Self { request, caller, call: None, trace, wanted: None }
+        Self { request, caller, call: None, trace, fences: Vec::new(), wanted: None }
+    }
+
+    /// A call, as a wait of the flow that makes it.
+    pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
+        let Invocation { function, params, caller, trace, fences } = invocation;
+        let request = Request::to(function, params);
+        Self { request, caller, call, trace, fences, wanted: None }
+    }
+
+    /// What it is for the arbiter that carries it out.
+    pub(super) fn into_incoming(self) -> Incoming {
+        let Self { request, caller, call, trace, fences, wanted: _ } = self;
+        let incoming = Incoming::new(request, Channel::local()).with_caller(caller);
+        incoming.with_fences(fences).with_call(call).with_trace(trace)
     }
 
     /// The same, cancelled when the sender is dropped.

@@ -8,7 +8,7 @@ use asyncsteps_futoin::message::{Coding, Response, Rid};
 use super::caller::Caller;
 use super::guarded::guarded;
 use super::handle::Shared;
-use super::incoming::Incoming;
+use super::incoming::RequestParts;
 use super::registry::HostedFunction;
 use super::reply::Reply;
 use crate::channel::Channel;
@@ -31,7 +31,7 @@ pub(super) struct ReplyTo {
 
 /// Where a request stands in its trace: below the step that makes it, or below the span that its headers
 /// name. Those of a WebSocket are of the request that opened it, and so are its messages.
-fn trace_of(incoming: &Incoming, sampling: Sampling) -> RequestTrace {
+fn trace_of(incoming: &RequestParts, sampling: Sampling) -> RequestTrace {
     if let Some(span) = incoming.trace {
         return RequestTrace::below(span);
     }
@@ -40,8 +40,8 @@ fn trace_of(incoming: &Incoming, sampling: Sampling) -> RequestTrace {
 }
 
 impl ReplyTo {
-    pub(super) fn new(shared: &Arc<Shared>, incoming: &Incoming) -> Self {
-        let Incoming { request, channel, .. } = incoming;
+    pub(super) fn new(shared: &Arc<Shared>, incoming: &RequestParts) -> Self {
+        let RequestParts { request, channel, .. } = incoming;
         Self {
             shared: Arc::clone(shared),
             channel: channel.clone(),
@@ -54,9 +54,9 @@ impl ReplyTo {
         }
     }
 
-    /// Whether the caller waits for the success of this function.
-    pub(super) fn wants_success(&self, function: &HostedFunction) -> bool {
-        function.declared().has_result() || self.forced
+    /// Whether the caller waits for the success of a function without a result (FTN3 §1.5).
+    pub(super) fn is_forced(&self) -> bool {
+        self.forced
     }
 
     /// The response with the id of the request, and with a signature if the request had one;

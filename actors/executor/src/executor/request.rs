@@ -132,6 +132,13 @@ impl RequestInfo {
         self.headers.as_ref()?.header(name)
     }
 
+    /// Whether an HTTP request, or the upgrade, has a header of this name, also one that is no text, which
+    /// [`header`](Self::header) does not give; `name` is in lower case.
+    #[must_use]
+    pub fn has_header(&self, name: &str) -> bool {
+        self.headers.as_ref().is_some_and(|headers| headers.has_header(name))
+    }
+
     /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6
     /// `getRequestHeaders`).
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {

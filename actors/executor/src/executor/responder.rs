@@ -22,6 +22,7 @@ use super::recording::RequestRecording;
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::standard::STANDARD;
+use crate::memory::OfRequest;
 use crate::observe::{Recorder, RequestRecord, TraceParent, Wanted};
 use crate::raw::Head;
 
@@ -52,6 +53,11 @@ impl FlowOwner for Responder {
     fn ended(&mut self, execution: &mut Execution, end: FlowEnd) -> Option<Outcome> {
         let exchange = &self.0;
         let finished = end.is_done();
+        let is_ordered = match &end {
+            FlowEnd::Done(Outcome::Error(error)) => self.is_ordered(execution, error),
+            FlowEnd::Done(_) | FlowEnd::Cancelled | FlowEnd::Expired(_) => false,
+        };
+        let end = if is_ordered { FlowEnd::Cancelled } else { end };
         let (written, head) = match execution.extension_mut::<RequestInfo>() {
             Some(info) => (info.response.take(), info.take_head()),
             None => (None, None),
@@ -82,6 +88,23 @@ impl FlowOwner for Responder {
 }
 
 impl Responder {
+    /// Whether the host of the request has ended it with this error: that is no failure of the function.
+    fn is_ordered(&self, execution: &mut Execution, error: &Error) -> bool {
+        let memory = execution.extension_mut::<OfRequest>();
+        let order = memory.and_then(|OfRequest(memory)| memory.interruption());
+        if order.is_none_or(|order| order.code() != error.code()) {
+            return false;
+        }
+        let function = self.0.function.full_name();
+        tracing::info!(
+            error = error.code(),
+            info = error.info(),
+            function,
+            "the request was ended"
+        );
+        true
+    }
+
     /// The response of a flow that ended like this, and wrote this result.
     pub(super) fn response(
         &self,
@@ -141,9 +164,10 @@ impl Responder {
 
     /// The reply with this response, which ends the request.
     pub(super) fn reply(&self, response: Response, head: Option<Box<Head>>) -> Reply {
-        let Exchange { reply_to, function, .. } = &*self.0;
+        let Exchange { reply_to, function, has_no_result, .. } = &*self.0;
         let succeeded = response.code().is_none();
-        if succeeded && !reply_to.wants_success(function) {
+        let has_result = function.declared().has_result() && !has_no_result.get();
+        if succeeded && !has_result && !reply_to.is_forced() {
             self.over(RequestOutcome::Success, None);
             return Reply::new(ReplyBody::Nothing, head);
         }

@@ -40,7 +40,7 @@ fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
             tracing::error!(cause, "the result of the function cannot be written");
             invalid_result()
         })?,
-        Err(_) => returned,
+        Err(_) => returned.into(),
     };
     let mut result = info.take_result().merge(returned).map_err(|NotMerged(types)| {
         tracing::error!(returned = %types, "what the last step returned cannot be in the result");

@@ -23,16 +23,15 @@ impl ResultDraft {
     ///
     /// Maps are merged, and the later one counts. Anything else is a result alone: what `reply` set
     /// replaces all, what the last step returned is accepted where there are no variables.
-    pub(super) fn merge(self, args: Args) -> Result<Value, NotMerged> {
+    pub(super) fn merge(self, Returned { values, types }: Returned) -> Result<Value, NotMerged> {
         let Self { mut variables, replaced } = self;
-        let types = args.type_name();
-        match Returned::of(args) {
-            Returned::Nothing => {}
-            Returned::Json(Value::Object(mut map)) => variables.append(&mut map),
-            Returned::Json(Value::Null) if !variables.is_empty() => {}
-            Returned::Json(_) | Returned::Other if replaced.is_some() => {}
-            Returned::Json(alone) if variables.is_empty() => return Ok(alone),
-            Returned::Json(_) | Returned::Other => return Err(NotMerged(types)),
+        match values {
+            Values::Nothing => {}
+            Values::Json(Value::Object(mut map)) => variables.append(&mut map),
+            Values::Json(Value::Null) if !variables.is_empty() => {}
+            Values::Json(_) | Values::Other if replaced.is_some() => {}
+            Values::Json(alone) if variables.is_empty() => return Ok(alone),
+            Values::Json(_) | Values::Other => return Err(NotMerged(types)),
         }
         match replaced {
             Some(Value::Object(mut map)) => variables.append(&mut map),
@@ -44,7 +43,12 @@ impl ResultDraft {
 }
 
 /// What the last step returned.
-enum Returned {
+pub(super) struct Returned {
+    values: Values,
+    types: Cow<'static, str>,
+}
+
+enum Values {
     Nothing,
     Json(Value),
     /// Several values, or one of a type that has no form in JSON.
@@ -52,15 +56,30 @@ enum Returned {
 }
 
 impl Returned {
-    fn of(args: Args) -> Self {
-        if args.is_empty() {
-            return Self::Nothing;
-        }
-        args.into_typed().map_or(Self::Other, |Foreign(returned)| returned)
+    /// Nothing.
+    pub(super) fn nothing() -> Self {
+        Self { values: Values::Nothing, types: Cow::default() }
+    }
+
+    /// A value of this type.
+    #[cfg(feature = "schemars")]
+    pub(super) fn json(value: Value, of: &'static str) -> Self {
+        Self { values: Values::Json(value), types: of.into() }
     }
 }
 
-impl ForeignArgs for Returned {
+impl From<Args> for Returned {
+    fn from(args: Args) -> Self {
+        if args.is_empty() {
+            return Self::nothing();
+        }
+        let types = args.type_name();
+        let values = args.into_typed().map_or(Values::Other, |Foreign(values)| values);
+        Self { values, types }
+    }
+}
+
+impl ForeignArgs for Values {
     fn len(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -124,7 +143,7 @@ mod tests {
         replaced: Option<Value>,
     ) -> Result<Value, String> {
         let draft = ResultDraft { variables: map(variables), replaced };
-        draft.merge(returned.into_args()).map_err(|NotMerged(types)| types.into_owned())
+        draft.merge(returned.into_args().into()).map_err(|NotMerged(types)| types.into_owned())
     }
 
     #[test]

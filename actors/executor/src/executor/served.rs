@@ -105,9 +105,9 @@ impl ServedRequest {
         function: &str,
         params: impl Serialize,
     ) -> Result<T, Error> {
-        let invocation = Invocation::new(function, params, self.caller());
+        let invocation = Invocation::of_text(function, params, self.caller());
         let invocation = invocation.map(|it| it.with_trace(Some(self.trace())));
-        self.executor().invoke(invocation?).await
+        self.executor().call_typed(invocation?, None).await
     }
 }
 

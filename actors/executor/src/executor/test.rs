@@ -177,7 +177,7 @@ impl TestRequest {
 fn serve(
     asi: &mut AsyncSteps,
     executor: Executor,
-    mut incoming: Incoming,
+    Incoming(mut incoming): Incoming,
     source: &'static Location<'static>,
 ) {
     asi.await_(async move {

@@ -4,7 +4,7 @@
 //! | | `GET` | is answered with 200 while | who asks |
 //! |---|---|---|---|
 //! | liveness | `/health` | each arbiter answers a message within a second | what restarts the process |
-//! | readiness | `/ready` | it does, a request would be admitted, and the executor is not closing | what sends requests to it |
+//! | readiness | `/ready` | it does, a request would be admitted, the executor is not closing, and the connections are there that it [depends on](Executor::depends_on) | what sends requests to it |
 //!
 //! Otherwise the status is 503, and the body says why:
 //!
@@ -24,15 +24,19 @@
     doc = "\n[`service`] answers both over HTTP, beside the functions: as a [`Server::fallback`](crate::transport::http::Server::fallback), or as a route of a router."
 )]
 
+mod dependencies;
 #[cfg(feature = "http")]
 mod service;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::executor::Executor;
 
+pub(crate) use dependencies::Dependencies;
+pub use dependencies::Dependency;
 #[cfg(feature = "http")]
 pub use service::{HealthService, service};
 
@@ -54,13 +58,15 @@ pub struct Readiness {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NotReady {
-    /// It [closes](Executor::close).
+    /// It [closes](Executor::close), or [is about to](Executor::announce_close).
     Closing,
     /// Its [`Budget`](asyncsteps_actors::budget::Budget) is used up, with its queue: a request would be
     /// refused.
     Overloaded,
     /// An arbiter does not answer.
     ArbiterStuck,
+    /// A [connection](Executor::depends_on) that it depends on is lost, such as that of a node to the others.
+    Disconnected,
 }
 
 impl NotReady {
@@ -71,6 +77,7 @@ impl NotReady {
             Self::Closing => "closing",
             Self::Overloaded => "overloaded",
             Self::ArbiterStuck => "arbiter_stuck",
+            Self::Disconnected => "disconnected",
         }
     }
 }
@@ -92,14 +99,22 @@ impl Executor {
     /// The same, where arbiters took so long to answer.
     pub(crate) fn readiness_with(&self, delays: &[Duration]) -> Readiness {
         let reasons: Vec<NotReady> = [
-            (self.is_closing(), NotReady::Closing),
+            (self.is_close_announced(), NotReady::Closing),
             (self.is_overloaded(), NotReady::Overloaded),
             (delays.iter().any(|delay| *delay >= Self::ANSWER_TIME), NotReady::ArbiterStuck),
+            (!self.dependencies().are_there(), NotReady::Disconnected),
         ]
         .into_iter()
         .filter_map(|(applies, reason)| applies.then_some(reason))
         .collect();
         Readiness { is_ready: reasons.is_empty(), reasons }
+    }
+
+    /// Has the executor depend on a connection: while `is_there` says no, it is not
+    /// [ready](Self::readiness), for the reason [`Disconnected`](NotReady::Disconnected). Requests that
+    /// come nevertheless are carried out. `is_there` must not wait.
+    pub fn depends_on(&self, is_there: impl Fn() -> bool + Send + Sync + 'static) -> Dependency {
+        self.dependencies().add(Arc::new(is_there))
     }
 
     /// Whether each arbiter of this executor answers within a second. Those answer where a transport

@@ -36,9 +36,11 @@
 //! | `asyncsteps_lock_wait_seconds` | kind, lock | histogram of the waits that ended with the lock; those that need not wait are not counted |
 //! | `asyncsteps_lock_given_up_total`, `asyncsteps_lock_rejected_total` | kind, lock | waits that ended without the lock; refused because the queue was full |
 //! | `asyncsteps_deadlocks_total` | | deadlocks found in the process |
-//! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and those on which a protocol began: `new`, `http1`, `http2`, `websocket`; one may go from one to the next |
+//! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and those on which a protocol began: `new`, `http1`, `http2`, `websocket`, `nats`; one may go from one to the next |
 //! | `asyncsteps_connections_refused_total` | reason | connections over a limit, or that failed in the TLS handshake |
-//! | `asyncsteps_received_bytes_total`, `asyncsteps_sent_bytes_total` | | bytes of connections, without those of TLS |
+//! | `asyncsteps_received_bytes_total`, `asyncsteps_sent_bytes_total` | | bytes of connections, without those of TLS; of NATS those of the messages of requests and answers |
+//! | `asyncsteps_traces_exported_total` | | sampled requests that the [exporter](crate::Builder::export) has handed over |
+//! | `asyncsteps_traces_dropped_total` | reason | those that it dropped: `queue_full`, because too many waited, or `failed`, because they could not be sent |
 //!
 //! Connections and bytes are those of the own server; of an actix-web application only WebSockets are
 //! counted.
@@ -134,6 +136,7 @@ impl Metrics {
             delays,
             deadlocks: deadlock::count(),
             traffic: executor.traffic_figures(),
+            exports: executor.export_figures(),
         };
         let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
         encode::text(snapshot, &registry)
@@ -148,7 +151,8 @@ impl Metrics {
     /// [`Server::fallback`](crate::transport::http::Server::fallback), or as a route of a router.
     ///
     /// It makes one text at a time: requests that arrived before a text was begun share it. No request gets
-    /// a text that was begun before the request arrived.
+    /// a text that was begun before the request arrived, unless 16 texts wait for clients that do not read
+    /// them: then it gets one that is at most a second old, which bounds the memory of such clients.
     #[must_use]
     pub fn service(&self) -> MetricsService {
         MetricsService(self.clone())

@@ -6,6 +6,8 @@
 //! becomes of them: a subscriber of its own, or
 #![cfg_attr(feature = "log", doc = "[`init()`], which is one line.")]
 #![cfg_attr(not(feature = "log"), doc = "`init()` of the feature `log`, which is one line.")]
+//! A subscriber of `tracing_subscriber::fmt` writes events alone, and so nothing of a request that succeeds,
+//! unless it is made with `with_span_events(FmtSpan::CLOSE)`.
 //!
 //! Every request belongs to a trace ([`TraceParent`]). Those that are sampled ([`Sampling`]) have spans of
 //! their steps, and go to an [`Exporter`], such as
@@ -32,7 +34,7 @@ pub use asyncsteps_actors::latency::Distribution;
 pub use asyncsteps_actors::trace::{NotATraceParent, TraceParent};
 pub(crate) use cut::{Cut, LONGEST_VALUE};
 pub use exemplars::Exemplar;
-pub use export::Exporter;
+pub use export::{ExportFigures, Exporter};
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
 pub use locks::{BusyKey, Closely, Locks, WatchedLock};

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use asyncsteps_actors::trace::TraceParent;
 
-use super::export::Exporter;
+use super::export::{ExportFigures, Exporter};
 use super::record::RequestRecord;
 
 /// Which requests are kept when they are over, with what their steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options")]
 pub struct Keep {
-    /// The most requests that are kept, about 12 KiB each; the oldest one goes first. 256 by default.
+    /// The most requests that are kept, about 12 KiB each at the most; the oldest one goes first. 1,000 by
+    /// default, so that one that the log tells of can be looked up for a while, in 12 MB.
     pub most: usize,
     /// Requests that took so long are kept; those of 500 ms by default, none if `None`.
     pub slow: Option<Duration>,
@@ -36,7 +37,7 @@ impl Keep {
 impl Default for Keep {
     fn default() -> Self {
         let slow = Some(Duration::from_millis(500));
-        Self { most: 256, slow, failed: true, one_in: 0 }
+        Self { most: 1_000, slow, failed: true, one_in: 0 }
     }
 }
 
@@ -108,6 +109,11 @@ impl Recorder {
         if let Some(exporter) = &self.exporter {
             exporter.export(record);
         }
+    }
+
+    /// What became of the requests that were exported.
+    pub(crate) fn export_figures(&self) -> ExportFigures {
+        self.exporter.as_ref().map(|exporter| exporter.figures()).unwrap_or_default()
     }
 
     fn keep(&self, record: Arc<RequestRecord>) {

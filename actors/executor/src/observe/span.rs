@@ -16,7 +16,7 @@ pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>, trace: Tr
         "request",
         f = function.as_str(),
         rid = rid.map(Rid::to_string).as_deref(),
-        trace = trace.trace_id(),
+        trace = trace.trace_digits().as_str(),
         outcome = field::Empty,
         steps = field::Empty,
     )
@@ -37,7 +37,7 @@ pub(crate) fn refused(
         target: REQUEST,
         f,
         rid = rid.as_deref(),
-        trace = trace.trace_id(),
+        trace = trace.trace_digits().as_str(),
         peer = peer.map(field::display),
         outcome = code,
         text,

@@ -32,13 +32,15 @@ pub enum Protocol {
     Http2,
     /// WebSocket, after an upgrade.
     WebSocket,
+    /// NATS, over which other nodes call.
+    Nats,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::New, Self::Http1, Self::Http2, Self::WebSocket];
+    pub const ALL: [Self; 5] = [Self::New, Self::Http1, Self::Http2, Self::WebSocket, Self::Nats];
 
-    /// One word, for labels: `new`, `http1`, `http2` or `websocket`.
+    /// One word, for labels: `new`, `http1`, `http2`, `websocket` or `nats`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,6 +48,7 @@ impl Protocol {
             Self::Http1 => "http1",
             Self::Http2 => "http2",
             Self::WebSocket => "websocket",
+            Self::Nats => "nats",
         }
     }
 }
@@ -61,9 +64,9 @@ pub struct TrafficFigures {
     pub over_limit: u64,
     /// Connections that failed before they were made, such as in a TLS handshake.
     pub failed: u64,
-    /// Bytes that were read, without those of TLS.
+    /// Bytes that were read, without those of TLS; from other nodes, those of FutoIn messages.
     pub received: u64,
-    /// Bytes that were written, without those of TLS.
+    /// Bytes that were written, without those of TLS; to other nodes, those of FutoIn messages.
     pub sent: u64,
 }
 

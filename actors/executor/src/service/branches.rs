@@ -1,13 +1,16 @@
 //! Steps with parallel branches that know their types.
 
 use std::fmt;
+use std::rc::Rc;
 
-use asyncsteps::{AsyncSteps, Fallible, Flow};
+use asyncsteps::{AsyncSteps, Fallible, Flow, StepResult};
 
 use super::context::{Cx, Service};
 use super::key::Undoes;
+use super::retired::Retired;
 use super::step::{Gives, Nested, Step};
 use super::steps::Steps;
+use crate::memory::Form;
 
 /// The branches of a parallel step while it is being defined, see [`Steps::parallel`].
 ///
@@ -56,13 +59,13 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         F: Fn(&mut Branches<S, P>) + 'static,
     {
-        let of_step = self.cx.of_new_step(name);
+        let of_step = self.cx.of_new_step(name, Form::Nested);
         let (of_branches, undoes) = (of_step.clone(), Undoes::default());
-        Step::with_substeps(&mut self.flow, &self.cx, of_step, move |asi, ()| {
-            let cx = of_branches.of_substeps(asi.attempt(), &undoes);
+        Step::with_substeps(&mut self.flow, &self.cx, of_step, move |asi, (), memory| {
+            let cx = of_branches.of_substeps(asi.attempt(), &undoes, None, memory);
             let mut branches = Branches { cx, branches: Vec::new() };
             define(&mut branches);
-            branches.finish(asi);
+            branches.finish(asi)
         })
     }
 }
@@ -96,6 +99,18 @@ impl<S: Service, P: 'static> Branches<S, P> {
         Step::nest(flow, cx, name, body)
     }
 
+    /// Says that there was a branch which began with a step of this name, see [`Steps::retired`].
+    #[track_caller]
+    pub fn retired(&mut self, name: &'static str) -> Retired<'_, S, P> {
+        match self.cx.memory() {
+            Some(_) => {
+                let (flow, cx) = self.begin();
+                Retired::add(flow, cx, name)
+            }
+            None => Retired::none(),
+        }
+    }
+
     fn begin(&mut self) -> (&mut Flow, &Cx<S, P>) {
         self.branches.push(Flow::new());
         match self.branches.last_mut() {
@@ -105,16 +120,26 @@ impl<S: Service, P: 'static> Branches<S, P> {
     }
 
     /// Makes the branches those of a sub-step of the running step.
-    fn finish(self, asi: &mut AsyncSteps) {
-        let (branches, source) = (self.branches, self.cx.source());
-        asi.parallel(|parallel| {
+    fn finish(self, asi: &mut AsyncSteps) -> StepResult {
+        self.cx.check_defined()?;
+        let (branches, source, inside) = (self.branches, self.cx.source(), self.cx.memory_inside());
+        let of_branches = inside.clone();
+        let mut step = asi.parallel(|parallel| {
             for branch in branches {
-                parallel.add(move |asi, ()| asi.append(branch)).located_at(source);
+                let mut branch = parallel.add(move |asi, ()| asi.append(branch));
+                branch.located_at(source);
+                if let Some(inside) = &of_branches {
+                    branch.remembered(Rc::clone(inside));
+                }
             }
-        })
-        .located_at(source);
+        });
+        step.located_at(source);
+        if let Some(inside) = inside {
+            step.remembered(inside);
+        }
         // what a typed step gives travels as one value
         asi.add(|asi, ()| asi.success(((),))).located_at(source);
+        Ok(())
     }
 }
 

@@ -2,18 +2,23 @@
 
 use std::any::type_name;
 use std::cell::OnceCell;
-use std::fmt::{self, Write};
+use std::fmt::{self, Write as _};
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use asyncsteps::memory::Memory;
 use asyncsteps::{AsyncSteps, Codes, Error, Raised, RunContext, codes};
+use asyncsteps_actors::sync::{Fence, fences};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::key::{Around, Siblings, StepName, Undoes};
+use super::key::{Around, Item, Iteration, Siblings, StepName, Undoes};
+use super::remembered::Remembered;
 use crate::executor::{RequestSteps, ServedRequest};
+use crate::memory::{DefinedStep, Form, OfRequest, Part, RequestMemory, StepMemory};
 
 /// The state that the functions of an interface share, and the errors that their callers see.
 ///
@@ -50,8 +55,7 @@ impl Service for () {
 pub struct Cx<S: Service, P> {
     /// The parameters, checked by the definition.
     pub params: Rc<P>,
-    state: Arc<S>,
-    request: Rc<Request>,
+    request: Rc<Request<S>>,
     /// The steps beside the step; `None` for those of the function.
     nested: Option<Rc<Siblings>>,
     step: StepOf,
@@ -59,21 +63,28 @@ pub struct Cx<S: Service, P> {
 }
 
 /// What all steps of a request share.
-struct Request {
+struct Request<S> {
+    /// The state of the service.
+    state: Arc<S>,
     served: ServedRequest,
     /// Made when it is first asked for.
     id: OnceCell<Box<str>>,
     /// The steps of the function.
     steps: Siblings,
+    memory: Option<Rc<dyn RequestMemory>>,
+    /// The tokens of the locks that the caller holds.
+    fences: Vec<Fence>,
 }
 
 /// The step that a context was made for.
 #[derive(Clone, Debug)]
 struct StepOf {
     name: StepName,
+    /// The step as the host of the request knows it, if it remembers the request.
+    defined: Option<Rc<DefinedStep>>,
     /// Where the application wrote it.
     source: &'static Location<'static>,
-    item: Option<usize>,
+    item: Option<Item>,
     attempt: u32,
 }
 
@@ -86,16 +97,30 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         source: &'static Location<'static>,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
+        let memory = asi.extension::<OfRequest>().map(|OfRequest(memory)| Rc::clone(memory));
+        let id = OnceCell::new();
+        let root = memory.as_ref().map(|memory| {
+            let _ = id.set(memory.id().into());
+            memory.step(Rc::new(DefinedStep::new(Vec::new(), None, source, Form::Nested)))
+        });
         Ok(Self {
             params: Rc::new(read(info.params())?),
-            state: Arc::clone(state),
             request: Rc::new(Request {
+                state: Arc::clone(state),
                 served: info.handle(),
-                id: OnceCell::new(),
-                steps: Siblings::default(),
+                id,
+                steps: Siblings::of_function(root),
+                memory,
+                fences: fences(asi),
             }),
             nested: None,
-            step: StepOf { name: StepName::only(function), source, item: None, attempt: 1 },
+            step: StepOf {
+                name: StepName::only(function),
+                defined: None,
+                source,
+                item: None,
+                attempt: 1,
+            },
             key: OnceCell::new(),
         })
     }
@@ -106,6 +131,14 @@ impl<S: Service, P> Cx<S, P> {
     #[must_use]
     pub fn request(&self) -> &ServedRequest {
         &self.request.served
+    }
+
+    /// The tokens of the locks between machines that the caller of the request holds, for what the function
+    /// writes to. Calls that steps make with [`CallSteps`](crate::CallSteps) hand them on; a call in a body
+    /// names them with [`Invocation::with_fences`](crate::Invocation::with_fences).
+    #[must_use]
+    pub fn fences(&self) -> &[Fence] {
+        &self.request.fences
     }
 
     /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps::Retry).
@@ -125,24 +158,46 @@ impl<S: Service, P> Cx<S, P> {
     ///
     /// The key is the random id of the request, then the names of the function and of the step, with
     /// the steps around it and a slash between them. A further attempt of one of those has its number
-    /// behind a dot, a further step of the same name has its number behind a `~`, and an item behind a
-    /// `#`.
+    /// behind a dot, a further step of the same name has its number behind a `~`, and an item or an
+    /// iteration behind a `#`.
     #[must_use]
     pub fn key(&self) -> &str {
-        self.key.get_or_init(|| {
-            let id = self.request.id.get_or_init(random_id);
-            let mut key = format!("{id}-{}-", self.request.served.function().func());
-            match self.write_step(&mut key) {
-                Ok(()) => key.into(),
-                Err(fmt::Error) => unreachable!("a string takes what is written"),
-            }
+        self.key.get_or_init(|| self.key_of(|key| self.write_step(key)).into())
+    }
+
+    /// What the steps beside the step have in common: other than in their keys, an attempt that defines them
+    /// anew counts, whether or not they can be undone.
+    pub(super) fn key_around(&self) -> String {
+        self.key_of(|key| {
+            self.siblings().path().into_iter().try_for_each(|part| match part {
+                Part::Step(name) => write!(key, "/{name}"),
+                Part::Nth(number) => write!(key, "~{number}"),
+                Part::Attempt(number) => write!(key, ".{number}"),
+                Part::Iteration(index) => write!(key, "#{index}"),
+                Part::Item(index) => write!(key, "@{index}"),
+            })
         })
+    }
+
+    /// A text that tells something from all others, of this request and others.
+    fn key_of(&self, write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+        let id = self.request.id.get_or_init(random_id);
+        let mut key = format!("{id}-{}-", self.request.served.function().func());
+        match write(&mut key) {
+            Ok(()) => key,
+            Err(fmt::Error) => unreachable!("a string takes what is written"),
+        }
+    }
+
+    /// The time of day that the host has recorded for the steps beside the step.
+    pub(super) fn time_around(&self) -> Option<SystemTime> {
+        Some(self.siblings().memory()?.now(&self.siblings().path()))
     }
 
     fn write_step(&self, key: &mut String) -> fmt::Result {
         self.siblings().write_path(key)?;
-        self.step.name.write(key)?;
-        self.step.item.map_or(Ok(()), |item| write!(key, "#{item}"))
+        self.known_name().write(key)?;
+        self.step.item.as_ref().map_or(Ok(()), |item| item.write(key))
     }
 
     /// The steps beside the step.
@@ -159,23 +214,98 @@ impl<S: Service, P> Cx<S, P> {
         self.step.source
     }
 
-    /// The context of another step, which the caller adds beside the step.
-    #[track_caller]
-    pub(super) fn of_new_step(&self, name: &'static str) -> Self {
-        let (name, source) = (self.siblings().add(name), Location::caller());
-        self.with(StepOf { name, source, item: None, attempt: 1 })
+    /// The name by which the host knows the step: another one if it [was](super::Step::was) renamed.
+    fn known_name(&self) -> StepName {
+        let known = self.step.defined.as_ref().and_then(|step| step.known_as());
+        known.map_or(self.step.name, StepName::nth)
     }
 
-    /// The context of the sub-steps that an attempt of the step adds.
-    pub(super) fn of_substeps(&self, attempt: u32, undoes: &Undoes) -> Self {
-        let (siblings, undoes) = (self.nested.clone(), undoes.clone());
-        let around = Around { siblings, step: self.step.name, attempt, undoes };
-        Self { nested: Some(Rc::new(Siblings::inside(around))), ..self.clone() }
+    /// The context of another step, which the caller adds beside the step.
+    #[track_caller]
+    pub(super) fn of_new_step(&self, name: &'static str, form: Form) -> Self {
+        let (name, source) = (self.siblings().add(name), Location::caller());
+        let defined = self.memory().map(|_| {
+            let around = self.siblings().path();
+            let step = Rc::new(DefinedStep::new(around, Some(name.numbered()), source, form));
+            self.siblings().define(Rc::clone(&step));
+            step
+        });
+        self.with(StepOf { name, defined, source, item: None, attempt: 1 })
+    }
+
+    /// The step, which was added last, had this name before: the host knows it by the newest of its names
+    /// of which it has stored something, or by the oldest.
+    pub(super) fn renamed(
+        &self,
+        remembered: &DefinedStep,
+        memory: &dyn StepMemory,
+        old: &'static str,
+    ) {
+        remembered.add_name(old);
+        if !memory.is_known() {
+            remembered.set_known_as(self.siblings().rename(old).numbered());
+        }
+    }
+
+    /// The context of the sub-steps that an attempt of the step adds, or an iteration in it.
+    pub(super) fn of_substeps(
+        &self,
+        attempt: u32,
+        undoes: &Undoes,
+        iteration: Option<Iteration>,
+        memory: Option<Rc<dyn StepMemory>>,
+    ) -> Self {
+        let (siblings, step, undoes) = (self.nested.clone(), self.known_name(), undoes.clone());
+        let around = Around { siblings, step, attempt, undoes, iteration };
+        Self { nested: Some(Rc::new(Siblings::inside(around, memory))), ..self.clone() }
+    }
+
+    /// The normal end of the steps beside the step is final.
+    pub(super) fn set_final(&self) {
+        self.siblings().set_final();
+    }
+
+    /// What the host of the request remembers of it.
+    pub(super) fn memory(&self) -> Option<&Rc<dyn RequestMemory>> {
+        self.request.memory.as_ref()
+    }
+
+    /// What the host remembers of the step, which was just defined.
+    pub(super) fn remember<T>(&self) -> Option<Rc<Remembered<T>>> {
+        let (memory, step) = self.memory().zip(self.step.defined.as_ref())?;
+        Some(Remembered::new(Rc::clone(step), memory.step(Rc::clone(step))))
+    }
+
+    /// Tells the host the steps that were defined beside the step.
+    pub(super) fn check_defined(&self) -> Result<(), Error> {
+        self.siblings().check_defined()
+    }
+
+    /// What the host remembers of steps between the step around the step and the step.
+    pub(super) fn memory_inside(&self) -> Option<Rc<dyn Memory>> {
+        self.siblings().memory_inside()
+    }
+
+    /// What the host remembers of the step around the step.
+    pub(super) fn memory_around(&self) -> Option<&Rc<dyn StepMemory>> {
+        self.siblings().memory()
+    }
+
+    /// A lock is held around a part of the request.
+    pub(super) fn locks(&self) {
+        if let Some(memory) = self.memory() {
+            memory.locks();
+        }
     }
 
     /// The step can be undone.
     pub(super) fn can_be_undone(&self) {
         self.siblings().can_be_undone();
+    }
+
+    /// The step had an undo in an earlier version of the function.
+    pub(super) fn had_undo(&self) {
+        self.siblings().have_undo();
     }
 
     /// The context of an attempt of the step.
@@ -184,14 +314,13 @@ impl<S: Service, P> Cx<S, P> {
     }
 
     /// The context of one of several things that the step does.
-    pub(super) fn of_item(&self, item: usize) -> Self {
+    pub(super) fn of_item(&self, item: Item) -> Self {
         self.with(StepOf { item: Some(item), ..self.step.clone() })
     }
 
     fn with(&self, step: StepOf) -> Self {
         Self {
             params: Rc::clone(&self.params),
-            state: Arc::clone(&self.state),
             request: Rc::clone(&self.request),
             nested: self.nested.clone(),
             step,
@@ -210,7 +339,7 @@ impl<S: Service, P> Deref for Cx<S, P> {
     type Target = S;
 
     fn deref(&self) -> &S {
-        &self.state
+        &self.request.state
     }
 }
 

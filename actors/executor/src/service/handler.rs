@@ -7,6 +7,7 @@ use asyncsteps::{AsyncSteps, Fallible, StepResult, Template};
 use serde::de::DeserializeOwned;
 
 use super::context::{Cx, Service, coded};
+use super::remembered::run_whole;
 use super::step::Gives;
 use super::steps::Steps;
 
@@ -52,10 +53,20 @@ where
     type Result = R;
 
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>) -> StepResult {
-        let mut steps = Steps::new(cx);
-        let Gives { .. } = self(&mut steps);
-        steps.finish(asi);
-        Ok(())
+        let (request, memory) = (cx.memory().cloned(), cx.memory_around().cloned());
+        let source = cx.source();
+        let start = move |asi: &mut AsyncSteps| {
+            let mut steps = Steps::new(cx);
+            let Gives { .. } = self(&mut steps);
+            steps.finish(asi)
+        };
+        match request.zip(memory) {
+            Some(memories) => {
+                run_whole(asi, source, memories, start);
+                Ok(())
+            }
+            None => start(asi),
+        }
     }
 }
 

@@ -1,28 +1,54 @@
 //! What tells the steps of a request apart in their idempotency keys.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 use std::rc::Rc;
+
+use asyncsteps::memory::Memory;
+
+use crate::memory::{DefinedStep, Part, StepMemory};
 
 /// Steps that were defined together: those of the function, or of one attempt of a step with sub-steps.
 #[derive(Default)]
 pub(super) struct Siblings {
     around: Option<Around>,
     names: RefCell<Vec<&'static str>>,
+    /// What the host remembers of the step around them, if it remembers the request.
+    memory: Option<Rc<dyn StepMemory>>,
+    /// The steps, if the host remembers them.
+    defined: RefCell<Vec<Rc<DefinedStep>>>,
+    /// Their normal end is final: they are not undone after it.
+    is_final: Cell<bool>,
 }
 
-/// One attempt of a step with sub-steps.
+/// One attempt of a step with sub-steps, or one iteration in it.
 pub(super) struct Around {
     /// The steps beside it; `None` for those of the function.
     pub(super) siblings: Option<Rc<Siblings>>,
     pub(super) step: StepName,
     pub(super) attempt: u32,
     pub(super) undoes: Undoes,
+    pub(super) iteration: Option<Iteration>,
+}
+
+/// One iteration of a loop.
+#[derive(Clone)]
+pub(super) struct Iteration {
+    pub(super) index: u64,
+    /// Whether something in it can be undone after it ended.
+    pub(super) undoes: Undoes,
 }
 
 /// Whether something inside of a step can be undone. Its attempts share this.
 #[derive(Clone, Default)]
 pub(super) struct Undoes(Rc<Cell<bool>>);
+
+impl Undoes {
+    pub(super) fn get(&self) -> bool {
+        self.0.get()
+    }
+}
 
 /// What tells a step from its siblings.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +58,90 @@ pub(super) struct StepName {
     nth: usize,
 }
 
+/// One of several things that a step does.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    Nth(usize),
+    Key(Rc<str>),
+}
+
+impl Item {
+    /// Writes it as a part of an idempotency key, which travels in headers.
+    pub(super) fn write(&self, key: &mut String) -> fmt::Result {
+        let text = match self {
+            Self::Nth(number) => return write!(key, "#{number}"),
+            Self::Key(text) => text,
+        };
+        key.push('#');
+        text.bytes().try_for_each(|byte| match byte {
+            b'%' => key.write_str("%25"),
+            byte if byte.is_ascii_graphic() => key.write_char(char::from(byte)),
+            byte => write!(key, "%{byte:02X}"),
+        })
+    }
+
+    /// It as a host knows it.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Nth(number) => number.to_string().into(),
+            Self::Key(text) => (&**text).into(),
+        }
+    }
+}
+
 impl Siblings {
     /// The steps that this attempt of a step defines.
-    pub(super) fn inside(around: Around) -> Self {
-        Self { around: Some(around), names: RefCell::default() }
+    pub(super) fn inside(around: Around, memory: Option<Rc<dyn StepMemory>>) -> Self {
+        Self { around: Some(around), memory, ..Self::default() }
+    }
+
+    /// The steps of a function, whose host remembers them.
+    pub(super) fn of_function(memory: Option<Rc<dyn StepMemory>>) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
+    /// What the host remembers of the step around them.
+    pub(super) fn memory(&self) -> Option<&Rc<dyn StepMemory>> {
+        self.memory.as_ref()
+    }
+
+    /// The host remembers this step.
+    pub(super) fn define(&self, step: Rc<DefinedStep>) {
+        self.defined.borrow_mut().push(step);
+    }
+
+    /// Their normal end is final.
+    pub(super) fn set_final(&self) {
+        self.is_final.set(true);
+    }
+
+    /// Tells the host the steps that an attempt of the step around them has defined.
+    pub(super) fn check_defined(&self) -> Result<(), asyncsteps::Error> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        memory.defined(&self.path(), &self.defined.borrow())
+    }
+
+    /// What the host remembers of steps between the one around them and these.
+    pub(super) fn memory_inside(&self) -> Option<Rc<dyn Memory>> {
+        let attempt = self.around.as_ref().map_or(1, |around| around.attempt);
+        Some(self.memory.as_ref()?.inside(attempt))
+    }
+
+    /// Where they are.
+    pub(super) fn path(&self) -> Vec<Part> {
+        let Some(around) = &self.around else { return Vec::new() };
+        let Around { siblings, step, attempt, iteration, .. } = around;
+        let mut path = siblings.as_ref().map_or_else(Vec::new, |siblings| siblings.path());
+        step.add_to(&mut path);
+        path.extend((*attempt > 1).then_some(Part::Attempt(*attempt)));
+        path.extend(iteration.as_ref().map(|iteration| Part::Iteration(iteration.index)));
+        path
+    }
+
+    /// The step that was added last has this name instead.
+    pub(super) fn rename(&self, name: &'static str) -> StepName {
+        self.names.borrow_mut().pop();
+        self.add(name)
     }
 
     /// Adds a step with this name.
@@ -47,22 +153,39 @@ impl Siblings {
 
     /// One of the steps can be undone.
     pub(super) fn can_be_undone(&self) {
-        let mut next = self.around.as_ref();
-        while let Some(around) = next {
+        self.have_undo();
+        let (mut level, mut outlives) = (Some(self), true);
+        while let Some(Self { around: Some(around), is_final, .. }) = level {
+            outlives &= !is_final.get();
+            if let Some(iteration) = around.iteration.as_ref().filter(|_| outlives) {
+                iteration.undoes.0.set(true);
+            }
+            level = around.siblings.as_deref();
+        }
+    }
+
+    /// One of the steps has an undo: what is around them has new keys in each attempt.
+    pub(super) fn have_undo(&self) {
+        let mut level = Some(self);
+        while let Some(Self { around: Some(around), .. }) = level {
             around.undoes.0.set(true);
-            next = around.siblings.as_ref().and_then(|siblings| siblings.around.as_ref());
+            level = around.siblings.as_deref();
         }
     }
 
     /// Writes the steps around these, each with a slash behind it.
     pub(super) fn write_path(&self, key: &mut String) -> fmt::Result {
-        let Some(Around { siblings, step, attempt, undoes }) = &self.around else { return Ok(()) };
+        let Some(around) = &self.around else { return Ok(()) };
+        let Around { siblings, step, attempt, undoes, iteration } = around;
         if let Some(siblings) = siblings {
             siblings.write_path(key)?;
         }
         step.write(key)?;
         if *attempt > 1 && undoes.0.get() {
             write!(key, ".{attempt}")?;
+        }
+        if let Some(Iteration { index, .. }) = iteration {
+            write!(key, "#{index}")?;
         }
         key.write_char('/')
     }
@@ -72,6 +195,21 @@ impl StepName {
     /// The only step of its name.
     pub(super) fn only(name: &'static str) -> Self {
         Self { name, nth: 1 }
+    }
+
+    /// The step of this name that has this number among its siblings of the same name.
+    pub(super) fn nth((name, nth): (&'static str, usize)) -> Self {
+        Self { name, nth }
+    }
+
+    /// Its name, and its number among its siblings of that name.
+    pub(super) fn numbered(self) -> (&'static str, usize) {
+        (self.name, self.nth)
+    }
+
+    pub(super) fn add_to(self, path: &mut Vec<Part>) {
+        path.push(Part::Step(self.name));
+        path.extend((self.nth > 1).then_some(Part::Nth(self.nth)));
     }
 
     pub(super) fn write(self, key: &mut String) -> fmt::Result {

@@ -1,13 +1,19 @@
 //! The steps of a function.
 
+use std::cell::OnceCell;
 use std::fmt;
+use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps::sync::ISync;
-use asyncsteps::{Added, Arguments, AsyncSteps, Error, Fallible, Flow, StepReturn};
+use asyncsteps::{
+    Added, Arguments, AsyncSteps, Error, Fallible, Flow, StepResult, StepReturn, codes, sleep,
+};
 
 use super::context::{Cx, Service};
+use super::retired::Retired;
 use super::step::Step;
+use crate::memory::{Codec, Kind, StepMemory, Stored, WaitFor};
 
 /// The steps of a function, which know the state `S` of the service and the parameters `P`.
 ///
@@ -16,18 +22,27 @@ use super::step::Step;
 /// that the compiler checks.
 pub struct Steps<S: Service, P> {
     pub(super) flow: Flow,
+    /// What is said of steps that are no more; in a box, because few functions have such.
+    retired: Option<Box<Flow>>,
     pub(super) cx: Cx<S, P>,
     this: Vec<Policy>,
     /// The normal end of the steps is final.
     pub(super) is_final: bool,
+    /// It has steps whose types and names are not known.
+    has_plain: bool,
 }
+
+/// Why a host cannot remember some steps.
+const NOT_REMEMBERED: &str = "steps without a name, which `sleep` and `plain` add, cannot be in a durable \
+                              request";
 
 /// Something that is said about the function as a whole.
 type Policy = Box<dyn FnOnce(&mut Added<'_>)>;
 
 impl<S: Service, P: 'static> Steps<S, P> {
     pub(super) fn new(cx: Cx<S, P>) -> Self {
-        Self { flow: Flow::new(), cx, this: Vec::new(), is_final: false }
+        let (flow, retired, this) = (Flow::new(), None, Vec::new());
+        Self { flow, retired, cx, this, is_final: false, has_plain: false }
     }
 
     /// The context that bodies get, to be used while steps are added. Bodies have their own.
@@ -56,31 +71,112 @@ impl<S: Service, P: 'static> Steps<S, P> {
         Step::add(&mut self.flow, &self.cx, name, body)
     }
 
+    /// Adds a step with a name that completes after `pause`. In a [durable](crate::memory) request it
+    /// ends at the same time of day whatever crashes meanwhile.
+    #[track_caller]
+    pub fn pause(&mut self, name: &'static str, pause: Duration) -> Step<'_, S, P, (), ()> {
+        let codec = Codec { write: |()| Ok(Rc::new(()) as Stored), read: |_| Ok(()) };
+        self.wait(name, WaitFor::Time(pause), codec, async move || {
+            sleep(pause).await;
+            Ok(())
+        })
+    }
+
+    /// Adds a step that the host of a durable request has wait. `otherwise` is for other requests.
+    #[track_caller]
+    pub fn wait<T, F>(
+        &mut self,
+        name: &'static str,
+        wait: WaitFor,
+        codec: Codec<T>,
+        otherwise: F,
+    ) -> Step<'_, S, P, (), T>
+    where
+        T: 'static,
+        F: AsyncFn() -> Fallible<T> + 'static,
+    {
+        let memory = Rc::new(OnceCell::<Rc<dyn StepMemory>>::new());
+        let of_body = Rc::clone(&memory);
+        let step = self.run(name, async move |_, ()| match of_body.get() {
+            Some(memory) => Ok((codec.read)(&memory.wait(wait.clone()).await?)?),
+            None => otherwise().await,
+        });
+        if let Some(remembered) = &step.remembered {
+            let _ = memory.set(Rc::clone(&remembered.memory));
+        }
+        step.stored_by_host(Kind::Wait, codec)
+    }
+
+    /// Says that an earlier version of the function had a step of this name among these, with sub-steps or
+    /// without: what a [durable](crate::memory) request has recorded of it does not count as a difference
+    /// between the request and the function. In other requests it does nothing.
+    ///
+    /// If the request fails after the step had its effect, that may have to be undone, and only the function
+    /// knows how: see [`Retired::undo`]. It is undone after the other steps here. Without an undo the
+    /// request is paused then, if the step began with one.
+    #[track_caller]
+    pub fn retired(&mut self, name: &'static str) -> Retired<'_, S, P> {
+        match self.cx.memory() {
+            Some(_) => {
+                let flow = self.retired.get_or_insert_default();
+                Retired::add(flow, &self.cx, name)
+            }
+            None => Retired::none(),
+        }
+    }
+
     /// Adds a step that completes after `pause`.
     #[track_caller]
     pub fn sleep(&mut self, pause: Duration) {
+        self.has_plain = true;
         self.flow.sleep(pause);
     }
 
     /// The flow that the steps are added to, for what this interface does not offer: loops, and steps
     /// as FTN12 has them. Their results are checked when they run.
     pub fn plain(&mut self) -> &mut Flow {
+        self.has_plain = true;
         &mut self.flow
     }
 
     /// Makes the steps sub-steps of the running one.
-    pub(super) fn finish(self, asi: &mut AsyncSteps) {
-        let Self { flow, cx, this, is_final } = self;
-        let mut whole = match is_final {
-            true => asi.scope(move |asi, ()| asi.append(flow)),
-            false if this.is_empty() => return asi.append(flow),
-            false => asi.add(move |asi, ()| asi.append(flow)),
-        };
+    ///
+    /// # Errors
+    /// Those of a host that cannot remember them.
+    pub(super) fn finish(self, asi: &mut AsyncSteps) -> StepResult {
+        let Self { flow, retired, cx, this, is_final, has_plain } = self;
+        let inside = cx.memory_inside();
+        if cx.memory().is_some() {
+            if has_plain {
+                return asi.error(codes::INTERNAL_ERROR, NOT_REMEMBERED);
+            }
+            cx.check_defined()?;
+            if !this.is_empty() {
+                cx.locks();
+            }
+        }
+        if !is_final && this.is_empty() {
+            append(asi, retired, flow);
+            return Ok(());
+        }
+        let steps = move |asi: &mut AsyncSteps, ()| append(asi, retired, flow);
+        let mut whole = if is_final { asi.scope(steps) } else { asi.add(steps) };
         whole.located_at(cx.source());
+        if let Some(inside) = inside {
+            whole.remembered(inside);
+        }
         for policy in this {
             policy(&mut whole);
         }
+        Ok(())
     }
+}
+
+fn append(asi: &mut AsyncSteps, retired: Option<Box<Flow>>, steps: Flow) {
+    if let Some(retired) = retired {
+        asi.append(*retired);
+    }
+    asi.append(steps);
 }
 
 /// The function as a whole. What is said about it nests as behind a step, see [`Added`].

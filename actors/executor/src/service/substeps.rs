@@ -1,13 +1,15 @@
 //! Steps with sub-steps that know their types.
 
 use std::marker::PhantomData;
+use std::rc::Rc;
 
-use asyncsteps::{Arguments, AsyncSteps, Flow};
+use asyncsteps::{Arguments, AsyncSteps, Flow, StepResult};
 
 use super::context::{Cx, Service};
 use super::key::Undoes;
 use super::step::{Gives, Kind, Nested, Step};
 use super::steps::Steps;
+use crate::memory::{Form, StepMemory};
 
 impl<S: Service, P: 'static> Steps<S, P> {
     /// Adds a step with sub-steps, which `body` defines when the step starts, at each attempt: to
@@ -49,6 +51,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     {
         self.substeps(name, move |steps: &mut Self, args| {
             steps.is_final = true;
+            steps.cx.set_final();
             body(steps, args)
         })
     }
@@ -88,15 +91,23 @@ where
     where
         F: Fn(&mut Steps<S, P>, A) -> Gives<T> + 'static,
     {
-        let of_step = cx.of_new_step(name);
+        let of_step = cx.of_new_step(name, Form::Nested);
         let (of_body, undoes) = (of_step.clone(), Undoes::default());
-        Self::with_substeps(flow, cx, of_step, move |asi, args| {
-            let mut steps = Steps::new(of_body.of_substeps(asi.attempt(), &undoes));
+        Self::with_substeps(flow, cx, of_step, move |asi, args, memory| {
+            let mut steps = Steps::new(of_body.of_substeps(asi.attempt(), &undoes, None, memory));
             let Gives { .. } = body(&mut steps, args);
-            steps.finish(asi);
+            steps.finish(asi)
         })
     }
+}
 
+impl<'a, S, P, A, T, K> Step<'a, S, P, A, T, K>
+where
+    S: Service,
+    P: 'static,
+    A: Arguments,
+    T: 'static,
+{
     /// Adds a step to `flow` whose sub-steps `body` adds, the last of which gives `(T,)`.
     #[track_caller]
     pub(super) fn with_substeps<F>(
@@ -106,9 +117,17 @@ where
         body: F,
     ) -> Self
     where
-        F: Fn(&mut AsyncSteps, A) + 'static,
+        F: Fn(&mut AsyncSteps, A, Option<Rc<dyn StepMemory>>) -> StepResult + 'static,
     {
-        flow.substeps(body).named(of_step.step_name());
-        Self { flow, cx, of_step, types: PhantomData }
+        let remembered = of_step.remember::<T>();
+        let memory = remembered.as_ref().map(|step| Rc::clone(&step.memory));
+        let of_body = memory.clone();
+        let mut added =
+            flow.substeps(move |asi: &mut AsyncSteps, args| body(asi, args, of_body.clone()));
+        added.named(of_step.step_name());
+        if let Some(memory) = memory {
+            added.remembered(memory);
+        }
+        Self { flow, cx, of_step, remembered, types: PhantomData }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use asyncsteps::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::{Compatibility, IfaceVer};
+use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::config::Config;
@@ -90,7 +91,7 @@ impl HttpFabric {
     }
 
     fn service(&self, call: &Call) -> Result<Arc<Service>, CallError> {
-        let function = &call.function;
+        let function = call.function();
         if let Some(node) = &call.node {
             return Err(CallError::connect(format!("{node} is no node here: services have URLs")));
         }
@@ -133,7 +134,7 @@ impl Fabric for HttpFabric {
     }
 
     /// None: services at URLs are no nodes.
-    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 

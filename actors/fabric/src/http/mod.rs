@@ -28,6 +28,9 @@
 //! A call that is dropped, or has no time left, closes its HTTP connection, and an executor cancels the
 //! function then. WebSocket has no message for that: the function goes on, and its answer is dropped.
 //!
+//! The trace of a call goes along over HTTP, as `traceparent`. A message on a WebSocket has no place for it: FTN3
+//! knows no such field, and executors refuse unknown ones. What it causes is a trace of its own there.
+//!
 //! Where several kinds of fabric are used, [`Routes`](crate::Routes) chooses by interface.
 
 mod body;

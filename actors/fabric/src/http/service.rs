@@ -55,7 +55,7 @@ impl Service {
 
     /// Makes a call, within this time.
     pub(super) async fn call(&self, call: Call, limit: Duration) -> Result<Response, CallError> {
-        let declared = self.declared(&call.function)?;
+        let declared = self.declared(call.function())?;
         let outgoing = self.prepare(call, declared)?;
         let expected = outgoing.number.and_then(rid);
         let sent = Sent::default();
@@ -78,13 +78,13 @@ impl Service {
     }
 
     fn prepare(&self, call: Call, declared: Option<&Function>) -> Result<Outgoing, CallError> {
-        let Call { function, invocation: Invocation { mut params, caller, trace, .. }, .. } = call;
+        let Invocation { function, mut params, caller, trace, .. } = call.invocation;
         if let Some(declared) = declared {
             let checked = declared.check_params(&function, &mut params);
             let wrong = |why| CallError::not_made(codes::INVOKER_ERROR, format!("{why}"));
             checked.map_err(wrong)?;
         }
-        let mut request = Request::new(function.as_str(), params);
+        let mut request = Request::to(function, params);
         if self.names_user
             && let Some(obf) = on_behalf_of(&caller)
         {
@@ -114,7 +114,7 @@ impl Service {
         expected: Option<&Rid>,
         declared: Option<&Function>,
     ) -> Result<Response, CallError> {
-        let Some(answer) = answer else { return checked(Value::Null, declared) };
+        let Some(answer) = answer else { return nothing(declared) };
         if answer.rid() != expected {
             return Err(wrong("the answer is to another call"));
         }
@@ -126,7 +126,7 @@ impl Service {
             None => expected.is_none(),
         };
         let is_nothing = !has_result && result.as_object().is_some_and(serde_json::Map::is_empty);
-        checked(if is_nothing { Value::Null } else { result }, declared)
+        if is_nothing { nothing(declared) } else { checked(result, declared) }
     }
 }
 
@@ -148,6 +148,14 @@ impl Transport {
                 socket.exchange(number, message, sent).await.map(Some)
             }
         }
+    }
+}
+
+/// No result, if that is what the definition says.
+fn nothing(declared: Option<&Function>) -> Result<Response, CallError> {
+    match declared.is_some_and(Function::has_result) {
+        true => checked(Value::Null, declared),
+        false => Ok(Response::new(None)),
     }
 }
 

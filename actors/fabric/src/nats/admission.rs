@@ -10,12 +10,16 @@ use asyncsteps_actors::drain::{Drain, Entered};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Response};
+use asyncsteps_executor::observe::{OpenConnection, Traffic};
 use futures_util::StreamExt;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::Instant;
 
+use super::headers::deadline;
 use super::link::Link;
 use super::request::answer;
+use super::subscription::Subscription;
 use crate::endpoint::Endpoint;
 
 /// How many more messages a subscription asks for before it ends, from the first attempt to the last.
@@ -23,6 +27,9 @@ const MARGINS: [u64; 4] = [256, 32, 4, 1];
 
 /// How long an attempt may take: far more than messages are under way between server and client.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How many cancels may wait for the workers; each has some hundred bytes.
+pub(super) const CANCELS_THAT_WAIT: usize = 4_096;
 
 /// What an executor serves to other nodes.
 #[derive(Debug)]
@@ -33,6 +40,14 @@ pub(super) struct Admission {
     pub(super) drain: Arc<Drain>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) workers: Vec<WorkerHandle>,
+    /// The bytes of the requests that are admitted.
+    pub(super) bytes: Arc<AtomicUsize>,
+    /// Room for cancels that wait.
+    pub(super) cancels: Arc<Semaphore>,
+    /// What comes from other nodes, and refusals that go to them.
+    pub(super) traffic: Traffic,
+    /// Counts the connection among those of the executor.
+    pub(super) _connection: OpenConnection,
     /// When serving began, as RFC 3339 has it.
     pub(super) started: String,
 }
@@ -55,29 +70,43 @@ pub(super) struct WorkerHandle {
     pub(super) load: Arc<AtomicUsize>,
 }
 
-/// What a worker is told. The queue is bounded by the requests that are admitted.
+/// What a worker is told. The queue is bounded by the requests that are admitted, and by
+/// [`CANCELS_THAT_WAIT`].
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "almost all of them are requests, and none allocates"
+)]
 pub(super) enum Order {
     CarryOut(Admitted),
     /// The call with this reply subject is not wanted.
-    Cancel(Arc<str>),
+    Cancel {
+        reply: Arc<str>,
+        _room: OwnedSemaphorePermit,
+    },
 }
 
 /// A request that a worker has to carry out; counted until this is dropped.
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) message: Message,
+    /// When its caller waits no more.
+    pub(super) deadline: Option<Instant>,
     pub(super) entered: Entered,
     pub(super) _load: Load,
 }
 
-/// Counts a request of a worker until it is dropped.
+/// Counts a request of a worker, and its bytes, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Load(Arc<AtomicUsize>);
+pub(super) struct Load {
+    requests: Arc<AtomicUsize>,
+    bytes: Arc<AtomicUsize>,
+    size: usize,
+}
 
 impl Admission {
     /// Takes the requests of a subscription until serving ends.
-    pub(super) async fn take_requests(self: Arc<Self>, mut requests: Subscriber) {
+    pub(super) async fn take_requests(self: Arc<Self>, mut requests: Subscription) {
         let mut phase = self.phase.clone();
         let mut received: u64 = 0;
         loop {
@@ -97,7 +126,7 @@ impl Admission {
                 },
             }
         }
-        self.wind_down(requests, received).await;
+        self.wind_down(requests.into_subscriber(), received).await;
     }
 
     /// Ends a subscription, of which so many messages were received, without losing one.
@@ -109,7 +138,7 @@ impl Admission {
     /// is under way either.
     async fn wind_down(&self, mut requests: Subscriber, mut received: u64) {
         // after a reconnect the two ends have counted different numbers
-        if !self.link.state.was_lost() {
+        if self.link.state.losses() == 0 {
             for margin in MARGINS {
                 if requests.unsubscribe_after(received + margin).await.is_err() {
                     break;
@@ -141,45 +170,58 @@ impl Admission {
 
     /// Has a request carried out, or refuses it.
     pub(super) async fn take(&self, message: Message) {
-        if message.reply.is_none() {
+        self.traffic.received(message.payload.len());
+        let reply = message.reply.as_deref();
+        if !reply.is_some_and(|reply| self.link.subjects.is_answerable(reply)) {
             self.executor.count_unanswerable(&Channel::new(ChannelKind::Node));
             return;
         }
-        if let Some(message) = self.admit(message) {
-            self.refuse(message).await;
+        match deadline(message.headers.as_ref()) {
+            Ok(deadline) => {
+                if let Some(message) = self.admit(message, deadline) {
+                    self.refuse(message, codes::DEFENSE_REJECTED, "Too many requests").await;
+                }
+            }
+            Err(wrong) => self.refuse(message, codes::INVALID_REQUEST, wrong).await,
         }
     }
 
-    /// Hands a request to the worker that has the fewest; gives it back if there are too many.
-    fn admit(&self, message: Message) -> Option<Message> {
+    /// Hands a request to the worker that has the fewest; gives it back if there are too many, or too much.
+    fn admit(&self, message: Message, deadline: Option<Instant>) -> Option<Message> {
         if self.drain.count() >= self.link.config.max_in_flight {
             return Some(message);
         }
         let Some(entered) = self.drain.admit() else { return Some(message) };
         let worker = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed));
         let Some(worker) = worker else { return Some(message) };
-        let load = Load::new(&worker.load);
-        let order = Order::CarryOut(Admitted { message, entered, _load: load });
+        let load = Load::new(&worker.load, &self.bytes, message.length);
+        if self.bytes.load(Ordering::Relaxed) > self.link.config.max_bytes_in_flight {
+            return Some(message);
+        }
+        let order = Order::CarryOut(Admitted { message, deadline, entered, _load: load });
         match worker.orders.send(order) {
             Err(SendError(Order::CarryOut(admitted))) => Some(admitted.message),
-            Ok(()) | Err(SendError(Order::Cancel(_))) => None,
+            Ok(()) | Err(SendError(Order::Cancel { .. })) => None,
         }
     }
 
-    async fn refuse(&self, message: Message) {
+    async fn refuse(&self, message: Message, code: &'static str, text: &'static str) {
         let Some(reply) = message.reply else { return };
-        let refused = Response::error(codes::DEFENSE_REJECTED, Some("Too many requests"));
+        let refused = Response::error(code, Some(text));
         let mut bytes = Vec::with_capacity(64);
         refused.write(Coding::detect(&message.payload), None, &mut bytes);
-        answer(&self.link, reply, bytes.into(), refused.code()).await;
+        answer(&self.link, &self.traffic, reply, bytes.into(), refused.code()).await;
     }
 
-    /// The call with this reply subject is not wanted, if it is one of these.
+    /// The call with this reply subject is not wanted, if it is one of these. Without room among the cancels
+    /// that wait, the next probe says it.
     pub(super) fn cancel(&self, reply: &str) {
         let reply: Arc<str> = reply.into();
         for worker in &self.workers {
+            let Ok(room) = Arc::clone(&self.cancels).try_acquire_owned() else { return };
+            let reply = Arc::clone(&reply);
             // a worker that is gone has no requests
-            let _ = worker.orders.send(Order::Cancel(Arc::clone(&reply)));
+            let _ = worker.orders.send(Order::Cancel { reply, _room: room });
         }
     }
 
@@ -197,14 +239,16 @@ impl Admission {
 }
 
 impl Load {
-    fn new(load: &Arc<AtomicUsize>) -> Self {
-        load.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(load))
+    fn new(requests: &Arc<AtomicUsize>, bytes: &Arc<AtomicUsize>, size: usize) -> Self {
+        requests.fetch_add(1, Ordering::Relaxed);
+        bytes.fetch_add(size, Ordering::Relaxed);
+        Self { requests: Arc::clone(requests), bytes: Arc::clone(bytes), size }
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.requests.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(self.size, Ordering::Relaxed);
     }
 }

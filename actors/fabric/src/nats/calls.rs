@@ -1,11 +1,16 @@
 //! The calls of a node that wait for answers.
 
 use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_nats::Message;
 use tokio::sync::oneshot;
+
+use super::subjects::push_number;
+use crate::node::NodeId;
 
 /// The token of the inbox that probes come to.
 pub(super) const PROBE: &str = "probe";
@@ -15,7 +20,8 @@ const INBOXES: &str = "_INBOX.ftn-";
 
 /// Whether an answer to this subject goes to a node.
 pub(super) fn is_of_node(reply_subject: &str) -> bool {
-    reply_subject.starts_with(INBOXES)
+    let token = reply_subject.rsplit_once('.').map(|(_, token)| token.parse::<u64>());
+    reply_subject.starts_with(INBOXES) && token.is_some_and(|token| token.is_ok())
 }
 
 /// The calls that wait for answers, by the last token of their reply subjects.
@@ -31,21 +37,26 @@ pub(super) struct Calls {
     count: AtomicUsize,
     max: usize,
     made: AtomicU64,
+    /// Makes tokens of the numbers of calls: SipHash with a key from the random source of the system, which
+    /// those that know some tokens cannot continue.
+    tokens: RandomState,
 }
 
 #[derive(Debug)]
 struct Waiting {
     answer: oneshot::Sender<Message>,
     /// The node that carries the call out, once it has probed.
-    node: Option<String>,
+    node: Option<NodeId>,
 }
 
 /// A call that waits; dropping this gives it up.
 #[derive(Debug)]
 pub(super) struct Waits<'a> {
     calls: &'a Calls,
-    number: u64,
-    pub(super) answer: oneshot::Receiver<Message>,
+    token: u64,
+    answer: oneshot::Receiver<Message>,
+    /// There is an answer, and the table has the call no more.
+    is_answered: bool,
 }
 
 impl Calls {
@@ -56,7 +67,8 @@ impl Calls {
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
             max,
-            made: AtomicU64::new(1),
+            made: AtomicU64::new(0),
+            tokens: RandomState::new(),
         }
     }
 
@@ -76,16 +88,36 @@ impl Calls {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let (sender, answer) = oneshot::channel();
-        self.waiting().insert(number, Waiting { answer: sender, node: None });
-        Some(Waits { calls: self, number, answer })
+        Some(self.wait())
     }
 
-    /// Takes the answer to a call. One to a call that was given up is dropped.
-    pub(super) fn answer(&self, token: &str, message: Message) {
-        let number = u64::from_str_radix(token, 16).ok();
-        let waiting = number.and_then(|number| self.waiting().remove(&number));
+    /// Registers a message of the node itself, such as a probe, for which there is always room.
+    pub(super) fn begin_own(&self) -> Waits<'_> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.wait()
+    }
+
+    fn wait(&self) -> Waits<'_> {
+        let (sender, answer) = oneshot::channel();
+        let token = self.register(Waiting { answer: sender, node: None });
+        Waits { calls: self, token, answer, is_answered: false }
+    }
+
+    /// Gives a call a token that no other has that waits.
+    fn register(&self, call: Waiting) -> u64 {
+        let mut waiting = self.waiting();
+        loop {
+            let token = self.tokens.hash_one(self.made.fetch_add(1, Ordering::Relaxed));
+            if let Entry::Vacant(entry) = waiting.entry(token) {
+                entry.insert(call);
+                return token;
+            }
+        }
+    }
+
+    /// Takes the answer to the call with this token. One to a call that was given up is dropped.
+    pub(super) fn answer(&self, token: u64, message: Message) {
+        let waiting = self.waiting().remove(&token);
         if let Some(Waiting { answer, .. }) = waiting {
             // the call may be given up at this moment
             let _ = answer.send(message);
@@ -99,13 +131,13 @@ impl Calls {
     }
 
     /// A node asks which of these calls are wanted, a token in each line; gives those that are not.
-    pub(super) fn unwanted(&self, tokens: &str, node: &str) -> String {
+    pub(super) fn unwanted(&self, tokens: &str, node: Option<&NodeId>) -> String {
         let mut waiting = self.waiting();
         let mut unwanted = String::new();
         for token in tokens.lines() {
-            let number = u64::from_str_radix(token, 16).ok();
-            match number.and_then(|number| waiting.get_mut(&number)) {
-                Some(wanted) => wanted.node = Some(node.to_owned()),
+            let parsed = token.parse().ok();
+            match parsed.and_then(|token| waiting.get_mut(&token)) {
+                Some(wanted) => wanted.node = node.cloned(),
                 None => {
                     unwanted += token;
                     unwanted.push('\n');
@@ -123,24 +155,42 @@ impl Calls {
 impl Waits<'_> {
     /// The subject that the answer comes to.
     pub(super) fn reply_subject(&self) -> String {
-        format!("{}.{:x}", self.calls.inbox, self.number)
+        let Self { calls: Calls { inbox, .. }, token, .. } = self;
+        // the most digits of a token
+        let mut subject = String::with_capacity(inbox.len() + 21);
+        subject += inbox;
+        subject.push('.');
+        push_number(&mut subject, *token);
+        subject
+    }
+
+    /// Waits for the answer; `None` if the connection is lost.
+    pub(super) async fn answer(&mut self) -> Option<Message> {
+        let answer = (&mut self.answer).await.ok()?;
+        self.is_answered = true;
+        Some(answer)
     }
 
     /// Gives the call up; gives the node that carries it out, if that is known.
-    pub(super) fn give_up(&self) -> Option<String> {
-        self.calls.waiting().remove(&self.number).and_then(|waiting| waiting.node)
+    pub(super) fn give_up(&self) -> Option<NodeId> {
+        match self.is_answered {
+            true => None,
+            false => self.calls.waiting().remove(&self.token).and_then(|waiting| waiting.node),
+        }
     }
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         self.calls.count.fetch_sub(1, Ordering::Relaxed);
-        drop(self.calls.waiting().remove(&self.number));
+        drop(self.give_up());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn message(payload: &'static str) -> Message {
@@ -160,13 +210,14 @@ mod tests {
         let calls = Calls::new("x", 2);
         let (mut one, two) = (calls.begin().expect("room"), calls.begin().expect("room"));
         assert!(calls.begin().is_none(), "two at most");
-        assert_eq!((one.reply_subject(), two.reply_subject()).0, "_INBOX.ftn-x.1");
-        for token in ["", "3", "x", "-1", PROBE] {
+        assert_eq!(one.reply_subject(), format!("_INBOX.ftn-x.{}", one.token));
+        for token in [0, 1, !one.token] {
             calls.answer(token, message("no"));
         }
-        assert!(one.answer.try_recv().is_err());
-        calls.answer("1", message("yes"));
-        assert_eq!(one.answer.try_recv().expect("an answer").payload, "yes");
+        assert!(one.answer().now_or_never().is_none());
+        calls.answer(one.token, message("yes"));
+        let answer = one.answer().now_or_never().expect("it is there");
+        assert_eq!(answer.expect("an answer").payload, "yes");
         drop((one, two));
         assert!(calls.waiting().is_empty() && calls.begin().is_some(), "what is over is forgotten");
     }
@@ -175,9 +226,24 @@ mod tests {
     fn nodes_are_told_which_calls_were_given_up() {
         let calls = Calls::new("x", 9);
         let (kept, dropped) = (calls.begin().expect("room"), calls.begin().expect("room"));
+        let unwanted = format!("{}\njunk\n", dropped.token);
+        let tokens = format!("{}\n{unwanted}", kept.token);
         drop(dropped);
-        assert_eq!(calls.unwanted("1\n2\njunk\n", "n1"), "2\njunk\n");
-        assert_eq!(kept.give_up().as_deref(), Some("n1"));
+        let node: NodeId = "n1".parse().expect("a name");
+        assert_eq!(calls.unwanted(&tokens, Some(&node)), unwanted);
+        assert_eq!(kept.give_up(), Some(node));
+    }
+
+    #[test]
+    fn a_token_says_nothing_about_others() {
+        let (one, other) = (Calls::new("x", 9), Calls::new("x", 9));
+        let tokens = |calls: &Calls| -> Vec<u64> {
+            (0..9).filter_map(|_| calls.begin().map(|call| call.token)).collect()
+        };
+        let (one, other) = (tokens(&one), tokens(&other));
+        assert_eq!(one.len(), 9);
+        assert!(one.iter().all(|token| !other.contains(token)), "{one:?} {other:?}");
+        assert!(one.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1_000), "{one:?}");
     }
 
     #[test]
@@ -185,6 +251,6 @@ mod tests {
         let calls = Calls::new("x", 9);
         let mut one = calls.begin().expect("room");
         calls.lose_all();
-        assert!(matches!(one.answer.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
+        assert!(one.answer().now_or_never().expect("it has ended").is_none());
     }
 }

@@ -13,6 +13,9 @@ use crate::node::NodeId;
 /// Default of [`Config::max_in_flight`]: some tens of megabytes of waiting flows.
 const MAX_IN_FLIGHT: usize = 10_000;
 
+/// Default of [`Config::max_bytes_in_flight`]: 64 of the largest messages of a server.
+const MAX_BYTES_IN_FLIGHT: usize = 64 << 20;
+
 /// Default of [`Config::max_calls`].
 const MAX_CALLS: usize = 10_000;
 
@@ -54,6 +57,7 @@ pub struct Config {
     pub(super) node: Option<NodeId>,
     pub(super) trust: Trust,
     pub(super) max_in_flight: usize,
+    pub(super) max_bytes_in_flight: usize,
     pub(super) max_calls: usize,
     pub(super) call_timeout: Duration,
     pub(super) connect_timeout: Duration,
@@ -73,7 +77,8 @@ pub(super) enum Credentials {
 
 impl Config {
     /// Servers of one cluster as URLs with commas between them: `nats://host:4222`, or `tls://` for
-    /// TLS. Others of the cluster are found through them.
+    /// TLS. Others of the cluster are found through them. Unless other credentials are set, those of the first
+    /// URL count, as they are written there: `nats://user:password@host` or `nats://token@host`.
     pub fn new(servers: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
@@ -86,6 +91,7 @@ impl Config {
             node: None,
             trust: Trust::default(),
             max_in_flight: MAX_IN_FLIGHT,
+            max_bytes_in_flight: MAX_BYTES_IN_FLIGHT,
             max_calls: MAX_CALLS,
             call_timeout: CALL_TIMEOUT,
             connect_timeout: CONNECT_TIMEOUT,
@@ -158,6 +164,12 @@ impl Config {
         Self { max_in_flight, ..self }
     }
 
+    /// How many bytes the calls of others have together that the node carries out at once, as messages;
+    /// 64 MiB unless set. A call that does not fit is answered with DefenseRejected.
+    pub fn max_bytes_in_flight(self, max_bytes_in_flight: usize) -> Self {
+        Self { max_bytes_in_flight, ..self }
+    }
+
     /// How many calls of the node may be under way at once; 10,000 unless set. More fail with
     /// DefenseRejected.
     pub fn max_calls(self, max_calls: usize) -> Self {
@@ -207,9 +219,11 @@ impl Config {
         if !is_token(&self.queue_group) {
             return Err(NatsError::Name { option: "queue_group", name: self.queue_group.clone() });
         }
-        for (option, number) in
-            [("max_in_flight", self.max_in_flight), ("max_calls", self.max_calls)]
-        {
+        for (option, number) in [
+            ("max_in_flight", self.max_in_flight),
+            ("max_bytes_in_flight", self.max_bytes_in_flight),
+            ("max_calls", self.max_calls),
+        ] {
             if number == 0 {
                 return Err(NatsError::Zero { option });
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::ConnectOptions;
+use async_nats::{Client, ConnectOptions, ServerAddr, Subscriber};
 
 use super::calls::Calls;
 use super::config::{Config, Credentials};
@@ -22,22 +22,18 @@ const CLIENT_CAPACITY: usize = 1 << 16;
 /// The longest pause between two attempts to connect again.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// Connects, and checks the server.
-pub(super) async fn connect(config: Config) -> Result<Arc<Link>, NatsError> {
+/// Connects, and checks the server; gives the inbox too.
+pub(super) async fn connect(config: Config) -> Result<(Arc<Link>, Subscriber), NatsError> {
     config.check()?;
     let id = random_id();
     let node = match &config.node {
         Some(node) => node.clone(),
         None => node_id(&id),
     };
-    // each connection has an inbox of its own: a node that was restarted gets no old answers
+    // each node has an inbox of its own: one that was restarted gets no old answers
     let calls = Calls::new(&id, config.max_calls);
     let state = Arc::new(LinkState::new(calls));
-    let options = options(&config, &node, &state).await?;
-    let client = options
-        .connect(servers(&config.servers))
-        .await
-        .map_err(|error| NatsError::of_connect(error, &config.servers))?;
+    let (client, inbox) = dial(&config, &node, &state).await?;
     let (major, minor) = config.min_server;
     let version = client.server_info().version;
     if !is_new_enough(&version, config.min_server) {
@@ -45,7 +41,49 @@ pub(super) async fn connect(config: Config) -> Result<Arc<Link>, NatsError> {
         return Err(NatsError::OldServer { found: version, needed });
     }
     let subjects = Subjects::new(&config.prefix);
-    Ok(Arc::new(Link { client, config, node, subjects, state }))
+    Ok((Arc::new(Link::new(client, config, node, subjects, state)), inbox))
+}
+
+/// Makes a client in place of one that has ended, and gives its inbox; `None` once the node has left.
+///
+/// The task of a client ends when it panics, as that of async-nats 0.51 does at a header whose value has a
+/// carriage return.
+pub(super) async fn reconnect(link: &Link) -> Option<Subscriber> {
+    for attempt in 1.. {
+        if link.state.is_closed() {
+            return None;
+        }
+        if attempt == 1 {
+            tracing::error!("the task of the connection has ended: the node connects again");
+            link.state.end();
+        }
+        tokio::time::sleep(pause(attempt)).await;
+        match dial(&link.config, &link.node, &link.state).await {
+            Ok((client, inbox)) => {
+                link.replace_client(client);
+                return Some(inbox);
+            }
+            Err(error) => tracing::warn!(attempt, %error, "the node cannot connect again"),
+        }
+    }
+    None
+}
+
+/// A client that is connected, with its inbox: answers come to it before anything is asked.
+async fn dial(
+    config: &Config,
+    node: &NodeId,
+    state: &Arc<LinkState>,
+) -> Result<(Client, Subscriber), NatsError> {
+    let options = options(config, node, state).await?;
+    let servers = servers(&config.servers);
+    let client = options
+        .connect(servers)
+        .await
+        .map_err(|error| NatsError::of_connect(error, &config.servers))?;
+    let inbox = client.subscribe(state.calls.subject()).await;
+    let inbox = inbox.map_err(|_| lost(config))?;
+    Ok((client, inbox))
 }
 
 async fn options(
@@ -73,7 +111,11 @@ async fn options(
         options = options.add_client_certificate(certificate.clone(), key.clone());
     }
     Ok(match &config.credentials {
-        Credentials::Anonymous => options,
+        Credentials::Anonymous => match credentials_of_url(&config.servers) {
+            Some((user, Some(password))) => options.user_and_password(user, password),
+            Some((token, None)) => options.token(token),
+            None => options,
+        },
         Credentials::User(user, password) => {
             options.user_and_password(user.clone(), password.expose().to_owned())
         }
@@ -82,6 +124,12 @@ async fn options(
             NatsError::CredentialsFile { path: path.display().to_string(), source }
         })?,
     })
+}
+
+/// The user and the password, or the token, that the first of the URLs has.
+fn credentials_of_url(urls: &str) -> Option<(String, Option<String>)> {
+    let server: ServerAddr = servers(urls).first()?.parse().ok()?;
+    Some((server.username()?.to_owned(), server.password().map(ToOwned::to_owned)))
 }
 
 /// The pause before an attempt to connect again, from the second one on.
@@ -120,8 +168,8 @@ fn node_id(id: &str) -> NodeId {
 }
 
 /// The connection was lost while the node joined.
-pub(super) fn lost(link: &Link) -> NatsError {
-    NatsError::Lost { servers: without_passwords(&link.config.servers) }
+pub(super) fn lost(config: &Config) -> NatsError {
+    NatsError::Lost { servers: without_passwords(&config.servers) }
 }
 
 #[cfg(test)]

@@ -1,33 +1,63 @@
 //! What nodes tell each other beside calls: who is there, and which calls are over.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use async_nats::{HeaderMap, Message, Subscriber};
+use async_nats::{HeaderMap, Message};
 use asyncsteps::codes;
+use asyncsteps_executor::iface::IfaceVer;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
 
 use super::link::Link;
 use super::serve::{Members, each_member};
+use super::subjects::MAX_REPLY;
+use super::subscription::Subscription;
 use crate::call_error::CallError;
 use crate::node::{ALL, NodeId, NodeInfo};
 
 /// The answer of a node whose application does not wait for orders to drain.
 const NO_DRAIN: &str = "this node takes no orders to drain";
 
+/// The most nodes that are listed: ten times what one server connects well.
+const MAX_NODES: usize = 10_000;
+
+/// The longest description of a node that is read, in bytes: a thousand interfaces.
+const MAX_DESCRIPTION: usize = 1 << 16;
+
+/// What a node says of itself.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    #[serde(flatten)]
+    info: NodeInfo,
+    /// It knows the secret of nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    proof: Option<String>,
+}
+
 /// Does what other nodes ask for, until the connection ends.
-pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: Subscriber) {
+pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: Subscription) {
     while let Some(message) = orders.next().await {
         let Message { subject, reply, payload, .. } = message;
         match subject.rsplit_once('.') {
             Some((_, "cancel")) => {
-                if let Ok(reply) = std::str::from_utf8(&payload) {
+                // other texts are no reply subjects
+                let reply = payload.get(..).filter(|reply| reply.len() <= MAX_REPLY);
+                if let Some(Ok(reply)) = reply.map(std::str::from_utf8) {
                     each_member(&members, |member| member.cancel(reply));
                 }
             }
-            Some((_, "ping")) => {
-                if let (Some(reply), Some(info)) = (reply, describe(&link, &members)) {
-                    link.publish(reply, info).await;
+            Some((to, "ping")) => {
+                // one that asks for this very node asks whether its name is taken
+                let is_named = link.subjects.is_to(to, &link.node);
+                let info = describe(&link, &members);
+                let is_there = is_named || !info.interfaces.is_empty();
+                if let Some(reply) = reply.filter(|_| is_there && !link.state.is_closed()) {
+                    let proof = link.config.trust.prove(&link.node, &reply);
+                    if let Ok(description) = serde_json::to_vec(&Description { info, proof }) {
+                        link.publish(reply, description.into()).await;
+                    }
                 }
             }
             Some((to, "drain")) => {
@@ -41,6 +71,14 @@ pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: S
     }
 }
 
+/// Whether another node answers to the name of this one. One that was killed does not, even if the server
+/// still knows its connection.
+pub(super) async fn is_name_taken(link: &Link) -> bool {
+    let (subject, limit) =
+        (link.subjects.control(link.node.as_str(), "ping"), link.config.discovery_time);
+    link.exchange(subject, HeaderMap::new(), Bytes::new(), limit).await.is_ok()
+}
+
 /// Tells a node to drain.
 pub(super) async fn order_drain(link: &Link, node: &NodeId) -> Result<(), CallError> {
     let (subject, limit) =
@@ -49,10 +87,8 @@ pub(super) async fn order_drain(link: &Link, node: &NodeId) -> Result<(), CallEr
     let refused = told.map_err(|error| error.of_missing_node(node))?.payload;
     match refused.is_empty() {
         true => Ok(()),
-        false => {
-            let info = String::from_utf8_lossy(&refused).into_owned();
-            Err(CallError::answered(codes::NOT_IMPLEMENTED, info))
-        }
+        // other programs could answer with any text
+        false => Err(CallError::answered(codes::NOT_IMPLEMENTED, NO_DRAIN.to_owned())),
     }
 }
 
@@ -62,32 +98,61 @@ pub(super) async fn discover(link: &Link) -> Result<Vec<NodeInfo>, CallError> {
     if !link.is_connected() {
         return Err(lost());
     }
-    let inbox = link.client.new_inbox();
-    let mut answers = link.client.subscribe(inbox.clone()).await.map_err(|_| lost())?;
+    let client = link.client();
+    let inbox = client.new_inbox();
+    let mut answers = client.subscribe(inbox.clone()).await.map_err(|_| lost())?;
     let subject = link.subjects.control(ALL, "ping");
-    let asked = link.client.publish_with_reply(subject, inbox, Bytes::new()).await;
+    let asked = client.publish_with_reply(subject, inbox, Bytes::new()).await;
     asked.map_err(|_| lost())?;
-    let mut nodes: Vec<NodeInfo> = Vec::new();
+    let mut nodes: BTreeMap<String, NodeInfo> = BTreeMap::new();
     let collect = async {
-        while let Some(answer) = answers.next().await {
-            // other programs may answer too
-            nodes.extend(serde_json::from_slice::<NodeInfo>(&answer.payload).ok());
+        while nodes.len() < MAX_NODES
+            && let Some(answer) = answers.next().await
+        {
+            let described = read_description(link, &answer);
+            nodes.extend(described.map(|info| (info.node.clone(), info)));
         }
     };
     // the end of the time is the normal case: it is not known how many nodes there are
     let _ = tokio::time::timeout(link.config.discovery_time, collect).await;
-    nodes.sort_by(|one, other| one.node.cmp(&other.node));
-    nodes.dedup_by(|one, other| one.node == other.node);
-    Ok(nodes)
+    Ok(nodes.into_values().collect())
 }
 
-/// What this node serves, as JSON; `None` if it serves nothing.
-fn describe(link: &Link, members: &Members) -> Option<Bytes> {
+/// Logs which of the nodes that are there do not know the secret of this one.
+pub(super) async fn compare_secrets(link: Arc<Link>) {
+    // a node that cannot ask now is told with each call that is refused
+    for other in discover(&link).await.unwrap_or_default() {
+        if other.has_other_secret {
+            let (node, other) = (link.node.as_str(), other.node);
+            tracing::warn!(
+                node,
+                other,
+                "nodes have different secrets: calls between them on behalf of users are refused"
+            );
+        }
+    }
+}
+
+/// What a node says that it serves. Other programs may answer too: what cannot be the name of a node or of
+/// an interface is left out.
+fn read_description(link: &Link, answer: &Message) -> Option<NodeInfo> {
+    let text = Some(&answer.payload).filter(|text| text.len() <= MAX_DESCRIPTION)?;
+    let Description { mut info, proof } = serde_json::from_slice(text).ok()?;
+    let _: NodeId = info.node.parse().ok()?;
+    let (trust, reply) = (&link.config.trust, &answer.subject);
+    info.has_other_secret = trust.has_other_secret(&info.node, reply, proof.as_deref());
+    info.interfaces.retain(|interface| interface.parse::<IfaceVer>().is_ok());
+    Some(info)
+}
+
+/// What this node serves.
+fn describe(link: &Link, members: &Members) -> NodeInfo {
     let mut info = NodeInfo {
         node: link.node.to_string(),
         interfaces: Vec::new(),
         in_flight: 0,
         is_draining: true,
+        has_other_secret: false,
     };
     each_member(members, |member| {
         info.interfaces.extend(member.interfaces());
@@ -95,8 +160,5 @@ fn describe(link: &Link, members: &Members) -> Option<Bytes> {
         info.is_draining &= member.is_draining();
     });
     info.interfaces.sort_unstable();
-    if info.interfaces.is_empty() {
-        return None;
-    }
-    serde_json::to_vec(&info).ok().map(Bytes::from)
+    info
 }

@@ -2,6 +2,8 @@
 
 use async_nats::{ConnectError, ConnectErrorKind};
 
+use crate::node::NodeId;
+
 /// Why a node cannot join. The message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -71,6 +73,14 @@ pub enum NatsError {
         found: String,
         /// The oldest that will do.
         needed: String,
+    },
+    /// Another node has the name.
+    #[error(
+        "there is a node {node} already: give each node a name of its own, or wait until that one has left"
+    )]
+    NameTaken {
+        /// The name.
+        node: NodeId,
     },
     /// The connection was lost at once.
     #[error("the connection to {servers} was lost while the node joined")]

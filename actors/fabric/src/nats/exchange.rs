@@ -13,12 +13,37 @@ use super::link::Link;
 use crate::call_error::CallError;
 
 impl Link {
-    /// Sends a message and waits for its answer, at most so long.
+    /// Sends a call and waits for its answer, at most so long.
     ///
     /// Dropping the future gives the answer up, and tells the node that carries the call out, if that is
     /// known.
+    pub(super) async fn call(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+        limit: Duration,
+    ) -> Result<Message, CallError> {
+        let waits = self.state.calls.begin().ok_or_else(|| {
+            CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
+        })?;
+        self.send(waits, subject, headers, payload, limit).await
+    }
+
+    /// The same with a message of the node itself, for which there is always room.
     pub(super) async fn exchange(
         &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+        limit: Duration,
+    ) -> Result<Message, CallError> {
+        self.send(self.state.calls.begin_own(), subject, headers, payload, limit).await
+    }
+
+    async fn send(
+        &self,
+        waits: Waits<'_>,
         subject: String,
         headers: HeaderMap,
         payload: Bytes,
@@ -27,10 +52,6 @@ impl Link {
         if !self.is_connected() {
             return Err(CallError::connect("the NATS server cannot be reached"));
         }
-        let calls = &self.state.calls;
-        let waits = calls.begin().ok_or_else(|| {
-            CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
-        })?;
         let mut sent = Sent { link: self, waits };
         let answered = tokio::time::timeout(limit, sent.carry_out(subject, headers, payload));
         match answered.await {
@@ -64,7 +85,7 @@ impl Sent<'_> {
         payload: Bytes,
     ) -> Result<Message, CallError> {
         let reply = self.waits.reply_subject();
-        let client = &self.link.client;
+        let client = self.link.client();
         let published = if headers.is_empty() {
             client.publish_with_reply(subject, reply, payload).await
         } else {
@@ -78,10 +99,11 @@ impl Sent<'_> {
                 CallError::connect(error.to_string())
             }
         })?;
-        let lost = |_| CallError::lost("the connection to the NATS server was lost");
-        let message = (&mut self.waits.answer).await.map_err(lost)?;
+        let lost = || CallError::lost("the connection to the NATS server was lost");
+        let message = self.waits.answer().await.ok_or_else(lost)?;
+        let is_empty = message.payload.is_empty();
         match message.status {
-            Some(StatusCode::NO_RESPONDERS) => Err(CallError::not_served()),
+            Some(StatusCode::NO_RESPONDERS) if is_empty => Err(CallError::not_served()),
             _ => Ok(message),
         }
     }
@@ -90,9 +112,9 @@ impl Sent<'_> {
 impl Drop for Sent<'_> {
     fn drop(&mut self) {
         let Some(node) = self.waits.give_up() else { return };
-        let subject = self.link.subjects.control(&node, "cancel");
+        let subject = self.link.subjects.control(node.as_str(), "cancel");
         let reply = Bytes::from(self.waits.reply_subject());
         // without room in the connection the node learns it from its next probe
-        drop(self.link.client.publish(subject, reply).now_or_never());
+        drop(self.link.client().publish(subject, reply).now_or_never());
     }
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use actix_rt::ArbiterHandle;
 use asyncsteps_executor::Executor;
+use futures_util::future::BoxFuture;
 
 use super::config::Config;
 use super::connect::{connect, lost};
-use super::control::{discover, order_drain, take_orders};
+use super::control::{compare_secrets, discover, is_name_taken, order_drain, take_orders};
 use super::error::NatsError;
 use super::link::Link;
 use super::outgoing::make_call;
-use super::own;
+use super::own::{self, OwnCall};
 use super::replies::take_replies;
 use super::serve::{Members, serve};
 use super::view::View;
@@ -38,24 +39,33 @@ impl NatsFabric {
     /// runs on; while a server cannot be reached it tries again, every 2 seconds at most.
     ///
     /// # Errors
-    /// [`NatsError`] if no server can be reached, or if it refuses the credentials or is too old.
+    /// [`NatsError`] if no server can be reached, or if it refuses the credentials or is too old, or if
+    /// another node answers to the [name](Config::node). Two nodes that join at the same moment may not
+    /// notice each other.
     ///
     /// # Panics
     /// Outside of an actix arbiter and of a tokio runtime.
     pub async fn connect(config: Config) -> Result<Self, NatsError> {
-        let link = connect(config).await?;
+        let (link, inbox) = connect(config).await?;
         let members = Members::default();
-        let inbox = link.client.subscribe(link.state.calls.subject()).await;
-        let inbox = inbox.map_err(|_| lost(&link))?;
         tokio::spawn(tokio::task::unconstrained(take_replies(Arc::clone(&link), inbox)));
+        // a random name is no other's
+        if link.config.node.is_some() && is_name_taken(&link).await {
+            let node = link.node.clone();
+            link.leave().await;
+            return Err(NatsError::NameTaken { node });
+        }
         for node in [link.node.as_str(), crate::node::ALL] {
-            let orders = link.client.subscribe(link.subjects.control(node, "*")).await;
-            let orders = orders.map_err(|_| lost(&link))?;
+            let orders = link.subscribe(link.subjects.control(node, "*"), None).await;
+            let orders = orders.map_err(|_| lost(&link.config))?;
             tokio::spawn(take_orders(Arc::clone(&link), Arc::clone(&members), orders));
         }
         let view = Arc::new(View::default());
         tokio::spawn(Arc::clone(&view).watch(Arc::clone(&link)));
-        link.settle().await.map_err(|_| lost(&link))?;
+        link.settle().await.map_err(|_| lost(&link.config))?;
+        if link.config.trust.has_secret() {
+            tokio::spawn(compare_secrets(Arc::clone(&link)));
+        }
         Ok(Self { link, members, view })
     }
 
@@ -81,6 +91,13 @@ impl NatsFabric {
         serve(&self.link, &self.members, arbiters, endpoints, executor).await
     }
 
+    /// Admits a call that this node is to carry out itself.
+    fn own(&self, call: &Call) -> Option<OwnCall> {
+        let Link { node, config, .. } = &*self.link;
+        let is_own = call.node.as_ref() == Some(node);
+        is_own.then(|| own::admit(&self.members, config, call.function())).flatten()
+    }
+
     /// Waits until another program tells the node to [drain](Self::order_drain): the application is to stop as
     /// it does on SIGTERM. Orders are taken from the time this is called.
     pub fn drain_ordered(&self) -> impl Future<Output = ()> + use<> {
@@ -103,23 +120,49 @@ impl NatsFabric {
         order_drain(&self.link, node).await
     }
 
+    /// Whether the server can be reached now. A front that hosts nothing is of no use without it:
+    ///
+    /// ```no_run
+    /// # use asyncsteps_executor::Executor;
+    /// # use asyncsteps_fabric::nats::NatsFabric;
+    /// # fn front(executor: &Executor, fabric: NatsFabric) {
+    /// let dependency = executor.depends_on(move || fabric.is_connected());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.link.is_connected()
+    }
+
+    /// How often the connection to the server was lost since the node joined. Each loss is logged as a
+    /// warning; many of them without a restart of the server say that a program of the account sends
+    /// malformed messages, see [the module](super#who-may-publish).
+    #[must_use]
+    pub fn connection_losses(&self) -> u64 {
+        self.link.state.losses()
+    }
+
     /// Sends what is to be sent, and ends the connection. Calls that wait for an answer fail with an unknown
     /// outcome. What is served should be [drained](ServeGuard::drain) before.
     pub async fn close(&self) {
         // without a connection there is nothing to send
         let _ = self.link.settle().await;
-        let _ = self.link.client.drain().await;
-        self.link.state.close();
+        self.link.leave().await;
     }
 }
 
 impl Fabric for NatsFabric {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
-        let is_own = call.node.as_ref() == Some(&self.link.node);
-        let Link { config, .. } = &*self.link;
-        match is_own.then(|| own::admit(&self.members, config, &call.function)).flatten() {
+        match self.own(&call) {
             Some(own) => Box::pin(own.carry_out(call)),
             None => Box::pin(make_call(&self.link, call)),
+        }
+    }
+
+    fn call_here(&self, call: Call) -> Result<Pending<'_, Result<Response, CallError>>, Box<Call>> {
+        match self.own(&call) {
+            Some(own) => Ok(Box::pin(own.carry_out(call))),
+            None => Err(Box::new(call)),
         }
     }
 
@@ -132,7 +175,7 @@ impl Fabric for NatsFabric {
         Box::pin(self.serve_on(here, endpoints, executor))
     }
 
-    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
         Box::pin(discover(&self.link))
     }
 
@@ -144,7 +187,7 @@ impl Fabric for NatsFabric {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::of_messages(self.link.client.max_payload())
+        Capabilities::of_messages(self.link.client().max_payload())
     }
 }
 

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use async_nats::header::HeaderName;
 use async_nats::{HeaderMap, HeaderValue, Subject};
+use asyncsteps_actors::clock;
+use asyncsteps_actors::sync::{Fence, NotFence};
 use asyncsteps_executor::message::Headers;
+use tokio::time::Instant;
 
 pub(super) const UID: HeaderName = HeaderName::from_static("Ftn-Uid");
 pub(super) const DEADLINE: HeaderName = HeaderName::from_static("Ftn-Deadline-Ms");
+pub(super) const FENCE: HeaderName = HeaderName::from_static("Ftn-Fence");
 pub(super) const NODE: HeaderName = HeaderName::from_static("Ftn-Node");
 pub(super) const MAC: HeaderName = HeaderName::from_static("Ftn-Mac");
 pub(super) const UNSIGNED: HeaderName = HeaderName::from_static("Ftn-Unsigned");
@@ -23,9 +27,26 @@ pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).map_or("", HeaderValue::as_str)
 }
 
-/// How long the caller still waits, if it says so.
-pub(super) fn time_left(headers: &HeaderMap) -> Option<Duration> {
-    text(headers, DEADLINE).parse().ok().map(Duration::from_millis)
+/// The time that a request has to be answered by, if its caller says how long it waits; as an instant, because
+/// another arbiter, whose times begin elsewhere, carries the request out.
+///
+/// # Errors
+/// The text of the answer, if that is no number of milliseconds.
+pub(super) fn deadline(headers: Option<&HeaderMap>) -> Result<Option<Instant>, &'static str> {
+    let Some(left) = headers.and_then(|headers| headers.get(DEADLINE)) else { return Ok(None) };
+    let left = left.as_str().parse().map_err(|_| "Ftn-Deadline-Ms is no number of milliseconds")?;
+    Ok(Some(clock::instant(clock::now() + Duration::from_millis(left))))
+}
+
+/// Tokens as a header.
+pub(super) fn from_fences(fences: &[Fence]) -> String {
+    fences.iter().map(Fence::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The tokens of the locks that the caller holds.
+pub(super) fn fences(headers: &HeaderMap) -> Result<Vec<Fence>, NotFence> {
+    let tokens = text(headers, FENCE).split(',').filter(|token| !token.is_empty());
+    tokens.map(str::parse).collect()
 }
 
 /// A duration in whole milliseconds, rounded up: what is short is not nothing.
@@ -35,6 +56,12 @@ pub(super) fn millis(time: Duration) -> u64 {
 
 fn name_of(name: &HeaderName) -> &str {
     name.as_ref()
+}
+
+/// Whether a name is not one of ours in other letters: those are not looked at, and not signed.
+fn is_spelled(name: &HeaderName) -> bool {
+    let ours = [UID, DEADLINE, NODE, MAC, UNSIGNED, PROBE];
+    ours.iter().all(|ours| ours == name || !name_of(ours).eq_ignore_ascii_case(name_of(name)))
 }
 
 /// The headers of a call, as the functions of the executor see them.
@@ -56,7 +83,7 @@ impl CallHeaders {
 
 impl Headers for CallHeaders {
     fn header(&self, name: &str) -> Option<&str> {
-        let mut headers = self.headers.iter();
+        let mut headers = self.headers.iter().filter(|(name, _)| is_spelled(name));
         match headers.find(|(other, _)| name_of(other).eq_ignore_ascii_case(name)) {
             Some((_, values)) => values.first().map(HeaderValue::as_str),
             None => name.eq_ignore_ascii_case(name_of(&UID)).then_some(self.reply.as_str()),
@@ -65,7 +92,8 @@ impl Headers for CallHeaders {
 
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
         let listed = self.listed.get_or_init(|| {
-            let each = self.headers.iter().flat_map(|(name, values)| {
+            let headers = self.headers.iter().filter(|(name, _)| is_spelled(name));
+            let each = headers.flat_map(|(name, values)| {
                 let name = name_of(name).to_ascii_lowercase();
                 values.iter().map(move |value| (name.clone(), value.as_str().to_owned()))
             });

@@ -1,6 +1,6 @@
 //! The connection of a node, and what its parts share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ const AFTER_RECONNECT: Duration = Duration::from_secs(2);
 /// The connection of a node.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) client: Client,
+    /// The client of now: one whose task has ended is replaced.
+    client: watch::Sender<Arc<Client>>,
     pub(super) config: Config,
     pub(super) node: NodeId,
     pub(super) subjects: Subjects,
@@ -32,9 +33,11 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct LinkState {
     pub(super) calls: Calls,
-    /// The connection was lost since it was made.
-    was_lost: AtomicBool,
-    /// It ended for good.
+    /// How often the connection was lost since it was made.
+    losses: AtomicU64,
+    /// Its client has ended, and another one takes its place.
+    has_ended: AtomicBool,
+    /// The node has left.
     is_closed: AtomicBool,
     reconnected: Mutex<Option<Instant>>,
     /// The node was told to drain.
@@ -42,9 +45,46 @@ pub(super) struct LinkState {
 }
 
 impl Link {
+    pub(super) fn new(
+        client: Client,
+        config: Config,
+        node: NodeId,
+        subjects: Subjects,
+        state: Arc<LinkState>,
+    ) -> Self {
+        Self { client: watch::Sender::new(Arc::new(client)), config, node, subjects, state }
+    }
+
+    pub(super) fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.client.borrow())
+    }
+
+    /// The client of now, and each one that takes its place.
+    pub(super) fn clients(&self) -> watch::Receiver<Arc<Client>> {
+        self.client.subscribe()
+    }
+
+    /// Puts a client in the place of one that has ended.
+    pub(super) fn replace_client(&self, client: Client) {
+        self.client.send_replace(Arc::new(client));
+        self.state.has_ended.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends the connection for good; no answers come.
+    pub(super) async fn leave(&self) {
+        self.state.is_closed.store(true, Ordering::Relaxed);
+        self.state.calls.lose_all();
+        // tells what waits for another client
+        self.client.send_modify(|_| ());
+        // a client that has ended needs no drain
+        let _ = self.client().drain().await;
+    }
+
     /// Whether messages can be sent now.
     pub(super) fn is_connected(&self) -> bool {
-        self.client.connection_state() == State::Connected && !self.state.is_closed()
+        let LinkState { is_closed, has_ended, .. } = &*self.state;
+        let is_there = !is_closed.load(Ordering::Relaxed) && !has_ended.load(Ordering::Relaxed);
+        is_there && self.client.borrow().connection_state() == State::Connected
     }
 
     /// Sends a message when there is room, if the connection is there; what is lost is answered by time
@@ -54,7 +94,7 @@ impl Link {
         subject: impl async_nats::subject::ToSubject,
         payload: Bytes,
     ) {
-        if let Err(error) = self.client.publish(subject, payload).await {
+        if let Err(error) = self.client().publish(subject, payload).await {
             tracing::warn!(%error, "a message was not sent");
         }
     }
@@ -66,7 +106,7 @@ impl Link {
         headers: HeaderMap,
         payload: Bytes,
     ) {
-        if let Err(error) = self.client.publish_with_headers(subject, headers, payload).await {
+        if let Err(error) = self.client().publish_with_headers(subject, headers, payload).await {
             tracing::warn!(%error, "a message was not sent");
         }
     }
@@ -76,7 +116,9 @@ impl LinkState {
     pub(super) fn new(calls: Calls) -> Self {
         let no = || AtomicBool::new(false);
         let drain = watch::Sender::new(false);
-        Self { calls, was_lost: no(), is_closed: no(), reconnected: Mutex::default(), drain }
+        let reconnected = Mutex::default();
+        let losses = AtomicU64::new(0);
+        Self { calls, losses, has_ended: no(), is_closed: no(), reconnected, drain }
     }
 
     /// Tells the application to drain; false if it does not wait for that.
@@ -98,13 +140,9 @@ impl LinkState {
     /// The connection changed.
     pub(super) fn changed(&self, event: &Event) {
         match event {
-            Event::Disconnected => {
-                self.was_lost.store(true, Ordering::Relaxed);
-                self.calls.lose_all();
-            }
-            Event::Closed => self.close(),
+            Event::Disconnected => self.lose(),
             Event::Connected => {
-                if self.was_lost() {
+                if self.losses() > 0 {
                     *self.reconnected() = Some(Instant::now());
                 }
             }
@@ -115,13 +153,21 @@ impl LinkState {
             }
             Event::ServerError(error) => tracing::warn!(%error, "the NATS server reports an error"),
             Event::ClientError(error) => tracing::warn!(%error, "the connection reports an error"),
-            Event::LameDuckMode | Event::Draining => {}
+            // the inbox ends with it
+            Event::LameDuckMode | Event::Draining | Event::Closed => {}
         }
     }
 
-    /// The connection has ended for good, and no answers come.
-    pub(super) fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+    /// The client has ended, and the connection with it.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.lose();
+    }
+
+    /// The connection is lost, and with it the answers to all calls.
+    fn lose(&self) {
+        let losses = self.losses.fetch_add(1, Ordering::Relaxed) + 1;
+        tracing::warn!(losses, "the connection to the NATS server was lost");
         self.calls.lose_all();
     }
 
@@ -129,9 +175,9 @@ impl LinkState {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Whether the connection was lost since it was made.
-    pub(super) fn was_lost(&self) -> bool {
-        self.was_lost.load(Ordering::Relaxed)
+    /// How often the connection was lost since it was made.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
     }
 
     /// Whether callers have had the time to reconnect.

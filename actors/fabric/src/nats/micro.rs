@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Weak};
 
-use async_nats::{Message, Subscriber};
+use async_nats::{Message, SubscribeError};
 use asyncsteps_executor::iface::IfaceVer;
 use asyncsteps_executor::observe::FunctionFigures;
 use bytes::Bytes;
-use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::admission::Admission;
 use super::link::Link;
+use super::subscription::Subscription;
 
 /// The services of a node: one for each interface and major version.
 #[derive(Clone, Debug)]
@@ -66,21 +66,21 @@ impl Services {
     }
 
     /// The questions to all services, to those of a name, and to this node.
-    pub(super) async fn subscribe(&self, link: &Link) -> Result<Vec<Subscriber>, ()> {
+    pub(super) async fn subscribe(&self, link: &Link) -> Result<Vec<Subscription>, SubscribeError> {
         let mut subjects = vec!["$SRV.*".to_owned()];
         for Service { name, .. } in &*self.services {
             subjects.push(format!("$SRV.*.{name}"));
             subjects.push(format!("$SRV.*.{name}.{}", link.node));
         }
-        let mut subscribers = Vec::with_capacity(subjects.len());
+        let mut subscriptions = Vec::with_capacity(subjects.len());
         for subject in subjects {
-            subscribers.push(link.client.subscribe(subject).await.map_err(|_| ())?);
+            subscriptions.push(link.subscribe(subject, None).await?);
         }
-        Ok(subscribers)
+        Ok(subscriptions)
     }
 
     /// Answers questions as long as the node serves.
-    pub(super) async fn answer(self, admission: Weak<Admission>, mut questions: Subscriber) {
+    pub(super) async fn answer(self, admission: Weak<Admission>, mut questions: Subscription) {
         while let Some(question) = questions.next().await {
             let Some(admission) = admission.upgrade() else { return };
             if admission.is_draining() {

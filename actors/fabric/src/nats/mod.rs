@@ -28,7 +28,7 @@
 //! | `ftn.v1.rpc.<if>.<major>.<minor>.<func>` | a call; nodes share them in a queue group |
 //! | `ftn.v1.node.<node>.<if>.<major>.<minor>.<func>` | a call of one node |
 //! | `ftn.v1.ctl.<node>.cancel`, `.ping`, `.drain` | the call with the reply subject in the body is over; what the node serves; it is to [end](NatsFabric::drain_ordered). `all` is every node, but for `drain` |
-//! | `_INBOX.ftn-<id>.<number>`, `.probe` | answers; a node asks which of its calls are wanted |
+//! | `_INBOX.ftn-<id>.<token>`, `.probe` | answers; a node asks which of its calls are wanted |
 //! | `$SRV.PING`, `INFO`, `STATS` | the micro service protocol of NATS: a service per interface and major version |
 //!
 //! A node that implements 1.2 subscribes to the minors 0, 1 and 2, so the server routes by version, and a
@@ -38,6 +38,7 @@
 //! |---|---|
 //! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject stands for it, which no other attempt has |
 //! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
+//! | `Ftn-Fence` | the tokens of the locks that are held around the call, with commas between them, see [`Fence`](asyncsteps_actors::sync::Fence) |
 //! | `traceparent` | the trace of the caller |
 //! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
 //! | `Ftn-Unsigned` | the user of the call did not sign the request that it forwards (FTN3 §2.4) |
@@ -62,7 +63,19 @@
 //!
 //! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent
 //! later: it would be carried out twice, after the caller has tried again. The calls under way when the
-//! connection is lost have an unknown outcome.
+//! connection is lost have an unknown outcome. A node connects again by
+//! itself. What it hosts it serves over HTTP meanwhile; one that is of no use without the others says so with
+//! [`is_connected`](NatsFabric::is_connected) and is not [ready](asyncsteps_executor::health) then.
+//!
+//! # Who may publish
+//! Whatever may publish to a subject of a node can send it a message whose headers are malformed. The
+//! library that reads them, async-nats, loses the connection at such a message before the node sees it: the
+//! node connects again, within 0.1 seconds if the server is there, and the calls that it had under way have
+//! an unknown outcome. How often that was is [counted](NatsFabric::connection_losses). Permissions of the
+//! server are what keeps strangers from it: let only nodes publish to `ftn.v1.>` and `_INBOX.>`.
+//!
+//! A node that is called learns the reply subject of that call, and no other: the last part of each is a
+//! random number of 64 bits. So it can answer its own calls only.
 
 mod admission;
 mod calls;
@@ -82,6 +95,7 @@ mod replies;
 mod request;
 mod serve;
 mod subjects;
+mod subscription;
 mod trust;
 mod view;
 mod worker;

@@ -4,9 +4,8 @@ use async_nats::{HeaderMap, HeaderValue, Message};
 use asyncsteps::codes;
 use asyncsteps_executor::Invocation;
 use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
-use serde_json::Value;
 
-use super::headers::{DEADLINE, TRACE, UID, UNSIGNED, millis};
+use super::headers::{DEADLINE, FENCE, TRACE, UID, UNSIGNED, from_fences, millis};
 use super::link::Link;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -24,10 +23,10 @@ pub(super) fn make_call(
         if limit.is_zero() {
             return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
         }
-        let Call { function, invocation, key, node, .. } = call;
-        let Invocation { params, caller, trace, .. } = invocation;
+        let Call { invocation, key, node, .. } = call;
+        let Invocation { function, params, caller, trace, fences, .. } = invocation;
         let subject = link.subjects.call(&function, node.as_ref());
-        let mut request = Request::new(function.as_str(), params);
+        let mut request = Request::to(function, params);
         let obf = on_behalf_of(&caller);
         let acts_for_user = obf.is_some();
         if let Some(obf) = obf {
@@ -37,6 +36,10 @@ pub(super) fn make_call(
         request.write(Coding::Json, None, &mut payload);
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
+            if key.trim().len() < key.len() {
+                let info = "the key of the call begins or ends with white space";
+                return Err(CallError::not_made(codes::INVOKER_ERROR, info));
+            }
             let key: HeaderValue = key.parse().map_err(|_| {
                 CallError::not_made(codes::INVOKER_ERROR, "the key of the call has a line break")
             })?;
@@ -45,6 +48,9 @@ pub(super) fn make_call(
         if own_limit.is_some() {
             headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
         }
+        if !fences.is_empty() {
+            headers.insert(FENCE, from_fences(&fences));
+        }
         if let Some(trace) = trace {
             headers.insert(TRACE, trace.to_string());
         }
@@ -52,9 +58,9 @@ pub(super) fn make_call(
             if !caller.is_signed() {
                 headers.insert(UNSIGNED, "1");
             }
-            link.config.trust.sign(&mut headers, &link.node, &payload);
+            link.config.trust.sign(&mut headers, &link.node, &subject, &payload);
         }
-        let answered = link.exchange(subject, headers, payload.into(), limit).await;
+        let answered = link.call(subject, headers, payload.into(), limit).await;
         read_answer(&answered.map_err(|error| error.of_node(node.as_ref()))?)
     }
 }
@@ -62,7 +68,7 @@ pub(super) fn make_call(
 /// What a node answered.
 fn read_answer(answer: &Message) -> Result<Response, CallError> {
     if answer.payload.is_empty() {
-        return Ok(Response::new(Value::Null));
+        return Ok(Response::new(None));
     }
     let wrong = || CallError::answered(codes::INVOKER_ERROR, "the answer is no message".to_owned());
     match FutoInMessage::parse(&answer.payload) {

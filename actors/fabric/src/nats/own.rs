@@ -5,7 +5,6 @@ use std::sync::PoisonError;
 use asyncsteps_actors::drain::Entered;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
-use serde_json::Value;
 use tokio::sync::watch;
 
 use super::admission::Phase;
@@ -43,7 +42,7 @@ impl OwnCall {
     /// Carries the call out, within its time limit.
     pub(super) async fn carry_out(mut self, call: Call) -> Result<Response, CallError> {
         let Call { invocation, time_limit, .. } = call;
-        let called = self.executor.invoke::<Value>(invocation);
+        let called = self.executor.invoke(invocation);
         let result = tokio::select! {
             biased;
             result = called => result.map(Response::new).map_err(|error| CallError::of_flow(&error)),

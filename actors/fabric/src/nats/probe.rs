@@ -6,14 +6,38 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use asyncsteps_actors::{clock, timer};
+use futures_util::{StreamExt, stream};
 
 use super::calls::PROBE as PROBE_TOKEN;
 use super::headers::{NODE, PROBE};
+use super::link::Link;
 use super::worker::Worker;
-use crate::call_error::CallError;
+use crate::call_error::{CallError, Outcome};
 
 /// After so many probes without an answer a caller is gone.
 const MISSES: u8 = 3;
+
+/// The most tokens in a probe; callers do not look at much larger ones.
+const MAX_TOKENS: usize = 256;
+
+/// The most bytes of a token, and its line break.
+const TOKEN: usize = 21;
+
+/// More than the headers of a probe have.
+const HEADERS: usize = 256;
+
+/// How many callers are asked at once. Each that does not answer takes a whole interval.
+const AT_ONCE: usize = 256;
+
+/// What came of asking a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contact {
+    Answered,
+    /// Nothing takes the probe, or there is no answer in time.
+    Silent,
+    /// The probe was not sent, or the connection was lost: that says nothing about the caller.
+    NotAsked,
+}
 
 /// Asks the callers of longer requests, again and again, and cancels what is not wanted.
 pub(super) async fn probe_callers(worker: Rc<Worker>) {
@@ -24,18 +48,18 @@ pub(super) async fn probe_callers(worker: Rc<Worker>) {
         timer::sleep_until(asked_at + interval).await;
         let callers = by_caller(worker.begun_before(asked_at));
         missed.retain(|inbox, _| callers.contains_key(inbox));
-        for (inbox, replies) in callers {
-            let answer = ask(&worker, &inbox, &replies, interval).await;
-            match answer {
-                Ok(unwanted) => {
-                    missed.remove(&inbox);
-                    for token in unwanted.lines() {
-                        worker.cancel(&format!("{inbox}.{token}"));
-                    }
-                }
-                // a node that has just reconnected says nothing about its callers
-                Err(_) if !worker.link.is_connected() || !worker.link.state.is_settled() => {}
-                Err(_) => {
+        let asked = stream::iter(callers).map(|(inbox, replies)| {
+            let worker = &*worker;
+            async move {
+                let contact = ask(worker, &inbox, &replies, interval).await;
+                (inbox, replies, contact)
+            }
+        });
+        let mut asked = std::pin::pin!(asked.buffer_unordered(AT_ONCE));
+        while let Some((inbox, replies, contact)) = asked.next().await {
+            match contact {
+                Contact::Answered => drop(missed.remove(&inbox)),
+                Contact::Silent => {
                     let misses = missed.entry(inbox).or_default();
                     *misses += 1;
                     if *misses >= MISSES {
@@ -43,14 +67,37 @@ pub(super) async fn probe_callers(worker: Rc<Worker>) {
                         replies.iter().for_each(|reply| worker.cancel(reply));
                     }
                 }
+                Contact::NotAsked => {}
             }
         }
     }
 }
 
+/// Asks a caller which of these calls it wants, in as many messages as that takes, and cancels those that it
+/// does not.
+async fn ask(worker: &Worker, inbox: &str, replies: &[Rc<str>], limit: Duration) -> Contact {
+    let Worker { link, .. } = worker;
+    let room = link.client().max_payload().saturating_sub(HEADERS) / TOKEN;
+    for replies in replies.chunks(room.clamp(1, MAX_TOKENS)) {
+        match unwanted(link, inbox, replies, limit).await {
+            Ok(unwanted) => {
+                for token in unwanted.lines() {
+                    worker.cancel(&format!("{inbox}.{token}"));
+                }
+            }
+            // a node that has just reconnected says nothing about its callers
+            Err(_) if !link.is_connected() || !link.state.is_settled() => return Contact::NotAsked,
+            Err(error) if error.outcome() == Outcome::Unknown => return Contact::Silent,
+            Err(error) if error == CallError::not_served() => return Contact::Silent,
+            Err(_) => return Contact::NotAsked,
+        }
+    }
+    Contact::Answered
+}
+
 /// The tokens of the calls that a caller does not want any more.
-async fn ask(
-    worker: &Worker,
+async fn unwanted(
+    link: &Link,
     inbox: &str,
     replies: &[Rc<str>],
     limit: Duration,
@@ -59,9 +106,9 @@ async fn ask(
     let payload = tokens.collect::<Vec<_>>().join("\n");
     let mut headers = HeaderMap::new();
     headers.insert(PROBE, "1");
-    headers.insert(NODE, worker.link.node.as_str());
+    headers.insert(NODE, link.node.as_str());
     let subject = format!("{inbox}.{PROBE_TOKEN}");
-    let answer = worker.link.exchange(subject, headers, payload.into(), limit).await?;
+    let answer = link.exchange(subject, headers, payload.into(), limit).await?;
     Ok(String::from_utf8_lossy(&answer.payload).into_owned())
 }
 

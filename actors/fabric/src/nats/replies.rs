@@ -6,29 +6,49 @@ use async_nats::{Message, Subscriber};
 use futures_util::StreamExt;
 
 use super::calls::PROBE;
+use super::connect::reconnect;
 use super::headers::{NODE, text};
 use super::link::Link;
 
-/// Gives answers to their calls until the connection ends.
+/// The longest probe that is looked at, in bytes: half as much again as nodes send.
+const MAX_PROBE: usize = 8_192;
+
+/// Gives answers to their calls until the node leaves. The inbox ends with the client, which is replaced then.
 pub(super) async fn take_replies(link: Arc<Link>, mut inbox: Subscriber) {
-    while let Some(message) = inbox.next().await {
-        match message.subject.rsplit_once('.') {
-            Some((_, PROBE)) => answer_probe(&link, message).await,
-            Some((_, token)) => {
-                let calls = &link.state.calls;
-                // the token borrows from the message, which goes to the call
-                let token = token.to_owned();
-                calls.answer(&token, message);
-            }
-            None => {}
+    loop {
+        while let Some(message) = inbox.next().await {
+            take(&link, message).await;
         }
+        match reconnect(&link).await {
+            Some(renewed) => inbox = renewed,
+            None => return,
+        }
+    }
+}
+
+async fn take(link: &Link, message: Message) {
+    match message.subject.rsplit_once('.') {
+        Some((_, PROBE)) => answer_probe(link, message).await,
+        Some((_, token)) => {
+            if let Ok(token) = token.parse() {
+                link.state.calls.answer(token, message);
+            }
+        }
+        None => {}
     }
 }
 
 /// Tells a node which of the calls that it carries out are not wanted any more.
 async fn answer_probe(link: &Link, message: Message) {
     let Message { reply: Some(reply), payload, headers, .. } = message else { return };
+    if payload.len() > MAX_PROBE {
+        return;
+    }
     let tokens = std::str::from_utf8(&payload).unwrap_or_default();
-    let unwanted = link.state.calls.unwanted(tokens, text(&headers.unwrap_or_default(), NODE));
+    // it is a part of the subject of a cancel
+    let node = headers.and_then(|headers| text(&headers, NODE).parse().ok());
+    let unwanted = link.state.calls.unwanted(tokens, node.as_ref());
     link.publish(reply, unwanted.into()).await;
+    // a flood of probes leaves room for the answers of other tasks
+    tokio::task::yield_now().await;
 }

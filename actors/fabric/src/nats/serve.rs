@@ -6,20 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
-use async_nats::Subscriber;
+use async_nats::SubscribeError;
 use asyncsteps::codes;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::drain::{Drain, Drained};
 use asyncsteps_executor::Executor;
+use asyncsteps_executor::observe::Protocol;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::admission::{Admission, Phase, WorkerHandle};
+use super::admission::{Admission, CANCELS_THAT_WAIT, Phase, WorkerHandle};
 use super::link::Link;
 use super::micro::Services;
 use super::probe::probe_callers;
+use super::subscription::Subscription;
 use super::worker::Worker;
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
@@ -49,23 +51,28 @@ pub(super) async fn serve(
 ) -> Result<ServeGuard, CallError> {
     check(&arbiters, &endpoints)?;
     let (to_phase, phase) = watch::channel(Phase::Serving);
+    let traffic = executor.traffic();
     let workers = arbiters.iter().map(|arbiter| start_worker(arbiter, link, &executor, &phase));
     let admission = Arc::new(Admission {
         link: Arc::clone(link),
         workers: workers.collect(),
+        bytes: Arc::default(),
+        cancels: Arc::new(Semaphore::new(CANCELS_THAT_WAIT)),
         drain: Arc::default(),
         phase,
         endpoints,
+        _connection: traffic.open(Protocol::Nats),
+        traffic,
         executor,
         started: time_of_day(),
     });
     let mut tasks = Vec::new();
-    for requests in subscribe(link, &admission.endpoints).await.map_err(|()| not_told())? {
+    for requests in subscribe(link, &admission.endpoints).await.map_err(|_| not_told())? {
         let taken = Arc::clone(&admission).take_requests(requests);
         tasks.push(tokio::spawn(tokio::task::unconstrained(taken)));
     }
     let services = Services::new(&admission);
-    for questions in services.subscribe(link).await.map_err(|()| not_told())? {
+    for questions in services.subscribe(link).await.map_err(|_| not_told())? {
         tokio::spawn(services.clone().answer(Arc::downgrade(&admission), questions));
     }
     link.settle().await?;
@@ -117,18 +124,21 @@ fn start_worker(
 }
 
 /// Calls of any node in the queue group, and calls of this node.
-async fn subscribe(link: &Link, endpoints: &[Endpoint]) -> Result<Vec<Subscriber>, ()> {
-    let mut subscribers = Vec::new();
+async fn subscribe(
+    link: &Link,
+    endpoints: &[Endpoint],
+) -> Result<Vec<Subscription>, SubscribeError> {
+    let mut subscriptions = Vec::new();
     for endpoint in endpoints {
         for subject in link.subjects.served(endpoint.interface(), None) {
             let group = link.config.queue_group.clone();
-            subscribers.push(link.client.queue_subscribe(subject, group).await.map_err(|_| ())?);
+            subscriptions.push(link.subscribe(subject, Some(group)).await?);
         }
         for subject in link.subjects.served(endpoint.interface(), Some(&link.node)) {
-            subscribers.push(link.client.subscribe(subject).await.map_err(|_| ())?);
+            subscriptions.push(link.subscribe(subject, None).await?);
         }
     }
-    Ok(subscribers)
+    Ok(subscriptions)
 }
 
 /// An executor that closes takes no more requests from here.

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::headers::{MAC, NODE, UID, UNSIGNED, text};
+use super::headers::{FENCE, MAC, NODE, UID, UNSIGNED, text};
 use crate::node::NodeId;
 
 /// Which nodes may make calls on behalf of users (FTN3 §1.11, field `obf`).
@@ -71,12 +71,36 @@ impl Trust {
     }
 
     /// Proves that a call on behalf of a user comes from this node.
-    pub(super) fn sign(&self, headers: &mut HeaderMap, node: &NodeId, payload: &[u8]) {
+    pub(super) fn sign(
+        &self,
+        headers: &mut HeaderMap,
+        node: &NodeId,
+        subject: &str,
+        payload: &[u8],
+    ) {
         if let Proof::Mac(key) = &self.proof {
             headers.insert(NODE, node.as_str());
-            let mac = key.sign(MacAlgorithm::Sha256, &base(headers, payload));
+            let mac = key.sign(MacAlgorithm::Sha256, &base(headers, subject, payload));
             headers.insert(MAC, mac);
         }
+    }
+
+    /// Proves to the node that is answered at `reply`, which is used once, that this node knows the secret.
+    pub(super) fn prove(&self, node: &NodeId, reply: &str) -> Option<String> {
+        let Proof::Mac(key) = &self.proof else { return None };
+        Some(key.sign(MacAlgorithm::Sha256, &proof_base(node.as_str(), reply)))
+    }
+
+    /// Whether this node has a secret, and another one has not proved at `reply` that it knows it.
+    pub(super) fn has_other_secret(&self, node: &str, reply: &str, proof: Option<&str>) -> bool {
+        let Proof::Mac(key) = &self.proof else { return false };
+        let proof = proof.and_then(|proof| STANDARD.decode(proof).ok());
+        !proof.is_some_and(|mac| key.verify(MacAlgorithm::Sha256, &proof_base(node, reply), &mac))
+    }
+
+    /// Whether there is a secret that other nodes have to know.
+    pub(super) fn has_secret(&self) -> bool {
+        matches!(self.proof, Proof::Mac(_))
     }
 
     /// The caller of a request on behalf of a user, if its node is believed that much.
@@ -84,24 +108,26 @@ impl Trust {
         &self,
         request: &Request,
         headers: &HeaderMap,
+        subject: &str,
         payload: &[u8],
     ) -> Option<Caller> {
         let level = request.obf()?.get("slvl").and_then(Value::as_str).unwrap_or_default();
         let is_allowed = level.is_empty() || level.parse().is_ok_and(|level| self.highest >= level);
         let is_signed = text(headers, UNSIGNED).is_empty();
-        (is_allowed && self.believes(headers, payload)).then(|| match is_signed {
+        (is_allowed && self.believes(headers, subject, payload)).then(|| match is_signed {
             true => NODE_CALLER.clone(),
             false => NODE_CALLER.clone().without_signature(),
         })
     }
 
-    fn believes(&self, headers: &HeaderMap, payload: &[u8]) -> bool {
+    fn believes(&self, headers: &HeaderMap, subject: &str, payload: &[u8]) -> bool {
         match &self.proof {
             Proof::None => false,
             Proof::Account => true,
-            Proof::Mac(key) => STANDARD
-                .decode(text(headers, MAC))
-                .is_ok_and(|mac| key.verify(MacAlgorithm::Sha256, &base(headers, payload), &mac)),
+            Proof::Mac(key) => STANDARD.decode(text(headers, MAC)).is_ok_and(|mac| {
+                let base = base(headers, subject, payload);
+                key.verify(MacAlgorithm::Sha256, &base, &mac)
+            }),
         }
     }
 }
@@ -112,18 +138,25 @@ impl Default for Trust {
     }
 }
 
-/// What is signed: the node, what is asked for, whether its user signed it, and the message. No header has a
-/// line break.
-fn base(headers: &HeaderMap, payload: &[u8]) -> Vec<u8> {
-    let head = [NODE, UID, UNSIGNED].map(|name| text(headers, name));
-    let size = head.iter().map(|part| part.len() + 1).sum::<usize>() + payload.len();
+/// What is signed: where the call goes, the node that makes it, what is asked for, whether its user signed it, the
+/// tokens of locks,
+/// and the message. No subject and no header has a line break.
+fn base(headers: &HeaderMap, subject: &str, payload: &[u8]) -> Vec<u8> {
+    let head = [NODE, UID, UNSIGNED, FENCE].map(|name| text(headers, name));
+    let head = || std::iter::once(subject).chain(head);
+    let size = head().map(|part| part.len() + 1).sum::<usize>() + payload.len();
     let mut base = Vec::with_capacity(size);
-    for part in head {
+    for part in head() {
         base.extend_from_slice(part.as_bytes());
         base.push(b'\n');
     }
     base.extend_from_slice(payload);
     base
+}
+
+/// What a node signs to prove that it knows the secret: no call goes to a subject of one word.
+fn proof_base(node: &str, reply: &str) -> Vec<u8> {
+    format!("proof\n{node}\n{reply}").into_bytes()
 }
 
 #[cfg(test)]
@@ -149,9 +182,10 @@ mod tests {
         let (request, mut payload) = call(level);
         let mut headers = HeaderMap::new();
         headers.insert(UID, "u1");
-        signer.sign(&mut headers, &"n1".parse().expect("a name"), &payload);
+        let (node, subject) = ("n1".parse().expect("a name"), "ftn.v1.rpc.a-b.1.0.f");
+        signer.sign(&mut headers, &node, subject, &payload);
         change(&mut payload);
-        by.caller(&request, &headers, &payload).is_some()
+        by.caller(&request, &headers, subject, &payload).is_some()
     }
 
     #[test]
@@ -165,6 +199,32 @@ mod tests {
         assert!(!is_believed(&secret, level, &Trust::none(), |_| ()));
         assert!(!is_believed(&Trust::none(), level, &secret, |_| ()));
         assert!(is_believed(&Trust::account(), level, &Trust::none(), |_| ()));
+    }
+
+    #[test]
+    fn a_node_proves_that_it_knows_the_secret() {
+        let secret = |text| Trust::secret(&Secret::new(text));
+        let (ours, node) = (secret("s1"), "n1".parse().expect("a name"));
+        let differs = |by: Trust, reply| {
+            let proof = by.prove(&node, "_INBOX.a");
+            ours.has_other_secret("n1", reply, proof.as_deref())
+        };
+        assert!(!differs(secret("s1"), "_INBOX.a"));
+        assert!(differs(secret("s1"), "_INBOX.b"), "it is for one answer");
+        assert!(differs(secret("s2"), "_INBOX.a"));
+        assert!(differs(Trust::account(), "_INBOX.a"));
+        assert!(ours.has_other_secret("n1", "_INBOX.a", Some("no base64")));
+        assert!(!Trust::none().has_other_secret("n1", "_INBOX.a", None), "there is none to know");
+    }
+
+    #[test]
+    fn a_proof_is_for_one_subject() {
+        let secret = Trust::secret(&Secret::new("s1"));
+        let (request, payload) = call(SecurityLevel::SafeOps);
+        let mut headers = HeaderMap::new();
+        secret.sign(&mut headers, &"n1".parse().expect("a name"), "to.one", &payload);
+        let is_believed = |subject| secret.caller(&request, &headers, subject, &payload).is_some();
+        assert!(is_believed("to.one") && !is_believed("to.other"));
     }
 
     #[test]

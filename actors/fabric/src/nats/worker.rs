@@ -10,7 +10,9 @@ use async_nats::Subject;
 use asyncsteps::{Time, codes};
 use asyncsteps_actors::clock;
 use asyncsteps_executor::Executor;
+use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Response};
+use asyncsteps_executor::observe::Traffic;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -24,6 +26,7 @@ use super::request::{answer, carry_out};
 pub(super) struct Worker {
     pub(super) link: Arc<Link>,
     executor: Executor,
+    traffic: Traffic,
     running: RefCell<HashMap<Rc<str>, Running>>,
 }
 
@@ -37,7 +40,8 @@ impl Worker {
     pub(super) fn new(link: Arc<Link>, executor: Executor) -> Self {
         // other threads can send calls to this arbiter from now on
         let _ = executor.address();
-        Self { link, executor, running: RefCell::default() }
+        let traffic = executor.traffic();
+        Self { link, executor, traffic, running: RefCell::default() }
     }
 
     /// Does what it is told until serving ends; then it cancels what is left.
@@ -56,7 +60,7 @@ impl Worker {
                 () = &mut ended => break,
                 order = orders.recv() => match order {
                     Some(Order::CarryOut(admitted)) => self.begin(admitted),
-                    Some(Order::Cancel(reply)) => self.cancel(&reply),
+                    Some(Order::Cancel { reply, .. }) => self.end_cancelled(&reply),
                     None => break,
                 },
             }
@@ -67,10 +71,16 @@ impl Worker {
     /// Begins a request. One that does not wait is over when this returns.
     fn begin(self: &Rc<Self>, admitted: Admitted) {
         let Some(reply) = admitted.message.reply.clone() else { return };
+        if self.running.borrow().contains_key(reply.as_str()) {
+            // its answer would be taken for that of the one that runs
+            self.executor.count_unanswerable(&Channel::new(ChannelKind::Node));
+            return;
+        }
         let worker = Rc::clone(self);
         let mut request: Pin<Box<_>> = Box::pin(async move {
-            let Admitted { message, mut entered, _load } = admitted;
-            carry_out(&worker.link, &worker.executor, message).await;
+            let Admitted { message, deadline, mut entered, _load } = admitted;
+            let Self { link, executor, traffic, .. } = &*worker;
+            carry_out(link, executor, traffic, message, deadline).await;
             entered.finish();
         });
         if request.as_mut().now_or_never().is_some() {
@@ -86,7 +96,18 @@ impl Worker {
         self.running.borrow_mut().insert(reply, running);
     }
 
-    /// Cancels the request with this reply subject, if it is here.
+    /// Cancels the request with this reply subject, if it is here, and answers it: what asks for that may be
+    /// another one than its caller.
+    fn end_cancelled(self: &Rc<Self>, reply: &str) {
+        let running = self.running.borrow_mut().remove(reply);
+        if let Some(Running { task, .. }) = running {
+            task.abort();
+            let (worker, reply) = (Rc::clone(self), Subject::from(reply));
+            actix_rt::spawn(async move { worker.answer_cancelled(reply).await });
+        }
+    }
+
+    /// Cancels the request with this reply subject, if it is here; its caller is known to be gone.
     pub(super) fn cancel(&self, reply: &str) {
         if let Some(running) = self.running.borrow().get(reply) {
             running.task.abort();
@@ -117,11 +138,15 @@ impl Worker {
             }
         }
         for reply in left {
-            let response = Response::error(codes::INTERNAL_ERROR, Some("Request was cancelled"));
-            let mut bytes = Vec::with_capacity(64);
-            response.write(Coding::Json, None, &mut bytes);
-            answer(&self.link, reply, bytes.into(), response.code()).await;
+            self.answer_cancelled(reply).await;
         }
+    }
+
+    async fn answer_cancelled(&self, reply: Subject) {
+        let response = Response::error(codes::INTERNAL_ERROR, Some("Request was cancelled"));
+        let mut bytes = Vec::with_capacity(64);
+        response.write(Coding::Json, None, &mut bytes);
+        answer(&self.link, &self.traffic, reply, bytes.into(), response.code()).await;
     }
 }
 
@@ -133,6 +158,10 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        drop(self.worker.running.borrow_mut().remove(&self.reply));
+        let mut running = self.worker.running.borrow_mut();
+        // the entry may be that of a later one with the same reply subject
+        if running.get_key_value(&self.reply).is_some_and(|(of, _)| Rc::ptr_eq(of, &self.reply)) {
+            running.remove(&self.reply);
+        }
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use asyncsteps_executor::channel::{Channel, ChannelKind};
-use asyncsteps_executor::message::Request;
+use asyncsteps_executor::message::{Coding, Request};
+use asyncsteps_executor::raw::RawInput;
 use asyncsteps_executor::security::{SecurityLevel, User};
-use asyncsteps_executor::{Caller, Executor, Incoming, builtin};
+use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody, builtin};
 use asyncsteps_fabric::{Client, Endpoint};
+use bytes::Bytes;
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -45,20 +47,40 @@ pub(super) async fn a_front_forwards(nodes: &Nodes) {
     ] {
         out += &ask(&front, function, params, caller).await;
     }
+    let echo = Request::new(
+        "test.node:1.1:echo",
+        json!({ "text": "hi" }).as_object().expect("a map").clone(),
+    );
+    let mut bytes = Vec::new();
+    echo.write(Coding::Cbor, None, &mut bytes);
+    let binary = Request::parse(&bytes).expect("a request");
+    let chunks = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from("a photograph"))]);
+    let of_http = |request| Incoming::new(request, Channel::new(ChannelKind::Http));
+    for not_forwarded in [of_http(binary), of_http(echo).with_input(RawInput::new(chunks))] {
+        let refused = front.dispatch(not_forwarded).await;
+        let ReplyBody::Message(refused) = refused.into_parts().1 else { panic!("no answer") };
+        let refused = refused.response().clone().into_result().expect_err("it is not forwarded");
+        out += &format!("{}: {}\n", refused.code, refused.description.unwrap_or_default());
+    }
     expect![[r#"
         {"r":"hi"}
         {"r":"ann SafeOps"}
-        {"r":null}
+        
         {"e":"Declared","edesc":"why"}
         {"e":"InternalError","edesc":"Not expected error"}
         {"e":"InvalidRequest","edesc":"Type mismatch for parameter: test.node:1.1:echo(text) = \"5\""}
         {"e":"UnknownInterface","edesc":"Unknown interface: test.node"}
         {"e":"UnknownInterface","edesc":"Unknown interface: test.other"}
+        InvalidRequest: Only JSON is forwarded: the definition of the function is not known here
+        InvalidRequest: Raw data is not forwarded: call the node that hosts the function
     "#]]
     .assert_eq(&out);
     let figures = front.figures();
     let [forwarded] = &figures.functions[..] else { panic!("{figures:?}") };
-    assert_eq!((&*forwarded.function, forwarded.total.count()), ("executor.forwarded:1.0:call", 8));
+    assert_eq!(
+        (&*forwarded.function, forwarded.total.count()),
+        ("executor.forwarded:1.0:call", 10)
+    );
     guard.drain(GRACE).await;
 }
 

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{Retry, Template, codes};
+use asyncsteps_actors::sync::{Fence, HeldFence};
 use asyncsteps_executor::security::{SecurityLevel, User};
-use asyncsteps_executor::{CallSteps, Caller, Executor, FailedCall, RequestSteps};
-use asyncsteps_fabric::{Call, CallError, Client, Endpoint, Fabric, Outcome, Policy, ServeGuard};
+use asyncsteps_executor::{CallSteps, Caller, Executor, FailedCall, Invocation, RequestSteps};
+use asyncsteps_fabric::{
+    Call, CallError, Client, Endpoint, Fabric, Outcome, Policy, Response, ServeGuard,
+};
 use expect_test::expect;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
@@ -32,6 +35,7 @@ pub(crate) async fn keeps_its_promises(nodes: &Nodes) {
     cancels_what_is_not_wanted(nodes).await;
     versions_are_routed(nodes).await;
     calls_act_for_users(nodes).await;
+    calls_carry_the_tokens_of_locks(nodes).await;
     draining_loses_nothing(nodes).await;
     the_end_of_the_grace_answers(nodes).await;
     nodes_can_be_listed_and_called(nodes).await;
@@ -61,7 +65,7 @@ async fn serve(fabric: &Arc<dyn Fabric>, node: &Node) -> ServeGuard {
 
 async fn call(nodes: &Nodes, function: &str, params: Value) -> Result<Value, CallError> {
     let call = Call::new(function, params).expect("it is a call");
-    nodes.caller.call(call).await.map(|response| response.result)
+    nodes.caller.call(call).await.map(Response::into_value)
 }
 
 fn line(result: &Result<Value, CallError>) -> String {
@@ -142,7 +146,7 @@ async fn calls_act_for_users(nodes: &Nodes) {
     let whoami = |caller: Caller| async {
         let call = Call::new("test.node:1.1:whoami", ()).expect("it is a call");
         let answer = nodes.caller.call(call.for_caller(caller)).await;
-        answer.map(|response| response.result)
+        answer.map(Response::into_value)
     };
     assert_eq!(whoami(Caller::from(&ann)).await, Ok(json!("ann PrivilegedOps")));
     assert_eq!(whoami(Caller::anonymous()).await, Ok(json!("- Anonymous")));
@@ -197,7 +201,7 @@ async fn draining_loses_nothing(nodes: &Nodes) {
         }
     }
     one.open_gate();
-    assert_eq!(under_way.await.map(|response| response.result), Ok(json!("through")));
+    assert_eq!(under_way.await.map(Response::into_value), Ok(json!("through")));
     assert_eq!(drains.await.cancelled, 0);
     other.drain(GRACE).await;
 }
@@ -217,6 +221,48 @@ async fn the_end_of_the_grace_answers(nodes: &Nodes) {
     assert_eq!(error.to_string(), "InternalError: Request was cancelled");
     assert_eq!((drained.finished, drained.cancelled), (0, 1));
     assert_eq!(served.next_event().await, "wait is cancelled");
+}
+
+async fn calls_carry_the_tokens_of_locks(nodes: &Nodes) {
+    let served = node("1.1", "one");
+    let guard = serve(&nodes.first, &served).await;
+    let (stock, odd) = (Fence::new("stock", "apples", 7), Fence::new("a, b", "\n;%ä", u64::MAX));
+    let tokens = |result: Result<Response, CallError>| {
+        result.map(Response::into_value).map(|tokens| tokens.to_string())
+    };
+    let fences = "test.node:1.1:fences";
+    let call = Call::new(fences, ()).expect("it is a call");
+    assert_eq!(tokens(nodes.caller.call(call.clone()).await).expect("it is served"), r#""""#);
+    let call = call.with_fences(vec![stock.clone(), odd.clone()]);
+    let both = format!("\"{stock} {odd}\"");
+    assert_eq!(tokens(nodes.caller.call(call).await).expect("it is served"), both);
+    // a step of a section hands on what it holds, and what its caller holds
+    let held = stock.clone();
+    let in_section = Template::build(move |asi| {
+        let held = held.clone();
+        asi.add(move |asi, ()| {
+            let fence = HeldFence::default();
+            fence.set(held.clone());
+            asi.stack(fence);
+            asi.call::<Value>(fences, ())?;
+            asi.add(|asi, (result,): (Value,)| asi.reply(result));
+            Ok(())
+        });
+    });
+    let definition = definition(&json!({
+        "iface": "test.section", "version": "1.0", "ftn3rev": "1.9",
+        "funcs": { "enter": { "result": "string" } }, "requires": ["AllowAnonymous"],
+    }));
+    let client = Client::new(Arc::clone(&nodes.caller));
+    let builder = Executor::builder().invoker(client).interface(definition, |functions| {
+        functions.add("enter", &in_section);
+    });
+    let front = builder.build().expect("an executor");
+    let name = "test.section:1.0:enter".parse().expect("a name");
+    let invocation = Invocation::new(name, (), Caller::anonymous()).expect("no parameters");
+    let answer = front.invoke(invocation.with_fences(vec![odd])).await.expect("it is served");
+    assert_eq!(answer.expect("a result").to_string(), both);
+    guard.drain(GRACE).await;
 }
 
 /// A function that calls another one in a step, which is tried again.
@@ -294,7 +340,7 @@ async fn nodes_can_be_listed_and_called(nodes: &Nodes) {
     for node in &listed {
         let id = node.node.parse().expect("it is a name");
         let call = Call::new("test.node:1.0:name", ()).expect("it is a call").on_node(id);
-        let name = nodes.caller.call(call).await.expect("it is served").result;
+        let name = nodes.caller.call(call).await.expect("it is served").into_value();
         let expected = if node.interfaces == ["test.node:1.1"] { "one" } else { "two" };
         assert_eq!(name, expected);
     }

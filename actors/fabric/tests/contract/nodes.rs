@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use asyncsteps::{AsyncSteps, Error, StepResult, Template};
+use asyncsteps_actors::sync::{Fence, fences};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{
     Attempt, Credentials, Grant, Refusal, SecurityLevel, SecurityProvider, User, Verdict,
@@ -70,6 +71,7 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
             "name": { "result": "string" },
             "place": { "params": { "key": "string" }, "result": "string" },
             "whoami": { "result": "string" },
+            "fences": { "result": "string" },
             "beside": { "result": "any" },
             "wait": {},
             "gate": { "result": "string" },
@@ -99,6 +101,13 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
             )
             .add("name", &one_step(move |asi| asi.reply(name)))
             .add("place", &one_step(move |asi| asi.reply(name)))
+            .add(
+                "fences",
+                &one_step(|asi| {
+                    let tokens: Vec<String> = fences(asi).iter().map(Fence::to_string).collect();
+                    asi.reply(tokens.join(" "))
+                }),
+            )
             .add(
                 "whoami",
                 &one_step(|asi| {

@@ -108,7 +108,7 @@ async fn interfaces_have_their_fabrics() {
 
     let name = async |fabric: &dyn Fabric| -> Value {
         let call = Call::new("test.node:1.1:name", ()).expect("it is a call");
-        fabric.call(call).await.expect("it is served").result
+        fabric.call(call).await.expect("it is served").into_value()
     };
     let routes = Routes::new().route("test.other", Arc::clone(&remote) as _);
     let call = Call::new("test.node:1.1:name", ()).expect("it is a call");

@@ -14,7 +14,7 @@ mod web_socket;
 use std::sync::Arc;
 
 use asyncsteps_fabric::http::HttpFabric;
-use asyncsteps_fabric::{Call, CallError, Fabric};
+use asyncsteps_fabric::{Call, CallError, Fabric, Response};
 use serde_json::Value;
 
 use serving::{HttpService, Scheme};
@@ -40,5 +40,5 @@ fn nodes(scheme: Scheme) -> contract::Nodes {
 
 async fn call(fabric: &HttpFabric, function: &str, params: Value) -> Result<Value, CallError> {
     let call = Call::new(function, params).expect("it is a call");
-    fabric.call(call).await.map(|response| response.result)
+    fabric.call(call).await.map(Response::into_value)
 }

@@ -13,6 +13,7 @@ use asyncsteps_fabric::{
     Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, Response, ServeGuard,
     Serving,
 };
+use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use crate::contract::nodes::FRONT;
@@ -65,7 +66,7 @@ impl Fabric for HttpService {
         Box::pin(async { Ok(ServeGuard::new(running)) })
     }
 
-    fn nodes(&self) -> Pending<'_, Result<Vec<NodeInfo>, CallError>> {
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
         self.fabric.nodes()
     }
 

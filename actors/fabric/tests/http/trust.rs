@@ -25,7 +25,7 @@ async fn call(remote: Remote, interface: &str, function: &str) -> String {
     let ann = Caller::from(&User::new("ann", SecurityLevel::PrivilegedOps));
     let call = Call::new(&format!("{interface}:{function}"), params).expect("it is a call");
     match fabric.call(call.for_caller(ann)).await {
-        Ok(response) => response.result.to_string(),
+        Ok(response) => response.into_value().to_string(),
         Err(error) => error.to_string(),
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::Message;
 use asyncsteps_executor::Caller;
+use asyncsteps_executor::observe::Protocol;
 use asyncsteps_executor::security::{Secret, SecurityLevel, User};
 use asyncsteps_fabric::nats::{Config, NatsFabric, Trust};
 use asyncsteps_fabric::{Call, Endpoint, Fabric};
@@ -11,7 +12,7 @@ use expect_test::expect;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
-use crate::contract::node;
+use crate::contract::{Node, node};
 use crate::needs_server;
 use crate::server::NatsServer;
 
@@ -65,6 +66,9 @@ async fn an_error_says_what_to_do() {
 async fn credentials_of_the_server_let_in() {
     needs_server!();
     let server = NatsServer::start(&["--user", "shop", "--pass", "right"]);
+    let in_url = server.url().replace("nats://", "nats://shop:right@");
+    let by_url = NatsFabric::connect(Config::new(in_url)).await.expect("it joins");
+    by_url.close().await;
     let config = Config::new(server.url()).user("shop", Secret::new("right"));
     let fabric = NatsFabric::connect(config).await.expect("it joins");
     assert!(fabric.nodes().await.expect("it asks").is_empty());
@@ -90,10 +94,12 @@ async fn a_node_acts_for_users_if_it_is_believed() {
         for user in [Caller::from(&ann), Caller::from(&system), Caller::anonymous()] {
             let call = Call::new("test.node:1.1:whoami", ()).expect("it is a call");
             out += &match caller.call(call.for_caller(user)).await {
-                Ok(response) => format!("{}\n", response.result),
+                Ok(response) => format!("{}\n", response.into_value()),
                 Err(error) => format!("{error}\n"),
             };
         }
+        let nodes = caller.nodes().await.expect("they answer");
+        out += if nodes.iter().any(|it| it.has_other_secret) { "another secret\n" } else { "" };
     }
     expect![[r#"
         "ann SafeOps"
@@ -102,6 +108,7 @@ async fn a_node_acts_for_users_if_it_is_believed() {
         SecurityError: On-behalf-of is not allowed
         SecurityError: On-behalf-of is not allowed
         "- Anonymous"
+        another secret
         SecurityError: On-behalf-of is not allowed
         SecurityError: On-behalf-of is not allowed
         "- Anonymous"
@@ -124,6 +131,18 @@ async fn tools_for_micro_services_see_the_functions() {
     let guard = fabric.serve(endpoints, served.executor.clone()).await.expect("it serves");
     let call = Call::new("test.node:1.1:echo", json!({ "text": "hi" })).expect("it is a call");
     fabric.call(call).await.expect("it is served");
+    let open = |served: &Node| {
+        let figures = served.executor.traffic_figures();
+        let of_nats = figures.connections.into_iter().find(|it| it.protocol == Protocol::Nats);
+        of_nats.map(|it| (it.accepted, it.open))
+    };
+    assert_eq!(open(&served), Some((1, 1)));
+    let traffic = served.executor.traffic_figures();
+    let request = r#"{"f":"test.node:1.1:echo","p":{"text":"hi"}}"#;
+    assert_eq!(
+        (traffic.received, traffic.sent),
+        (request.len() as u64, r#"{"r":"hi"}"#.len() as u64)
+    );
 
     let tool = async_nats::connect(server.url()).await.expect("it connects");
     let ask = async |subject: &'static str| {
@@ -147,6 +166,7 @@ async fn tools_for_micro_services_see_the_functions() {
     assert_eq!(echo.expect("it is there")["num_requests"], 1);
     assert!(stats["started"].as_str().is_some_and(|started| started.ends_with('Z')), "{stats}");
     guard.drain(Duration::ZERO).await;
+    assert_eq!(open(&served), Some((1, 0)));
 }
 
 #[actix::test]
@@ -159,7 +179,7 @@ async fn the_trace_and_the_key_of_a_call_go_along() {
     let guard = fabric.serve(endpoints, served.executor.clone()).await.expect("it serves");
     let beside = async |change: fn(Call) -> Call| {
         let call = Call::new("test.node:1.1:beside", ()).expect("it is a call");
-        fabric.call(change(call)).await.expect("it is served").result
+        fabric.call(change(call)).await.expect("it is served").into_value()
     };
     const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let known = beside(|call| call.in_trace(TRACE.parse().ok()).with_key("order-7")).await;

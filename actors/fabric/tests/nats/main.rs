@@ -3,9 +3,11 @@
 
 #[path = "../contract/mod.rs"]
 mod contract;
+mod hostile;
 mod joining;
 mod placing;
 mod processes;
+mod raw;
 mod server;
 mod survival;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_fabric::nats::{Config, NatsFabric};
-use asyncsteps_fabric::{Call, Client, Endpoint, Fabric, Placement};
+use asyncsteps_fabric::{Call, Client, Endpoint, Fabric, Placement, Response};
 use serde_json::{Value, json};
 
 use crate::contract::{Node, node};
@@ -29,7 +29,7 @@ fn named(name: &'static str) -> Node {
 /// The node that answers a call with this key.
 async fn owner(client: &Client, key: &str) -> Value {
     let call = Call::new("test.node:1.1:place", json!({ "key": key })).expect("it is a call");
-    client.call(call).await.expect("it is served").result
+    client.call(call).await.expect("it is served").into_value()
 }
 
 async fn seen(fabric: &NatsFabric, live: usize) {
@@ -90,7 +90,7 @@ async fn a_function_may_have_one_node() {
         let place = Placement::Node(node.parse().expect("a name"));
         let client = Client::new(Arc::new(fabric.clone())).placement(NAME, place);
         let call = Call::new(NAME, ()).expect("it is a call");
-        let answer = client.call(call).await.map(|it| it.result).map_err(|it| it.to_string());
+        let answer = client.call(call).await.map(Response::into_value).map_err(|it| it.to_string());
         assert_eq!(answer, expected);
     }
     guard.drain(Duration::ZERO).await;

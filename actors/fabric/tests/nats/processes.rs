@@ -83,7 +83,7 @@ pub(crate) async fn load(
     let one = |_| async {
         let call = Call::new(function, params).expect("it is a call");
         match fabric.call(call).await {
-            Ok(response) => response.result.as_str().unwrap_or("no name").to_owned(),
+            Ok(response) => response.into_value().as_str().unwrap_or("no name").to_owned(),
             Err(error) => error.to_string(),
         }
     };

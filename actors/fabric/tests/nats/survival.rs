@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps::codes;
 use asyncsteps_fabric::nats::{Config, NatsFabric};
-use asyncsteps_fabric::{Call, Client, Endpoint, Fabric, Outcome, Policy};
+use asyncsteps_fabric::{Call, Client, Endpoint, Fabric, Outcome, Policy, Response};
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -129,7 +129,7 @@ async fn calls_get_round_a_stopped_node() {
     for policy in [again, hedged] {
         let client = Client::new(caller.clone()).policy("demo.node:1.0:name", policy);
         let answers = join_all((0..20).map(|_| client.call(name_call()))).await;
-        let names = answers.into_iter().map(|answer| answer.expect("one goes").result);
+        let names = answers.into_iter().map(|answer| answer.expect("one goes").into_value());
         assert!(names.into_iter().all(|name| name == "goes"));
     }
     // without a policy the outcome is unknown, and the call is not made again
@@ -168,7 +168,7 @@ async fn a_restart_of_the_server_is_survived() {
     let call = |function: &str| {
         let call = Call::new(&format!("test.node:1.1:{function}"), ()).expect("it is a call");
         let caller = caller.clone();
-        async move { caller.call(call).await.map(|response| response.result) }
+        async move { caller.call(call).await.map(Response::into_value) }
     };
     let mut under_way = Box::pin(call("wait"));
     let begun = tokio::select! {
@@ -211,7 +211,7 @@ async fn every_request_of_a_flood_is_answered() {
     let mut refused = 0;
     for answer in join_all((0..FLOOD).map(call)).await {
         match answer {
-            Ok(response) => assert_eq!(response.result, "one"),
+            Ok(response) => assert_eq!(response.into_value(), "one"),
             Err(error) => {
                 assert_eq!(error.to_string(), "DefenseRejected: Too many requests");
                 refused += 1;

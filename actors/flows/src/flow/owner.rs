@@ -72,6 +72,16 @@ impl FlowEnd {
         matches!(self, Self::Done(_))
     }
 
+    /// One word for it: `success`, `cancelled`, or the code of the error.
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Done(Outcome::Success(_)) => "success",
+            Self::Done(Outcome::Error(error)) => error.code(),
+            Self::Expired(_) => codes::TIMEOUT,
+            Self::Done(Outcome::Cancelled) | Self::Cancelled => "cancelled",
+        }
+    }
+
     /// The end as a flow has it: a deadline that passed is a `Timeout`, which is logged with the
     /// stack.
     #[must_use]
@@ -125,11 +135,10 @@ impl FlowOwner for KeepsOutcome {
     }
 
     fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
-        let outcome = end.into_outcome();
         if let Some(inherited) = &self.0 {
-            inherited.span.ended(&outcome);
+            inherited.span.ended(end.as_str());
         }
-        Some(outcome)
+        Some(end.into_outcome())
     }
 }
 

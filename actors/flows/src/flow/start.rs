@@ -54,7 +54,7 @@ pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
 /// Has the steps of a flow traced if that is wanted.
 #[inline]
 fn trace(flow: &mut Flow, owner: &impl FlowOwner) {
-    trace_started(flow, owner.trace(), || owner.span().cloned());
+    trace_started(flow, || (owner.trace(), owner.span().cloned()));
 }
 
 /// Lets foreign steps of the flow find their event loop.

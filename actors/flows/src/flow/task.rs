@@ -104,7 +104,7 @@ fn start_all(launched: Vec<Launched>, owner: &mut impl FlowOwner) {
                 let span = launched_span(&launcher, trace);
                 let _entered = span.enter();
                 let unattended = Unattended::new(Span::current(), trace, None);
-                trace_started(&mut flow, trace, || Some(span.clone()));
+                trace_started(&mut flow, || (trace, Some(span.clone())));
                 spawn(FlowActor::new(flow.execute()), unattended, None);
             }
         }

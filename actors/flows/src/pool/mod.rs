@@ -15,6 +15,7 @@ use std::time::Duration;
 use actix::{Arbiter, ArbiterHandle};
 use asyncsteps::{Arguments, Error, codes};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::arbiter_load::ArbiterLoad;
 use crate::drain::Drained;
@@ -117,7 +118,11 @@ impl ArbiterPool {
     /// Flows that were submitted before may start others as long as the grace lasts. What cancelled
     /// flows have done is undone ([`Added::undo`](asyncsteps::Added::undo)): within the grace, and
     /// if they are cancelled at its end, within [5 seconds](UNDO_GRACE) more. An undo that takes
-    /// longer is logged as failed. The bodies of shielded steps go on as long.
+    /// longer is logged as failed and counted as [`not_undone`](Drained::not_undone). The bodies of
+    /// shielded steps go on as long.
+    ///
+    /// So it takes the grace and up to 7 seconds more: arbiters have one second to tell what runs and
+    /// one to cancel it, and undos have five. A step that blocks its thread is waited for without limit.
     ///
     /// # Cancel safety
     /// Dropping the future stops the arbiters without waiting for them.
@@ -130,9 +135,10 @@ impl ArbiterPool {
                 member.load.flows.idle().await;
             }
         };
+        let mut not_undone = 0;
         if tokio::time::timeout(grace, idle).await.is_err() {
             report::log_flows(self.arbiters()).await;
-            self.undo_flows().await;
+            not_undone = self.undo_flows().await;
         }
         self.stop();
         let arbiters: Vec<Arbiter> =
@@ -147,28 +153,40 @@ impl ArbiterPool {
         if joined.await.is_err() {
             tracing::error!("the runtime ended before the arbiters did");
         }
-        self.members.iter().map(|member| member.load.flows.ended()).sum()
+        let ended = self.members.iter().map(|member| member.load.flows.ended()).sum();
+        Drained { not_undone, ..ended }
     }
 
-    /// Cancels the flows that are left, and waits until what they have done is undone.
-    async fn undo_flows(&self) {
+    /// Cancels the flows that are left, and waits until what they have done is undone. Gives how many
+    /// flows still have something to undo after that.
+    async fn undo_flows(&self) -> usize {
         let cancelled: Vec<_> = self.arbiters().map(cancel_flows).collect();
-        let all = async {
-            for cancelled in cancelled {
-                // an arbiter that is gone has no flows
-                let _ = cancelled.await;
+        let end = Instant::now() + report::PATIENCE;
+        let mut blocked = Vec::new();
+        for (member, cancelled) in self.members.iter().zip(cancelled) {
+            // an arbiter that is gone has no flows; one that is blocked by a step undoes nothing
+            if tokio::time::timeout_at(end, cancelled).await.is_err() {
+                blocked.push(Arc::clone(&member.load));
             }
-        };
-        // an arbiter that is blocked by a step undoes nothing
-        let _ = tokio::time::timeout(report::PATIENCE, all).await;
+        }
         let undone = async {
             for member in &self.members {
                 member.load.parts.idle().await;
             }
         };
-        if tokio::time::timeout(UNDO_GRACE, undone).await.is_err() {
-            tracing::error!("the grace is over, and not everything is undone");
+        // the time is over, or all is undone
+        let _ = tokio::time::timeout(UNDO_GRACE, undone).await;
+        let left = self.members.iter().map(|Member { load, .. }| {
+            let parts = load.parts.count();
+            let is_blocked = blocked.iter().any(|other| Arc::ptr_eq(other, load));
+            // parts are counted among the flows, and so may be the flow that one undoes
+            if is_blocked { parts.max(load.flows.count().saturating_sub(parts)) } else { parts }
+        });
+        let flows = left.sum();
+        if flows > 0 {
+            tracing::error!(flows, "the grace is over, and not everything is undone");
         }
+        flows
     }
 
     fn stop(&self) {

@@ -160,7 +160,7 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
             return;
         };
         let deadline = deadline.map(clock::time);
-        trace_started(&mut flow, trace, || Some(span.span().clone()));
+        trace_started(&mut flow, || (trace, Some(span.span().clone())));
         let owner = Caller { reply: Some(reply), deadline, span, trace };
         flow::spawn(FlowActor::new(flow.execute()), Box::new(owner), Some(messages));
         counted.pass_on();
@@ -189,9 +189,8 @@ impl<A: Arguments> FlowOwner for Box<Caller<A>> {
     }
 
     fn ended(&mut self, _: &mut Execution, end: FlowEnd) -> Option<Outcome> {
-        let outcome = end.into_outcome();
-        self.span.ended(&outcome);
-        let result = outcome.into_result();
+        self.span.ended(end.as_str());
+        let result = end.into_outcome().into_result();
         if let Some(reply) = self.reply.take() {
             // a caller that detached the flow does not listen
             let _ = reply.send(result);

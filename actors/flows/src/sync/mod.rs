@@ -16,6 +16,7 @@
 
 mod calls;
 pub mod deadlock;
+mod fence;
 mod keys;
 pub mod limiter;
 mod limits;
@@ -30,6 +31,7 @@ mod waiter;
 mod waits;
 
 pub use calls::{Call, Calling, calling};
+pub use fence::{CallerFences, Fence, HeldFence, NotFence, fences};
 pub use limiter::{Limiter, LimiterActor};
 pub use limits::Limits;
 pub use load::{KeyReport, Load, LockReport};

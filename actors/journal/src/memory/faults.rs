@@ -30,7 +30,7 @@ pub enum Operation {
 
 impl Operation {
     pub(super) const fn may_wake(self) -> bool {
-        !matches!(self, Self::Load | Self::Trim)
+        !matches!(self, Self::Load | Self::Trim | Self::Claim | Self::Lease)
     }
 }
 

@@ -156,12 +156,7 @@ impl Store {
 
     pub(super) fn load(&mut self, uid: Uid) -> Result<Loaded, Error> {
         let flow = self.flow(uid)?;
-        let records = flow
-            .records
-            .iter()
-            .map(|(id, encoded)| Ok(StoredRecord { id: *id, record: decoded(uid, *id, encoded)? }));
-        let records = records.collect::<Result<_, Error>>()?;
-        Ok(Loaded { flow: flow.head.info(), records, inbox: flow.inbox() })
+        Ok(Loaded { flow: flow.head.info(), records: flow.stored()?, inbox: flow.inbox() })
     }
 
     pub(super) fn inbox(&mut self, uid: Uid) -> Result<Inbox, Error> {
@@ -220,7 +215,9 @@ impl Store {
 
     pub(super) fn resume(&mut self, uid: Uid, how: &Resume) -> Result<(), Error> {
         let flow = self.flow(uid)?;
-        flow.head.resume(how)?;
+        flow.head.check_stopped()?;
+        let records = if how.removes_records() { flow.stored()? } else { Vec::new() };
+        flow.head.resume(how, &records)?;
         let before = flow.records.len();
         match how {
             Resume::Again => flow.records.retain(|id, _| *id == RecordId::FIRST),
@@ -267,6 +264,15 @@ impl Store {
 }
 
 impl Flow {
+    /// Its records, oldest first.
+    fn stored(&self) -> Result<Vec<StoredRecord>, Error> {
+        let uid = self.head.uid;
+        let read = |(id, encoded): (&RecordId, &Encoded)| {
+            Ok(StoredRecord { id: *id, record: decoded(uid, *id, encoded)? })
+        };
+        self.records.iter().map(read).collect()
+    }
+
     fn append(
         &mut self,
         entry: &Append,

@@ -6,8 +6,8 @@ use futures_util::future::{try_join, try_join_all};
 
 use super::change::{Change, Entries};
 use super::session::{Failure, Session};
-use super::submits;
 use super::tables::{head, head_columns, save, time};
+use super::{reads, submits};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
@@ -37,13 +37,17 @@ pub(super) struct Group<'a> {
 /// Flows that are locked: as they were, and as they are to be.
 type Heads = HashMap<Uid, (Head, Head)>;
 
+/// Whether an entry was written.
+pub(super) type Found = Result<Option<Written>, NotWritten>;
+
 impl Group<'_> {
     /// Finds the answers of all changes, and commits.
     pub(super) async fn write(&self, changes: &mut [Change]) -> Result<(), Failure> {
         self.session.transaction(self.apply(changes)).await
     }
 
-    async fn apply(&self, changes: &mut [Change]) -> Result<(), Failure> {
+    /// Finds the answers of all changes, in an open transaction.
+    pub(super) async fn apply(&self, changes: &mut [Change]) -> Result<(), Failure> {
         let submitting = changes.iter_mut().filter_map(|change| match change {
             Change::Submit(asked) => Some(asked),
             Change::Append(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
@@ -88,6 +92,19 @@ impl Group<'_> {
         }
         self.store(pending, &mut heads).await?;
         submits::write(self.session, self.program, changes, &alive, now).await
+    }
+
+    /// Looks whether an entry was written, in an open transaction: it waits for one that may be at it.
+    pub(super) async fn find(&self, change: Change) -> Result<Found, Failure> {
+        let changes = [change];
+        let heads = self.lock(&changes).await?;
+        let known = self.known_records(&changes, &heads).await?;
+        let [Change::Append(asked)] = &changes else { return Ok(Ok(None)) };
+        let Some(entry) = asked.request.batch.first() else { return Ok(Ok(None)) };
+        let Some((head, _)) = heads.get(&entry.uid) else {
+            return Ok(Err(Refused::NoFlow(entry.uid).into()));
+        };
+        Ok(check::repeated(entry, known.get(&0).copied().unwrap_or(0), head.inbox))
     }
 
     /// Locks the flows of a group, in the order of their uid.
@@ -161,12 +178,18 @@ impl Group<'_> {
 
     async fn resume(&self, uid: Uid, how: &Resume, heads: &mut Heads) -> Result<(), Failure> {
         let (_, new) = heads.get_mut(&uid).ok_or(Refused::NoFlow(uid))?;
-        match (new.resume(how), self.attempt) {
+        match (new.check_stopped(), self.attempt) {
             (Ok(()), _) => {}
             // the first attempt has let it go on
-            (Err(Refused::NotStopped(_)), Attempt::Repeated) => return Ok(()),
+            (Err(_), Attempt::Repeated) => return Ok(()),
             (Err(refused), _) => return Err(refused.into()),
         }
+        let records = if how.removes_records() {
+            reads::records(self.session, new, 0).await?
+        } else {
+            Vec::new()
+        };
+        new.resume(how, &records)?;
         new.removed += match how {
             Resume::Without(records) => {
                 let mut pending = Pending::default();

@@ -15,18 +15,21 @@
 //! Nodes tell each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost
 //! with a connection, so nodes look by themselves each [`POLL`](crate::POLL).
 //!
-//! A node has four connections, without TLS: over a socket of the machine, or a network that is trusted
+//! A node has four connections, and one for each [transaction](Postgres::transaction) of a step that runs,
+//! without TLS: over a socket of the machine, or a network that is trusted
 //! or a tunnel. A pooler in front of the server has to keep sessions.
 
 mod change;
 mod claims;
 mod group;
 mod notices;
+mod pool;
 mod reads;
 mod schema;
 mod session;
 mod submits;
 mod tables;
+mod transaction;
 mod writer;
 
 use std::fmt;
@@ -48,11 +51,14 @@ use crate::request::{
 };
 use crate::stored;
 use crate::time::Timestamp;
+use crate::transaction::Database;
 use change::{Change, Entries};
+use pool::Pool;
 use session::{Failure, Server, Session};
 use writer::Writer;
 
-pub use tokio_postgres::Config;
+pub use tokio_postgres::{Client, Config};
+pub use transaction::Transaction;
 
 /// How a journal in PostgreSQL is used.
 #[derive(Clone, Debug)]
@@ -63,6 +69,10 @@ pub struct Options {
     pub limits: Limits,
     /// The name and version of the program, for errors about records that another one cannot read.
     pub program: String,
+    /// How many [transactions](Postgres::transaction) run at the same time, each on a connection of its
+    /// own; others wait. 8 by default: more on one machine mostly wait for each other. At least 1 and at most
+    /// 1000, whatever is said.
+    pub transactions: usize,
 }
 
 impl Options {
@@ -70,7 +80,7 @@ impl Options {
     #[must_use]
     pub fn new(program: &str) -> Self {
         let schema = "asyncsteps".to_owned();
-        Self { schema, limits: Limits::default(), program: program.to_owned() }
+        Self { schema, limits: Limits::default(), program: program.to_owned(), transactions: 8 }
     }
 }
 
@@ -81,7 +91,13 @@ pub struct Postgres(Arc<Inner>);
 struct Inner {
     server: Arc<Server>,
     limits: Limits,
+    schema: String,
+    /// The number of this program in the table of programs.
+    program: i64,
+    database: Database,
     writer: Writer,
+    /// For transactions of the application.
+    bodies: Pool,
     /// Shared by all who read.
     reader: Mutex<Option<Arc<Session>>>,
     /// For one claim at a time. A claim takes it out and puts it back, so one that is dropped
@@ -112,7 +128,7 @@ impl Postgres {
     /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made
     /// the tables, [`Refused::NotSchema`], or an error of the server.
     pub async fn connect(config: Config, options: Options) -> Result<Self, Error> {
-        let Options { schema, limits, program } = options;
+        let Options { schema, limits, program, transactions } = options;
         let is_name =
             |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
         let is_schema = (1..=40).contains(&schema.len())
@@ -123,8 +139,9 @@ impl Postgres {
         }
         let server = Arc::new(Server::new(config, &schema));
         let session = server.session().await.map_err(not_reached)?;
-        let number = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
-        let writer = Writer::start(Arc::clone(&server), session, number, limits);
+        let program = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
+        let writer = Writer::start(Arc::clone(&server), session, program, limits);
+        let bodies = Pool::new(Arc::clone(&server), transactions.clamp(1, 1000));
         let (changes, wishes) = (watch::Sender::new(0), Arc::default());
         let exchange = notices::exchange(
             Arc::clone(&server),
@@ -137,7 +154,11 @@ impl Postgres {
         Ok(Self(Arc::new(Inner {
             server,
             limits,
+            schema,
+            program,
+            database: Database::open(),
             writer,
+            bodies,
             reader,
             claimer,
             changes,
@@ -312,5 +333,9 @@ impl Journal for Postgres {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
+    }
+
+    fn database(&self) -> Option<Database> {
+        Some(self.0.database)
     }
 }

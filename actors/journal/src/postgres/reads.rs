@@ -27,7 +27,11 @@ pub(super) async fn load(session: &Session, uid: Uid) -> Result<Loaded, Failure>
 }
 
 /// Records of a flow, oldest first: those of one kind, or all for 0.
-async fn records(session: &Session, flow: &Head, kind: u8) -> Result<Vec<StoredRecord>, Failure> {
+pub(super) async fn records(
+    session: &Session,
+    flow: &Head,
+    kind: u8,
+) -> Result<Vec<StoredRecord>, Failure> {
     let sql = "SELECT r.epoch, r.sequence, p.name, r.path, r.kind, r.body \
                FROM record r LEFT JOIN program p ON p.id = r.program \
                WHERE r.flow = $1 AND ($2::bigint = 0 OR r.kind = $2) ORDER BY r.epoch, r.sequence";

@@ -26,35 +26,46 @@ const SETTINGS: &str = "-c synchronous_commit=on -c idle_in_transaction_session_
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     config: Config,
+    /// The same with the search path of the application.
+    for_bodies: Config,
 }
 
 impl Server {
     pub(super) fn new(mut config: Config, schema: &str) -> Self {
         let given = config.get_options().unwrap_or_default().to_owned();
-        config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(10));
         }
-        Self { config }
+        let mut for_bodies = config.clone();
+        for_bodies.options(format!("{given} {SETTINGS}"));
+        config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
+        Self { config, for_bodies }
     }
 
     /// A connection whose messages someone else reads.
-    pub(super) async fn connect(
-        &self,
-    ) -> Result<(Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>), Failure> {
-        within(async { Ok(self.config.connect(NoTls).await?) }).await
+    pub(super) async fn connect(&self) -> Result<Connected, Failure> {
+        connect(&self.config).await
     }
 
     /// A connection with its task.
     pub(super) async fn session(&self) -> Result<Session, Failure> {
-        let (client, connection) = self.connect().await?;
-        // it ends with the client, and its error is that of the next request
-        tokio::spawn(async move { connection.await.ok() });
-        Ok(Session { client, prepared: Mutex::default() })
+        Session::open(&self.config).await
     }
+
+    /// A connection on which bodies of the application run, with its task.
+    pub(super) async fn session_for_bodies(&self) -> Result<Session, Failure> {
+        Session::open(&self.for_bodies).await
+    }
+}
+
+/// A client, and the connection that has to be read for it.
+type Connected = (Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>);
+
+async fn connect(config: &Config) -> Result<Connected, Failure> {
+    within(async { Ok(config.connect(NoTls).await?) }).await
 }
 
 /// Why a request was not answered.
@@ -69,6 +80,13 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// The failure, if the server has decided for another transaction.
+    pub(super) fn conflict(error: &tokio_postgres::Error) -> Option<Self> {
+        let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+        let answer = error.as_db_error().filter(|answer| conflicts.contains(answer.code()))?;
+        Some(Self::Conflict(Arc::new(answer.clone())))
+    }
+
     /// What it says to an asker who has to repeat the request.
     pub(super) fn told(self) -> Error {
         match self {
@@ -99,6 +117,9 @@ impl From<tokio_postgres::Error> for Failure {
             source.is::<tokio_postgres::types::WrongType>()
                 || source.is::<tokio_postgres::types::WasNull>()
         });
+        if let Some(conflict) = Self::conflict(&error) {
+            return conflict;
+        }
         let cause: Cause = Arc::new(error);
         let Some(code) = code else {
             let damaged = is_foreign.then(|| Self::Answered(Error::Damaged(cause.clone())));
@@ -107,9 +128,6 @@ impl From<tokio_postgres::Error> for Failure {
         // connections that the server ends, and those it does not take yet
         if code.code().starts_with("57P") || code.code().starts_with("08") {
             return Self::Lost(cause);
-        }
-        if [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(&code) {
-            return Self::Conflict(cause);
         }
         Self::Answered(match code.code() {
             "53100" => Error::DiskFull(cause),
@@ -139,6 +157,17 @@ pub(super) struct Session {
 }
 
 impl Session {
+    async fn open(config: &Config) -> Result<Self, Failure> {
+        let (client, connection) = connect(config).await?;
+        // it ends with the client, and its error is that of the next request
+        tokio::spawn(async move { connection.await.ok() });
+        Ok(Self { client, prepared: Mutex::default() })
+    }
+
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }

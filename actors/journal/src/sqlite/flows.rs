@@ -85,7 +85,7 @@ impl Tables {
         Ok(answers)
     }
 
-    fn append_entry(
+    pub(super) fn append_entry(
         &self,
         entry: &Append,
         records: &[Encoded],
@@ -120,7 +120,7 @@ impl Tables {
     }
 
     /// How many of an entry's records are there.
-    fn known_records(&self, flow: &Head, entry: &Append) -> Result<u64, Error> {
+    pub(super) fn known_records(&self, flow: &Head, entry: &Append) -> Result<u64, Error> {
         let Some(last) = (entry.records.len() as u64).checked_sub(1) else { return Ok(0) };
         if self.cache.as_ref().is_some_and(|cache| cache.is_new(entry.uid, entry.first)) {
             return Ok(0);
@@ -191,7 +191,10 @@ impl Tables {
     pub(super) fn resume(&self, uid: Uid, how: &Resume) -> Result<(), Error> {
         let old = self.flow(uid)?;
         let mut new = old.clone();
-        new.resume(how)?;
+        new.check_stopped()?;
+        let records =
+            if how.removes_records() { self.records(&old, "kind > ?2", 0)? } else { Vec::new() };
+        new.resume(how, &records)?;
         new.removed += match how {
             Resume::Without(records) => self.remove(new.number, records)?,
             Resume::Again => {

@@ -1,7 +1,7 @@
 //! One process has the file.
 
 use std::ffi::OsString;
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::{io, process};
@@ -14,9 +14,11 @@ use crate::error::Error;
 pub(super) struct Guard(#[expect(dead_code, reason = "it is held, and not used")] File);
 
 impl Guard {
-    /// Locks a journal for this process.
-    pub(super) fn lock(journal: &Path) -> Result<Self, Error> {
-        let mut name = OsString::from(journal);
+    /// Locks a journal for this process; gives the file's own path too, which `journal` may name through
+    /// links. The lock is beside the file itself, so it is the same one for each of its names.
+    pub(super) fn lock(journal: &Path) -> Result<(Self, PathBuf), Error> {
+        let own_path = own_path(journal).map_err(|error| io_error(&error))?;
+        let mut name = OsString::from(&own_path);
         name.push("-lock");
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
@@ -30,7 +32,19 @@ impl Guard {
             Err(TryLockError::Error(error)) => return Err(io_error(&error)),
         }
         name_holder(&mut file).map_err(|error| io_error(&error))?;
-        Ok(Self(file))
+        Ok((Self(file), own_path))
+    }
+}
+
+/// The path of a file without links; the file is made if it is not there. One that is there is not opened:
+/// to close it would end the locks that SQLite has on it in this process.
+fn own_path(file: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            File::options().append(true).create(true).open(file)?;
+            fs::canonicalize(file)
+        }
+        path => path,
     }
 }
 

@@ -18,9 +18,12 @@ mod cache;
 mod claims;
 mod flows;
 mod guard;
+mod guest;
+mod host;
 mod reads;
 mod schema;
 mod tables;
+mod transaction;
 mod worker;
 
 use std::fmt;
@@ -41,9 +44,12 @@ use crate::request::{
 };
 use crate::stored;
 use crate::time::{Clock, SystemClock, Timestamp};
+use crate::transaction::Database;
 use guard::Guard;
 use tables::Tables;
 use worker::{Access, Worker};
+
+pub use transaction::Transaction;
 
 /// How a journal in SQLite is opened.
 #[derive(Clone, Debug)]
@@ -104,6 +110,7 @@ struct Inner {
     writer: Worker,
     reader: Worker,
     changes: watch::Sender<u64>,
+    database: Database,
     /// Dropped last: then another process may open the file.
     _guard: Guard,
 }
@@ -116,7 +123,8 @@ impl fmt::Debug for Sqlite {
 
 impl Sqlite {
     /// Opens the journal in a file, which is made if it is not there. Beside it are files with its name
-    /// and `-wal`, `-shm` and `-lock`.
+    /// and `-wal`, `-shm` and `-lock`: the name of the file itself, if this is a symbolic link. A file that
+    /// has several hard links must be opened by one of them only.
     ///
     /// This blocks for a few flushes, and longer after a crash, when the log is read.
     ///
@@ -125,13 +133,19 @@ impl Sqlite {
     /// [`Error::Damaged`] if it is something else, [`Error::ReadOnly`], or [`Error::Storage`] if it
     /// cannot be opened.
     pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
-        let guard = Guard::lock(file.as_ref())?;
-        let writer = schema::open_writer(file.as_ref(), &options)?;
-        let reader = schema::open_reader(file.as_ref(), &options)?;
+        let (guard, file) = Guard::lock(file.as_ref())?;
+        let writer = schema::open_writer(&file, &options)?;
+        let reader = schema::open_reader(&file, &options)?;
         let (changes, clock) = (watch::Sender::new(0), options.clock);
         let writer = Worker::start(Access::Write, writer, Arc::clone(&clock))?;
         let reader = Worker::start(Access::Read, reader, clock)?;
-        Ok(Self(Arc::new(Inner { writer, reader, changes, _guard: guard })))
+        Ok(Self(Arc::new(Inner {
+            writer,
+            reader,
+            changes,
+            database: Database::open(),
+            _guard: guard,
+        })))
     }
 
     /// How much was written so far.
@@ -238,5 +252,9 @@ impl Journal for Sqlite {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
+    }
+
+    fn database(&self) -> Option<Database> {
+        Some(self.0.database)
     }
 }

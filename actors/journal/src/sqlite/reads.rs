@@ -21,7 +21,12 @@ impl Tables {
     }
 
     /// Records of a flow, oldest first.
-    fn records(&self, flow: &Head, filter: &str, kind: u8) -> Result<Vec<StoredRecord>, Error> {
+    pub(super) fn records(
+        &self,
+        flow: &Head,
+        filter: &str,
+        kind: u8,
+    ) -> Result<Vec<StoredRecord>, Error> {
         let sql = format!(
             "SELECT epoch, sequence, program.name, path, kind, body \
              FROM record LEFT JOIN program ON program.id = record.program \

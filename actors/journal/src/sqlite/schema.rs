@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::cache::Cache;
+use super::guest::Guest;
 use super::tables::{Tables, db_error};
 use super::{Durability, Options};
 use crate::error::Error;
@@ -81,7 +83,7 @@ const STATEMENTS: usize = 64;
 /// The connection that writes, with the tables made and the nodes of earlier processes dead.
 pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Tables, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let db = open(file, flags)?;
+    let mut db = open(file, flags)?;
     if db.is_readonly("main").map_err(db_error)? {
         return Err(Error::ReadOnly(Arc::new(NotWritable)));
     }
@@ -92,19 +94,22 @@ pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Tables, Erro
             row.get(0)
         });
     let (program, limits) = (program.map_err(db_error)?, options.limits);
-    Ok(Tables { db, program, limits, cache: Some(Cache::default()) })
+    let guest = Some(Guest::watch(&mut db).map_err(db_error)?);
+    Ok(Tables { db, program, limits, cache: Some(Cache::default()), guest })
 }
 
 /// A connection that reads beside the one that writes.
 pub(super) fn open_reader(file: &Path, options: &Options) -> Result<Tables, Error> {
     let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    Ok(Tables { db, program: 0, limits: options.limits, cache: None })
+    Ok(Tables { db, program: 0, limits: options.limits, cache: None, guest: None })
 }
 
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file, flags).map_err(db_error)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
+    // how a statement is carried out may not depend on its values: it would be prepared anew for each
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(db_error)?;
     Ok(db)
 }
 
@@ -159,3 +164,22 @@ struct NotWritable;
 #[derive(Debug, thiserror::Error)]
 #[error("the file is a database, and no journal")]
 struct NotJournal;
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_prepared_once_whatever_its_values_are() {
+        let db = open(Path::new(":memory:"), OpenFlags::default()).expect("a database");
+        db.execute_batch(TABLES).expect("tables");
+        let sql = "SELECT uid FROM flow WHERE owner = ?1 AND inbox > seen LIMIT ?2";
+        let mut statement = db.prepare(sql).expect("a statement");
+        for most in [1, 2] {
+            assert_eq!(statement.query_map([7, most], |_| Ok(())).expect("rows").count(), 0);
+        }
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+    }
+}

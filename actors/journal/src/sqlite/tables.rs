@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::cache::Cache;
+use super::guest::Guest;
 use crate::coding::Encoded;
 use crate::error::{Error, Refused};
 use crate::head::Head;
@@ -23,6 +24,8 @@ pub(super) struct Tables {
     pub(super) limits: Limits,
     /// Of the connection that writes.
     pub(super) cache: Option<Cache>,
+    /// Of the connection that writes.
+    pub(super) guest: Option<Guest>,
 }
 
 macro_rules! head_columns {

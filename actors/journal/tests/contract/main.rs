@@ -86,9 +86,12 @@ rules! {
         a_paused_flow_waits_for_an_operator
         a_step_is_done_again_without_its_records
         a_flow_begins_again_with_a_new_run
+        a_flow_does_not_begin_again_with_an_effect
+        a_flow_that_undoes_does_not_go_back
         a_flow_stays_on_its_version
         a_dead_letter_is_replayed
-        a_cancel_lets_a_paused_flow_undo;
+        a_cancel_lets_a_paused_flow_undo
+        a_cancel_lets_a_cancelled_flow_go_on;
 }
 
 fn run(name: &str, journal: &dyn Journal) {
@@ -127,14 +130,9 @@ mod sqlite {
 }
 
 #[cfg(feature = "postgres")]
-#[path = "../server/mod.rs"]
-mod server;
-
-#[cfg(feature = "postgres")]
 mod postgres {
     use asyncsteps_journal::postgres::{Options, Postgres};
-
-    use super::server::Server;
+    use asyncsteps_postgres_server::Server;
 
     /// All in one test, because they share a server.
     #[test]

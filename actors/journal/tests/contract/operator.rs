@@ -1,8 +1,8 @@
 //! Flows that wait for an operator.
 
-use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::record::{Effect, Ending, Failed, Iteration};
 use asyncsteps_journal::request::{Claim, FlowState, Resume, Then};
-use asyncsteps_journal::{Error, Journal, RecordId, Refused};
+use asyncsteps_journal::{Event, Journal, Path, Record, RecordId, Refused};
 
 use super::LIMITS;
 use super::world::*;
@@ -10,9 +10,7 @@ use super::world::*;
 pub(super) async fn a_paused_flow_waits_for_an_operator(journal: &dyn Journal) {
     let node = node(journal).await;
     let mut flow = Owned::start(journal, node).await;
-    let running = journal.resume(flow.uid, Resume::Continue).await.unwrap_err();
-    let Error::Refused(refused) = running else { panic!("{running}") };
-    assert_eq!(refused, Refused::NotStopped(flow.uid));
+    assert_eq!(flow.refused(Resume::Continue).await, Refused::NotStopped(flow.uid));
     flow.write(vec![done("a")]).await.unwrap();
     flow.leave(Then::Pause("step `b` is gone".to_owned())).await;
     journal.signal(flow.uid, signal("s")).await.unwrap();
@@ -38,13 +36,62 @@ pub(super) async fn a_step_is_done_again_without_its_records(journal: &dyn Journ
 
 pub(super) async fn a_flow_begins_again_with_a_new_run(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
-    flow.write(vec![done("a"), done("b")]).await.unwrap();
+    let failed = Failed { failure: failure("Busy"), attempt: 1, millis: 1, effect: Effect::None };
+    let failed = Record::new(path("c"), Event::Failed(failed));
+    flow.write(vec![done("a"), intent("b"), intent("c"), failed]).await.unwrap();
+    let item = Record { path: path("a").key("0"), ..done("a") };
+    flow.write(vec![item, unwinding(), undone("b"), undone("a")]).await.unwrap();
     flow.leave(Then::Pause("changed".to_owned())).await;
     flow.resume(Resume::Again).await;
     let (flow, ..) = take_over(journal).await;
     assert_eq!(flow.steps().await, <[String; 0]>::default());
     let loaded = journal.load(flow.uid).await.unwrap();
     assert_eq!((loaded.flow.run, loaded.records[0].id), (1, RecordId::FIRST));
+}
+
+pub(super) async fn a_flow_does_not_begin_again_with_an_effect(journal: &dyn Journal) {
+    let unknown =
+        Failed { failure: failure("Busy"), attempt: 1, millis: 1, effect: Effect::Unknown };
+    let state = Iteration { index: 0, state: value("state") };
+    let effects = [
+        vec![done("a")],
+        vec![intent("a")],
+        vec![Record::new(path("a"), Event::Failed(unknown))],
+        vec![Record::new(path("a"), Event::Iteration(state))],
+        vec![done("a"), undone("a"), done("a")],
+        vec![done("a"), done("ab"), undone("ab")],
+    ];
+    let node = node(journal).await;
+    for records in effects {
+        let mut flow = Owned::start(journal, node).await;
+        flow.write(records).await.unwrap();
+        flow.leave(Then::Pause("changed".to_owned())).await;
+        let again = flow.refused(Resume::Again).await;
+        assert_eq!(again, Refused::NotUndone { uid: flow.uid, path: path("a") });
+        let info = journal.status(flow.uid).await.unwrap().flow;
+        assert_eq!((info.state, info.run), (FlowState::Paused, 0));
+        assert!(!flow.steps().await.is_empty(), "its records stay");
+    }
+}
+
+pub(super) async fn a_flow_that_undoes_does_not_go_back(journal: &dyn Journal) {
+    let node = node(journal).await;
+    // by its number: what is undone, the beginning of the undo, its end, and what came after it
+    let records = [done("a"), unwinding(), undone("a"), done("b")];
+    let last = [path("a").undo(), Path::template(TEMPLATE)];
+    for (count, last) in [(4, &last[0]), (2, &last[1])] {
+        let mut flow = Owned::start(journal, node).await;
+        flow.write(records[..count].to_vec()).await.unwrap();
+        flow.leave(Then::Pause("changed".to_owned())).await;
+        let id = |sequence| RecordId { epoch: flow.epoch, sequence };
+        for sequence in 1..=count.min(3) as u64 {
+            let back = flow.refused(Resume::Without(vec![id(sequence), id(4)])).await;
+            assert_eq!(back, Refused::HasUndone { uid: flow.uid, path: last.clone() });
+        }
+        assert_eq!(flow.steps().await.len(), count, "its records stay");
+        flow.resume(Resume::Without(vec![id(4)])).await;
+        assert_eq!(flow.steps().await.len(), count.min(3));
+    }
 }
 
 pub(super) async fn a_flow_stays_on_its_version(journal: &dyn Journal) {
@@ -87,4 +134,17 @@ pub(super) async fn a_cancel_lets_a_paused_flow_undo(journal: &dyn Journal) {
     flow.write(vec![ended(Ending::Cancelled)]).await.unwrap();
     let status = journal.status(flow.uid).await.unwrap();
     assert_eq!(status.ending, Some(Ending::Cancelled));
+}
+
+pub(super) async fn a_cancel_lets_a_cancelled_flow_go_on(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let first = journal.cancel(flow.uid, "first".to_owned()).await.unwrap();
+    flow.write(vec![done("a")]).await.unwrap();
+    flow.leave(Then::Pause("the undo of `a` is gone".to_owned())).await;
+    assert_eq!(journal.cancel(flow.uid, "second".to_owned()).await.unwrap(), first);
+    let status = journal.status(flow.uid).await.unwrap().flow;
+    assert_eq!((status.state, status.reason), (FlowState::Ready, None));
+    let (flow, ..) = take_over(journal).await;
+    let again = journal.cancel(flow.uid, "third".to_owned()).await.unwrap();
+    assert_eq!((again, flow.state().await), (first, FlowState::Running));
 }

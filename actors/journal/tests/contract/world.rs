@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use asyncsteps_journal::record::{Done, Ended, Ending, Failure, Intent, Started};
+use asyncsteps_journal::record::{Done, Ended, Ending, Failure, Intent, Started, Unwinding};
 use asyncsteps_journal::request::{
     Append, Claim, Claimed, Condition, FirstOwner, Program, Resume, Signal, Submit, Submitted,
     Then, Written,
 };
 use asyncsteps_journal::{
-    Epoch, Event, Incarnation, Journal, LEASE, NotWritten, Path, Record, Timestamp, Uid, Value,
+    Epoch, Error, Event, Incarnation, Journal, LEASE, NotWritten, Path, Record, Refused, Timestamp,
+    Uid, Value,
 };
 
 /// The template of all flows.
@@ -33,6 +34,18 @@ pub(super) fn done(step: &str) -> Record {
 pub(super) fn intent(step: &str) -> Record {
     let at = Timestamp::from_millis(1);
     Record::new(path(step), Event::Intent(Intent { at, attempt: 1, locks: Vec::new() }))
+}
+
+/// The undo of a step is done.
+pub(super) fn undone(step: &str) -> Record {
+    Record { path: path(step).undo(), ..done(step) }
+}
+
+/// The flow begins to undo what it did.
+pub(super) fn unwinding() -> Record {
+    let (root, failure) = (Path::template(TEMPLATE), failure("Failed"));
+    let unwinding = Unwinding { failed: root.clone(), failure, undos: Vec::new() };
+    Record::new(root, Event::Unwinding(unwinding))
 }
 
 pub(super) fn ended(ending: Ending) -> Record {
@@ -129,6 +142,14 @@ impl<'a> Owned<'a> {
 
     pub(super) async fn resume(&self, how: Resume) {
         self.journal.resume(self.uid, how).await.expect("it is stopped");
+    }
+
+    /// Why it is not resumed.
+    pub(super) async fn refused(&self, how: Resume) -> Refused {
+        match self.journal.resume(self.uid, how).await {
+            Err(Error::Refused(refused)) => refused,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// The paths of its records, without the first one.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use asyncsteps_journal::postgres::{Options, Postgres};
 use asyncsteps_journal::request::FirstOwner;
 use asyncsteps_journal::{Journal, Uid};
+use asyncsteps_postgres_server::Server;
 use futures_util::future::{join, join_all};
 use tokio::sync::watch;
 
 use super::flows::{entry, run, start, submit};
-use super::server::Server;
 
 const FLOWS: usize = 32;
 

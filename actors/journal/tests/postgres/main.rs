@@ -4,5 +4,3 @@ mod crash;
 #[path = "../flows/mod.rs"]
 mod flows;
 mod nodes;
-#[path = "../server/mod.rs"]
-mod server;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use asyncsteps_journal::postgres::{Config, Options, Postgres};
 use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Program};
 use asyncsteps_journal::{Error, Incarnation, Journal, LEASE, Refused, Repeat, Uid};
+use asyncsteps_postgres_server::Server;
 use futures_util::future::{join, join_all};
 use tokio_postgres::NoTls;
 
 use super::flows::{run, start, submit};
-use super::server::Server;
 
 /// All in one test, because they share a server.
 #[test]

@@ -33,6 +33,28 @@ fn a_second_opener_is_told_who_has_it() {
     open(&folder.file());
 }
 
+#[cfg(unix)]
+#[test]
+fn an_opener_through_a_link_is_told_who_has_it() {
+    let folder = Folder::new("in-use-link");
+    let file = folder.file();
+    let beside = |name| file.with_file_name(name);
+    let (link, link_of_folder) = (beside("link.db"), beside("folder"));
+    // the file is not there yet
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    std::os::unix::fs::symlink(".", &link_of_folder).expect("a link");
+    let through_folder = link_of_folder.join(file.file_name().expect("a file"));
+    let names = [&link, &file, &through_folder];
+    for first in names {
+        let journal = open(first);
+        for second in names {
+            let error = refused(second);
+            assert!(matches!(error, Error::InUse { .. }), "{first:?}, {second:?}: {error}");
+        }
+        drop(journal);
+    }
+}
+
 #[test]
 fn flows_of_an_earlier_process_can_be_claimed_at_once() {
     let folder = Folder::new("restart");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Longest `f` or `iface:version` taken, in bytes: four times the longest name of any published
 /// FutoIn interface. It bounds every error text that repeats a name.
@@ -124,10 +125,11 @@ impl fmt::Display for IfaceVer {
 
 /// The function a request calls, `iface:major.minor:func` (FTN3 §1.6, field `f`).
 ///
-/// The parts are split, not looked up: an interface or function of this name need not exist.
+/// The parts are split, not looked up: an interface or function of this name need not exist. Cheap to
+/// clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FunctionName {
-    text: Box<str>,
+    text: Arc<str>,
     iface_len: usize,
     func_start: usize,
     version: Version,
@@ -156,6 +158,12 @@ impl FunctionName {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+}
+
+impl From<FunctionName> for Arc<str> {
+    fn from(name: FunctionName) -> Self {
+        name.text
     }
 }
 

@@ -8,6 +8,11 @@ pub trait Headers {
     /// The first header of this name, if it is text. `name` is in lower case.
     fn header(&self, name: &str) -> Option<&str>;
 
+    /// Whether there is a header of this name, also one that is no text. `name` is in lower case.
+    fn has_header(&self, name: &str) -> bool {
+        self.header(name).is_some()
+    }
+
     /// All headers that are text, with their names in lower case; one per value.
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_>;
 

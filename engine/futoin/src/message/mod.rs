@@ -34,6 +34,7 @@
 //! ```
 
 mod binary;
+mod called;
 mod coding;
 mod data;
 mod decode;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -74,14 +75,13 @@ impl Request {
         encode::write(self, coding, function, out);
     }
 
-    /// The fields in the order they are written.
-    fn fields(&self) -> Vec<(&str, Cow<'_, Value>)> {
+    /// The fields behind `f`, in the order they are written.
+    fn fields(&self) -> impl Iterator<Item = (&str, Cow<'_, Value>)> {
         let params = self.p.as_ref().map(|params| match params {
             Params::Json(value) => Cow::Borrowed(value),
             Params::Binary(value) => Cow::Owned(value.clone().into_value()),
         });
         let known = [
-            ("f", Some(Cow::Borrowed(&self.f))),
             ("p", params),
             ("rid", self.rid.as_ref().map(|rid| Cow::Borrowed(rid.as_value()))),
             ("sec", self.sec.as_ref().map(Cow::Borrowed)),
@@ -90,17 +90,18 @@ impl Request {
         ];
         let known = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let unknown = self.unknown.iter().map(|(name, value)| (&**name, Cow::Borrowed(value)));
-        known.chain(unknown).collect()
+        known.chain(unknown)
     }
 }
 
 impl Encode for Request {
     fn encode(&self, sink: &mut impl Sink, function: Option<&Function>) {
-        let fields = self.fields();
-        sink.map(fields.len());
-        for (name, value) in &fields {
+        sink.map(1 + self.fields().count());
+        sink.text("f");
+        self.f.encode(sink);
+        for (name, value) in self.fields() {
             sink.text(name);
-            match (*name, value.as_object()) {
+            match (name, value.as_object()) {
                 ("p", Some(params)) => {
                     sink.map(params.len());
                     for (name, value) in params {
@@ -109,7 +110,7 @@ impl Encode for Request {
                         binary::write(sink, value, param.map(Parameter::declared_type));
                     }
                 }
-                _ => binary::write(sink, value, None),
+                _ => binary::write(sink, &value, None),
             }
         }
     }
@@ -117,7 +118,12 @@ impl Encode for Request {
 
 impl Serialize for Request {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.fields())
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("f", &self.f)?;
+        for (name, value) in self.fields() {
+            map.serialize_entry(name, &*value)?;
+        }
+        map.end()
     }
 }
 

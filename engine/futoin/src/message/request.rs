@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::binary::BinaryValue;
+use super::called::Called;
 use super::coding::Coding;
 use super::decode::{Fields, Params};
 use super::refused::{NO_FUNCTION, RefusedMessage, invalid, invalid_name};
@@ -18,7 +19,7 @@ use crate::refusal::Refusal;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     pub(super) coding: Coding,
-    pub(super) f: Value,
+    pub(super) f: Called,
     pub(super) p: Option<Params>,
     pub(super) rid: Option<Rid>,
     pub(super) sec: Option<Value>,
@@ -60,7 +61,7 @@ impl Request {
         };
         let (sec, obf) = (present(fields.sec), present(fields.obf));
         // a missing `f` is refused after the credentials are checked (FTN6 §1.2)
-        let f = fields.f.unwrap_or_default();
+        let f = Called::Sent(fields.f.unwrap_or_default());
         let (p, unknown) = (fields.p, fields.unknown);
         Ok(Self { coding, f, p, rid, sec, obf, forcersp, unknown })
     }
@@ -68,9 +69,19 @@ impl Request {
     /// A request of a call that came in another form, such as a URL (FTN5).
     #[must_use]
     pub fn new(f: &str, params: Map<String, Value>) -> Self {
+        Self::of(Called::Sent(f.into()), params)
+    }
+
+    /// The same for a function whose name was looked at before.
+    #[must_use]
+    pub fn to(function: FunctionName, params: Map<String, Value>) -> Self {
+        Self::of(Called::Name(function), params)
+    }
+
+    fn of(f: Called, params: Map<String, Value>) -> Self {
         Self {
             coding: Coding::Json,
-            f: f.into(),
+            f,
             p: Some(Params::Json(params.into())),
             rid: None,
             sec: None,
@@ -102,7 +113,7 @@ impl Request {
     /// The field `f` as sent; empty if it is not text.
     #[must_use]
     pub fn f(&self) -> &str {
-        self.f.as_str().unwrap_or_default()
+        self.f.text().unwrap_or_default()
     }
 
     /// The function called.
@@ -111,8 +122,13 @@ impl Request {
     /// InvalidRequest: "Missing req.f" unless the field `f` is text; "Invalid req.f" or "Invalid req.f
     /// (version)" unless the text is the name of a function.
     pub fn function_name(&self) -> Result<FunctionName, Refusal> {
-        let name = self.f.as_str().ok_or_else(|| invalid(NO_FUNCTION))?;
-        name.parse().map_err(invalid_name)
+        match &self.f {
+            Called::Name(name) => Ok(name.clone()),
+            Called::Sent(_) => {
+                let name = self.f.text().ok_or_else(|| invalid(NO_FUNCTION))?;
+                name.parse().map_err(invalid_name)
+            }
+        }
     }
 
     /// Takes the parameters out, for the check by `Function::check_params`. Byte strings become
@@ -187,7 +203,10 @@ impl Request {
     #[must_use]
     pub fn signed_fields(&self) -> SignedFields<'_> {
         let mut signed = SignedFields::default();
-        signed.value("f", &self.f);
+        match &self.f {
+            Called::Sent(f) => signed.value("f", f),
+            Called::Name(name) => signed.text("f", name.as_str()),
+        }
         match &self.p {
             Some(Params::Json(value)) => signed.value("p", value),
             Some(Params::Binary(value)) => signed.binary("p", value),
@@ -243,9 +262,10 @@ mod tests {
         for message in messages {
             let outcome = match checked(message.as_bytes()) {
                 Ok(request) => {
-                    let Request { f, rid, sec, obf, forcersp, .. } = request;
+                    let name = request.f().to_owned();
+                    let Request { rid, sec, obf, forcersp, .. } = request;
                     let rid = rid.map(|rid| rid.as_value().clone());
-                    format!("{f} {rid:?} {sec:?} {obf:?} {forcersp:?}")
+                    format!("{name:?} {rid:?} {sec:?} {obf:?} {forcersp:?}")
                 }
                 Err(refusal) => written(&refusal.into_response()),
             };

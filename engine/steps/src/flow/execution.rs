@@ -60,13 +60,24 @@ impl Flow {
     /// ```
     #[inline]
     pub fn execute(mut self) -> Execution {
+        self.seal();
+        Execution::of_sealed(self)
+    }
+
+    /// Ends the configuration of the flow.
+    #[inline]
+    pub(crate) fn seal(&mut self) {
         self.asi.fail_if_misconfigured();
         self.asi.strand.seal(0);
-        Execution { machine: Machine::new(self.asi) }
     }
 }
 
 impl Execution {
+    #[inline]
+    pub(crate) fn of_sealed(flow: Flow) -> Self {
+        Self { machine: Machine::new(flow.asi) }
+    }
+
     /// Runs the flow until it must wait, ends, or has used up its turn ([`BURST`]).
     ///
     /// `now` is the current time of the host; `waker` is woken, at most once, when a completion,

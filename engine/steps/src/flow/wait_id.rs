@@ -52,7 +52,9 @@ impl fmt::Debug for WaitResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Message::Error(_) => "WaitResult::error",
-            Message::Success(_) | Message::Abandoned | Message::Poll => "WaitResult::success",
+            Message::Success(_) | Message::Abandoned | Message::Interrupt(_) | Message::Poll => {
+                "WaitResult::success"
+            }
         })
     }
 }

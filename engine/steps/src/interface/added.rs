@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::args::Arguments;
 use crate::error::{Error, Raised, StepReturn};
+use crate::memory::Memory;
 use crate::outcome::Undo;
 use crate::plan::{Keep, Planned, Tries};
 use crate::retry::Retry;
@@ -79,7 +80,7 @@ impl<'a, A, T> Added<'a, A, T> {
         F: FnOnce(&mut AsyncSteps, &Error) -> R + 'static,
     {
         let handler = move |asi: &mut AsyncSteps, error: &Error| handler(asi, error).into_result();
-        self.step.handler = Some(Box::new(handler));
+        self.step.set_handler(Box::new(handler));
         self
     }
 
@@ -206,6 +207,13 @@ impl<'a, A, T> Added<'a, A, T> {
         self
     }
 
+    /// Has the step remember what it did in an earlier run of the flow, for hosts whose flows survive a
+    /// crash; see [`Memory`].
+    pub fn remembered(&mut self, memory: Rc<dyn Memory>) -> &mut Self {
+        Planned::policies_of(self.step).memory = Some(memory);
+        self
+    }
+
     /// Names the step in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
         self.step.set_name(name);
@@ -239,6 +247,12 @@ impl AddedLoop<'_> {
     /// Names the loop in stacks, errors and traces.
     pub fn named(&mut self, name: &'static str) -> &mut Self {
         self.0.set_name(name);
+        self
+    }
+
+    /// Sets the place in the source, see [`Added::located_at`].
+    pub fn located_at(&mut self, source: &'static Location<'static>) -> &mut Self {
+        self.0.set_source(source);
         self
     }
 }

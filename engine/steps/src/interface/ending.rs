@@ -49,7 +49,8 @@ impl AsyncSteps {
         if self.completed {
             return self.violation("error after success");
         }
-        if self.strand.has_substeps() {
+        // the sub-steps that a cancel handler finds are those that its step had
+        if self.strand.has_substeps() && self.callback != Callback::CancelHandler {
             return self.violation("error after adding sub-steps");
         }
         let (code, info, location) = (code.into(), info.into(), self.location());

@@ -5,7 +5,7 @@
 //!   `added.rs` is what can be set on them, `parallel.rs` takes branches, `collection.rs` is what
 //!   loops go over.
 //! - `ending.rs`: completing or failing the step; `waiting.rs`: time limits, cancel handlers and
-//!   waits (§2.2.2).
+//!   waits (§2.2.2); `interrupting.rs`: ends from outside.
 //! - `context.rs`: state, errors and the flow as a whole; `around.rs`: the steps around this one;
 //!   `values.rs`: values with the lifetime of a step.
 //! - `rules.rs`: what a callback may do when.
@@ -19,6 +19,7 @@ mod collection;
 mod context;
 mod ending;
 mod gathering;
+mod interrupting;
 mod new_steps;
 mod parallel;
 mod rules;

@@ -82,7 +82,7 @@ impl AsyncSteps {
     /// The location of the running step.
     #[inline]
     pub(crate) fn location(&self) -> StepLocation {
-        self.strand.top.location
+        self.strand.top.location()
     }
 
     /// Sets what the running step does beside waiting for sub-steps.
@@ -109,10 +109,10 @@ impl AsyncSteps {
 
     /// Takes the error handler of the running step away from it.
     pub(crate) fn take_own_handler(&mut self) -> Option<Handler> {
-        self.strand.top.handler.take()
+        self.strand.top.take_handler()
     }
 
     pub(crate) fn set_own_handler(&mut self, handler: Handler) {
-        self.strand.top.handler = Some(handler);
+        self.strand.top.set_handler(handler);
     }
 }

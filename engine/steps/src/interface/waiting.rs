@@ -1,5 +1,6 @@
 //! What the running step waits for, and what ends it early (FTN12 §2.2.2).
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use crate::completion::Completion;
 use crate::error::StepReturn;
 use crate::flow::Awaitable;
 use crate::inbox::{Message, WaitKey};
+use crate::memory::Memory;
 use crate::stack::{Activity, AsyncSteps, Callback, Purpose, Timer};
 use crate::time::Time;
 
@@ -118,6 +120,14 @@ impl AsyncSteps {
     /// Limits the time of the running step from now on: what is inside is cancelled then.
     pub(crate) fn limit_hard(&mut self, limit: Duration) {
         self.arm_timer(self.now + limit, Purpose::HardLimit);
+    }
+
+    /// The same for an attempt of a step; its memory is asked when the limit is over.
+    pub(crate) fn limit_attempt(&mut self, limit: Duration, memory: Option<Rc<dyn Memory>>) {
+        self.limit_hard(limit);
+        if memory.is_some() {
+            self.strand.top.extras().limited = memory;
+        }
     }
 
     /// Arms a timer of the running step; it replaces an earlier one for the same purpose.

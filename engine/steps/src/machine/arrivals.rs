@@ -47,7 +47,9 @@ impl Machine {
         let key = self.asi.strand.top.wait.filter(|_| self.asi.strand.top_waits())?;
         let message = self.asi.inbox.as_ref()?.lock().close(key)?;
         match message {
-            Message::Success(_) | Message::Error(_) => Some(self.receive(key, message)),
+            Message::Success(_) | Message::Error(_) | Message::Interrupt(_) => {
+                Some(self.receive(key, message))
+            }
             Message::Abandoned | Message::Poll => None,
         }
     }
@@ -103,6 +105,9 @@ impl Machine {
 
     /// Passes a message to the step on top that waits for it; a stale message is dropped.
     fn receive(&mut self, key: WaitKey, message: Message) -> Next {
+        if let Message::Interrupt(error) = message {
+            return self.interrupt(key, &error);
+        }
         if !self.waits_for(key) {
             return self.receive_elsewhere(key, &message);
         }
@@ -116,7 +121,9 @@ impl Machine {
         let location = self.asi.location();
         match message {
             Message::Success(args) => self.complete_waiting(args.into_args()),
-            Message::Error(error) => self.unwind(Fault::Error(error.at(location))),
+            Message::Error(error) | Message::Interrupt(error) => {
+                self.unwind(Fault::Error(error.at(location)))
+            }
             Message::Poll => Next::Wait,
             Message::Abandoned => {
                 let rule = "abandoned: every handle that could complete the step was dropped";
@@ -133,9 +140,11 @@ impl Machine {
                 let rule = "external completion of a step with sub-steps";
                 self.unwind(Fault::Error(Error::violation(rule, self.asi.location())))
             }
-            Message::Success(_) | Message::Error(_) | Message::Abandoned | Message::Poll => {
-                Next::Wait
-            }
+            Message::Success(_)
+            | Message::Error(_)
+            | Message::Abandoned
+            | Message::Interrupt(_)
+            | Message::Poll => Next::Wait,
         }
     }
 

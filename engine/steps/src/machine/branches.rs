@@ -10,10 +10,13 @@ use crate::stack::{Activity, NextBranch, Strand, Turn, Unstarted};
 
 impl Machine {
     /// Makes a strand the active one; `false` if it does not exist any more.
+    #[inline]
     pub(super) fn activate(&mut self, id: u32) -> bool {
-        if id == self.asi.active() {
-            return true;
-        }
+        id == self.asi.active() || self.activate_parked(id)
+    }
+
+    #[inline(never)]
+    fn activate_parked(&mut self, id: u32) -> bool {
         let parked = self.asi.cold.as_mut().and_then(|cold| cold.strands.take(id));
         let Some(strand) = parked else { return false };
         self.switch(id, strand);
@@ -31,7 +34,13 @@ impl Machine {
     }
 
     /// Gives the next turn to another branch; `false` if none can go on.
+    #[inline]
     pub(super) fn rotate(&mut self) -> bool {
+        self.asi.cold.is_some() && self.take_turn()
+    }
+
+    #[inline(never)]
+    fn take_turn(&mut self) -> bool {
         while let Some(cold) = &mut self.asi.cold
             && let Some(turn) = cold.strands.turns.pop()
         {

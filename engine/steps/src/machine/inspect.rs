@@ -52,7 +52,7 @@ impl Machine {
             let frames = strand.open_frames();
             frames.flat_map(move |frame| {
                 let values = self.asi.kept_by(frame);
-                values.map(move |value| (strand.branch, frame.location, value))
+                values.map(move |value| (strand.branch, frame.location(), value))
             })
         })
     }
@@ -71,7 +71,7 @@ impl Machine {
             waited.object().and_then(|object| guarded(|| object.contention(waiter)).flatten());
         let limits = self.asi.frames_of(id, strand).filter_map(|frame| {
             let limit = self.limit(frame)?;
-            Some((limit, frame.location))
+            Some((limit, frame.location()))
         });
         let limit = limits.min_by_key(|(limit, _)| *limit);
         Wait {

@@ -1,14 +1,43 @@
-//! Ends of steps that a simulation chooses: where the flow waits, and as if a time limit expired.
+//! Ends of steps from outside: by an [`Interrupter`](crate::Interrupter), and those that a simulation
+//! chooses, where the flow waits and as if a time limit expired.
 
 use std::time::Duration;
 
 use super::types::{Machine, Next};
 use crate::error::{Error, Fault};
 use crate::flow::Outcome;
+use crate::inbox::WaitKey;
+use crate::slot::index;
 use crate::stack::Activity;
 use crate::time::Time;
 
 impl Machine {
+    /// Cancels what is inside of the step in the active strand that has this wait, and raises the error
+    /// at the step itself. What undoes something inside then comes after what the step regains.
+    pub(super) fn interrupt(&mut self, key: WaitKey, error: &Error) -> Next {
+        let depth = self.asi.strand.open_frames().position(|frame| frame.wait == Some(key));
+        let Some(depth) = depth else { return Next::Wait };
+        self.cancel_inside(index(depth));
+        // the inbox has closed the wait
+        self.asi.strand.top.wait = None;
+        if self.can_undo_inside() {
+            self.asi.regain_before_undo();
+        }
+        let location = self.asi.location();
+        self.unwind(Fault::Error(error.clone().at(location)))
+    }
+
+    /// Cancels what is inside of the step at this depth of the active strand, which is on top then.
+    pub(super) fn cancel_inside(&mut self, depth: u32) {
+        while self.asi.strand.depth() > depth {
+            if self.asi.strand.top.flags.open {
+                self.abort_top();
+                self.leave_cancelled();
+            }
+            self.asi.strand.ascend();
+        }
+    }
+
     /// The strands whose innermost step waits for something that can fail.
     pub(crate) fn waiting_strands(&self) -> Vec<u32> {
         let waiting = self.asi.strands().filter(|(_, strand)| {
@@ -51,13 +80,7 @@ impl Machine {
         if let Some(Next::Failed(error)) = self.receive_last() {
             return self.end_of(Next::Failed(error));
         }
-        while self.asi.strand.depth() > 0 {
-            if self.asi.strand.top.flags.open {
-                self.abort_top();
-                self.leave_cancelled();
-            }
-            self.asi.strand.ascend();
-        }
+        self.cancel_inside(0);
         let error = Error::timeout(Duration::ZERO, self.asi.location());
         let next = self.unwind(Fault::Error(error));
         self.end_of(next)

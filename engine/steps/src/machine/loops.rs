@@ -7,7 +7,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, LoopEnd, StepResult};
 use crate::observe::StepEnd;
-use crate::stack::{Activity, Callback, Flags, Frame, Iterate};
+use crate::stack::{Activity, Callback, Description, Flags, Frame, Iterate};
 
 /// Why a run of iterations ended.
 enum IterationsEnd {
@@ -22,11 +22,26 @@ enum IterationsEnd {
 impl Machine {
     /// Runs iterations of the loop on top until one of them has to wait, adds steps, or ends it.
     pub(super) fn iterate(&mut self) -> Next {
-        let activity = self.asi.strand.top.replace_activity(Activity::Plain);
-        let Activity::Looping(mut body) = activity else { return Next::Step };
+        self.asi.strand.descend();
+        self.iterate_inside()
+    }
+
+    /// The iteration on top is complete: the next one takes its place, unless the turn is over.
+    pub(super) fn end_iteration(&mut self) -> Next {
+        self.leave(StepEnd::Success);
+        if self.asi.burst == 0 || self.is_cancelled() { Next::Step } else { self.iterate_inside() }
+    }
+
+    /// [`iterate`](Self::iterate) for the loop around the top, which is closed.
+    fn iterate_inside(&mut self) -> Next {
+        let Some(outer) = self.asi.strand.frames.last_mut() else { return Next::Step };
+        let Activity::Looping(mut body) = outer.replace_activity(Activity::Plain) else {
+            return Next::Step;
+        };
+        let location = outer.location();
         self.asi.strand.args = Args::none();
         let iteration = Flags { iteration: true, ..Flags::default() };
-        self.enter(self.asi.location(), None, iteration);
+        self.enter(location.source(), Description::named(location.name()), iteration);
         self.report_callback(Event::Enter);
         self.asi.completed = false;
         self.asi.callback = Callback::Body;

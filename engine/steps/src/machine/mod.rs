@@ -10,7 +10,7 @@
 //!   steps of templates, `loops.rs` for iterations, `futures.rs` for futures.
 //! - `unwind.rs`: errors and cancel; `undo.rs`: undoing what they leave. `branches.rs`: parallel branches.
 //! - `report.rs`: what the observer and the host get to know. `inspect.rs`: why a flow waits.
-//!   `interrupt.rs`: where simulations end steps.
+//!   `interrupt.rs`: where steps are ended from outside, and by simulations.
 
 mod arrivals;
 mod branches;

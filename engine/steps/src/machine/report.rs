@@ -107,7 +107,7 @@ impl Machine {
             parent: parent.map_or(0, |parent| parent.branch),
             depth: strand.depth() - u32::from(strand.top.flags.iteration),
             attempt: self.asi.attempt(),
-            location: strand.top.location,
+            location: strand.top.location(),
             moment: self.asi.moment,
         }
     }

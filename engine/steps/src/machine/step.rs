@@ -2,16 +2,15 @@
 
 use std::any::Any;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::task::Waker;
 
 use super::report::Event;
 use super::types::{Machine, Next};
 use crate::error::{Error, Fault, Raised, StepResult};
-use crate::location::StepLocation;
 use crate::observe::StepEnd;
 use crate::slot::index;
-use crate::stack::{Activity, AsyncSteps, Callback, Flags, Handler, Queued, QueuedStep};
+use crate::stack::{Activity, AsyncSteps, Callback, Description, Flags, Queued, QueuedStep};
 
 /// What a callback returned, or the payload of its panic.
 pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
@@ -21,19 +20,15 @@ impl Machine {
     pub(super) fn start_next(&mut self, waker: &Waker) -> Next {
         match self.asi.strand.pending.pop() {
             Some(Queued::Step(step)) => self.start(step, waker),
-            Some(Queued::Template(range)) => {
-                self.asi.strand.push_template(range);
-                self.run_template(waker)
-            }
+            Some(Queued::Template(range)) => self.run_template(range, waker),
             None => Next::Complete,
         }
     }
 
     fn start(&mut self, step: QueuedStep, waker: &Waker) -> Next {
-        let location = step.location();
-        let QueuedStep { handler, mut work, .. } = step;
+        let QueuedStep { source, description, mut work } = step;
         self.asi.burst -= 1;
-        self.enter(location, handler, Flags::default());
+        self.enter(source, description, Flags::default());
         self.call(Callback::Body, |asi| {
             asi.ask_probe(|| work.policies().is_some())?;
             let args = mem::take(&mut asi.strand.args);
@@ -48,14 +43,17 @@ impl Machine {
 
     /// Puts a step on top: every step and every iteration is entered here.
     #[inline(always)]
-    pub(super) fn enter(&mut self, location: StepLocation, handler: Option<Handler>, flags: Flags) {
+    pub(super) fn enter(
+        &mut self,
+        source: &'static Location<'static>,
+        description: Option<Box<Description>>,
+        flags: Flags,
+    ) {
         let strand = &mut self.asi.strand;
         strand.descend();
         let top = &mut strand.top;
         top.base = index(strand.pending.len());
-        top.location = location;
-        // a closed frame has no handler to drop
-        mem::forget(mem::replace(&mut top.handler, handler));
+        top.describe(source, description);
         top.flags = Flags { open: true, ..flags };
         self.report(Event::Begin);
     }
@@ -72,7 +70,7 @@ impl Machine {
             self.clean_top();
         }
         let top = &mut self.asi.strand.top;
-        top.handler = None;
+        top.drop_description();
         top.flags = Flags::default();
     }
 
@@ -187,16 +185,23 @@ impl Machine {
     }
 
     /// The step on top failed, waits, or has sub-steps.
+    #[inline]
     fn settle_incomplete(&mut self) -> Next {
-        if let Some(fault) = self.asi.raised.take() {
-            return self.unwind(fault);
-        }
-        let strand = &mut self.asi.strand;
-        if strand.has_substeps() {
+        if self.asi.raised.is_none() && self.asi.strand.has_substeps() {
+            let strand = &mut self.asi.strand;
             strand.seal(strand.top.base());
             return Next::Step;
         }
-        match strand.top.activity() {
+        self.settle_leaf()
+    }
+
+    /// The step on top failed, or has no sub-steps and is not complete.
+    #[inline(never)]
+    fn settle_leaf(&mut self) -> Next {
+        if let Some(fault) = self.asi.raised.take() {
+            return self.unwind(fault);
+        }
+        match self.asi.strand.top.activity() {
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Waiting(_)

@@ -6,52 +6,48 @@ use std::task::Waker;
 use super::types::{Machine, Next};
 use crate::error::Error;
 use crate::observe::StepEnd;
-use crate::stack::{Callback, Flags};
+use crate::stack::{Callback, Flags, TemplateRange};
 
 impl Machine {
-    /// Runs steps of the innermost template until one of them does more than to complete, or the
-    /// turn is over.
+    /// Runs steps of the template that comes next until one of them does more than to complete, or
+    /// the turn is over.
     ///
-    /// The cursor is outside of the strand meanwhile, so that a step can be called while the
-    /// template keeps it. Nothing looks for the cursor during a body.
-    pub(super) fn run_template(&mut self, waker: &Waker) -> Next {
-        let Some(mut template) = self.asi.strand.template.take() else { return Next::Step };
-        let range = &mut template.range;
-        while range.next < range.end && self.asi.burst > 0 && !self.is_cancelled() {
+    /// The template is borrowed from the queue meanwhile, so that a step can be called while the
+    /// template keeps it. Nothing looks for it during a body.
+    pub(super) fn run_template(&mut self, mut range: TemplateRange, waker: &Waker) -> Next {
+        let at = self.asi.strand.reserve_template();
+        while self.asi.burst > 0
+            && !self.is_cancelled()
+            && let Some(step) = range.next()
+        {
             self.asi.burst -= 1;
-            let step = &range.steps[range.next as usize];
-            range.next += 1;
-            let own_handler = if step.is_sync { step.own_handler() } else { None };
             let template_handler = step.handler.is_some() && !step.is_sync;
-            self.enter(step.location, own_handler, Flags { template_handler, ..Flags::default() });
+            let flags = Flags { template_handler, ..Flags::default() };
+            self.enter(step.location.source(), step.description(), flags);
             self.call(Callback::Body, |asi| {
                 asi.ask_probe(|| step.is_planned)?;
                 let args = mem::take(&mut asi.strand.args);
                 (step.body)(asi, args)
             });
             if !self.is_complete() {
-                self.asi.strand.template = Some(template);
+                self.asi.strand.return_template(at, range);
                 return self.settle_start(waker);
             }
             self.leave(StepEnd::Success);
         }
-        self.asi.strand.template = if range.next < range.end {
-            Some(template)
+        if range.len() > 0 {
+            self.asi.strand.return_template(at, range);
         } else {
-            template.outer.map(|outer| *outer)
-        };
+            self.asi.strand.pending.pop();
+        }
         Next::Step
     }
 
     /// Calls the error handler that the step on top has in its template; `false` if it has none.
     pub(super) fn call_template_handler(&mut self, error: &Error) -> bool {
-        let Some(template) = self.asi.strand.template.take() else { return false };
-        let handler = template.range.current().and_then(|step| step.handler.as_ref());
-        if let Some(handler) = handler {
-            self.call(Callback::ErrorHandler, |asi| handler(asi, error));
-        }
-        let called = handler.is_some();
-        self.asi.strand.template = Some(template);
-        called
+        let step = self.asi.strand.template_of_top().and_then(|template| template.current());
+        let Some(handler) = step.and_then(|step| step.handler.clone()) else { return false };
+        self.call(Callback::ErrorHandler, |asi| handler(asi, error));
+        true
     }
 }

@@ -7,7 +7,8 @@ use crate::args::Args;
 use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::location::StepLocation;
-use crate::stack::{Expired, Purpose, Timer};
+use crate::stack::{Expired, Frame, Purpose, Timer};
+use crate::time::Time;
 
 impl Machine {
     /// Wakes up or fails the step of each timer that expired; gives the end of the flow if that
@@ -36,6 +37,7 @@ impl Machine {
                     self.note_expired(&error, timer);
                     self.unwind(Fault::Error(error))
                 }),
+                Purpose::HardLimit if self.extend(timer) => Next::Wait,
                 Purpose::HardLimit => self.receive_last().unwrap_or_else(|| self.cut(timer)),
             };
             if let Next::Failed(error) = next {
@@ -66,15 +68,34 @@ impl Machine {
 
     /// Cancels what is inside of a step whose time is over, and raises `Timeout` at the step itself.
     fn cut(&mut self, timer: Timer) -> Next {
-        while self.asi.strand.depth() > timer.depth {
-            if self.asi.strand.top.flags.open {
-                self.abort_top();
-                self.leave_cancelled();
-            }
-            self.asi.strand.ascend();
-        }
+        self.cancel_inside(timer.depth);
         let location = self.take_timer(timer);
         self.unwind(Fault::Error(Error::timeout(timer.limit(), location)))
+    }
+
+    /// Arms the time limit of an attempt again whose body began late.
+    fn extend(&mut self, timer: Timer) -> bool {
+        let Timer { strand, depth, purpose, .. } = timer;
+        let extras = self.frame(depth).extras.as_ref();
+        let Some(memory) = extras.and_then(|extras| extras.limited.clone()) else { return false };
+        let (of, now) = (timer.limit(), self.asi.now);
+        let left = memory.left_at_limit(of, now).min(of);
+        if left.is_zero() {
+            return false;
+        }
+        self.take_timer(timer);
+        let (end, passed) = (now + left, of - left);
+        let armed = Time::ZERO + now.saturating_since(Time::ZERO + passed);
+        let again = Timer::new(end, armed, (strand, depth), purpose);
+        let id = self.asi.cold().timers.insert(again);
+        *self.frame(depth).extras().timers.of(purpose) = Some(id);
+        true
+    }
+
+    /// The step at this depth of the strand that runs.
+    fn frame(&mut self, depth: u32) -> &mut Frame {
+        let strand = &mut self.asi.strand;
+        strand.frames.get_mut(depth as usize).unwrap_or(&mut strand.top)
     }
 
     /// Disarms the timers of the step on top.
@@ -89,10 +110,9 @@ impl Machine {
     /// Disarms a timer that expired; gives the location of its step.
     fn take_timer(&mut self, timer: Timer) -> StepLocation {
         self.asi.cold().timers.remove(timer.id);
-        let strand = &mut self.asi.strand;
-        let step = strand.frames.get_mut(timer.depth as usize).unwrap_or(&mut strand.top);
+        let step = self.frame(timer.depth);
         *step.extras().timers.of(timer.purpose) = None;
-        step.location
+        step.location()
     }
 
     /// Whether the step at this depth waits without sub-steps: otherwise they complete it.

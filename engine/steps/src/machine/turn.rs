@@ -84,12 +84,11 @@ impl Machine {
                 return Next::Yield;
             }
             let strand = &mut self.asi.strand;
-            let in_template = strand.runs_template();
-            let next = if in_template || strand.pending.len() > strand.level_base() {
+            let next = if strand.pending.len() > strand.level_base() {
                 if self.asi.burst == 0 {
                     return Next::Yield;
                 }
-                if in_template { self.run_template(waker) } else { self.start_next(waker) }
+                self.start_next(waker)
             } else if strand.top.flags.open || strand.ascend() {
                 self.complete_top()
             } else {
@@ -106,6 +105,7 @@ impl Machine {
         match self.asi.strand.top.activity() {
             Activity::Looping(_) if self.asi.burst == 0 => Next::Yield,
             Activity::Looping(_) => self.iterate(),
+            Activity::Plain if self.asi.strand.top.flags.iteration => self.end_iteration(),
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Waiting(_)

@@ -8,7 +8,8 @@ use crate::error::{Error, codes};
 use crate::flow::Identity;
 use crate::observe::StepEnd;
 use crate::stack::{
-    Activity, BranchPath, Flags, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue, UndoWork, Undone,
+    Activity, BranchPath, Description, Flags, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue,
+    UndoWork, Undone,
 };
 use crate::undo::undo_flow;
 
@@ -47,6 +48,13 @@ impl Machine {
         self.asi.has_undos() && self.undo_from(self.asi.strand.depth() + 1, error)
     }
 
+    /// Whether there is something to undo inside of the step on top.
+    pub(super) fn can_undo_inside(&self) -> bool {
+        let inside = (self.asi.active(), self.asi.strand.depth() + 1);
+        let policies = self.asi.own_policy_state();
+        policies.is_some_and(|policies| policies.undos.any_inside(inside, ToUndo::is_needed))
+    }
+
     /// Undoes what the outermost steps of the flow have done; `false` if there is nothing. A step
     /// that stands for the flow waits for it.
     pub(super) fn undo_root(&mut self, error: &Error) -> bool {
@@ -59,8 +67,8 @@ impl Machine {
 
     /// Enters a step that waits for undos, unless `wait` finds none to wait for.
     fn enter_wait(&mut self, wait: impl FnOnce(&mut Self) -> bool) -> bool {
-        let location = self.asi.location().named("undo");
-        self.enter(location, None, Flags::default());
+        let source = self.asi.location().source();
+        self.enter(source, Description::named(Some("undo")), Flags::default());
         let waits = wait(self);
         if !waits {
             self.leave(StepEnd::Success);

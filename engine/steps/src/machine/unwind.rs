@@ -58,6 +58,7 @@ impl Machine {
                         // a cancel handler asked for it: no error handler runs any more
                         return Next::Yield;
                     }
+                    self.tell_memory(&error);
                     if self.undo_inside(&error) {
                         return Next::Wait;
                     }
@@ -94,6 +95,15 @@ impl Machine {
         }
     }
 
+    /// Tells the host's memory of the step on top that the step fails.
+    #[inline]
+    fn tell_memory(&mut self, error: &Error) {
+        let extras = self.asi.strand.top.extras.as_mut();
+        if let Some((memory, attempt)) = extras.and_then(|extras| extras.memory.take()) {
+            memory.fails(attempt, error, self.can_undo_inside());
+        }
+    }
+
     fn replace_error(&mut self, error: Error) -> Error {
         self.asi.last_error = Some(error.clone());
         error
@@ -122,7 +132,7 @@ impl Machine {
     fn handle(&mut self, error: &Error) -> Decision {
         self.asi.strand.args = Args::none();
         let top = &mut self.asi.strand.top;
-        match top.handler.take() {
+        match top.take_handler() {
             Some(handler) => self.call(Callback::ErrorHandler, |asi| handler(asi, error)),
             None if mem::take(&mut top.flags.template_handler)
                 && self.call_template_handler(error) => {}
@@ -157,6 +167,9 @@ impl Machine {
     /// The abnormal end of the step on top, up to its error handler: branches, timers or future,
     /// cancel handler, pending sub-steps, the place of an attempt.
     pub(super) fn abort_top(&mut self) {
+        if self.asi.strand.top.is_plain() {
+            return self.asi.strand.drop_pending();
+        }
         self.cancel_branches();
         self.abort_leaf();
     }

@@ -1,12 +1,14 @@
 //! One attempt of a step: limiter, time limit, body.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::body::{Body, within};
 use super::policies::Policies;
 use super::shield;
 use crate::args::Args;
 use crate::error::StepResult;
+use crate::memory::Limit;
 use crate::stack::{AsyncSteps, QueuedStep, Undoable};
 
 /// What is said about one attempt, and the entry of its step if that can be undone.
@@ -29,10 +31,11 @@ impl Attempt {
 
     /// Starts one attempt as part of the running step, which is the attempt if there is a limiter.
     pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let (timeout, undo) = (self.policies.timeout, self.undo.clone());
+        let (timeout, undo) = (self.time_limit(asi), self.undo.clone());
         let tries = self.policies.tries.as_ref().filter(|_| undo.is_some());
         let retry = tries.map(|tries| tries.retry.clone());
         let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
+        let memory = self.policies.memory.clone();
         if limiter.is_some() {
             asi.strand.top.extras().holds_place = true;
         }
@@ -40,10 +43,11 @@ impl Attempt {
             asi.ask_probe_of_body()?;
             let undo = undo.map(|undo| (undo, retry));
             if is_shielded {
-                return shield::start(body, timeout.unwrap_or(shield::LIMIT), undo, asi, args);
+                let limit = (timeout.unwrap_or(shield::LIMIT), memory);
+                return shield::start(body, limit, undo, asi, args);
             }
             if let Some(limit) = timeout {
-                asi.limit_hard(limit);
+                asi.limit_attempt(limit, memory);
             }
             body.start(asi, args)?;
             if let Some((undo, retry)) = undo {
@@ -51,5 +55,13 @@ impl Attempt {
             }
             Ok(())
         })
+    }
+
+    /// What this attempt may take.
+    fn time_limit(&self, asi: &AsyncSteps) -> Option<Duration> {
+        let Policies { timeout, memory, .. } = &self.policies;
+        let limit = (*timeout)?;
+        let attempt = Limit::Attempt(asi.attempt());
+        Some(memory.as_ref().map_or(limit, |memory| memory.time_left(attempt, limit, asi.now())))
     }
 }

@@ -7,6 +7,7 @@ use super::body::Body;
 use super::policies::Tries;
 use crate::args::Args;
 use crate::error::{Error, Raised, StepResult, codes};
+use crate::memory::{Limit, Memory};
 use crate::stack::{AsyncSteps, QueuedStep, Repeat};
 use crate::time::Time;
 
@@ -28,12 +29,23 @@ impl Attempts {
         asi: &mut AsyncSteps,
         args: Args,
     ) -> StepResult {
+        let memory = one.policies.memory.clone();
         let end = tries.retry.overall().map(|limit| {
+            let left = |memory: &Rc<dyn Memory>| memory.time_left(Limit::Overall, limit, asi.now());
+            let limit = memory.as_ref().map_or(limit, left);
             asi.limit_hard(limit);
             asi.now() + limit
         });
+        let failed = memory.and_then(|memory| memory.attempts());
+        if let (Some(_), Some(undo)) = (failed, &one.undo) {
+            // what those attempts have done is not known
+            undo.begin();
+            undo.cut();
+        }
+        let (attempts, next) = failed.unwrap_or_else(|| (0, asi.now()));
         asi.policy_state().has_attempts = true;
-        asi.strand.top.extras().attempt = 1;
+        asi.strand.top.extras().attempt = attempts + 1;
+        pause_until(asi, next);
         Rc::new(Self { tries, one, body, end }).add(asi, args)
     }
 
@@ -46,9 +58,11 @@ impl Attempts {
         } else {
             (args, None)
         };
-        let this = Rc::clone(&self);
+        let (this, attempt) = (Rc::clone(&self), asi.attempt());
         let step = QueuedStep::body(asi.location(), move |asi, _| {
-            asi.strand.top.extras().is_attempt = true;
+            let extras = asi.strand.top.extras();
+            extras.is_attempt = true;
+            extras.memory = this.one.policies.memory.clone().map(|memory| (memory, Some(attempt)));
             this.one.start(Body::Again(Rc::clone(&this.body)), asi, args)
         });
         let handler = move |asi: &mut AsyncSteps, error: &Error| self.failed(asi, error, kept);
@@ -71,13 +85,11 @@ impl Attempts {
         if self.end.is_some_and(|end| asi.now() + pause >= end) {
             return Err(Raised::error(error.clone().after_attempts(attempt)));
         }
-        if !pause.is_zero() {
-            let at = asi.now() + pause;
-            asi.queue(QueuedStep::body(asi.location().named("pause"), move |asi, _| {
-                asi.wait_until(at);
-                Ok(())
-            }));
+        let next = asi.now() + pause;
+        if let Some(memory) = &self.one.policies.memory {
+            memory.retries(attempt, error, next);
         }
+        pause_until(asi, next);
         if let Some(step) = asi.strand.frames.last_mut() {
             step.extras().attempt = attempt + 1;
         }
@@ -90,6 +102,16 @@ impl Attempts {
             return false;
         }
         self.tries.retry.helps(error)
+    }
+}
+
+/// Adds the pause before an attempt, unless that may start now.
+fn pause_until(asi: &mut AsyncSteps, next: Time) {
+    if next > asi.now() {
+        asi.queue(QueuedStep::body(asi.location().named("pause"), move |asi, _| {
+            asi.wait_until(next);
+            Ok(())
+        }));
     }
 }
 

@@ -7,13 +7,14 @@
 //! - `planned.rs`: a step that has policies starts. `attempt.rs`: one attempt of it. `body.rs`: what it
 //!   does in the end.
 //! - `attempts.rs`: it is tried again, as its [`Retry`](crate::Retry) says. `shield.rs`: it runs where
-//!   nothing outside cancels it.
+//!   nothing outside cancels it. `recalled.rs`: it ended in an earlier run of the flow.
 
 mod attempt;
 mod attempts;
 mod body;
 mod planned;
 mod policies;
+mod recalled;
 mod shield;
 
 pub(crate) use body::Body;

@@ -8,8 +8,10 @@ use super::attempt::Attempt;
 use super::attempts::Attempts;
 use super::body::{Body, within};
 use super::policies::Policies;
+use super::recalled;
 use crate::args::Args;
 use crate::error::StepResult;
+use crate::memory::Recall;
 use crate::stack::{AsyncSteps, QueuedStep, Work};
 
 /// A step with policies.
@@ -47,10 +49,6 @@ impl Work for Planned {
         policies.start(body, asi, args)
     }
 
-    fn name(&self) -> Option<&'static str> {
-        self.work.name()
-    }
-
     fn set_label(&mut self, label: Cow<'static, str>) {
         self.work.set_label(label);
     }
@@ -71,6 +69,16 @@ impl Policies {
         let undo = self.undo.as_ref().map(|undo| undo.entry());
         if let Some(undo) = &undo {
             asi.add_undo(Rc::clone(undo));
+        }
+        if let Some(memory) = &self.memory {
+            match memory.recall() {
+                Recall::Nothing => {
+                    asi.strand.top.extras().memory = Some((Rc::clone(memory), None));
+                }
+                ended @ (Recall::Done(_) | Recall::Failed { .. } | Recall::Never { .. }) => {
+                    return recalled::end(ended, undo.as_deref(), asi);
+                }
+            }
         }
         within(lock.as_deref(), asi, args, move |asi, args| match (self.tries.clone(), body) {
             (Some(tries), Body::Again(body)) => {

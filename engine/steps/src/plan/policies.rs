@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::body::Nested;
 use crate::args::{Args, Arguments, Mismatch};
 use crate::error::StepResult;
+use crate::memory::Memory;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, Undoable};
 use crate::sync::{ISync, Section, SharedSync};
@@ -20,6 +21,7 @@ pub(crate) struct Policies {
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_shielded: bool,
     pub(crate) undo: Option<Rc<dyn UndoPlan>>,
+    pub(crate) memory: Option<Rc<dyn Memory>>,
 }
 
 impl Policies {
@@ -126,6 +128,7 @@ impl SharedPolicies {
                 .undo
                 .as_ref()
                 .map(|undo| -> Rc<dyn UndoPlan> { Rc::new(SharedUndo(Arc::clone(undo))) }),
+            memory: None,
         }
     }
 }

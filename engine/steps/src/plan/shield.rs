@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::body::Body;
 use crate::args::Args;
 use crate::error::{Error, StepResult, codes};
+use crate::memory::Memory;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep, Undoable};
 
@@ -28,7 +29,7 @@ struct Sender(Rc<RefCell<Answer>>);
 /// Runs `body` in a flow that is launched, and has the running step wait for its result.
 pub(super) fn start(
     body: Body,
-    limit: Duration,
+    (limit, memory): (Duration, Option<Rc<dyn Memory>>),
     undo: Option<(Rc<dyn Undoable>, Option<Retry>)>,
     asi: &mut AsyncSteps,
     args: Args,
@@ -45,7 +46,7 @@ pub(super) fn start(
     (policies.has_attempts, policies.is_shield) = (true, true);
     let step = QueuedStep::body(asi.location(), move |asi, _| {
         asi.strand.top.extras().attempt = attempt;
-        asi.limit_hard(limit);
+        asi.limit_attempt(limit, memory);
         body.start(asi, args)?;
         if let Some((undo, retry)) = undo {
             asi.watch(undo, retry);

@@ -31,8 +31,8 @@ pub(crate) use branch_path::BranchPath;
 pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
-    Activity, Branches, Callback, Expired, Flags, Frame, Handler, Iterate, Queued, QueuedStep,
-    Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
+    Activity, Branches, Callback, Description, Expired, Flags, Frame, Handler, Iterate, Queued,
+    QueuedStep, Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
     TemplateStep, ToUndo, UndoWork, Undoable, Unstarted, Work,
 };
 pub(crate) use timers::{Purpose, Timer};

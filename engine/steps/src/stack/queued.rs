@@ -1,14 +1,12 @@
 //! Steps that have not started (FTN12 §1.1), and steps of templates (§1.5).
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::borrow::Cow;
-use std::mem;
 use std::panic::Location;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::shapes::{
-    Activity, AsyncSteps, Branches, Handler, Queued, QueuedStep, Repeat, SharedSteps,
+    Activity, AsyncSteps, Branches, Description, Handler, Queued, QueuedStep, SharedSteps,
     TemplateRange, TemplateStep, Work,
 };
 use crate::args::Args;
@@ -19,11 +17,8 @@ use crate::slot::index;
 impl QueuedStep {
     #[inline]
     pub(crate) fn new(location: StepLocation, work: impl Work + 'static) -> Self {
-        let mut step = Self { source: location.source(), handler: None, work: Box::new(work) };
-        if let Some(name) = location.name() {
-            step.set_name(name);
-        }
-        step
+        let (source, description) = (location.source(), Description::named(location.name()));
+        Self { source, description, work: Box::new(work) }
     }
 
     /// A step whose body is a closure.
@@ -40,9 +35,15 @@ impl QueuedStep {
     }
 
     pub(crate) fn set_name(&mut self, name: &'static str) {
-        let nothing = Box::new(Body(|_: &mut AsyncSteps, _: Args| Ok(())));
-        let work = mem::replace(&mut self.work, nothing);
-        self.work = Box::new(Named { name, work });
+        self.description.get_or_insert_default().name = Some(name);
+    }
+
+    pub(crate) fn set_handler(&mut self, handler: Handler) {
+        let handler = Some(handler);
+        match &mut self.description {
+            Some(description) => description.handler = handler,
+            None => self.description = Some(Box::new(Description { name: None, handler })),
+        }
     }
 
     /// Whether the body is an async closure from `A` to `T`.
@@ -52,7 +53,9 @@ impl QueuedStep {
 
     /// The step with this error handler.
     pub(crate) fn with_handler(mut self, handler: Option<Handler>) -> Self {
-        self.handler = handler;
+        if let Some(handler) = handler {
+            self.set_handler(handler);
+        }
         self
     }
 
@@ -60,45 +63,21 @@ impl QueuedStep {
         self.work.set_label(label);
     }
 
-    #[inline]
     pub(crate) fn location(&self) -> StepLocation {
-        StepLocation::new(self.source, self.work.name())
+        StepLocation::new(self.source, Description::name(&self.description))
     }
 }
 
-/// The work of a step with a name; few steps have one, so the others do not make room for it.
-struct Named {
-    name: &'static str,
-    work: Box<dyn Work>,
-}
-
-impl Work for Named {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        self.work.start(asi, args)
+impl Description {
+    /// That of a step without an error handler; `None` if it has no name either.
+    #[inline]
+    pub(crate) fn named(name: Option<&'static str>) -> Option<Box<Self>> {
+        name.map(|_| Box::new(Self { name, handler: None }))
     }
 
-    fn name(&self) -> Option<&'static str> {
-        Some(self.name)
-    }
-
-    fn set_label(&mut self, label: Cow<'static, str>) {
-        self.work.set_label(label);
-    }
-
-    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
-        self.work.into_repeat()
-    }
-
-    fn owns_handler(&self) -> bool {
-        self.work.owns_handler()
-    }
-
-    fn signature(&self) -> Option<TypeId> {
-        self.work.signature()
-    }
-
-    fn policies(&mut self) -> Option<&mut dyn Any> {
-        self.work.policies()
+    #[expect(clippy::ref_option, reason = "steps have it boxed, if at all")]
+    pub(super) fn name(this: &Option<Box<Self>>) -> Option<&'static str> {
+        this.as_ref()?.name
     }
 }
 
@@ -132,7 +111,7 @@ impl From<QueuedStep> for Queued {
 impl TemplateRange {
     /// All steps of a template.
     pub(crate) fn all(steps: &SharedSteps) -> Self {
-        Self { steps: Arc::clone(steps), next: 0, end: index(steps.len()) }
+        Self { steps: Some(Arc::clone(steps)), next: 0, end: index(steps.len()) }
     }
 
     /// How many steps are left.
@@ -147,19 +126,40 @@ impl TemplateRange {
             return None;
         }
         self.next += 1;
-        Some(Self { steps: Arc::clone(&self.steps), next, end: next + 1 })
+        Some(Self { steps: self.steps.clone(), next, end: next + 1 })
+    }
+
+    /// The next step, which is taken.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<&TemplateStep> {
+        if self.next == self.end {
+            return None;
+        }
+        self.next += 1;
+        self.current()
     }
 
     /// The step that was taken last.
+    #[inline]
     pub(crate) fn current(&self) -> Option<&TemplateStep> {
-        self.steps.get((self.next as usize).checked_sub(1)?).map(|step| &**step)
+        let steps = self.steps.as_ref()?;
+        steps.get((self.next as usize).checked_sub(1)?).map(|step| &**step)
     }
 }
 
 impl TemplateStep {
-    /// The error handler as a step of a flow can own it.
-    pub(crate) fn own_handler(&self) -> Option<Handler> {
-        let handler = Arc::clone(self.handler.as_ref()?);
-        Some(Box::new(move |asi, error| handler(asi, error)))
+    /// What is said about the step, as a step of a flow can own it. The error handler is called where
+    /// it is, unless the body takes it over.
+    #[inline]
+    pub(crate) fn description(&self) -> Option<Box<Description>> {
+        let mut description = Description::named(self.location.name());
+        if self.is_sync
+            && let Some(handler) = &self.handler
+        {
+            let handler = Arc::clone(handler);
+            description.get_or_insert_default().handler =
+                Some(Box::new(move |asi, error| handler(asi, error)));
+        }
+        description
     }
 }

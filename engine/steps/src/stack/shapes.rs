@@ -11,6 +11,7 @@ use std::time::Duration;
 use std::vec;
 
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
@@ -23,6 +24,7 @@ use crate::extensions::Extensions;
 use crate::flow::{Awaitable, FlowId, Identity};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
+use crate::memory::Memory;
 use crate::observe::{Observer, UndoneStep};
 use crate::probe::Probe;
 use crate::random::Random;
@@ -60,6 +62,10 @@ pub struct AsyncSteps {
     pub(crate) id: Option<FlowId>,
     pub(crate) last_error: Option<Error>,
 }
+
+/// A larger flow is moved by a loop instead of in a straight line: twice the instructions.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<AsyncSteps>() <= 256);
 
 /// What a flow without an observer, branches, timers, `stack` values and extensions does not need.
 #[derive(Default)]
@@ -125,11 +131,9 @@ pub(crate) struct Strand {
     /// The innermost step in progress; if it is not open, room for the next step.
     pub(crate) top: Frame,
     /// The steps around `top`, outermost first.
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: ThinVec<Frame>,
     /// The steps that have not started, of all levels.
-    pub(crate) pending: SmallVec<[Queued; 3]>,
-    /// The innermost template whose steps are running.
-    pub(crate) template: Option<RunningTemplate>,
+    pub(crate) pending: SmallVec<[Queued; 2]>,
     /// The result of the last step: the arguments of the next one.
     pub(crate) args: Args,
     /// The number of the branch, 0 for the root; never used twice in a flow.
@@ -140,10 +144,10 @@ pub(crate) struct Strand {
 
 /// One step in progress.
 pub(crate) struct Frame {
-    pub(crate) location: StepLocation,
+    pub(super) source: &'static Location<'static>,
+    pub(super) description: Option<Box<Description>>,
     /// Changed by [`replace_activity`](Self::replace_activity) only.
     pub(super) activity: Activity,
-    pub(crate) handler: Option<Handler>,
     /// The name of the step's wait for external completions.
     pub(crate) wait: Option<WaitKey>,
     pub(crate) extras: Option<Box<StepExtras>>,
@@ -180,6 +184,10 @@ pub(crate) struct StepExtras {
     pub(crate) is_scope: bool,
     /// What the step holds is a place for one attempt: it is free before anything is undone.
     pub(crate) holds_place: bool,
+    /// Is told if the step fails, or if it is this attempt of one.
+    pub(crate) memory: Option<(Rc<dyn Memory>, Option<u32>)>,
+    /// Is asked when the time limit of the attempt is over.
+    pub(crate) limited: Option<Rc<dyn Memory>>,
 }
 
 /// What a step in progress does, beside waiting for its sub-steps.
@@ -208,9 +216,18 @@ pub(crate) enum Queued {
 
 /// A step that has not started.
 pub(crate) struct QueuedStep {
-    pub(super) source: &'static Location<'static>,
-    pub(crate) handler: Option<Handler>,
+    pub(crate) source: &'static Location<'static>,
+    pub(crate) description: Option<Box<Description>>,
     pub(crate) work: Box<dyn Work>,
+}
+
+/// What is said about a step. Few steps have any of it, so the others do not make room for it.
+#[derive(Default)]
+pub(crate) struct Description {
+    /// The name given with `named`.
+    pub(crate) name: Option<&'static str>,
+    /// `None` also when it was called.
+    pub(crate) handler: Option<Handler>,
 }
 
 /// What a step does when it starts: a body, a loop, branches, a critical section.
@@ -222,11 +239,6 @@ pub(crate) trait Work {
     #[inline]
     fn start_polled(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: &Waker) -> StepResult {
         self.start(asi, args)
-    }
-
-    /// The name given with `named`.
-    fn name(&self) -> Option<&'static str> {
-        None
     }
 
     /// Labels a loop; nothing else has a label (FTN12 §1.8).
@@ -333,23 +345,12 @@ pub(crate) enum Unstarted {
     Shared(TemplateRange),
 }
 
-/// Steps `next..end` of a template.
+/// Steps `next..end` of a template. It stays in its queue until the last of them is over.
 pub(crate) struct TemplateRange {
-    pub(crate) steps: SharedSteps,
-    pub(crate) next: u32,
-    pub(crate) end: u32,
-}
-
-/// The cursor of a template whose steps are running.
-pub(crate) struct RunningTemplate {
-    /// The steps that are left.
-    pub(crate) range: TemplateRange,
-    /// How many steps are around those of the template.
-    pub(crate) level: u32,
-    /// Its steps come next when the queue is this long: what is above replaces a failed step.
-    pub(crate) base: u32,
-    /// The template around this one, which goes on when this one is over.
-    pub(crate) outer: Option<Box<Self>>,
+    /// `None` while the machine has borrowed them, to call one.
+    pub(super) steps: Option<SharedSteps>,
+    pub(super) next: u32,
+    pub(super) end: u32,
 }
 
 /// Steps of a template, shared by all of its flows (FTN12 §1.5). The pointer in each flow is thin.

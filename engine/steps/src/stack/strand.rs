@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::mem;
 use std::num::NonZeroU32;
+use std::panic::Location;
 
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use super::shapes::{
-    Activity, Branches, Flags, Frame, Queued, QueuedStep, RunningTemplate, StepExtras, StepFuture,
-    Strand, TemplateRange,
+    Activity, Branches, Description, Flags, Frame, Handler, Queued, QueuedStep, StepExtras,
+    StepFuture, Strand, TemplateRange,
 };
 use crate::args::Args;
 use crate::location::StepLocation;
@@ -21,9 +23,8 @@ impl Strand {
     pub(crate) fn new(branch: u32) -> Self {
         Self {
             top: Frame::closed(),
-            frames: Vec::new(),
+            frames: ThinVec::new(),
             pending: SmallVec::new(),
-            template: None,
             args: Args::none(),
             branch,
             runnable: true,
@@ -72,30 +73,29 @@ impl Strand {
         }
     }
 
-    /// Starts a template at the current level, in front of what is left of its queue.
-    pub(crate) fn push_template(&mut self, range: TemplateRange) {
-        let (level, base) = (self.level(), index(self.pending.len()));
-        let outer = self.template.take().map(Box::new);
-        self.template = Some(RunningTemplate { range, level, base, outer });
-    }
-
-    /// Ends the innermost template; the one around it goes on.
-    fn end_template(&mut self) {
-        self.template =
-            self.template.take().and_then(|template| template.outer).map(|outer| *outer);
-    }
-
-    /// Whether the next step of the current level comes from a template that is running.
+    /// Keeps the place of a template in the queue, while the machine calls its steps; gives its
+    /// position.
     #[inline]
-    pub(crate) fn runs_template(&self) -> bool {
-        self.template.as_ref().is_some_and(|template| {
-            template.level == self.level() && template.base as usize == self.pending.len()
-        })
+    pub(crate) fn reserve_template(&mut self) -> usize {
+        let at = self.pending.len();
+        self.pending.push(Queued::Template(TemplateRange { steps: None, next: 0, end: 0 }));
+        at
     }
 
-    /// How many steps are around the steps of the current level.
-    fn level(&self) -> u32 {
-        self.depth() + u32::from(self.top.flags.open)
+    /// Puts a template back into its place in the queue.
+    #[inline]
+    pub(crate) fn return_template(&mut self, at: usize, range: TemplateRange) {
+        if let Some(queued) = self.pending.get_mut(at) {
+            *queued = Queued::Template(range);
+        }
+    }
+
+    /// The template whose step is on top, if it is a step of one.
+    pub(crate) fn template_of_top(&self) -> Option<&TemplateRange> {
+        match self.pending.get(self.top.base().checked_sub(1)?)? {
+            Queued::Template(range) => Some(range),
+            Queued::Step(_) => None,
+        }
     }
 
     /// How many steps are around the innermost one.
@@ -107,18 +107,11 @@ impl Strand {
     /// Drops the sub-steps of the innermost step that have not started.
     pub(crate) fn drop_pending(&mut self) {
         self.pending.truncate(self.top.base());
-        let depth = self.depth();
-        while self.template.as_ref().is_some_and(|template| template.level > depth) {
-            self.end_template();
-        }
     }
 
     /// Drops all steps that have not started, and the arguments of the next one.
     pub(crate) fn clear(&mut self) {
         self.pending.clear();
-        while self.template.is_some() {
-            self.end_template();
-        }
         self.args = Args::none();
     }
 
@@ -189,14 +182,46 @@ impl Frame {
     #[inline]
     pub(super) fn closed() -> Self {
         Self {
-            location: StepLocation::here(),
+            source: Location::caller(),
+            description: None,
             activity: Activity::Plain,
-            handler: None,
             wait: None,
             extras: None,
             base: 0,
             flags: Flags::default(),
         }
+    }
+
+    /// Where the step was added, and its name.
+    #[inline]
+    pub(crate) fn location(&self) -> StepLocation {
+        StepLocation::new(self.source, Description::name(&self.description))
+    }
+
+    /// Says what step it is.
+    #[inline]
+    pub(crate) fn describe(
+        &mut self,
+        source: &'static Location<'static>,
+        description: Option<Box<Description>>,
+    ) {
+        self.source = source;
+        // a closed frame has none to drop
+        mem::forget(mem::replace(&mut self.description, description));
+    }
+
+    /// Drops the error handler and forgets the name.
+    #[inline]
+    pub(crate) fn drop_description(&mut self) {
+        self.description = None;
+    }
+
+    pub(crate) fn take_handler(&mut self) -> Option<Handler> {
+        self.description.as_mut()?.handler.take()
+    }
+
+    pub(crate) fn set_handler(&mut self, handler: Handler) {
+        self.description.get_or_insert_default().handler = Some(handler);
     }
 
     pub(crate) fn activity(&self) -> &Activity {

@@ -159,7 +159,7 @@ impl AsyncSteps {
 pub(crate) fn locations<'a>(
     frames: impl Iterator<Item = &'a Frame>,
 ) -> impl Iterator<Item = StepLocation> {
-    frames.filter(|frame| !frame.flags.iteration).map(|frame| frame.location)
+    frames.filter(|frame| !frame.flags.iteration).map(Frame::location)
 }
 
 /// The locations of steps that come innermost first, outermost first.

@@ -143,9 +143,8 @@ impl Section {
     /// Adds the section as a sub-step, which runs when the steps added before it are complete.
     pub fn add(self, asi: &mut AsyncSteps) {
         let Self { body, args, handler, location } = self;
-        let mut step = QueuedStep::body(location, move |asi, _| body.enter(asi, args));
-        step.handler = handler;
-        asi.queue(step);
+        let step = QueuedStep::body(location, move |asi, _| body.enter(asi, args));
+        asi.queue(step.with_handler(handler));
     }
 }
 

@@ -79,7 +79,7 @@ impl Repeat for OfTemplate {
         let work = Arc::clone(&self.0);
         let mut step = QueuedStep::body(asi.location(), move |asi, _| (work.body)(asi, args));
         if let Some(handler) = handler {
-            step.handler = Some(Box::new(move |asi, error| handler(asi, error)));
+            step.set_handler(Box::new(move |asi, error| handler(asi, error)));
         }
         asi.queue(step);
         Ok(())

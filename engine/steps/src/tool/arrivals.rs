@@ -60,7 +60,9 @@ impl<P> Arrivals<P> {
     /// Moves everything that arrived behind what is left of an earlier round.
     pub(super) fn take(&self, round: &mut Arrived<P>) {
         let arrived = &mut self.lock().arrived;
-        round.posts.append(&mut arrived.posts);
+        if !arrived.posts.is_empty() {
+            round.posts.append(&mut arrived.posts);
+        }
         if round.woken.is_empty() {
             mem::swap(&mut round.woken, &mut arrived.woken);
         } else {
@@ -78,7 +80,11 @@ impl<P> Arrivals<P> {
         let mut incoming = self.lock();
         let Arrived { posts, woken } = &incoming.arrived;
         let is_empty = posts.is_empty() && woken.is_empty();
-        incoming.host = is_empty.then(|| host.clone());
+        if is_empty {
+            incoming.host.get_or_insert_with(|| host.clone()).clone_from(host);
+        } else {
+            incoming.host = None;
+        }
         is_empty
     }
 

@@ -3,6 +3,7 @@
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Wake, Waker};
 
 /// A future that a loop polls to its end.
 pub(super) type Spawned = Pin<Box<dyn Future<Output = ()>>>;
@@ -30,6 +31,15 @@ struct Slot<W> {
     /// `None` while it is being polled.
     future: Option<Spawned>,
     wake: Arc<W>,
+    /// `wake` as futures get it; `None` while one is being polled.
+    waker: Option<Waker>,
+}
+
+/// A future that is being polled, and what wakes it.
+pub(super) struct Polled {
+    pub(super) key: FutureKey,
+    pub(super) future: Spawned,
+    pub(super) waker: Waker,
 }
 
 impl<W> Default for Futures<W> {
@@ -38,7 +48,7 @@ impl<W> Default for Futures<W> {
     }
 }
 
-impl<W> Futures<W> {
+impl<W: Wake + Send + Sync + 'static> Futures<W> {
     /// Keeps the future of this number; gives its key and what wakes it, which is made for a new slot.
     pub(super) fn add(
         &mut self,
@@ -48,7 +58,8 @@ impl<W> Futures<W> {
     ) -> (FutureKey, &Arc<W>) {
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len();
-            self.slots.push(Slot { number: None, future: None, wake: Arc::new(make(slot)) });
+            let (number, future, wake) = (None, None, Arc::new(make(slot)));
+            self.slots.push(Slot { number, future, wake, waker: None });
             slot
         });
         let entry = &mut self.slots[slot];
@@ -62,17 +73,29 @@ impl<W> Futures<W> {
     }
 
     /// Takes a future to poll it; `None` if it is over, cancelled or being polled.
-    pub(super) fn take(&mut self, slot: usize) -> Option<(FutureKey, Spawned)> {
+    pub(super) fn take(&mut self, slot: usize) -> Option<Polled> {
         let entry = self.slots.get_mut(slot)?;
-        Some((FutureKey { slot, number: entry.number? }, entry.future.take()?))
+        let (number, future) = (entry.number?, entry.future.take()?);
+        let waker = entry.waker.take().unwrap_or_else(|| Waker::from(Arc::clone(&entry.wake)));
+        Some(Polled { key: FutureKey { slot, number }, future, waker })
     }
 
     /// Keeps a pending future; gives it back if it was cancelled while it was being polled.
-    pub(super) fn put_back(&mut self, key: FutureKey, future: Spawned) -> Option<Spawned> {
-        match self.slot(key) {
-            Some(slot) => slot.future.replace(future),
-            None => Some(future),
+    pub(super) fn put_back(&mut self, polled: Polled) -> Option<Spawned> {
+        let Polled { key, future, waker } = polled;
+        let Some(slot) = self.slot(key) else { return Some(future) };
+        slot.waker = Some(waker);
+        slot.future.replace(future)
+    }
+
+    /// Forgets a future that has been polled to its end; gives it to be dropped.
+    pub(super) fn end(&mut self, polled: Polled) -> Spawned {
+        let Polled { key, future, waker } = polled;
+        if let Some(slot) = self.slot(key) {
+            slot.waker = Some(waker);
+            self.remove(key);
         }
+        future
     }
 
     /// Forgets a future; gives it if it is not being polled.

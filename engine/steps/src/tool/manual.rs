@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::arrivals::{Arrivals, Arrived, WakeFuture};
 use super::async_tool::AsyncTool;
+use super::futures::Polled;
 use super::queue::{Key, Queue, Task};
 use crate::error::Error;
 use crate::time::Time;
@@ -157,18 +158,15 @@ impl Manual {
         let mut queue = self.0.queue.borrow_mut();
         let Some(wake) = queue.futures.wake(slot) else { return };
         wake.reset();
-        let waker = Waker::from(Arc::clone(wake));
-        let Some((key, mut future)) = queue.futures.take(slot) else { return };
+        let Some(mut polled) = queue.futures.take(slot) else { return };
         drop(queue);
-        let mut cx = Context::from_waker(&waker);
+        let Polled { future, waker, .. } = &mut polled;
+        let mut cx = Context::from_waker(waker);
         let result = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx)));
         let mut queue = self.0.queue.borrow_mut();
         let over = match result {
-            Ok(Poll::Pending) => queue.futures.put_back(key, future),
-            Ok(Poll::Ready(())) | Err(_) => {
-                queue.futures.remove(key);
-                Some(future)
-            }
+            Ok(Poll::Pending) => queue.futures.put_back(polled),
+            Ok(Poll::Ready(())) | Err(_) => Some(queue.futures.end(polled)),
         };
         drop(queue);
         // its destructor may use the loop

@@ -19,9 +19,11 @@ impl Flow {
     /// another flow through [`await_`](crate::AsyncSteps::await_). It takes the time and its timers
     /// from the loop, and spawns the flows that its steps launch there. Dropping it cancels the
     /// flow; what the flow has done is undone on the loop.
-    pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
+    pub fn promise<A: Arguments, T: AsyncTool>(mut self, tool: &T) -> Promise<A, T> {
         let tool = tool.clone();
-        Promise { execution: Box::new(self.execute()), tool, timer: None, of: PhantomData }
+        self.seal();
+        let execution = Box::new(Execution::of_sealed(self));
+        Promise { execution, tool, timer: None, of: PhantomData }
     }
 }
 
@@ -35,7 +37,8 @@ pub struct Promise<A, T: AsyncTool> {
     /// Boxed, because a future is moved several times before a loop polls it.
     execution: Box<Execution>,
     tool: T,
-    timer: Option<Timer<T>>,
+    /// Boxed, because most flows wait without a deadline.
+    timer: Option<Box<Timer<T>>>,
     of: PhantomData<fn() -> A>,
 }
 
@@ -84,8 +87,8 @@ impl<A, T: AsyncTool> Promise<A, T> {
 
     /// Has the loop wake the flow at its deadline, if it has one.
     fn arm(&mut self, waker: &Waker) {
-        let at = self.execution.deadline();
-        if let (Some(timer), Some(at)) = (&self.timer, at)
+        let Some(at) = self.execution.deadline() else { return self.disarm() };
+        if let Some(timer) = &self.timer
             && timer.at == at
             && self.tool.is_valid(&timer.handle)
             && timer.waker.will_wake(waker)
@@ -93,15 +96,21 @@ impl<A, T: AsyncTool> Promise<A, T> {
             return;
         }
         self.disarm();
-        self.timer = at.map(|at| {
-            let delay = at.saturating_since(self.tool.now());
-            let wake = waker.clone();
-            let handle = self.tool.deferred(delay, move || wake.wake());
-            Timer { at, waker: waker.clone(), handle }
-        });
+        let delay = at.saturating_since(self.tool.now());
+        let wake = waker.clone();
+        let handle = self.tool.deferred(delay, move || wake.wake());
+        self.timer = Some(Box::new(Timer { at, waker: waker.clone(), handle }));
     }
 
+    #[inline]
     fn disarm(&mut self) {
+        if self.timer.is_some() {
+            self.cancel_timer();
+        }
+    }
+
+    #[inline(never)]
+    fn cancel_timer(&mut self) {
         if let Some(timer) = self.timer.take() {
             self.tool.cancel(&timer.handle);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::Wake;
 
 use super::futures::{FutureKey, Futures, Spawned};
 use crate::time::Time;
@@ -37,7 +38,7 @@ impl<W> Default for Queue<W> {
     }
 }
 
-impl<W> Queue<W> {
+impl<W: Wake + Send + Sync + 'static> Queue<W> {
     pub(super) fn add_task(&mut self, at: Time, task: Task) -> Key {
         let number = self.number();
         self.tasks.insert((at, number), task);

@@ -2,6 +2,10 @@
 
 /// Several things at once in one step, with their results.
 mod gather;
+/// Steps are ended from outside, with what is inside.
+mod interrupt;
+/// Steps remember an earlier run of their flow.
+mod memory;
 /// Policies nest in one order, whatever the order of writing.
 mod nesting;
 /// A step is tried again as its policy says.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::MAX_ANSWER;
 use super::target::Target;
@@ -37,8 +39,11 @@ impl HttpClient {
         })
     }
 
-    pub(super) async fn send(&self, message: Bytes) -> anyhow::Result<Bytes> {
+    /// The answer to a message, and how long it waited for a connection.
+    pub(super) async fn send(&self, message: Bytes) -> anyhow::Result<(Bytes, Duration)> {
+        let due = Instant::now();
         let _permit = self.permits.acquire().await?;
+        let waited = due.elapsed();
         let mut request = Request::post(&self.target.path)
             .header(HOST, self.target.authority.as_str())
             .header(CONTENT_TYPE, "application/futoin+json")
@@ -64,7 +69,7 @@ impl HttpClient {
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
             let body = body.map_err(|error| anyhow::anyhow!(error)).context("half an answer")?;
             self.idle.borrow_mut().push(connection);
-            return Ok(body.to_bytes());
+            return Ok((body.to_bytes(), waited));
         }
     }
 

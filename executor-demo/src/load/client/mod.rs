@@ -65,18 +65,26 @@ impl Client {
 
     /// Calls a function.
     pub(crate) async fn call(&self, function: &str, params: &Value) -> Answer {
+        self.call_timed(function, params).await.0
+    }
+
+    /// Calls a function; gives also how long the call waited for a connection, which it did not if it has
+    /// no answer.
+    pub(crate) async fn call_timed(&self, function: &str, params: &Value) -> (Answer, Duration) {
         let id = self.next.get();
         self.next.set(id + 1);
         let rid = format!("C{id}");
         let request = Request { f: function, p: params, rid: &rid, forcersp: true };
         let answer = async {
             let message = serde_json::to_vec(&request)?;
-            read(&self.send(id, message.into()).await?, &rid)
+            let (answer, waited) = self.send(id, message.into()).await?;
+            anyhow::Ok((read(&answer, &rid)?, waited))
         };
+        let none = |reason| (Answer::None(reason), Duration::ZERO);
         match timeout(self.patience, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Answer::None(format!("{error:#}")),
-            Err(_) => Answer::None(format!("none within {:?}", self.patience)),
+            Ok(Ok(answered)) => answered,
+            Ok(Err(error)) => none(format!("{error:#}")),
+            Err(_) => none(format!("none within {:?}", self.patience)),
         }
     }
 
@@ -88,10 +96,11 @@ impl Client {
         }
     }
 
-    async fn send(&self, id: u64, message: Bytes) -> anyhow::Result<Bytes> {
+    async fn send(&self, id: u64, message: Bytes) -> anyhow::Result<(Bytes, Duration)> {
         match &self.transport {
             Transport::Http(client) => client.send(message).await,
-            Transport::WebSocket(client) => client.send(id, message).await,
+            // messages share connections
+            Transport::WebSocket(client) => Ok((client.send(id, message).await?, Duration::ZERO)),
         }
     }
 }

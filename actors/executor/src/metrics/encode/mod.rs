@@ -15,7 +15,7 @@ use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::executor::RefusalReason;
-use crate::observe::{Figures, FunctionFigures, TrafficFigures, WatchedLock};
+use crate::observe::{ExportFigures, Figures, FunctionFigures, TrafficFigures, WatchedLock};
 
 use exemplars::with_exemplars;
 use values::{Name, counter, counters, gauge, gauges, histograms};
@@ -33,6 +33,7 @@ pub(super) struct Snapshot {
     pub(super) locks: Vec<WatchedLock>,
     pub(super) deadlocks: u64,
     pub(super) traffic: TrafficFigures,
+    pub(super) exports: ExportFigures,
 }
 
 /// The histogram that has exemplars.
@@ -66,7 +67,8 @@ impl Collector for Snapshot {
         self.admission(&mut encoder)?;
         self.arbiters(&mut encoder)?;
         self.locks(&mut encoder)?;
-        self.connections(&mut encoder)
+        self.connections(&mut encoder)?;
+        self.traces(&mut encoder)
     }
 }
 
@@ -212,5 +214,17 @@ impl Snapshot {
         let received_name = ("asyncsteps_received_bytes", "Bytes that were read from connections");
         counter(encoder, received_name, *received)?;
         counter(encoder, ("asyncsteps_sent_bytes", "Bytes that were written to connections"), *sent)
+    }
+
+    fn traces(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let ExportFigures { exported, queue_full, failed } = self.exports;
+        let name = ("asyncsteps_traces_exported", "Sampled requests that were handed over");
+        counter(encoder, name, exported)?;
+        counters(
+            encoder,
+            ("asyncsteps_traces_dropped", "Sampled requests that were not handed over"),
+            [("queue_full", queue_full), ("failed", failed)]
+                .map(|(reason, count)| ([("reason", reason)], count)),
+        )
     }
 }

@@ -15,7 +15,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanExporter as _;
 
 use self::queue::{LAST_REQUESTS, Queue};
-use super::export::Exporter;
+use super::export::{ExportFigures, Exporter};
 use super::record::RequestRecord;
 
 /// Default of [`Otlp::queue`]: at 12 KiB each, 24 MiB.
@@ -44,8 +44,9 @@ const TRACES: &str = "/v1/traces";
 /// A request becomes a span with the name of its function, below the span that its caller has named in
 /// `traceparent`; each step becomes a span below that. They are made of what is recorded anyway, after the
 /// request, by a thread of its own: a request waits for nothing, and one that is not sampled costs nothing.
-/// What does not fit into the [`queue`](Otlp::queue), or cannot be sent, is dropped and counted, and the
-/// log says so.
+/// What does not fit into the [`queue`](Otlp::queue), or cannot be sent, is dropped and counted
+/// ([`Executor::export_figures`](crate::Executor::export_figures), and `asyncsteps_traces_dropped_total` of
+/// the metrics), and the log says so.
 ///
 /// | attribute | of | what |
 /// |---|---|---|
@@ -172,11 +173,15 @@ impl Exporter for OtlpExporter {
     fn export(&self, request: Arc<RequestRecord>) {
         self.0.push(request);
     }
+
+    fn figures(&self) -> ExportFigures {
+        self.0.figures()
+    }
 }
 
 impl fmt::Debug for OtlpExporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OtlpExporter").field("dropped", &self.0.dropped()).finish()
+        f.debug_struct("OtlpExporter").field("dropped", &self.0.figures().dropped()).finish()
     }
 }
 
@@ -189,7 +194,7 @@ impl OtlpGuard {
     /// How many requests were dropped so far: the queue was full, or they could not be sent.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.0.dropped()
+        self.0.figures().dropped()
     }
 }
 

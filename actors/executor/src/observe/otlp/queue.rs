@@ -11,6 +11,7 @@ use opentelemetry_sdk::trace::SpanExporter;
 use tokio::runtime::Runtime;
 
 use super::spans;
+use crate::observe::export::ExportFigures;
 use crate::observe::record::RequestRecord;
 
 /// How long requests wait for others, so that few messages are sent and traces are soon to be seen.
@@ -37,17 +38,15 @@ struct State {
     /// The thread has taken requests and not sent all of them.
     is_sending: bool,
     is_closed: bool,
-    /// Requests that were dropped, in all.
-    dropped: u64,
-    /// How many of them the log has not been told of.
+    figures: ExportFigures,
+    /// How many dropped requests the log has not been told of.
     untold: u64,
 }
 
 impl State {
-    /// Counts requests that are dropped; tells whether they are the first that the log is not told of.
-    fn count_dropped(&mut self, requests: u64) -> bool {
+    /// Requests were dropped; tells whether they are the first that the log is not told of.
+    fn leave_untold(&mut self, requests: u64) -> bool {
         let is_first = self.untold == 0;
-        self.dropped += requests;
         self.untold += requests;
         is_first
     }
@@ -74,9 +73,10 @@ impl Queue {
     pub(super) fn push(&self, request: Arc<RequestRecord>) {
         let mut state = self.lock();
         if state.is_closed {
-            state.dropped += 1;
+            state.figures.failed += 1;
         } else if state.waiting.len() >= self.limit {
-            let is_first = state.count_dropped(1);
+            state.figures.queue_full += 1;
+            let is_first = state.leave_untold(1);
             // the log is told without the lock
             drop(state);
             if is_first {
@@ -103,9 +103,9 @@ impl Queue {
         }
     }
 
-    /// How many requests were dropped so far.
-    pub(super) fn dropped(&self) -> u64 {
-        self.lock().dropped
+    /// What became of the requests so far.
+    pub(super) fn figures(&self) -> ExportFigures {
+        self.lock().figures
     }
 
     /// Takes no more requests, and waits until all are sent, no longer than `limit`; then the thread ends.
@@ -163,26 +163,31 @@ impl<E: SpanExporter> Sender<E> {
     /// Sends requests until the queue is closed.
     fn work(mut self) {
         while let Some(requests) = self.queue.take() {
+            let count = u64::try_from(requests.len()).unwrap_or(u64::MAX);
             let spans = requests.iter().flat_map(|request| spans::of_request(request)).collect();
             let sent = self.runtime.block_on(self.exporter.export(spans));
             match sent {
-                Ok(()) => self.works(),
-                Err(error) => self.fails(requests.len(), &error),
+                Ok(()) => self.works(count),
+                Err(error) => self.fails(count, &error),
             }
         }
     }
 
     /// The log is told once that traces are lost, and once when they are not any more.
-    fn fails(&mut self, requests: usize, error: &OTelSdkError) {
-        self.queue.lock().count_dropped(u64::try_from(requests).unwrap_or(u64::MAX));
+    fn fails(&mut self, requests: u64, error: &OTelSdkError) {
+        let mut state = self.queue.lock();
+        state.figures.failed += requests;
+        state.leave_untold(requests);
+        drop(state);
         if !self.is_failing {
             self.is_failing = true;
             tracing::warn!(%error, "traces cannot be exported, and are dropped");
         }
     }
 
-    fn works(&mut self) {
+    fn works(&mut self, sent: u64) {
         self.is_failing = false;
+        self.queue.lock().figures.exported += sent;
         let requests = self.queue.untold();
         if requests > 0 {
             tracing::warn!(
@@ -277,6 +282,12 @@ mod tests {
     /// Sends with a queue of four requests, to which `first` come before; gives how many were dropped in
     /// all, and what the log was told.
     fn told(first: usize, plan: &[(usize, bool)]) -> (u64, Vec<String>) {
+        let (figures, lines) = sent(first, plan);
+        (figures.dropped(), lines)
+    }
+
+    /// The same, with what became of all requests.
+    fn sent(first: usize, plan: &[(usize, bool)]) -> (ExportFigures, Vec<String>) {
         let lines = Lines::default();
         let output = lines.clone();
         let log = tracing_subscriber::fmt().without_time().with_ansi(false).with_target(false);
@@ -292,7 +303,7 @@ mod tests {
         });
         let text = String::from_utf8(lines.0.lock().expect("nothing panics").clone());
         let text = text.expect("text");
-        (queue.dropped(), text.lines().map(|line| line.trim().to_owned()).collect())
+        (queue.figures(), text.lines().map(|line| line.trim().to_owned()).collect())
     }
 
     const FULL: &str =
@@ -331,5 +342,12 @@ mod tests {
     fn what_was_dropped_is_told_at_the_end() {
         let end = "WARN the export of traces ends; those of some requests were dropped requests=3";
         assert_eq!(told(3, &[(0, false)]), (3, vec![FAILS.to_owned(), end.to_owned()]));
+    }
+
+    #[test]
+    fn each_request_is_counted_once_by_what_became_of_it() {
+        // 4 of 5 find room; they are lost while 6 come, of which 4 find room and are sent
+        let (figures, _) = sent(5, &[(6, false), (0, true)]);
+        assert_eq!(figures, ExportFigures { exported: 4, queue_full: 3, failed: 4 });
     }
 }

@@ -205,6 +205,13 @@ impl Headers for RequestHead {
         }
     }
 
+    fn has_header(&self, name: &str) -> bool {
+        match &self.0 {
+            Inner::Own { parts, .. } => parts.headers.contains_key(name),
+            Inner::Mounted(http) => http.headers().contains_key(name),
+        }
+    }
+
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
         match &self.0 {
             Inner::Own { parts, .. } => {

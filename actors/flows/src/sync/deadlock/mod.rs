@@ -5,8 +5,10 @@
 //! that has one. It waits for the holders of its mutex, for all of them if several may be inside, or
 //! for the flow that it called. A holder makes no progress while it or a branch below it waits. Each
 //! new wait looks for a cycle of itself and older waits. If there is one, the deadlock is reported, and
-//! the new wait fails with `InternalError`, unless a time limit (`set_timeout`) ends one of the waits
-//! of the cycle.
+//! the new wait fails with `InternalError`, unless a time limit ends one of the waits of the cycle: that
+//! of a step around it, by `set_timeout` or [`timeout`](asyncsteps::Added::timeout). The `timeout` of a
+//! step with a lock of its own begins when it has the lock, and does not end the wait for it. The deadline
+//! of a request does not count.
 //!
 //! Locks taken outside of flows, with [`Mutex::lock`](super::Mutex::lock) or by message, are assumed to
 //! come free; the same goes for waits for a throttle, a future or another flow.

@@ -100,6 +100,7 @@ pub struct Server {
     listeners: Vec<(TcpListener, Option<Handshakes>)>,
     workers: NonZeroUsize,
     limits: ServerLimits,
+    drain_delay: Duration,
     grace: Duration,
     on_connect: Option<OnConnect>,
 }
@@ -114,6 +115,7 @@ impl Server {
             listeners: Vec::new(),
             workers: available_parallelism().unwrap_or(NonZeroUsize::MIN),
             limits: ServerLimits::default(),
+            drain_delay: Duration::ZERO,
             grace: GRACE,
             on_connect: None,
         }
@@ -201,6 +203,16 @@ impl Server {
         self
     }
 
+    /// How long the server goes on as before when it is asked to stop, but for its readiness: the executor
+    /// is not [ready](crate::Executor::readiness) from then on, so that a balancer can take it out before
+    /// connections are refused. None unless set, for services without a balancer; otherwise it should be
+    /// longer than the time in which the balancer notices, such as two periods of its probe. The
+    /// [`grace`](Self::grace) begins afterwards.
+    pub fn drain_delay(mut self, delay: Duration) -> Self {
+        self.drain_delay = delay;
+        self
+    }
+
     /// How long requests in flight may take when the server stops; 10 s unless set, which is what
     /// containers are given to stop.
     pub fn grace(mut self, grace: Duration) -> Self {
@@ -242,11 +254,17 @@ impl Server {
         .await
     }
 
-    /// Serves until `stop` is ready, then closes; the log says where it listens. Gives what became of the requests in flight.
+    /// Serves until `stop` is ready and the [delay](Self::drain_delay) after it is over, then closes; the
+    /// log says where it listens. Gives what became of the requests in flight.
     ///
-    /// Connections that were made before are served, later ones are refused. The executor closes:
-    /// new requests on open connections are answered with DefenseRejected. A connection ends with the
-    /// answer to its last request; one whose client takes nothing is not waited for.
+    /// Requests that have arrived on connections that were made before are served, later connections are
+    /// refused, and idle ones closed. The executor closes: new requests on open connections are answered
+    /// with DefenseRejected. A connection ends with the answer to its last request; one whose client takes
+    /// nothing is not waited for.
+    ///
+    /// It takes the delay, the [`grace`](Self::grace), and up to 7 seconds more: one for requests that are
+    /// cancelled at the end of the grace, one for the last answers, and five for
+    /// [undos](asyncsteps_actors::pool::UNDO_GRACE). An arbiter that is blocked by a step takes longer.
     ///
     /// # Errors
     /// If a listener fails.
@@ -257,7 +275,8 @@ impl Server {
     /// # Panics
     /// Outside of an actix system.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Closed> {
-        let Self { service, other, listeners, workers, limits, grace, on_connect } = self;
+        let Self { service, other, listeners, workers, limits, drain_delay, grace, on_connect } =
+            self;
         let executor = service.end_point.executor.clone();
         let pool = ArbiterPool::new(workers);
         let mut orders = Vec::new();
@@ -284,14 +303,18 @@ impl Server {
         let acceptor = Acceptor::new(connections.clone(), executor.traffic(), orders);
         tokio::select! {
             _ = join_all(listeners.iter().map(|listener| listener.accept(&acceptor))) => {}
-            () = stop => {}
+            () = async {
+                stop.await;
+                executor.announce_close();
+                tokio::time::sleep(drain_delay).await;
+            } => {}
         }
         let end = Instant::now() + grace;
         for listener in listeners {
             listener.close(&acceptor)?;
         }
         acceptor.tell(|| Order::Close);
-        let closed = executor.close(grace).await;
+        executor.close(grace).await;
         let end = end.max(Instant::now() + LAST_ANSWERS);
         // those that are left get no more time
         let _ = tokio::time::timeout_at(end, connections.none_left()).await;
@@ -302,7 +325,9 @@ impl Server {
         if left.cancelled > 0 {
             tracing::warn!(flows = left.cancelled, "flows were cancelled at the end of the grace");
         }
-        Ok(closed)
+        // requests of other arbiters are not those of the pool
+        let closed = executor.closed();
+        Ok(Closed { not_undone: closed.not_undone + left.not_undone, ..closed })
     }
 }
 

@@ -1,15 +1,23 @@
 //! A PostgreSQL server of a test's own, with its data and its socket in a folder for temporary files.
+#![forbid(unsafe_code)]
+#![expect(clippy::missing_panics_doc, reason = "helpers of tests panic to fail the test")]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, thread};
 
-use asyncsteps_journal::postgres::Config;
+use tokio_postgres::Config;
 
-pub(crate) struct Server {
+/// Tells the servers of one process apart.
+static SERVERS: AtomicU32 = AtomicU32::new(0);
+
+/// A server that ends when this is dropped; its data go with it.
+#[derive(Debug)]
+pub struct Server {
     programs: PathBuf,
     folder: PathBuf,
     /// Who runs it: root may not.
@@ -20,12 +28,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one; without PostgreSQL, says that the test is left out.
     #[expect(clippy::print_stdout, reason = "a test that is left out says so")]
-    pub(crate) fn start() -> Option<Self> {
+    #[must_use]
+    pub fn start() -> Option<Self> {
         let Some(programs) = programs() else {
             println!("PostgreSQL is not installed here: this test is left out");
             return None;
         };
-        let folder = env::temp_dir().join(format!("journal-postgres-{}", process::id()));
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("postgres-of-test-{}-{number}", process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let is_root = fs::metadata(&folder).expect("it is there").uid() == 0;
         let user = is_root.then(postgres_user);
@@ -51,15 +61,23 @@ impl Server {
     }
 
     /// Where it is.
-    pub(crate) fn config(&self) -> Config {
+    #[must_use]
+    pub fn config(&self) -> Config {
         let mut config = Config::new();
         config.host_path(&self.folder).user("journal").dbname("postgres");
         config
     }
 
+    /// The same as a URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let folder = self.folder.to_str().expect("a path of UTF-8").replace('/', "%2F");
+        format!("postgres://journal@{folder}/postgres")
+    }
+
     /// Starts it, and waits until it takes connections. After a kill, its last processes may take a moment
     /// to end, and the server refuses to start beside them.
-    pub(crate) fn run(&mut self) {
+    pub fn run(&mut self) {
         for _ in 0..200 {
             let mut command = self.command("postgres");
             command.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
@@ -83,7 +101,7 @@ impl Server {
 
     /// Ends it by a signal: `KILL`, with which its other processes end soon, or `INT`, which leaves no
     /// shared memory behind.
-    pub(crate) fn end(&mut self, signal: &str) {
+    pub fn end(&mut self, signal: &str) {
         let Some(mut child) = self.child.take() else { return };
         let id = child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();

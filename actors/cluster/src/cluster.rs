@@ -1,0 +1,136 @@
+//! A node of a cluster, as programs have it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex as Table, PoisonError};
+
+use asyncsteps::sync::mutex::Options;
+use asyncsteps_actors::sync::Mutex as LocalMutex;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::database::{Database, Requests, set_up};
+use crate::error::Error;
+use crate::hold::Holds;
+use crate::keys::Keys;
+use crate::limiter::{LimiterState, Limits};
+use crate::lock_id::LockId;
+use crate::node::{Node, give_back_all};
+use crate::throttle::{KeyState, Rate};
+
+/// This process as a node of a cluster: it gives locks that all nodes with the same database and
+/// [schema](Config::schema) share. Clones are the same node.
+///
+/// The node has a lease, which it renews each third of it. If it cannot, then at nine tenths of the lease
+/// after the last renewal that it sent, the sections of its locks fail with
+/// [`LOCK_LOST`](crate::LOCK_LOST).
+///
+/// When the last clone and the last lock made of it are dropped, its locks are free for others when its
+/// lease is over; [`leave`](Self::leave) frees them at once.
+#[derive(Clone)]
+pub struct Cluster(Arc<Inner>);
+
+struct Inner {
+    node: Arc<Node>,
+    /// The queues of the locks on this node, by name.
+    mutexes: Table<HashMap<&'static str, LocalMutex>>,
+    throttles: Keys<KeyState>,
+    limiters: Keys<LimiterState>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Cluster {
+    /// Joins the cluster in a PostgreSQL database, such as `postgres://user@host/database` or
+    /// `host=/run/postgresql user=shop`; its tables are made if they are not there. Its tasks run on the
+    /// tokio runtime that this is called on, and have to run each third of the lease.
+    ///
+    /// Three connections are made, without TLS: over a socket of the machine, a network that is trusted,
+    /// or a tunnel. A pooler in front of the server has to keep sessions.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting or a URL that cannot be used, [`Error::Unavailable`] if the server
+    /// is not reached, [`Error::NewerFormat`] if a later program made the tables, or
+    /// [`Error::Refused`] by the server, such as for a lack of rights.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave a node in the tables that holds nothing.
+    pub async fn connect(url: &str, config: Config) -> Result<Self, Error> {
+        let server = url
+            .parse::<tokio_postgres::Config>()
+            .map_err(|error| Error::Config(format!("the URL of the database: {error}")))?;
+        Self::connect_to(server, config).await
+    }
+
+    /// The same with the settings of the client, such as for a password from elsewhere.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// As for [`connect`](Self::connect).
+    pub async fn connect_to(server: tokio_postgres::Config, config: Config) -> Result<Self, Error> {
+        config.check()?;
+        let database = Database::new(server, &config.schema);
+        set_up(&database).await?;
+        let (holds, returned) = Holds::new();
+        let (requests, poll) = (Arc::new(Requests::new(&database)), config.poll);
+        let node = Node::register(&database, config, Arc::clone(&requests), holds).await?;
+        let node = Arc::new(node);
+        // it ends with the last lock
+        tokio::spawn(give_back_all(requests, poll, returned));
+        let listens = tokio::spawn(Arc::clone(node.notices()).listen(database));
+        let serves = tokio::spawn(Arc::clone(&node).serve());
+        Ok(Self(Arc::new(Inner {
+            node,
+            mutexes: Table::default(),
+            throttles: Keys::default(),
+            limiters: Keys::default(),
+            tasks: [listens, serves],
+        })))
+    }
+
+    /// Leaves the cluster: no lock can be taken any more, and when all are given back, or after a lease,
+    /// the node is gone.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the node without new locks, and those that it has are free when its
+    /// lease is over.
+    pub async fn leave(&self) {
+        self.0.node.leave().await;
+    }
+
+    /// The queue of a lock on this node; the limits of the first use of a name count.
+    pub(crate) fn local_mutex(&self, name: &'static str, options: Options) -> LocalMutex {
+        let mut mutexes = self.0.mutexes.lock().unwrap_or_else(PoisonError::into_inner);
+        mutexes.entry(name).or_insert_with(|| LocalMutex::named(name, options)).clone()
+    }
+
+    /// The state of a throttle on this node; the limits of the first use of a name and key count.
+    pub(crate) fn throttle_state(&self, id: &LockId, rate: Rate) -> Arc<KeyState> {
+        let node = &self.0.node;
+        self.0.throttles.get(id, || KeyState::new(Arc::clone(node), id.clone(), rate))
+    }
+
+    /// The state of a limiter on this node; the limits of the first use of a name and key count.
+    pub(crate) fn limiter_state(&self, id: &LockId, limits: Limits) -> Arc<LimiterState> {
+        let node = &self.0.node;
+        self.0.limiters.get(id, || LimiterState::new(Arc::clone(node), id.clone(), limits))
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.0.node
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.node.abandon();
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("node", &self.0.node).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! A connection, made anew when it is lost.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+
+use super::{Database, PATIENCE};
+use crate::error::Error;
+
+/// The server did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the server did not answer within {PATIENCE:?}")]
+struct Silent;
+
+/// Gives up after a while.
+pub(super) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(Error::Unavailable(Arc::new(Silent))))
+}
+
+/// A value of a statement, and its type.
+pub(super) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Requests on one connection, which any number of tasks share. Each request is one statement, so a task
+/// that is dropped or a process that stops leaves no transaction open.
+pub(super) struct Session {
+    database: Arc<Database>,
+    client: Mutex<Option<Arc<Client>>>,
+}
+
+impl Session {
+    /// A session that connects with its first request.
+    pub(super) fn new(database: Arc<Database>) -> Self {
+        Self { database, client: Mutex::default() }
+    }
+
+    async fn client(&self) -> Result<Arc<Client>, Error> {
+        let mut client = self.client.lock().await;
+        match &*client {
+            Some(client) if !client.is_closed() => Ok(Arc::clone(client)),
+            _ => {
+                let (new, connection) = self.database.connect().await?;
+                // it ends with the client, and its error is that of the next request
+                tokio::spawn(async move { connection.await.ok() });
+                Ok(Arc::clone(client.insert(Arc::new(new))))
+            }
+        }
+    }
+
+    /// The rows of a statement.
+    pub(super) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        let client = self.client().await?;
+        let rows = within(async { Ok(client.query_typed(sql, values).await?) }).await;
+        if let Err(Error::Unavailable(_)) = rows {
+            // one that is silent is not asked again
+            self.client.lock().await.take_if(|current| Arc::ptr_eq(current, &client));
+        }
+        rows
+    }
+}

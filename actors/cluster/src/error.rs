@@ -1,0 +1,73 @@
+//! Why the cluster cannot be used.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use asyncsteps::codes;
+
+/// What went wrong with the cluster's database, or with what was asked of it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting cannot be used.
+    #[error("{0}")]
+    Config(String),
+    /// The name or the key of a lock cannot be used.
+    #[error("{0}")]
+    Name(String),
+    /// The database was not reached, or its answer was lost.
+    #[error("the database of the cluster cannot be reached")]
+    Unavailable(#[source] Cause),
+    /// The database answered with an error.
+    #[error("the database of the cluster refused a request")]
+    Refused(#[source] Cause),
+    /// A later program made the tables.
+    #[error("the tables of the cluster have the format {found}, and this program knows {known}")]
+    NewerFormat {
+        /// The format of the tables.
+        found: i64,
+        /// The highest one that this program knows.
+        known: i64,
+    },
+    /// The cluster was closed by this node.
+    #[error("this node has left the cluster")]
+    Closed,
+}
+
+/// The error behind an error.
+pub type Cause = Arc<dyn StdError + Send + Sync>;
+
+impl Error {
+    /// Whether the same request may succeed later, without a change of anything but the database.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Self {
+        // connections that the server ends or does not take yet, and requests that met another one
+        let is_transient = error.as_db_error().is_none_or(|answer| {
+            let code = answer.code().code();
+            ["57P", "08", "40", "53"].iter().any(|class| code.starts_with(class)) || code == "57014"
+        });
+        let cause: Cause = Arc::new(error);
+        if is_transient { Self::Unavailable(cause) } else { Self::Refused(cause) }
+    }
+}
+
+/// The error of a step or a call that uses a lock.
+impl From<Error> for asyncsteps::Error {
+    fn from(error: Error) -> Self {
+        let code = match error {
+            Error::Name(_) => codes::INVALID_REQUEST,
+            Error::Config(_)
+            | Error::Unavailable(_)
+            | Error::Refused(_)
+            | Error::NewerFormat { .. }
+            | Error::Closed => codes::INTERNAL_ERROR,
+        };
+        Self::with_info(code, error.to_string()).with_cause(error)
+    }
+}

@@ -1,0 +1,118 @@
+//! The locks that this node has.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use asyncsteps_actors::sync::Fence;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use crate::lock_id::LockId;
+use crate::term::Term;
+
+/// The locks that this node has. Each has one holder at most, which may have it several times.
+pub(crate) struct Holds {
+    table: Mutex<HashMap<LockId, Weak<Hold>>>,
+    returns: UnboundedSender<Return>,
+    count: watch::Sender<usize>,
+}
+
+/// A lock that this node took. Dropping it gives the lock back.
+pub(crate) struct Hold {
+    holds: Arc<Holds>,
+    id: LockId,
+    epoch: u64,
+    term: Arc<Term>,
+    counted: Option<Counted>,
+}
+
+/// A lock that is to be given back to the cluster.
+#[derive(Debug)]
+pub(crate) struct Return {
+    pub(crate) id: LockId,
+    pub(crate) epoch: u64,
+    pub(crate) term: Arc<Term>,
+    /// Dropped when that is done.
+    _counted: Option<Counted>,
+}
+
+/// One lock less when it is dropped.
+#[derive(Debug)]
+struct Counted(watch::Sender<usize>);
+
+impl Holds {
+    /// None yet; what is to be given back comes to the receiver.
+    pub(crate) fn new() -> (Arc<Self>, UnboundedReceiver<Return>) {
+        let (returns, returned) = unbounded_channel();
+        let (table, count) = (Mutex::default(), watch::Sender::new(0));
+        (Arc::new(Self { table, returns, count }), returned)
+    }
+
+    /// A lock that the node took with this epoch, in this term.
+    pub(crate) fn taken(self: &Arc<Self>, id: &LockId, epoch: u64, term: &Arc<Term>) -> Hold {
+        self.count.send_modify(|count| *count += 1);
+        let counted = Some(Counted(self.count.clone()));
+        let (holds, id, term) = (Arc::clone(self), id.clone(), Arc::clone(term));
+        Hold { holds, id, epoch, term, counted }
+    }
+
+    /// Lists a lock, so that its holder can enter again.
+    pub(crate) fn list(&self, hold: &Arc<Hold>) {
+        self.table().insert(hold.id.clone(), Arc::downgrade(hold));
+    }
+
+    /// The lock as this node has it.
+    pub(crate) fn get(&self, id: &LockId) -> Option<Arc<Hold>> {
+        self.table().get(id).and_then(Weak::upgrade)
+    }
+
+    /// Completes when no lock is held, and all were given back.
+    pub(crate) async fn none(&self) {
+        // the sender is in `self`
+        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<LockId, Weak<Hold>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hold {
+    pub(crate) fn fence(&self) -> Fence {
+        self.id.fence(self.epoch)
+    }
+
+    pub(crate) fn term(&self) -> &Arc<Term> {
+        &self.term
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut table = self.holds.table();
+        if table.get(&self.id).is_some_and(|listed| listed.strong_count() == 0) {
+            table.remove(&self.id);
+        }
+        drop(table);
+        // the receiver goes with the runtime: then the lock is free when the lease is over
+        let _ = self.holds.returns.send(Return {
+            id: self.id.clone(),
+            epoch: self.epoch,
+            term: Arc::clone(&self.term),
+            _counted: self.counted.take(),
+        });
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("id", &self.id).field("epoch", &self.epoch).finish()
+    }
+}

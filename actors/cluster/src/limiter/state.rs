@@ -1,0 +1,81 @@
+//! The places of one key of a limiter on this node.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::{Error, codes};
+
+use super::options::Limits;
+use super::places::Places;
+use crate::lock_id::LockId;
+use crate::node::Node;
+use crate::quota::Quota;
+use crate::shares::{Attempt, Keeper, Line, Standing};
+
+/// What the handles of one key share on this node.
+pub(crate) struct LimiterState {
+    id: LockId,
+    limits: Limits,
+    keeper: Arc<Keeper<Places>>,
+}
+
+/// A place in a limiter. Dropping it gives the place back.
+pub(super) struct Place(Arc<LimiterState>);
+
+impl LimiterState {
+    pub(crate) fn new(node: Arc<Node>, id: LockId, limits: Limits) -> Self {
+        let quota = Quota::new("places", &id, limits.concurrent, Duration::ZERO);
+        let line = Line::new(limits.max_queue, "Mutex queue limit");
+        Self { id, limits, keeper: Arc::new(Keeper::new(node, quota, line)) }
+    }
+
+    pub(crate) fn id(&self) -> &LockId {
+        &self.id
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How many are inside, on this node.
+    pub(super) fn inside(&self) -> u32 {
+        self.keeper.with(|places, _| places.inside())
+    }
+
+    /// Takes a place, after those that wait.
+    pub(super) async fn enter(self: &Arc<Self>) -> Result<Place, Error> {
+        self.id.check()?;
+        let keeper = &self.keeper;
+        let poll = keeper.node().config().poll;
+        keeper.line().enter(keeper.changes(), poll, || self.attempt()).await?;
+        Ok(Place(Arc::clone(self)))
+    }
+
+    async fn attempt(&self) -> Result<Attempt, Error> {
+        self.keeper.know().await;
+        self.keeper.with(|places, standing| match standing {
+            Standing::None => Err(database_away()),
+            Standing::Lost if !self.limits.goes_on() => Err(database_away()),
+            Standing::Valid | Standing::Lost if places.enter() => Ok(Attempt::Entered),
+            Standing::Valid | Standing::Lost => Ok(Attempt::Full(None)),
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.keeper.with(|places, _| places.leave());
+        self.0.keeper.changes().send_replace(());
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").field(&self.0.id).finish()
+    }
+}
+
+fn database_away() -> Error {
+    Error::with_info(codes::DEFENSE_REJECTED, "Limiter without the database of its cluster")
+}

@@ -1,0 +1,39 @@
+//! The name of a lock, and its key.
+
+use std::sync::Arc;
+
+use asyncsteps_actors::sync::Fence;
+
+use crate::error::Error;
+
+/// The longest name and the longest key, in bytes.
+const LONGEST: usize = 512;
+
+/// Which lock: all nodes mean the same one by it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LockId {
+    pub(crate) name: &'static str,
+    pub(crate) key: Arc<str>,
+}
+
+impl LockId {
+    /// Whether the database can have such a lock.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for (what, text) in [("name", self.name), ("key", &*self.key)] {
+            if text.len() > LONGEST {
+                let length = text.len();
+                return Err(Error::Name(format!(
+                    "the {what} of a lock has {length} bytes, at most {LONGEST} are possible"
+                )));
+            }
+            if let Some(at) = text.bytes().position(|byte| byte == 0) {
+                return Err(Error::Name(format!("the {what} of a lock has a zero byte at {at}")));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fence(&self, epoch: u64) -> Fence {
+        Fence::new(self.name, Arc::clone(&self.key), epoch)
+    }
+}

@@ -1,0 +1,55 @@
+//! Holding a lock outside of flows.
+
+use std::fmt;
+use std::sync::Arc;
+
+use asyncsteps::Arg;
+use asyncsteps_actors::sync::{Fence, LockGuard as LocalGuard};
+
+use crate::cluster::Cluster;
+use crate::hold::Hold;
+
+/// A lock between machines that was taken outside of flows. Dropping it, on any thread, gives it back.
+#[must_use = "dropping it unlocks"]
+pub struct LockGuard {
+    // dropped in this order: the next one of this node finds the lock given back
+    hold: Arc<Hold>,
+    _local: LocalGuard,
+    // the node's tasks run as long as a lock is held
+    _cluster: Cluster,
+}
+
+impl LockGuard {
+    pub(super) fn new(hold: Arc<Hold>, cluster: Cluster, local: LocalGuard) -> Self {
+        Self { hold, _local: local, _cluster: cluster }
+    }
+
+    /// The token, for what is written while the lock is held.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.hold.fence()
+    }
+
+    /// Whether the lease of this node lasts. It may end at any time after this: only what checks the
+    /// [token](Self::fence) is sure.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.hold.term().is_valid()
+    }
+
+    /// Completes when this node has lost its lease, and the lock with it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn lost(&self) {
+        self.hold.term().ended().await;
+    }
+}
+
+impl Arg for LockGuard {}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard").field("fence", &self.fence()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,141 @@
+//! The mutex between machines (FTN12 §1.11.1).
+
+mod guard;
+mod section;
+
+use std::fmt;
+use std::sync::Arc;
+
+use asyncsteps::Error;
+use asyncsteps::sync::mutex::Options;
+use asyncsteps_actors::sync::{Fence, KeyReport, Mutex as LocalMutex};
+
+use crate::cluster::Cluster;
+use crate::lock_id::LockId;
+use crate::node;
+
+pub use guard::LockGuard;
+
+/// A mutex between machines. Cheap to clone.
+///
+/// It is used as the [local one](LocalMutex): `.locked(&mutex)` behind a step, or `asi.sync(&mutex, ..)`.
+/// Flows of this node queue in the order in which they came; between nodes there is no order. A flow that
+/// waits is told when the lock comes free, and asks each [`poll`](crate::Config::poll) as well.
+/// Waits of this node's flows for each other are seen by the detection of deadlocks, those for other
+/// nodes are not: bound them with a time limit.
+///
+/// A section costs two requests to the database, each with a flush. While the database is away, a flow
+/// that wants the lock waits; bound that with a time limit as well.
+///
+/// # What is guaranteed
+///
+/// No two sections run at once, as long as clocks run at the same speed, to a tenth of the lease, and no
+/// process stops longer than its lease. Where that matters, check the [token](Fence): what it reaches
+/// refuses the effects of a holder whose lease is over, whatever the clocks do. See [`sql`](crate::sql).
+///
+/// A section whose node loses its lease is cancelled, and its step fails with
+/// [`LOCK_LOST`](crate::LOCK_LOST). What was done inside is undone, with the lock taken again for that: if
+/// that does not succeed in 30 s, without the lock.
+///
+/// ```no_run
+/// use asyncsteps::Flow;
+/// use asyncsteps_cluster::{Cluster, Config};
+///
+/// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+/// let cluster = Cluster::connect("postgres://shop@db/shop", Config::default()).await?;
+/// let stock = cluster.mutex("stock").key("apples");
+/// let mut flow = Flow::new();
+/// let token = stock.clone();
+/// flow.run(async move |()| {
+///     let fence = token.fence(); // goes with what is written
+///     Ok(())
+/// })
+/// .locked(&stock);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Mutex {
+    cluster: Cluster,
+    /// The queue on this node.
+    local: LocalMutex,
+    id: LockId,
+}
+
+impl Cluster {
+    /// The mutex of this name, without a limit on the flows of this node that wait for it.
+    ///
+    /// The name stands for the same lock on all nodes. It has at most 512 bytes, or whatever uses the lock
+    /// fails with InvalidRequest.
+    #[must_use]
+    pub fn mutex(&self, name: &'static str) -> Mutex {
+        self.mutex_of(name, None)
+    }
+
+    /// The same with at most so many flows of this node that wait for it; the others fail with
+    /// DefenseRejected. Of several uses of a name on this node, the limit of the first one counts.
+    #[must_use]
+    pub fn bounded_mutex(&self, name: &'static str, max_queue: u32) -> Mutex {
+        self.mutex_of(name, Some(max_queue))
+    }
+
+    fn mutex_of(&self, name: &'static str, max_queue: Option<u32>) -> Mutex {
+        let local = self.local_mutex(name, Options { max_queue, ..Options::default() });
+        Mutex { cluster: self.clone(), local, id: LockId { name, key: Arc::from("") } }
+    }
+}
+
+impl Mutex {
+    /// The mutex of a key: each key is locked on its own. The empty key is the mutex itself. It has at
+    /// most 512 bytes and no zero byte, or whatever uses the lock fails with InvalidRequest.
+    #[must_use]
+    pub fn key(&self, key: impl AsRef<str>) -> Self {
+        let id = LockId { name: self.id.name, key: Arc::from(key.as_ref()) };
+        Self { cluster: self.cluster.clone(), local: self.local.key(key), id }
+    }
+
+    /// Locks outside of flows, by the same queue; ready when the lock is held.
+    ///
+    /// # Errors
+    /// DefenseRejected if the queue of this node is full, InvalidRequest for a key that cannot be used,
+    /// InternalError if the database refuses the request or this node has left the cluster.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue, or gives back what was just taken.
+    pub async fn lock(&self) -> Result<LockGuard, Error> {
+        let local = self.local.lock().await?;
+        let hold = match self.hold() {
+            Some(hold) => hold,
+            None => node::take(self.cluster.node(), &self.id).await?,
+        };
+        Ok(LockGuard::new(hold, self.cluster.clone(), local))
+    }
+
+    /// The token under which this node holds the lock; `None` if it does not.
+    ///
+    /// For code inside of a section, and its undo: there it is their own token. Other code of this process
+    /// would get the token of whichever section runs.
+    #[must_use]
+    pub fn fence(&self) -> Option<Fence> {
+        self.hold().map(|hold| hold.fence())
+    }
+
+    /// How many flows of this node hold this key and wait for it; for metrics.
+    #[must_use]
+    pub fn key_report(&self) -> KeyReport {
+        self.local.key_report()
+    }
+
+    fn hold(&self) -> Option<Arc<crate::hold::Hold>> {
+        self.cluster.node().holds().get(&self.id)
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex")
+            .field("name", &self.id.name)
+            .field("key", &self.id.key)
+            .field("fence", &self.fence())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,309 @@
+//! This node: its lease, and the locks that it has.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+
+use crate::boottime;
+use crate::config::Config;
+use crate::database::{Database, Notices, Requests, Taken};
+use crate::error::Error;
+use crate::hold::{Hold, Holds, Return};
+use crate::lock_id::LockId;
+use crate::term::Term;
+
+/// After how many renewals rows that stand for nothing are removed.
+const TRIM: u64 = 100;
+
+/// What the tasks of a node and its locks share.
+pub(crate) struct Node {
+    config: Config,
+    requests: Arc<Requests>,
+    renewals: Requests,
+    notices: Arc<Notices>,
+    term: watch::Sender<State>,
+    /// The tasks run here, whatever thread a lock is asked for on.
+    runtime: Handle,
+    holds: Arc<Holds>,
+}
+
+/// Whether locks can be taken.
+#[derive(Clone, Debug)]
+enum State {
+    /// In this term.
+    Member(Arc<Term>),
+    /// Not until there is a lease again.
+    Between,
+    /// The node has left.
+    Closed,
+}
+
+impl Node {
+    /// A node with a lease.
+    pub(crate) async fn register(
+        database: &Arc<Database>,
+        config: Config,
+        requests: Arc<Requests>,
+        holds: Arc<Holds>,
+    ) -> Result<Self, Error> {
+        let renewals = Requests::new(database);
+        let sent = boottime::now();
+        let term = Term::new(renewals.register(config.lease).await?, sent, config.lease);
+        Ok(Self {
+            config,
+            requests,
+            renewals,
+            notices: Arc::default(),
+            term: watch::Sender::new(State::Member(Arc::new(term))),
+            runtime: Handle::current(),
+            holds,
+        })
+    }
+
+    pub(crate) fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    pub(crate) fn notices(&self) -> &Arc<Notices> {
+        &self.notices
+    }
+
+    /// Serves one term after the other, until the task is aborted.
+    pub(crate) async fn serve(self: Arc<Self>) {
+        loop {
+            let state = self.term.borrow().clone();
+            let State::Member(term) = state else { return };
+            self.keep(&term).await;
+            let is_member = self.change(State::Between);
+            term.end();
+            if !is_member {
+                return;
+            }
+            tracing::warn!("this node has lost its lease: its sections are cancelled");
+            let term = self.begin().await;
+            if !self.change(State::Member(Arc::new(term))) {
+                return;
+            }
+        }
+    }
+
+    /// Changes the state unless the node has left; says whether it did.
+    fn change(&self, to: State) -> bool {
+        self.term.send_if_modified(|state| {
+            let is_open = !matches!(state, State::Closed);
+            if is_open {
+                *state = to;
+            }
+            is_open
+        })
+    }
+
+    /// Renews the lease each third of it, until it is lost.
+    async fn keep(&self, term: &Term) {
+        let Config { lease, .. } = self.config;
+        for count in 1_u64.. {
+            tokio::select! {
+                () = sleep(lease / 3) => {}
+                () = term.expired() => return,
+                () = term.refused.notified() => return,
+            }
+            loop {
+                let sent = boottime::now();
+                let renewed = tokio::select! {
+                    renewed = self.renewals.renew(term.node, lease) => renewed,
+                    () = term.expired() => return,
+                };
+                match renewed {
+                    Ok(true) => {
+                        // an answer that comes late does not revive what was over
+                        if term.left().is_zero() {
+                            return;
+                        }
+                        term.renewed(sent);
+                        break;
+                    }
+                    Ok(false) => return,
+                    Err(error) => {
+                        tracing::warn!(%error, "the lease cannot be renewed: trying again");
+                        tokio::select! {
+                            () = sleep(lease / 20) => {}
+                            () = term.expired() => return,
+                        }
+                    }
+                }
+            }
+            if count % TRIM == 0
+                && let Err(error) = self.requests.trim().await
+            {
+                tracing::warn!(%error, "old rows of the cluster stay");
+            }
+        }
+    }
+
+    /// Registers until that works.
+    async fn begin(&self) -> Term {
+        loop {
+            let sent = boottime::now();
+            match self.renewals.register(self.config.lease).await {
+                Ok(node) => return Term::new(node, sent, self.config.lease),
+                Err(error) => {
+                    tracing::warn!(%error, "the cluster gives no lease: trying again");
+                    sleep(self.config.poll).await;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Has something done on the runtime of the node.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
+    /// The current term; `None` while there is none.
+    pub(crate) fn current(&self) -> Result<Option<Arc<Term>>, Error> {
+        match &*self.term.borrow() {
+            State::Member(term) => Ok(Some(Arc::clone(term))),
+            State::Between => Ok(None),
+            State::Closed => Err(Error::Closed),
+        }
+    }
+
+    /// The current term, when there is one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    async fn member(&self) -> Result<Arc<Term>, Error> {
+        let mut term = self.term.subscribe();
+        // the sender is in `self`
+        let state = term.wait_for(|state| !matches!(state, State::Between)).await;
+        match state.as_deref() {
+            Ok(State::Member(term)) => Ok(Arc::clone(term)),
+            Ok(State::Between | State::Closed) | Err(_) => Err(Error::Closed),
+        }
+    }
+
+    /// Leaves: waits until all locks are given back, at most for a lease, then gives the lease back, so
+    /// that others need not wait for its end.
+    pub(crate) async fn leave(&self) {
+        let before = self.term.send_replace(State::Closed);
+        let State::Member(term) = before else { return };
+        tokio::select! {
+            () = self.holds.none() => {
+                if let Err(error) = self.requests.leave(term.node).await {
+                    tracing::warn!(%error, "the lease of this node stays until its end");
+                }
+            }
+            () = sleep(self.config.lease) => {}
+        }
+        term.end();
+    }
+
+    /// Ends all sections: nothing renews the lease any more.
+    pub(crate) fn abandon(&self) {
+        if let State::Member(term) = self.term.send_replace(State::Closed) {
+            term.end();
+        }
+    }
+}
+
+/// Gives back what was dropped, until nothing can be dropped any more.
+pub(crate) async fn give_back_all(
+    requests: Arc<Requests>,
+    pause: Duration,
+    mut returned: UnboundedReceiver<Return>,
+) {
+    while let Some(lock) = returned.recv().await {
+        tokio::spawn(give_back(Arc::clone(&requests), pause, lock));
+    }
+}
+
+/// Gives a lock back; tries again as long as nothing else frees it.
+async fn give_back(requests: Arc<Requests>, pause: Duration, lock: Return) {
+    loop {
+        match requests.give_back(&lock.id, lock.epoch).await {
+            Ok(()) => return,
+            Err(error) if error.is_transient() && lock.term.is_valid() => {}
+            Err(error) => {
+                tracing::warn!(%error, "a lock is held until the end of this node's lease");
+                return;
+            }
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = lock.term.ended() => return,
+        }
+    }
+}
+
+/// Takes a lock for this node, as soon as it is free. At most one task of the node waits for it.
+///
+/// # Cancel safety
+/// Dropping the future gives the lock back if it was taken meanwhile.
+pub(crate) async fn take(node: &Arc<Node>, id: &LockId) -> Result<Arc<Hold>, Error> {
+    id.check()?;
+    let (sender, taken) = oneshot::channel();
+    node.runtime.spawn(take_for(Arc::clone(node), id.clone(), sender));
+    let hold = taken.await.map_err(|_| Error::Closed)??;
+    node.holds.list(&hold);
+    Ok(hold)
+}
+
+async fn take_for(
+    node: Arc<Node>,
+    id: LockId,
+    mut sender: oneshot::Sender<Result<Arc<Hold>, Error>>,
+) {
+    let mut free = node.notices.subscribe(&id);
+    loop {
+        let term = tokio::select! {
+            term = node.member() => term,
+            () = sender.closed() => return,
+        };
+        let term = match term {
+            Ok(term) => term,
+            Err(error) => return drop(sender.send(Err(error))),
+        };
+        free.begin();
+        let pause = match node.requests.take(&id, term.node).await {
+            Ok(Taken::Epoch(epoch)) => {
+                // dropped, and given back by that, if it is not wanted any more or came too late
+                let hold = Arc::new(node.holds.taken(&id, epoch, &term));
+                if term.is_valid() {
+                    return drop(sender.send(Ok(hold)));
+                }
+                node.config.poll
+            }
+            Ok(Taken::Held(left)) => left.clamp(Duration::from_millis(1), node.config.poll),
+            Ok(Taken::NoLease) => {
+                term.refused.notify_one();
+                node.config.poll
+            }
+            Err(error) if error.is_transient() => node.config.poll,
+            Err(error) => return drop(sender.send(Err(error))),
+        };
+        tokio::select! {
+            () = free.told() => {}
+            () = sleep(pause) => {}
+            () = sender.closed() => return,
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("state", &*self.term.borrow()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! The share of this node in a limit: a lease that is renewed while it is used.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::line::Line;
+use crate::boottime;
+use crate::error::Error;
+use crate::node::Node;
+use crate::quota::Quota;
+use crate::term::Term;
+
+/// What a node has of a limit.
+pub(crate) trait Units: Default + Send + 'static {
+    /// The most units that are used now or later.
+    fn units(&self) -> u32;
+
+    /// The server gives so many units; what is new counts from `clean` on, by the boot-time clock.
+    fn grant(&mut self, units: u32, now: Duration, clean: Duration);
+
+    /// The server gives none any more.
+    fn lose(&mut self);
+
+    /// Whether something is inside that uses a unit.
+    fn is_used(&self) -> bool;
+}
+
+/// The share of this node in a limit.
+pub(crate) struct Keeper<U> {
+    node: Arc<Node>,
+    quota: Quota,
+    line: Line,
+    shared: Mutex<Shared<U>>,
+    /// The share may have changed.
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct Shared<U> {
+    share: U,
+    /// The term in which the share was given.
+    term: Option<Arc<Term>>,
+    keeping: Keeping,
+    /// The first answer of the database has come, or there is none.
+    is_known: bool,
+}
+
+/// Whether a task keeps the share.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Keeping {
+    #[default]
+    None,
+    /// There was no entry since the share was renewed.
+    Idle,
+    Used,
+}
+
+/// How the share is, for an entry.
+pub(crate) enum Standing {
+    /// It lasts.
+    Valid,
+    /// The lease in which it was given is over.
+    Lost,
+    /// The database has not given one.
+    None,
+}
+
+/// The share is less than before, which the server has to be told.
+struct IsLess(bool);
+
+impl<U: Units> Keeper<U> {
+    pub(crate) fn new(node: Arc<Node>, quota: Quota, line: Line) -> Self {
+        let (shared, changed) = (Mutex::default(), watch::Sender::new(()));
+        Self { node, quota, line, shared, changed }
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    pub(crate) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    pub(crate) fn changes(&self) -> &watch::Sender<()> {
+        &self.changed
+    }
+
+    /// Looks at the share, or changes what is used of it.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut U, Standing) -> T) -> T {
+        let mut shared = self.shared();
+        let standing = match &shared.term {
+            None => Standing::None,
+            Some(term) if term.is_valid() => Standing::Valid,
+            Some(_) => Standing::Lost,
+        };
+        look(&mut shared.share, standing)
+    }
+
+    /// Waits for the first answer of the database; has the share kept from now on.
+    pub(crate) async fn know(self: &Arc<Self>) {
+        let mut changed = self.changed.subscribe();
+        loop {
+            {
+                let mut shared = self.shared();
+                if shared.keeping == Keeping::None {
+                    self.node.spawn(Arc::clone(self).keep());
+                }
+                shared.keeping = Keeping::Used;
+                if shared.is_known {
+                    return;
+                }
+            }
+            // the sender is in `self`
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Renews the share until it is not used for a third of a lease.
+    async fn keep(self: Arc<Self>) {
+        loop {
+            let Ok(term) = self.node.current() else {
+                return self.tell(|shared| {
+                    shared.share.lose();
+                    (shared.term, shared.is_known) = (None, true);
+                });
+            };
+            let pause = match &term {
+                Some(term) => self.renew_with(term).await,
+                None => self.node.config().poll,
+            };
+            // what the database did not tell in the first try is not waited for
+            self.tell(|shared| shared.is_known = true);
+            sleep(pause).await;
+            if let Some(term) = term.filter(|_| self.is_idle()) {
+                self.give_back(&term).await;
+                if self.ends() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Renews the share; gives the pause until it is to be renewed again.
+    async fn renew_with(&self, term: &Arc<Term>) -> Duration {
+        loop {
+            match self.renew(term).await {
+                Ok(IsLess(true)) => {}
+                Ok(IsLess(false)) if self.line.is_empty() => {
+                    return self.node.config().lease / 3;
+                }
+                Ok(IsLess(false)) => return self.node.config().poll,
+                Err(error) => {
+                    tracing::warn!(%error, "a share cannot be renewed");
+                    return self.node.config().poll;
+                }
+            }
+        }
+    }
+
+    /// Asks for the share; says whether it is less than before, so that the server has to be told.
+    async fn renew(&self, term: &Arc<Term>) -> Result<IsLess, Error> {
+        let has = {
+            let shared = self.shared();
+            let is_of_term = shared.term.as_ref().is_some_and(|of| Arc::ptr_eq(of, term));
+            // the one of another term is lost
+            if is_of_term { shared.share.units() } else { 0 }
+        };
+        let answer = self.node.requests().share(&self.quota, (term.node, has)).await?;
+        let Some((units, counts_in)) = answer else {
+            term.refused.notify_one();
+            return Ok(IsLess(false));
+        };
+        let now = boottime::now();
+        self.tell(|shared| {
+            if has == 0 {
+                shared.share.lose();
+            }
+            shared.share.grant(units, now, now + counts_in);
+            shared.term = Some(Arc::clone(term));
+            shared.is_known = true;
+        });
+        Ok(IsLess(units < has))
+    }
+
+    /// Whether there was no entry for a while; then there is none before the share is known again.
+    fn is_idle(&self) -> bool {
+        let mut shared = self.shared();
+        let is_idle = shared.keeping == Keeping::Idle && !shared.share.is_used();
+        shared.keeping = Keeping::Idle;
+        if is_idle {
+            shared.share.lose();
+            shared.is_known = false;
+        }
+        is_idle
+    }
+
+    /// Gives the share back, which is not used any more.
+    async fn give_back(&self, term: &Term) {
+        if let Err(error) = self.node.requests().return_share(&self.quota, term.node).await {
+            tracing::warn!(%error, "a share stays until the lease is over");
+        }
+    }
+
+    /// Whether the share is not needed: the next entry asks for a new one.
+    fn ends(&self) -> bool {
+        let mut shared = self.shared();
+        let ends = shared.keeping == Keeping::Idle;
+        if ends {
+            shared.keeping = Keeping::None;
+        }
+        ends
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Shared<U>)) {
+        change(&mut self.shared());
+        self.changed.send_replace(());
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared<U>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,87 @@
+//! Waiting for room in a limit, first come, first served on a node.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use asyncsteps::sync::mutex;
+use asyncsteps::{Error, codes};
+use asyncsteps_actors::sync::Mutex as LocalMutex;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::boottime;
+
+/// Those that wait for room.
+pub(crate) struct Line {
+    queue: LocalMutex,
+    waiting: AtomicUsize,
+    /// How many may wait; `None` = no limit.
+    most: Option<u32>,
+    /// What one that finds the line full is told.
+    full: &'static str,
+}
+
+/// A try to enter.
+pub(crate) enum Attempt {
+    Entered,
+    /// There may be room at this time of the boot-time clock, or when the share changes.
+    Full(Option<Duration>),
+}
+
+/// One of those that wait.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Line {
+    pub(crate) fn new(most: Option<u32>, full: &'static str) -> Self {
+        let queue = LocalMutex::new(mutex::Options::default());
+        Self { queue, waiting: AtomicUsize::new(0), most, full }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    /// Enters, after those that wait: tries when something changes, and each `poll`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the line.
+    pub(crate) async fn enter<F>(
+        &self,
+        changes: &watch::Sender<()>,
+        poll: Duration,
+        attempt: impl Fn() -> F,
+    ) -> Result<(), Error>
+    where
+        F: Future<Output = Result<Attempt, Error>>,
+    {
+        if self.is_empty() && matches!(attempt().await?, Attempt::Entered) {
+            return Ok(());
+        }
+        let _waiting = self.join()?;
+        let _turn = self.queue.lock().await?;
+        loop {
+            let mut changed = changes.subscribe();
+            let Attempt::Full(until) = attempt().await? else { return Ok(()) };
+            let pause = until.map_or(poll, |at| at.saturating_sub(boottime::now()));
+            tokio::select! {
+                // timers of the runtime have a resolution of 1 ms
+                () = sleep(pause + Duration::from_millis(1)) => {}
+                _ = changed.changed() => {}
+            }
+        }
+    }
+
+    fn join(&self) -> Result<Waiting<'_>, Error> {
+        let most = self.most.map_or(usize::MAX, |most| most as usize);
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(&self.waiting);
+        let full = || Error::with_info(codes::DEFENSE_REJECTED, self.full);
+        (before < most).then_some(waiting).ok_or_else(full)
+    }
+}

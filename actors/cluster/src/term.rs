@@ -1,0 +1,136 @@
+//! A term: a node between its registration and the loss of its lease.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use asyncsteps::{Error, Interrupter};
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+
+use crate::boottime;
+
+/// The code of the error that ends a section whose lock was lost: the node could not renew its lease in
+/// time. What is inside of the section is cancelled; what was done is undone, with the lock taken again.
+pub const LOCK_LOST: &str = "LockLost";
+
+/// The lease of a node, as the node knows it. For the server it lasts longer.
+pub(crate) struct Term {
+    /// The name of the node in this term.
+    pub(crate) node: i64,
+    lease: Duration,
+    /// When sections end unless it is renewed, by the boot-time clock in nanoseconds.
+    ends: AtomicU64,
+    is_over: watch::Sender<bool>,
+    /// The server said that there is no such lease.
+    pub(crate) refused: Notify,
+    sections: Mutex<HashMap<u64, Interrupter>>,
+    numbers: AtomicU64,
+}
+
+/// A section that is interrupted when the lease is lost, until this is dropped.
+pub(crate) struct Registration {
+    term: Arc<Term>,
+    number: u64,
+}
+
+impl Term {
+    /// A term of a lease that was asked for at `sent`.
+    pub(crate) fn new(node: i64, sent: Duration, lease: Duration) -> Self {
+        let term = Self {
+            node,
+            lease,
+            ends: AtomicU64::new(0),
+            is_over: watch::Sender::new(false),
+            refused: Notify::new(),
+            sections: Mutex::default(),
+            numbers: AtomicU64::new(0),
+        };
+        term.renewed(sent);
+        term
+    }
+
+    /// The lease was renewed, which was asked for at `sent`. A tenth of it is kept back for the
+    /// difference of clocks and for the time that it takes to end sections.
+    pub(crate) fn renewed(&self, sent: Duration) {
+        let ends = sent + self.lease * 9 / 10;
+        self.ends.store(u64::try_from(ends.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long sections may still run.
+    pub(crate) fn left(&self) -> Duration {
+        Duration::from_nanos(self.ends.load(Ordering::Relaxed)).saturating_sub(boottime::now())
+    }
+
+    /// Whether this node still has what it took in this term.
+    pub(crate) fn is_valid(&self) -> bool {
+        !*self.is_over.borrow() && !self.left().is_zero()
+    }
+
+    /// Completes when the lease is over by this node's clock. A timer stops while the machine sleeps, so
+    /// the clock is looked at each thirtieth of the lease.
+    pub(crate) async fn expired(&self) {
+        loop {
+            let left = self.left();
+            if left.is_zero() {
+                return;
+            }
+            sleep(left.min(self.lease / 30)).await;
+        }
+    }
+
+    /// Ends the term, and all sections that run in it.
+    pub(crate) fn end(&self) {
+        let mut sections = self.sections();
+        self.is_over.send_replace(true);
+        let lost: Vec<_> = sections.drain().map(|(_, section)| section).collect();
+        drop(sections);
+        for section in lost {
+            // one that is over needs no end
+            let _ = section.interrupt(self.lost());
+        }
+    }
+
+    /// Completes when the term has ended.
+    pub(crate) async fn ended(&self) {
+        let mut is_over = self.is_over.subscribe();
+        // the sender is in `self`
+        let _ = is_over.wait_for(|is_over| *is_over).await;
+    }
+
+    /// Has a section interrupted when the term ends; at once if it has ended.
+    pub(crate) fn register(self: &Arc<Self>, section: Interrupter) -> Registration {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let mut sections = self.sections();
+        if *self.is_over.borrow() {
+            drop(sections);
+            let _ = section.interrupt(self.lost());
+        } else {
+            sections.insert(number, section);
+        }
+        Registration { term: Arc::clone(self), number }
+    }
+
+    /// The error of a section that loses its lock.
+    pub(crate) fn lost(&self) -> Error {
+        Error::with_info(LOCK_LOST, "this node could not renew its lease of the lock")
+    }
+
+    fn sections(&self) -> MutexGuard<'_, HashMap<u64, Interrupter>> {
+        self.sections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.term.sections().remove(&self.number);
+    }
+}
+
+impl fmt::Debug for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Term").field("node", &self.node).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,10 @@
+//! Entries per period, on all nodes together (FTN12 §1.11.2).
+
+mod options;
+mod share;
+mod state;
+mod steps;
+
+pub use options::{Away, Counting, Rate};
+pub(crate) use state::KeyState;
+pub use steps::Throttle;

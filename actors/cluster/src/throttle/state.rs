@@ -1,0 +1,88 @@
+//! The state of one key of a throttle on this node.
+
+use std::sync::Arc;
+
+use asyncsteps::{Error, codes};
+
+use super::options::{Away, Counting, Rate};
+use super::share::Share;
+use crate::boottime;
+use crate::error::Error as ClusterError;
+use crate::lock_id::LockId;
+use crate::node::Node;
+use crate::quota::Quota;
+use crate::shares::{Attempt, Keeper, Line, Standing};
+
+/// What the handles of one key share on this node.
+pub(crate) struct KeyState {
+    id: LockId,
+    rate: Rate,
+    keeper: Arc<Keeper<Share>>,
+}
+
+impl KeyState {
+    pub(crate) fn new(node: Arc<Node>, id: LockId, rate: Rate) -> Self {
+        let quota = Quota::new("rate", &id, rate.max, rate.period);
+        let line = Line::new(rate.max_queue, "Throttle queue limit");
+        Self { id, rate, keeper: Arc::new(Keeper::new(node, quota, line)) }
+    }
+
+    pub(crate) fn id(&self) -> &LockId {
+        &self.id
+    }
+
+    pub(crate) fn rate(&self) -> &Rate {
+        &self.rate
+    }
+
+    /// Enters, after those that wait.
+    pub(crate) async fn enter(&self) -> Result<(), Error> {
+        self.id.check()?;
+        let keeper = &self.keeper;
+        let poll = keeper.node().config().poll;
+        keeper.line().enter(keeper.changes(), poll, || self.attempt()).await
+    }
+
+    async fn attempt(&self) -> Result<Attempt, Error> {
+        match self.rate.counting {
+            Counting::Shares(away) => {
+                self.keeper.know().await;
+                self.keeper.with(|share, standing| self.attempt_by(share, &standing, away))
+            }
+            Counting::Exact => self.attempt_exact().await,
+        }
+    }
+
+    fn attempt_by(
+        &self,
+        share: &mut Share,
+        standing: &Standing,
+        away: Away,
+    ) -> Result<Attempt, Error> {
+        match (standing, away) {
+            (Standing::None, _) | (Standing::Lost, Away::Reject) => Err(database_away()),
+            (Standing::Valid, _) | (Standing::Lost, Away::GoOn) => {
+                Ok(match share.enter(boottime::now(), self.rate.period) {
+                    Ok(()) => Attempt::Entered,
+                    Err(until) => Attempt::Full(until),
+                })
+            }
+        }
+    }
+
+    async fn attempt_exact(&self) -> Result<Attempt, Error> {
+        let limits = (self.rate.max, self.rate.period);
+        match self.keeper.node().requests().count(&self.id, limits).await {
+            Ok(None) => Ok(Attempt::Entered),
+            Ok(Some(left)) => Ok(Attempt::Full(Some(boottime::now() + left))),
+            Err(ClusterError::Unavailable(cause)) => {
+                Err(database_away().with_cause(ClusterError::Unavailable(cause)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn database_away() -> Error {
+    Error::with_info(codes::DEFENSE_REJECTED, "Throttle without the database of its cluster")
+}

@@ -1,0 +1,210 @@
+//! Durable requests: what the journal has of them, and what an operator does to them.
+
+use asyncsteps_durable::Durable;
+use asyncsteps_durable::jobs::{Job, JobState};
+use asyncsteps_durable::journal::record::{Ending, Event, Failure, StoredRecord};
+use asyncsteps_durable::journal::request::{FlowState, Query, Resume};
+use asyncsteps_durable::journal::{Error, Record, Refused, Uid};
+use serde::Serialize;
+
+use crate::bounds::{self, Bounded, cut};
+
+/// Who cancels, for those who look at the request later.
+const OPERATOR: &str = "the console";
+
+/// Requests on a page of the list.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct DurableRequests {
+    requests: Vec<Job>,
+    /// Where the next page begins; 0 if this is the last one.
+    next: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A request with what is recorded of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct DurableRequest {
+    request: Job,
+    /// The newest ones, the oldest of them first.
+    records: Vec<RecordRow>,
+    /// How many there are.
+    all: usize,
+}
+
+/// A record in a few words.
+#[derive(Debug, Default, Serialize)]
+struct RecordRow {
+    /// Its place among all of them, from 0.
+    number: usize,
+    path: String,
+    what: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    /// How long it took, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    millis: Option<u64>,
+    /// A time of day, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+/// What an operator does to a request.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Cancel,
+    Resume(Resume),
+    /// Resume it without the record of this number and those after it.
+    From(usize),
+}
+
+/// What became of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ordered {
+    done: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Order {
+    /// The order with this name in a path.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "cancel" => Self::Cancel,
+            "continue" => Self::Resume(Resume::Continue),
+            "on-its-version" => Self::Resume(Resume::OnItsVersion),
+            "again" => Self::Resume(Resume::Again),
+            _ => Self::From(name.strip_prefix("from/")?.parse().ok().filter(|it| *it > 0)?),
+        })
+    }
+}
+
+/// The requests that a query is for: `state`, and `after` as [`DurableRequests::next`] gives it.
+pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
+    let (mut state, mut after) = (None, 0);
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            "state" => state = serde_json::from_value(value.into()).ok(),
+            "after" => after = value.parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+    let state = state.map(|state: JobState| FlowState::from(state));
+    let query = Query { state, template: None, after, limit: bounds::DURABLE };
+    match durable.list(query).await {
+        Ok(flows) => {
+            let next = flows.last().filter(|_| flows.len() == bounds::DURABLE);
+            let next = next.map_or(0, |flow| flow.number);
+            let requests = flows.iter().map(|flow| Job::from(flow).bounded()).collect();
+            DurableRequests { requests, next, error: None }
+        }
+        Err(error) => DurableRequests { error: Some(error.to_string()), ..Default::default() },
+    }
+}
+
+/// A request with what is recorded of it; `None` if there is none.
+pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRequest>, Error> {
+    let (status, records) = match (durable.status(uid).await, durable.records(uid).await) {
+        (Err(Error::Refused(Refused::NoFlow(_))), _) => return Ok(None),
+        (status, records) => (status?, records?),
+    };
+    let all = records.len();
+    let newest = records.iter().enumerate().skip(all.saturating_sub(bounds::RECORDS));
+    let row = |(number, stored): (_, &StoredRecord)| RecordRow::new(number, &stored.record);
+    let records = newest.map(|it| row(it).bounded()).collect();
+    Ok(Some(DurableRequest { request: Job::from(&status.flow).bounded(), records, all }))
+}
+
+/// Does what an operator wants.
+pub(crate) async fn order(durable: &Durable, uid: Uid, order: Order) -> Ordered {
+    let done = match order {
+        Order::Cancel => durable.cancel(uid, OPERATOR).await.map(|_| ()),
+        Order::Resume(how) => durable.resume(uid, how).await,
+        Order::From(number) => match durable.records(uid).await {
+            Ok(records) => {
+                let without = records.iter().skip(number).map(|stored| stored.id).collect();
+                durable.resume(uid, Resume::Without(without)).await
+            }
+            Err(error) => Err(error),
+        },
+    };
+    Ordered { done: done.is_ok(), error: done.err().map(|error| error.to_string()) }
+}
+
+impl RecordRow {
+    fn new(number: usize, Record { path, event }: &Record) -> Self {
+        let row = Self { number, path: path.to_string(), what: "recorded", ..Self::default() };
+        match event {
+            Event::Started(started) => {
+                Self { what: "submitted", text: started.user.as_deref().and_then(user), ..row }
+            }
+            Event::Intent(it) => {
+                let at = Some(it.at.as_millis());
+                Self { what: "begun", attempt: Some(it.attempt), at, ..row }
+            }
+            Event::Done(it) => {
+                Self { what: "done", attempt: Some(it.attempt), millis: Some(it.millis), ..row }
+            }
+            Event::Failed(it) => Self {
+                what: "failed",
+                attempt: Some(it.attempt),
+                millis: Some(it.millis),
+                text: Some(failure(&it.failure)),
+                ..row
+            },
+            Event::Outcome(it) => Self { what: "decided", text: ending(&it.ending), ..row },
+            Event::Timer(it) => Self { what: "waits", at: Some(it.at.as_millis()), ..row },
+            Event::Signal(it) => Self { what: "signal", text: Some(it.name.clone()), ..row },
+            Event::Keys(it) => Self { what: "items", text: Some(it.keys.len().to_string()), ..row },
+            Event::Iteration(it) => {
+                Self { what: "iteration", text: Some(it.index.to_string()), ..row }
+            }
+            Event::Unwinding(it) => {
+                let text = format!("{} from {}", failure(&it.failure), it.failed);
+                Self { what: "undoes", text: Some(text), ..row }
+            }
+            Event::Ended(it) => Self { what: "ended", text: ending(&it.ending), ..row },
+            _ => row,
+        }
+    }
+}
+
+impl Bounded for Job {
+    fn bounded(mut self) -> Self {
+        self.reason.as_mut().map(cut);
+        self.cancelled_by.as_mut().map(cut);
+        self
+    }
+}
+
+impl Bounded for RecordRow {
+    fn bounded(mut self) -> Self {
+        cut(&mut self.path);
+        self.text.as_mut().map(cut);
+        self
+    }
+}
+
+/// The name of the user that is recorded as JSON.
+fn user(stored: &str) -> Option<String> {
+    let stored: serde_json::Value = serde_json::from_str(stored).ok()?;
+    Some(format!("for {}", stored["lid"].as_str()?))
+}
+
+fn failure(failure: &Failure) -> String {
+    match &failure.text {
+        Some(text) => format!("{}: {text}", failure.code),
+        None => failure.code.clone(),
+    }
+}
+
+/// How it ended, unless that is a result, which may be anything.
+fn ending(ending: &Ending) -> Option<String> {
+    match ending {
+        Ending::Completed(_) => None,
+        Ending::Failed(it) => Some(failure(it)),
+        Ending::Cancelled | _ => Some("Cancelled".to_owned()),
+    }
+}

@@ -1,0 +1,137 @@
+// The durable requests: which there are, what is recorded of each, and what an operator can do.
+
+import { el } from './dom.js';
+import { clock, grouped, time } from './format.js';
+import { empty, functionName, table } from './parts.js';
+import * as server from './server.js';
+
+/** The states, those first that wait for an operator. */
+const STATES = {
+    '': 'All', dead: 'Dead letters', paused: 'Paused', running: 'Running', parked: 'Parked', new: 'Not begun', ready: 'Between nodes', suspect: 'Suspect', ended: 'Ended',
+};
+
+/** What a state means to an operator. */
+const HINTS = {
+    dead: 'Its processes died too often in the middle of its steps. It goes on when it is resumed.',
+    paused: 'It does not fit the program: see the reason. Deploy a program that has its steps, and resume it.',
+    suspect: 'Its last process died while it ran. It runs again while no other such request does.',
+    parked: 'It waits for a time or a signal, in no process.',
+};
+
+/** What an operator can do, where the request waits for one. */
+const ORDERS = { continue: 'Resume', 'on-its-version': 'Resume on its version', again: 'Begin again' };
+
+let state = '';
+/** Where the pages before this one began. */
+let pages = [0];
+let found = null;
+let opened = null;
+let order = null;
+let failure = null;
+let redraw = () => {};
+let isAsking = false;
+
+/** Asks the server for what the view shows, and draws it. */
+export async function ask(draw) {
+    redraw = draw;
+    if (isAsking) return;
+    isAsking = true;
+    try {
+        found = await server.durable(state, pages.at(-1));
+        if (opened) opened = await server.durableRequest(opened.request.uid) ?? opened;
+        failure = found.error ? { text: 'The journal cannot be asked.', hint: found.error } : null;
+    } catch (error) {
+        failure = { text: 'The requests cannot be asked for.', hint: error.message };
+    }
+    isAsking = false;
+    redraw();
+}
+
+function choose(wanted, from = [0]) {
+    [state, pages, opened, order] = [wanted, from, null, null];
+    ask(redraw);
+}
+
+async function open(request) {
+    [opened, order] = [{ request, records: [], all: 0 }, null];
+    redraw();
+    scrollTo({ top: 0 });
+    await ask(redraw);
+}
+
+async function send(name) {
+    order = null;
+    const { done, error } = await server.orderDurable(opened.request.uid, name).catch((it) => ({ done: false, error: it.message }));
+    if (!done) failure = { text: 'That was not done.', hint: error };
+    await ask(redraw);
+}
+
+export function durable() {
+    return [
+        failure && empty(failure.text, failure.hint),
+        opened && details(opened),
+        el('div', { class: 'choices', role: 'group', 'aria-label': 'State' }, Object.entries(STATES).map(([name, title]) =>
+            el('button', { type: 'button', key: name, 'aria-pressed': String(name === state), onclick: () => choose(name) }, title))),
+        found ? list(found) : empty('The requests are asked for\u2026'),
+    ];
+}
+
+function list({ requests, next }) {
+    const turn = (title, to) => el('button', { type: 'button', onclick: () => choose(state, to) }, title);
+    return [
+        table('Durable requests, the oldest first', [
+            { title: 'Submitted', class: 'quiet fixed', cell: (it) => clock(it.created) },
+            { title: 'Function', cell: (it) => functionName(it.function) },
+            { title: 'State', cell: (it) => tag(it) },
+            { title: 'Goes on', class: 'quiet fixed', cell: (it) => it.due !== undefined && clock(it.due) },
+            { title: 'Ended', class: 'quiet fixed', cell: (it) => it.ended !== undefined && clock(it.ended) },
+            { title: 'Why it waits', class: 'wide line', cell: (it) => el('span', { title: it.reason }, it.reason ?? '') },
+            { title: 'Name', class: 'quiet fixed', cell: (it) => el('code', {}, it.uid.slice(0, 8)) },
+        ], requests, { key: (it) => it.uid, open, nothing: empty(state ? 'No request is in this state.' : 'No request was submitted, or all were trimmed.') }),
+        (pages.length > 1 || next > 0) && el('div', { class: 'tools' }, pages.length > 1 && turn('Older', pages.slice(0, -1)), next > 0 && turn('Newer', [...pages, next])),
+    ];
+}
+
+function tag({ state: name, cancelled_by: by }) {
+    const kind = waits({ state: name }) ? 'bad' : name === 'suspect' ? 'warn' : name === 'ended' ? 'good' : '';
+    return [el('span', { class: `tag ${kind}`, title: HINTS[name] }, name), by && el('span', { class: 'quiet' }, ` cancelled by ${by}`)];
+}
+
+/** A request, with what is recorded of it. */
+function details({ request, records, all }) {
+    const close = el('button', { type: 'button', key: 'close', onclick: () => { opened = null; redraw(); } }, 'Close');
+    return el('section', { class: 'card', key: `opened-${request.uid}` },
+        el('h2', {}, functionName(request.function), ' ', tag(request)),
+        el('p', { class: 'quiet' }, `${request.uid}, version ${request.version}, submitted at ${clock(request.created)}`),
+        HINTS[request.state] && el('p', { class: 'hint' }, HINTS[request.state]),
+        request.reason && el('p', { class: 'alarm' }, request.reason),
+        el('div', { class: 'tools' }, orders(request), close),
+        all > records.length && el('p', { class: 'hint' }, `The last ${records.length} of ${grouped(all)} records.`),
+        table('What is recorded', [
+            { title: 'Step', class: 'wide', cell: (it) => el('code', {}, it.path) },
+            { title: 'What', cell: (it) => el('span', { class: `tag ${it.what === 'failed' || it.what === 'undoes' ? 'bad' : ''}` }, it.what) },
+            { title: 'Attempt', class: 'number', cell: (it) => it.attempt > 1 ? it.attempt : '' },
+            { title: 'Took', class: 'number', cell: (it) => it.millis !== undefined ? time(it.millis) : '' },
+            { title: 'At', class: 'quiet fixed', cell: (it) => it.at !== undefined ? clock(it.at) : '' },
+            { title: 'More', class: 'wide', cell: (it) => it.text ?? '' },
+            { title: '', class: 'fixed', cell: (it) => waits(request) && it.number > 0 && el('button', { type: 'button', class: 'link', title: 'Resume it without this record and those after it', onclick: () => { order = `from/${it.number}`; redraw(); scrollTo({ top: 0 }); } }, 'From here') },
+        ], records, { nothing: empty('Its records are asked for\u2026') }));
+}
+
+/** Whether a request waits for an operator. */
+function waits({ state: name }) {
+    return name === 'dead' || name === 'paused';
+}
+
+/** What can be done to a request: each with two clicks in two places. */
+function orders({ state: name }) {
+    const button = (key, kind, title, onclick) => el('button', { type: 'button', key, class: kind, onclick }, title);
+    if (name === 'ended') return null;
+    if (order) {
+        const title = order === 'cancel' ? 'Cancel it, and undo what it did' : ORDERS[order] ? `${ORDERS[order]} now` : 'Resume it from that step';
+        return [button('keep', '', 'No, leave it', () => { order = null; redraw(); }), button('confirm', 'danger', title, () => send(order))];
+    }
+    const want = (wanted) => () => { order = wanted; redraw(); };
+    const resumes = waits({ state: name }) ? Object.entries(ORDERS) : [];
+    return [button('cancel', 'danger', 'Cancel request', want('cancel')), resumes.map(([key, title]) => button(key, '', title, want(key)))];
+}

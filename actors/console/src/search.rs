@@ -1,0 +1,94 @@
+//! Which of the requests that are over and kept a page looks for: a snapshot has the newest ones only.
+
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::admin::RecentRequest;
+use asyncsteps_executor::observe::RequestRecord;
+
+use crate::bounds::{self, Bounded as _};
+
+/// The filter of a page; all requests by default.
+#[derive(Debug, Default)]
+pub(crate) struct RecentFilter {
+    number: Option<u64>,
+    function: Option<String>,
+    outcome: Option<Outcome>,
+    /// In small letters.
+    words: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Success,
+    Failure,
+    Code(String),
+}
+
+impl RecentFilter {
+    /// The filter of the query of a URL; what is not known is left out.
+    pub(crate) fn of_query(query: &str) -> Self {
+        let mut filter = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                _ if value.is_empty() => {}
+                // none has the number 0
+                "number" => filter.number = Some(value.parse().unwrap_or_default()),
+                "function" => filter.function = Some(value.into_owned()),
+                "outcome" => {
+                    filter.outcome = Some(match &*value {
+                        "succeeded" => Outcome::Success,
+                        "failed" => Outcome::Failure,
+                        code => Outcome::Code(code.to_owned()),
+                    });
+                }
+                "text" => {
+                    filter.words = value.split_whitespace().map(str::to_lowercase).collect();
+                }
+                _ => {}
+            }
+        }
+        filter
+    }
+
+    /// The newest requests that it is for, as many as a page shows.
+    pub(crate) fn find(&self, executor: &Executor) -> Vec<RecentRequest> {
+        let kept = executor.recent();
+        let found = kept.iter().filter(|record| self.is_for(record)).take(bounds::RECENT);
+        found.map(|record| RecentRequest::from(&**record).bounded()).collect()
+    }
+
+    fn is_for(&self, record: &RequestRecord) -> bool {
+        self.number.is_none_or(|number| record.number == number)
+            && self.function.as_deref().is_none_or(|name| record.function.as_str() == name)
+            && self.outcome.as_ref().is_none_or(|outcome| outcome.is_of(&record.outcome))
+            && self.has_words_of(record)
+    }
+
+    /// Whether each word is somewhere in the request.
+    fn has_words_of(&self, record: &RequestRecord) -> bool {
+        if self.words.is_empty() {
+            return true;
+        }
+        let RequestRecord { number, function, outcome, .. } = record;
+        let (user, rid) = (record.user.as_deref(), record.rid.as_deref());
+        let (user, rid) = (user.unwrap_or_default(), rid.unwrap_or_default());
+        let trace = record.trace.trace_id();
+        let known = format!("#{number} {function} {user} {rid} {trace} {outcome}").to_lowercase();
+        let mut missing = self.words.iter().filter(|word| !known.contains(*word)).peekable();
+        if missing.peek().is_none() {
+            return true;
+        }
+        // the longest text, so it is written only where it matters
+        let steps = record.steps.to_string().to_lowercase();
+        missing.all(|word| steps.contains(word))
+    }
+}
+
+impl Outcome {
+    fn is_of(&self, outcome: &str) -> bool {
+        match self {
+            Self::Success => outcome == "success",
+            Self::Failure => outcome != "success",
+            Self::Code(code) => outcome == code,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Whether a flow does anything but wait, so that it can be put aside meanwhile.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_journal::{Path, Timestamp};
+use tokio::sync::Notify;
+
+use crate::until::until;
+
+/// How long a flow has to do nothing but wait before it is put aside.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What a flow does.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// How many bodies run.
+    running: Cell<usize>,
+    /// The steps that wait, and until when.
+    waits: RefCell<HashMap<Path, Option<Timestamp>>>,
+    /// How often something happened.
+    count: Cell<u64>,
+    changed: Notify,
+}
+
+/// A body that runs, until this is dropped.
+pub(crate) struct Body(Rc<Activity>);
+
+/// How often all tasks of the arbiter get their turn before it is sure that no body begins: once for the
+/// step that follows a body, and once for its body.
+const TURNS: u32 = 2;
+
+impl Activity {
+    /// A body begins.
+    pub(crate) fn body(self: &Rc<Self>) -> Body {
+        self.running.set(self.running.get() + 1);
+        self.happens();
+        Body(Rc::clone(self))
+    }
+
+    /// Completes when `is_done`, or when no body runs and none is about to.
+    pub(crate) async fn is_replayed(&self, is_done: impl Fn() -> bool) {
+        let mut quiet = 0;
+        while quiet < TURNS {
+            let has_changed = || (self.running.get() == 0 || is_done()).then_some(());
+            until(&self.changed, has_changed).await;
+            if is_done() {
+                return;
+            }
+            tokio::task::yield_now().await;
+            quiet = if self.running.get() == 0 { quiet + 1 } else { 0 };
+        }
+    }
+
+    /// The step at this path waits from now on.
+    pub(crate) fn wait(&self, path: &Path, until: Option<Timestamp>) {
+        self.waits.borrow_mut().insert(path.clone(), until);
+        self.happens();
+    }
+
+    /// The step at this path does not wait any more.
+    pub(crate) fn end_wait(&self, path: &Path) {
+        if self.waits.borrow_mut().remove(path).is_some() {
+            self.happens();
+        }
+    }
+
+    /// Something happens in the flow.
+    pub(crate) fn happens(&self) {
+        self.count.set(self.count.get() + 1);
+        self.changed.notify_waiters();
+    }
+
+    /// How often something happened in the flow.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    fn only_waits(&self) -> bool {
+        self.running.get() == 0 && !self.waits.borrow().is_empty()
+    }
+
+    /// When the first of the waits is over that have an end.
+    pub(crate) fn first_end(&self) -> Option<Timestamp> {
+        self.waits.borrow().values().flatten().min().copied()
+    }
+
+    /// Completes when something happens.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Completes when the flow has done nothing for a while, and waits for nothing.
+    pub(crate) async fn stuck(&self) {
+        self.quiet(|| self.running.get() == 0 && self.waits.borrow().is_empty()).await;
+    }
+
+    /// Completes when the flow has done nothing but wait for a while.
+    pub(crate) async fn idle(&self) {
+        self.quiet(|| self.only_waits()).await;
+    }
+
+    /// Completes when nothing has happened for a while, and it is so.
+    async fn quiet(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if !is_so() {
+                changed.await;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = timer::sleep_until(clock::now() + IDLE) => return,
+            }
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.0.running.set(self.0.running.get().saturating_sub(1));
+        self.0.happens();
+    }
+}

@@ -1,0 +1,45 @@
+//! A flow commits the transaction of a step together with its record.
+
+use std::future::pending;
+use std::rc::Rc;
+
+use asyncsteps::Error;
+use asyncsteps_journal::transaction::Prepared;
+use asyncsteps_journal::{Event, Path, Record, Value};
+
+use crate::detached::detached;
+use crate::flow::Flow;
+use crate::writer::NotCommitted;
+
+impl Flow {
+    /// Commits the transaction of the step at this path with its record, and with what is recorded before
+    /// that. It goes on if the step is left: then it is known all the same what was done.
+    pub(crate) async fn commit(
+        self: Rc<Self>,
+        prepared: Box<dyn Prepared>,
+        (path, attempt): (Path, u32),
+        before: Option<Event>,
+    ) -> Result<Value, Error> {
+        let flow = Rc::clone(&self);
+        let before = before.map(|event| Record::new(path.clone(), event));
+        let committed = detached(async move {
+            let before = before.into_iter().collect();
+            let records = flow.writer.commit(prepared, (path, attempt), before).await?;
+            let value = records.last().and_then(|(_, record)| {
+                let Event::Done(done) = &record.event else { return None };
+                Some(done.value.clone())
+            });
+            flow.records.borrow_mut().add_stored(records);
+            Ok(value)
+        });
+        match committed.await {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => unreachable!("the last record is that of the result"),
+            Err(NotCommitted::Failed(error)) => Err(error),
+            Err(NotCommitted::Stopped(stopped)) => {
+                self.stopped(stopped);
+                pending().await
+            }
+        }
+    }
+}

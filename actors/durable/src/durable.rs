@@ -1,0 +1,321 @@
+//! The handle of durable requests.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::codes;
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::{Caller, Executor};
+use asyncsteps_journal::record::{Ending, Started, StoredRecord};
+use asyncsteps_journal::request::{
+    CallerKey, Cancelled, FirstOwner, FlowInfo, Query, Resume, Signal, Status, Submit, Submitted,
+};
+use asyncsteps_journal::{Clock, Error, Journal, POLL, Repeat, SystemClock, Timestamp, Uid};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::answered::answered;
+use crate::caller;
+use crate::json;
+use crate::node::Node;
+use crate::schedule::{Schedule, Scheduled};
+use crate::shared::{Program, Shared};
+use crate::submit::{NotSubmitted, Options};
+
+/// Requests that survive a crash, and the journal that keeps them. Clones share both.
+///
+/// 1. [`on`](Self::on) makes functions of an interface durable.
+/// 2. [`start`](Self::start) begins to run them, on each arbiter that is to.
+/// 3. Callers call the functions like any other, or [`submit`](Self::submit) them and ask later.
+#[derive(Clone)]
+pub struct Durable {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Durable {
+    /// Durable requests that this journal keeps.
+    pub fn new(journal: impl Journal) -> Self {
+        Self::with_clock(journal, SystemClock)
+    }
+
+    /// The same with a clock of its own, for tests: time limits and pauses that survive are times of day.
+    pub fn with_clock(journal: impl Journal, clock: impl Clock) -> Self {
+        Self { shared: Shared::new(Arc::new(journal), Arc::new(clock)) }
+    }
+
+    /// Begins to run durable requests on this arbiter, with the functions of this executor. Several
+    /// arbiters may do so, each with a node of its own.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn start(&self, executor: &Executor) -> Result<Node, Error> {
+        Node::start(Arc::clone(&self.shared), executor.clone()).await
+    }
+
+    /// Stores a request, and gives its name when it is stored: it runs to an end then, as long as the
+    /// journal survives.
+    ///
+    /// # Errors
+    /// If it is not stored, see [`NotSubmitted`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may be stored or not; one that is stored runs.
+    pub async fn submit(
+        &self,
+        function: &str,
+        params: impl Serialize,
+        options: Options,
+    ) -> Result<Uid, NotSubmitted> {
+        let Program { template, version, .. } = self.program(function)?;
+        let Options { caller, key, deadline, start, uid } = options;
+        let uid = match uid {
+            Some(uid) => uid,
+            None => Uid::random().map_err(NotSubmitted::NoRandom)?,
+        };
+        let user = caller::write(&caller);
+        let scope = || format!("{} {template}", user.as_deref().unwrap_or_default());
+        let key = key.map(|key| CallerKey { scope: scope(), key });
+        let trace = asyncsteps_actors::trace::current().map(|trace| trace.to_string());
+        let started = Started {
+            template,
+            version,
+            parameters: json::encode_params(&params)?,
+            user,
+            deadline,
+            trace,
+        };
+        let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);
+        let submit = Submit { uid, started, key, owner };
+        match self.store(submit).await? {
+            Submitted::Known(uid) => Ok(uid),
+            Submitted::New | _ => Ok(uid),
+        }
+    }
+
+    /// Stores a request; one that begins at once is given to a node of this process, if there is one.
+    async fn store(&self, mut submit: Submit) -> Result<Submitted, Error> {
+        let begins = submit.owner == FirstOwner::Any;
+        if let Some(node) = self.shared.next_node().filter(|_| begins) {
+            submit = match node.store(submit).await {
+                Ok(stored) => return stored,
+                Err(submit) => submit,
+            };
+        }
+        answered(|| self.shared.journal.submit(submit.clone())).await
+    }
+
+    /// Has a request of the function begin at each time of a schedule, while nodes run. A schedule of the
+    /// same name before it is replaced.
+    ///
+    /// The next request of a schedule is stored before its time, once, however many nodes know the schedule.
+    /// So if no node runs at that time, it begins when one does; later times at which no node ran are
+    /// left out. A request may begin before the last one has ended: a lock around its steps makes it wait.
+    /// If the expression is changed by a deploy, the request that is stored already still begins.
+    ///
+    /// # Errors
+    /// If no durable function has this name, or the parameters cannot be stored.
+    pub fn schedule(
+        &self,
+        schedule: Schedule,
+        function: &str,
+        params: impl Serialize,
+    ) -> Result<(), NotSubmitted> {
+        let Program { template, .. } = self.program(function)?;
+        let parameters = json::encode_params(&params)?;
+        self.shared.add_schedule(Scheduled::new(schedule, template, parameters));
+        Ok(())
+    }
+
+    /// The durable function of this name.
+    fn program(&self, function: &str) -> Result<Program, NotSubmitted> {
+        let name: Option<FunctionName> = function.parse().ok();
+        let template = name.map(|it| template_of(it.iface(), it.version().major, it.func()));
+        let program = template.and_then(|template| self.shared.program(&template));
+        program.ok_or_else(|| NotSubmitted::NoFunction(function.to_owned()))
+    }
+
+    /// What is known of a request.
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](asyncsteps_journal::Refused::NoFlow) if there is none of this name, or those of
+    /// the journal.
+    pub async fn status(&self, uid: Uid) -> Result<Status, Error> {
+        self.shared.journal.status(uid).await
+    }
+
+    /// What is recorded of a request, for people and tools.
+    ///
+    /// # Errors
+    /// Those of [`status`](Self::status).
+    pub async fn records(&self, uid: Uid) -> Result<Vec<StoredRecord>, Error> {
+        Ok(self.shared.journal.load(uid).await?.records)
+    }
+
+    /// Waits for the end of a request, on whichever node that is; also while the journal cannot be asked.
+    ///
+    /// # Errors
+    /// Those of [`status`](Self::status) that time does not mend.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does nothing to the request.
+    pub async fn ended(&self, uid: Uid) -> Result<Ending, Error> {
+        let _forget = Forget { shared: &self.shared, uid };
+        loop {
+            let end = self.shared.end_of(uid);
+            match self.status(uid).await {
+                Ok(Status { ending: Some(ending), .. }) => return Ok(ending),
+                Err(error) if error.repeat() == Repeat::Never => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+            tokio::select! {
+                _ = end => {}
+                () = timer::sleep_until(clock::now() + POLL) => {}
+            }
+        }
+    }
+
+    /// Waits for the result of a request.
+    ///
+    /// # Errors
+    /// The error with which it ended; `Cancelled` if it was cancelled; InternalError, with the journal's
+    /// error as its cause, if the journal cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does nothing to the request.
+    pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps::Error> {
+        let internal = |cause: Error| asyncsteps::Error::caused_by(codes::INTERNAL_ERROR, cause);
+        match self.ended(uid).await.map_err(internal)? {
+            Ending::Completed(value) => {
+                let json: serde_json::Value = value.decode().map_err(unreadable)?;
+                T::deserialize(json).map_err(unreadable)
+            }
+            Ending::Failed(failure) => Err(crate::records::error_of(&failure)),
+            Ending::Cancelled | _ => Err(asyncsteps::Error::new(crate::flow::CANCELLED)),
+        }
+    }
+
+    /// Sends a signal to a request: its step of this name takes the value, now or when it comes to it. It
+    /// is stored when this completes.
+    ///
+    /// # Errors
+    /// [`Refused::HasEnded`](asyncsteps_journal::Refused::HasEnded),
+    /// [`Refused::TooManySignals`](asyncsteps_journal::Refused::TooManySignals), or those of
+    /// [`status`](Self::status); [`NotSubmitted::Parameters`] if the value cannot be stored.
+    pub async fn signal(
+        &self,
+        uid: Uid,
+        name: &str,
+        value: impl Serialize,
+    ) -> Result<(), NotSubmitted> {
+        let id = Uid::random().map_err(NotSubmitted::NoRandom)?;
+        let signal =
+            Signal { id, name: name.to_owned(), value: asyncsteps_journal::Value::encode(&value)? };
+        Ok(answered(|| self.shared.journal.signal(uid, signal.clone())).await?)
+    }
+
+    /// Cancels a request: its steps are undone. `by` says who it was, for people.
+    ///
+    /// # Errors
+    /// Those of [`status`](Self::status).
+    pub async fn cancel(&self, uid: Uid, by: &str) -> Result<Cancelled, Error> {
+        self.shared.journal.cancel(uid, by.to_owned()).await
+    }
+
+    /// Requests, oldest first, see [`Journal::list`].
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn list(&self, query: Query) -> Result<Vec<FlowInfo>, Error> {
+        self.shared.journal.list(query).await
+    }
+
+    /// Lets a request go on that waits for an operator.
+    ///
+    /// # Errors
+    /// Those of [`Journal::resume`].
+    pub async fn resume(&self, uid: Uid, how: Resume) -> Result<(), Error> {
+        self.shared.journal.resume(uid, how).await
+    }
+
+    /// Forgets requests that ended so long ago, with their keys; gives how many those were.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn trim(&self, age: Duration) -> Result<usize, Error> {
+        let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        let before = self.shared.clock.now().as_millis().saturating_sub(millis);
+        self.shared.journal.trim(Timestamp::from_millis(before)).await
+    }
+}
+
+/// The name of a function in the journal: it goes on under later minor versions.
+pub(crate) fn template_of(iface: &str, major: u32, function: &str) -> String {
+    format!("{iface}:{major}:{function}")
+}
+
+fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> asyncsteps::Error {
+    asyncsteps::Error::caused_by(codes::INVOKER_ERROR, error)
+}
+
+/// Forgets who waited for a flow.
+struct Forget<'a> {
+    shared: &'a Shared,
+    uid: Uid,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.shared.forget(self.uid);
+    }
+}
+
+/// A durable function that was just declared, to say more about it.
+#[derive(Debug)]
+pub struct Declared<'a> {
+    shared: &'a Arc<Shared>,
+    template: String,
+}
+
+#[expect(
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "what is given back only serves to say more about it"
+)]
+impl<'a> Declared<'a> {
+    pub(crate) fn new(durable: &'a Durable, template: String) -> Self {
+        Self { shared: &durable.shared, template }
+    }
+    /// The version of the function's steps, 1 by default. A node goes on with requests of its own version
+    /// and of those that are [compatible](Self::compatible).
+    pub fn version(self, version: u32) -> Self {
+        self.shared.change_program(&self.template, |program| program.version = version);
+        self
+    }
+
+    /// Other versions whose requests this one goes on with.
+    pub fn compatible(self, versions: impl IntoIterator<Item = u32>) -> Self {
+        let versions = versions.into_iter().collect();
+        self.shared.change_program(&self.template, |program| program.compatible = versions);
+        self
+    }
+}
+
+impl fmt::Debug for Durable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Durable").field("journal", &self.shared.journal).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { caller: Caller::anonymous(), key: None, deadline: None, start: None, uid: None }
+    }
+}

@@ -1,0 +1,519 @@
+//! A durable flow while a node runs it: what its steps are told of earlier runs, and what they record.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::pending;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::{Error, Time, codes};
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_executor::memory::{DefinedStep, Part};
+use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
+use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
+use asyncsteps_journal::{Clock, Event, Path, Record, Timestamp, Uid, Value};
+use tokio::sync::Notify;
+
+use crate::activity::Activity;
+use crate::detached::detached;
+use crate::lease::Lease;
+use crate::records::{Records, failure_of, started};
+use crate::until::until;
+use crate::writer::{Answer, Stopped, Ticket, Writer};
+
+/// The code of the error that ends a flow which was cancelled.
+pub(crate) const CANCELLED: &str = "Cancelled";
+
+/// How long a flow has to wait at least to be put aside: to go on costs a claim.
+const PARKED_FOR: Duration = Duration::from_secs(10);
+
+/// A flow that this node owns.
+pub(crate) struct Flow {
+    uid: Uid,
+    /// The uid and the run, from which the keys of its effects are made.
+    id: String,
+    root: Path,
+    pub(crate) writer: Rc<Writer>,
+    pub(crate) records: RefCell<Records>,
+    pub(crate) lease: Rc<Lease>,
+    clock: Arc<dyn Clock>,
+    deadline: Option<Timestamp>,
+    /// Owners died with this flow, so each body that begins is recorded.
+    pub(crate) is_suspect: bool,
+    /// It only replays what is recorded.
+    only_replays: Cell<bool>,
+    has_locks: Cell<bool>,
+    pub(crate) activity: Rc<Activity>,
+    stage: Cell<Stage>,
+    /// Whether the function has defined its steps in this run.
+    pub(crate) are_steps_known: Cell<bool>,
+    interrupt: RefCell<Option<Error>>,
+    interrupted: Notify,
+    /// Signals that no step has taken.
+    signals: RefCell<Vec<StoredSignal>>,
+    signalled: Notify,
+    /// Steps that have done something or may have, and that the program has no more.
+    retired: RefCell<BTreeSet<Path>>,
+    /// The step that failed last.
+    last_failed: RefCell<Option<Path>>,
+    /// The steps that have failed in this run, and undo what is inside.
+    unwinding: RefCell<BTreeSet<Path>>,
+    /// Why this node does not run it any more.
+    dropped: OnceCell<Dropped>,
+    was_dropped: Notify,
+}
+
+/// How far a flow is in this run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its function was not entered.
+    New,
+    Begun,
+    /// Its function ended by itself: what is left is the check of the result, or undo.
+    Ended,
+}
+
+/// Why a node does not run a flow any more, although it has not ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Dropped {
+    /// Another node has it, or may have it.
+    Lost,
+    /// The node stops.
+    Released,
+    /// It only waits: until then at the most.
+    Parked(Option<Timestamp>),
+    /// It waits for an operator, for this reason.
+    Paused(String),
+}
+
+impl Flow {
+    pub(crate) fn new(
+        loaded: &Loaded,
+        root: Path,
+        writer: Rc<Writer>,
+        lease: Rc<Lease>,
+        clock: Arc<dyn Clock>,
+        deaths: u32,
+    ) -> Rc<Self> {
+        let mut records = Records::default();
+        for stored in &loaded.records {
+            records.add(&stored.record, writer.loaded(stored.id));
+        }
+        records.loaded();
+        let flow = Rc::new(Self {
+            uid: loaded.flow.uid,
+            id: match loaded.flow.run {
+                0 => loaded.flow.uid.to_string(),
+                run => format!("{}.{run}", loaded.flow.uid),
+            },
+            root,
+            writer,
+            records: RefCell::new(records),
+            lease,
+            clock,
+            deadline: started(loaded).and_then(|started| started.deadline),
+            is_suspect: deaths > 0,
+            only_replays: Cell::new(false),
+            has_locks: Cell::new(false),
+            activity: Rc::default(),
+            stage: Cell::new(Stage::New),
+            are_steps_known: Cell::new(false),
+            interrupt: RefCell::new(None),
+            interrupted: Notify::new(),
+            signals: RefCell::new(loaded.inbox.signals.clone()),
+            signalled: Notify::new(),
+            retired: RefCell::default(),
+            last_failed: RefCell::new(None),
+            unwinding: RefCell::default(),
+            dropped: OnceCell::new(),
+            was_dropped: Notify::new(),
+        });
+        flow.see(&loaded.inbox);
+        flow
+    }
+
+    pub(crate) fn uid(&self) -> Uid {
+        self.uid
+    }
+
+    /// Nothing of it is carried out or recorded: it comes as far as it is recorded.
+    pub(crate) fn replay_only(&self) {
+        self.only_replays.set(true);
+    }
+
+    /// The flow as a whole.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether its function was entered.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.stage.get() != Stage::New
+    }
+
+    /// Whether its function ended by itself. If not, it was cut as by a crash.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stage.get() == Stage::Ended
+    }
+
+    /// Takes in what others have told the flow.
+    pub(crate) fn see(&self, inbox: &Inbox) {
+        if let Some(cancel) = &inbox.cancel {
+            let by = format!("cancelled by {}", cancel.by);
+            self.end_with(Error::with_info(CANCELLED, by));
+        }
+        let seen = self.writer.has_seen(inbox.last);
+        let new = inbox.signals.iter().filter(|signal| signal.number > seen);
+        self.signals.borrow_mut().extend(new.cloned());
+        self.signalled.notify_waiters();
+    }
+
+    /// Waits for a signal with one of these names, no longer than `until`; gives its value, or null.
+    pub(crate) async fn signal(
+        self: Rc<Self>,
+        path: &Path,
+        names: &[&str],
+        until: Option<Timestamp>,
+    ) -> Value {
+        loop {
+            let signalled = self.signalled.notified();
+            if let Some(StoredSignal { number, name, value }) = self.take_signal(names) {
+                let taken = TakenSignal { number, name, value: value.clone() };
+                self.record(path, [Event::Signal(taken)]);
+                return value;
+            }
+            let Some(until) = until else {
+                signalled.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = signalled => {}
+                () = timer::sleep_until(self.time(until)) => {
+                    let times_out = Rc::clone(&self).times_out(path.clone());
+                    if let Some(nothing) = detached(times_out).await {
+                        return nothing;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_signal(&self, names: &[&str]) -> Option<StoredSignal> {
+        let mut signals = self.signals.borrow_mut();
+        let at = signals.iter().position(|signal| names.contains(&&*signal.name))?;
+        Some(signals.remove(at))
+    }
+
+    /// Records that a wait gives null, unless there is a signal that it has not seen.
+    async fn times_out(self: Rc<Self>, path: Path) -> Option<Value> {
+        let Ok(value) = Value::encode(&None::<()>) else { unreachable!("null can be written") };
+        let done = Done { value: value.clone(), attempt: 1, millis: 0 };
+        let record = Record::new(path, Event::Done(done));
+        let known = record.clone();
+        let answer = self.writer.append_last(|entry| {
+            entry.records = vec![record];
+            entry.condition = Condition::AllSeen;
+        });
+        let (answer, ticket) = answer.await;
+        match answer {
+            Answer::Written(_) => {
+                self.records.borrow_mut().add_stored(vec![(ticket, known)]);
+                Some(value)
+            }
+            Answer::Unseen => {
+                // read_news is told, and the signal comes
+                self.writer.has_news();
+                self.signalled.notified().await;
+                None
+            }
+            Answer::Stopped(stopped) => {
+                self.stopped(stopped);
+                pending().await
+            }
+        }
+    }
+
+    /// Ends the flow from outside with this error, unless something else did before.
+    pub(crate) fn end_with(&self, error: Error) {
+        self.interrupt.borrow_mut().get_or_insert(error);
+        self.interrupted.notify_waiters();
+    }
+
+    /// Whether it was ended from outside.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.interrupt.borrow().is_some()
+    }
+
+    /// A step failed.
+    pub(crate) fn failed(&self, path: &Path) {
+        if *path == self.root {
+            self.stage.set(Stage::Ended);
+        }
+        self.last_failed.replace(Some(path.clone()));
+    }
+
+    /// Why an operator is asked about a function that failed before its steps were known, by a panic or a mistake
+    /// in them, if it had done something before: it could neither go on from that nor undo it.
+    pub(crate) fn unknown_steps(&self) -> Option<String> {
+        if self.are_steps_known.get() {
+            return None;
+        }
+        let recorded = self.records.borrow().unknown_within(&self.root, &[])?;
+        Some(format!(
+            "{recorded} is recorded, and the function failed before its steps were known: the log has the error"
+        ))
+    }
+
+    /// What is inside of the step at this path is undone from now on, because of this error.
+    pub(crate) fn unwinds(&self, path: &Path, error: &Error) {
+        self.unwinding.borrow_mut().insert(path.clone());
+        let records = self.records.borrow();
+        if records.at(path).is_some_and(|at| at.failed.is_some()) {
+            return;
+        }
+        let undos = records.newest_effects_within(path);
+        drop(records);
+        let failed = self.last_failed_within(path);
+        let unwinding = Unwinding { failed, failure: failure_of(error), undos };
+        self.record(path, [Event::Unwinding(unwinding)]);
+    }
+
+    /// The step at this path is not recorded and must not start, because one around it has failed in an earlier
+    /// run. That comes again by itself, unless the program has the step in front of what failed: then it never
+    /// would, and an operator is asked.
+    pub(crate) fn expects_failure(
+        self: &Rc<Self>,
+        path: &Path,
+        source: &'static Location<'static>,
+    ) {
+        let (flow, path) = (Rc::clone(self), path.clone());
+        actix_rt::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = flow.left() => return,
+                () = flow.activity.stuck() => {}
+            }
+            let Some(failed) = flow.missing_failure(&path) else { return };
+            flow.leave(Dropped::Paused(format!(
+                "{path} ({source}) is not recorded, and the program has it in front of {failed}, which has \
+                 failed"
+            )));
+        });
+    }
+
+    /// The failure in an earlier run because of which the step at this path must not start, if no step around it
+    /// has failed in this run.
+    fn missing_failure(&self, path: &Path) -> Option<Path> {
+        let (records, unwinding) = (self.records.borrow(), self.unwinding.borrow());
+        let mut failures = records.failures_around(path).peekable();
+        let (_, failed) = failures.peek().copied()?;
+        failures.all(|(outer, _)| !unwinding.contains(outer)).then(|| failed.clone())
+    }
+
+    /// The step that failed last, if it is inside of this one; else this one has failed by itself.
+    fn last_failed_within(&self, path: &Path) -> Path {
+        let last = self.last_failed.borrow();
+        last.as_ref().filter(|last| last.is_within(path)).unwrap_or(path).clone()
+    }
+
+    /// How it ends, if that was decided outside.
+    pub(crate) fn interruption(&self) -> Option<Ending> {
+        let interrupt = self.interrupt.borrow();
+        let error = interrupt.as_ref()?;
+        Some(match error.code() {
+            CANCELLED => Ending::Cancelled,
+            _ => Ending::Failed(failure_of(error)),
+        })
+    }
+
+    /// Completes when the steps that may have to be undone are known, as far as they are recorded.
+    pub(crate) async fn replayed(&self) {
+        self.activity.is_replayed(|| self.records.borrow().are_recalled()).await;
+    }
+
+    /// This node does not run the flow any more: no body begins, and nothing is recorded or undone.
+    pub(crate) fn leave(&self, why: Dropped) {
+        if matches!(why, Dropped::Lost) {
+            self.writer.stop(Stopped::Lost);
+        }
+        if self.dropped.set(why).is_ok() {
+            self.was_dropped.notify_waiters();
+        }
+    }
+
+    pub(crate) fn is_left(&self) -> bool {
+        self.dropped.get().is_some()
+    }
+
+    /// Completes when this node does not run the flow any more.
+    pub(crate) async fn left(&self) -> Dropped {
+        until(&self.was_dropped, || self.dropped.get().cloned()).await
+    }
+
+    /// Completes when the flow can be put aside: it only waits, for long enough, and holds no lock. Gives
+    /// until when.
+    pub(crate) async fn can_be_parked(&self) -> Option<Timestamp> {
+        loop {
+            self.activity.idle().await;
+            let limit = self.records.borrow().next_timer(self.now());
+            let due = [self.activity.first_end(), self.deadline, limit].into_iter().flatten().min();
+            let is_long = due.is_none_or(|due| self.until(due) >= PARKED_FOR);
+            if is_long && !self.has_locks() && !self.is_ending() {
+                return due;
+            }
+            self.activity.changed().await;
+        }
+    }
+
+    /// The program has the step at this path no more.
+    pub(crate) fn retires(&self, path: Path) {
+        if self.records.borrow().effects_within(&path).next().is_some() {
+            self.retired.borrow_mut().insert(path);
+        }
+    }
+
+    /// Whether a step that the program has no more has done something inside of this one, or may have.
+    pub(crate) fn has_retired_within(&self, outer: &Path) -> bool {
+        self.retired.borrow().iter().any(|path| path.is_within(outer))
+    }
+
+    /// Records what happened at a path.
+    pub(crate) fn record(&self, path: &Path, events: impl IntoIterator<Item = Event>) {
+        for event in events {
+            self.record_for(path, event, &[]);
+        }
+    }
+
+    /// Records what happened at a path, instead of these records.
+    fn record_for(&self, path: &Path, event: Event, replaced: &[Ticket]) {
+        if !self.is_left() && !self.only_replays.get() {
+            let record = Record::new(path.clone(), event);
+            let ticket = self.writer.add(record.clone(), replaced);
+            self.records.borrow_mut().add(&record, ticket);
+        }
+    }
+
+    /// Records the end of an iteration of the loop at this path, instead of what happened in it.
+    pub(crate) fn replace_iteration(&self, path: &Path, index: u64, end: Event) {
+        let replaced = self.records.borrow_mut().forget_iteration(path, index);
+        self.record_for(path, end, &replaced);
+    }
+
+    /// Completes when all that was recorded so far is stored; never, if this node has lost the flow, or it
+    /// only replays.
+    pub(crate) fn stored(self: &Rc<Self>) -> impl Future<Output = ()> + 'static {
+        let (flow, stored) = (Rc::clone(self), self.writer.stored());
+        async move {
+            if let Err(stopped) = stored.await {
+                flow.stopped(stopped);
+            }
+            if flow.is_left() || flow.only_replays.get() {
+                pending::<()>().await;
+            }
+        }
+    }
+
+    /// The flow cannot append any more.
+    pub(crate) fn stopped(&self, stopped: Stopped) {
+        self.leave(match stopped {
+            Stopped::Lost => Dropped::Lost,
+            Stopped::Refused(reason) => Dropped::Paused(reason),
+        });
+    }
+
+    /// Whether the flow holds locks, so that a step has to be stored before it ends.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.has_locks.get()
+    }
+
+    /// The time of day.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// How long it is until a time of day.
+    pub(crate) fn until(&self, at: Timestamp) -> Duration {
+        Duration::from_millis(at.as_millis().saturating_sub(self.now().as_millis()))
+    }
+
+    /// A time of day on the clock of flows.
+    pub(crate) fn time(&self, at: Timestamp) -> Time {
+        clock::now() + self.until(at)
+    }
+
+    /// A time on the clock of flows as a time of day.
+    pub(crate) fn timestamp(&self, at: Time) -> Timestamp {
+        self.now().after(at.saturating_since(clock::now()))
+    }
+
+    /// The path of a step.
+    pub(crate) fn path(&self, parts: &[Part]) -> Path {
+        parts.iter().fold(self.root.clone(), |path, part| match part {
+            Part::Step(name) => path.step(name),
+            Part::Nth(number) => path.branch(&number.to_string()),
+            Part::Attempt(number) => path.attempt(*number),
+            Part::Iteration(index) => path.iteration(*index),
+            Part::Item(index) => path.key(&index.to_string()),
+        })
+    }
+
+    pub(crate) fn path_of(&self, step: &DefinedStep) -> Path {
+        self.path(&step.path())
+    }
+
+    /// The uid and the run.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its function is entered.
+    pub(crate) fn begins(&self) {
+        self.stage.set(Stage::Begun);
+    }
+
+    /// Its function ended by itself.
+    pub(crate) fn finishes(&self) {
+        self.stage.set(Stage::Ended);
+    }
+
+    /// A lock is held around a part of it.
+    pub(crate) fn locks(&self) {
+        self.has_locks.set(true);
+    }
+
+    /// The error that ends it, if it is known already.
+    pub(crate) fn interrupt(&self) -> Option<Error> {
+        self.interrupt.borrow().clone()
+    }
+
+    /// Waits for the error that ends it.
+    pub(crate) async fn interrupted(&self) -> Error {
+        loop {
+            let interrupted = self.interrupted.notified();
+            if let Some(error) = self.interrupt() {
+                self.replayed().await;
+                return error;
+            }
+            let Some(deadline) = self.deadline else {
+                interrupted.await;
+                continue;
+            };
+            tokio::select! {
+                () = interrupted => {}
+                () = timer::sleep_until(self.time(deadline)) => {
+                    self.end_with(Error::with_info(codes::TIMEOUT, "the deadline of the request"));
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flow").field("uid", &self.uid).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! What callers of a durable function get: the request is submitted, and they wait for its end.
+
+use asyncsteps::{Error, Template, codes};
+use asyncsteps_executor::service::{AddsSteps, Handler};
+use asyncsteps_executor::{Functions, RequestSteps, Service};
+use asyncsteps_journal::{self as journal, Refused};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::durable::{Declared, Durable, template_of};
+use crate::key;
+use crate::shared::Program;
+use crate::submit::{NotSubmitted, Options};
+
+impl Durable {
+    /// Makes a function of the interface durable: a call of it survives the process that took it.
+    ///
+    /// A caller gets the answer when the request has ended. A caller that goes away, and the time limit of
+    /// requests, do not end it.
+    #[track_caller]
+    pub fn on<S, P, R, H>(
+        &self,
+        functions: &mut Functions<S>,
+        function: &'static str,
+        handler: H,
+    ) -> Declared<'_>
+    where
+        S: Service,
+        H: Handler<S, (AddsSteps, P, R), Params = P, Result = R>,
+        P: DeserializeOwned + JsonSchema + 'static,
+        R: Serialize + JsonSchema + 'static,
+    {
+        let iface = functions.interface();
+        let template = template_of(iface.iface(), iface.version().major, function);
+        let full = format!("{iface}:{function}");
+        functions.on_behind(&front(self), function, handler);
+        let program = Program {
+            template: template.clone(),
+            function: full,
+            version: 1,
+            compatible: Vec::new(),
+        };
+        self.shared.add_program(program);
+        Declared::new(self, template)
+    }
+}
+
+/// The template of a request that is carried out by the journal's nodes.
+fn front(durable: &Durable) -> Template {
+    let durable = durable.clone();
+    Template::build(|asi| {
+        asi.add(move |asi, ()| {
+            let info = asi.request_mut()?;
+            let function = info.function().to_string();
+            let mut options = Options::default().caller(info.caller());
+            if let Some(key) = key::in_headers(info)? {
+                options = options.key(key);
+            }
+            let (params, durable) = (info.take_params(), durable.clone());
+            asi.await_(async move {
+                let submitted = durable.submit(&function, params, options).await;
+                let uid = submitted.map_err(|error| error_of(&error))?;
+                durable.result::<Value>(uid).await.map(|result| (result,))
+            })
+            .named("durable");
+            asi.add(
+                |asi, (result,): (Value,)| {
+                    if result.is_null() { Ok(()) } else { asi.reply(result) }
+                },
+            );
+            Ok(())
+        });
+    })
+}
+
+/// What a caller is told.
+fn error_of(error: &NotSubmitted) -> Error {
+    let key_in_use = |error: &_| matches!(error, journal::Error::Refused(Refused::KeyInUse { .. }));
+    match error {
+        NotSubmitted::Parameters(_) => Error::with_info(codes::INVALID_REQUEST, error.to_string()),
+        NotSubmitted::Journal(cause) if key_in_use(cause) => {
+            Error::with_info(codes::INVALID_REQUEST, error.to_string())
+        }
+        NotSubmitted::NoFunction(_) | NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_) => {
+            tracing::error!(%error, "a durable request cannot be stored");
+            Error::with_info(codes::INTERNAL_ERROR, "The request cannot be stored")
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Durable requests for callers that do not wait for them: as the interface `asyncsteps.jobs:1.0`, over
+//! any transport.
+//!
+//! ```
+//! use asyncsteps_durable::Durable;
+//! use asyncsteps_durable::jobs::Jobs;
+//! use asyncsteps_durable::journal::memory::Memory;
+//! use asyncsteps_executor::Executor;
+//!
+//! # actix::System::new().block_on(async {
+//! let durable = Durable::new(Memory::default());
+//! let executor = Jobs::new(durable).host(Executor::builder()).build()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! | function | parameters | result |
+//! |---|---|---|
+//! | `submit` | `function`, `params`, `key`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on |
+//! | `status` | `uid` | [`JobStatus`] |
+//! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
+//! | `cancel` | `uid` | whether it is cancelled; `false` if it had ended |
+//! | `list` | `function`, `state`, `after`, `most` | [`JobList`], the oldest first |
+//! | `deadLetters` | `after`, `most` | [`JobList`] of those that wait for an operator |
+//! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
+//!
+//! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
+//! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
+//! would stay in the journal.
+//!
+//! A caller sees and cancels what the same user has submitted or called, and a caller of the level of
+//! [operators](Jobs::operators) everything. Callers without a user count as one user.
+
+mod params;
+mod service;
+mod types;
+
+pub use service::{Jobs, JobsError};
+pub use types::{Job, JobList, JobResult, JobState, JobStatus};

@@ -1,0 +1,88 @@
+//! What callers of `asyncsteps.jobs:1.0` send.
+
+use asyncsteps_journal::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::types::JobState;
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Submission {
+    /// The function, with interface and version.
+    pub(super) function: String,
+    /// Its parameters; none unless given.
+    pub(super) params: Option<Map<String, Value>>,
+    /// The same key again gives the first job: printable ASCII characters, not only spaces.
+    #[schemars(length(min = 1, max = 128))]
+    pub(super) key: Option<String>,
+    /// When it begins: at most 366 days ahead.
+    #[schemars(range(min = 0))]
+    pub(super) start: Option<f64>,
+    /// When it fails with `Timeout`, and is undone.
+    #[schemars(range(min = 0))]
+    pub(super) deadline: Option<f64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Submitted {
+    pub(super) uid: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Named {
+    pub(super) uid: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Awaited {
+    pub(super) uid: String,
+    /// How long it may take to end; no time unless given.
+    #[schemars(range(min = 0))]
+    pub(super) wait: Option<f64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Which {
+    pub(super) function: Option<String>,
+    pub(super) state: Option<JobState>,
+    #[schemars(range(min = 0))]
+    pub(super) after: Option<f64>,
+    pub(super) most: Option<u16>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Page {
+    #[schemars(range(min = 0))]
+    pub(super) after: Option<f64>,
+    pub(super) most: Option<u16>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Resumed {
+    pub(super) uid: String,
+    /// Where it was unless said otherwise.
+    pub(super) how: Option<How>,
+}
+
+/// How a job goes on.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum How {
+    /// Where it was.
+    Continue,
+    /// Where it was, on nodes that have its version.
+    OnItsVersion,
+    /// From the beginning.
+    Again,
+}
+
+/// A whole number that came as a float; 0 for none.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+pub(super) fn whole(number: Option<f64>) -> u64 {
+    number.unwrap_or_default() as u64
+}
+
+pub(super) fn time(millis: f64) -> Timestamp {
+    Timestamp::from_millis(whole(Some(millis)))
+}

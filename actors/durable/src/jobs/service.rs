@@ -1,0 +1,277 @@
+//! The interface `asyncsteps.jobs:1.0`.
+
+use std::time::Duration;
+
+use asyncsteps::{Code, Error, Fallible, codes};
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Builder, Cx, Functions, Service};
+use asyncsteps_journal::request::{Cancelled, FlowInfo, FlowState, Query, Resume};
+use asyncsteps_journal::{self as journal, Refused, Uid};
+
+use super::params::{
+    Awaited, How, Named, Page, Resumed, Submission, Submitted, Which, time, whole,
+};
+use super::types::{Job, JobList, JobResult, JobStatus};
+use crate::durable::{Durable, template_of};
+use crate::key;
+use crate::submit::{NotSubmitted, Options};
+use crate::{caller, records};
+
+/// How many jobs are on a page at the most, and unless a caller asks for fewer.
+const MOST: u16 = 100;
+
+/// How long a caller waits for a result at the most: less than clients and proxies wait for an answer.
+const LONGEST_WAIT: Duration = Duration::from_secs(25);
+
+/// How far ahead a job may start: a later one is rather a time in another unit.
+const LATEST_START: Duration = Duration::from_secs(366 * 24 * 3_600);
+
+/// What is left of the time of a request for its answer.
+const ANSWER: Duration = Duration::from_millis(250);
+
+/// The interface `asyncsteps.jobs:1.0`, see the [module](super).
+#[derive(Debug)]
+pub struct Jobs {
+    durable: Durable,
+    operators: SecurityLevel,
+    callers: SecurityLevel,
+}
+
+/// Why the interface does not do something.
+#[derive(Debug, thiserror::Error, Code)]
+#[non_exhaustive]
+pub enum JobsError {
+    /// There is no such job, or the caller may not see it.
+    #[error("there is no job {0}")]
+    #[code(public)]
+    UnknownJob(String),
+    /// No durable function has this name here.
+    #[error("there is no durable function {0}")]
+    #[code(public)]
+    NotDurable(String),
+    /// The key belongs to a job with other parameters.
+    #[error("the key belongs to the job {0}")]
+    #[code(public)]
+    KeyInUse(Uid),
+    /// The job does not wait for an operator.
+    #[error("the job {0} does not wait for an operator")]
+    #[code(public)]
+    NotStopped(Uid),
+    /// The job cannot begin anew while something that it did is not undone.
+    #[error("{0}")]
+    #[code(public)]
+    NotUndone(String),
+}
+
+impl Service for Jobs {
+    type Errors = JobsError;
+}
+
+impl Jobs {
+    /// The interface for the durable functions of this handle: callers of the level
+    /// [`SafeOps`](SecurityLevel::SafeOps) see their own jobs, and those of
+    /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) all.
+    #[must_use]
+    pub fn new(durable: Durable) -> Self {
+        let (operators, callers) = (SecurityLevel::PrivilegedOps, SecurityLevel::SafeOps);
+        Self { durable, operators, callers }
+    }
+
+    /// The level that callers need for jobs of others, and to resume any.
+    #[must_use]
+    pub fn operators(self, operators: SecurityLevel) -> Self {
+        Self { operators, ..self }
+    }
+
+    /// The level that callers need for jobs of their own.
+    #[must_use]
+    pub fn callers(self, callers: SecurityLevel) -> Self {
+        Self { callers, ..self }
+    }
+
+    /// Hosts the interface.
+    pub fn host(self, builder: Builder) -> Builder {
+        builder.service(self.interface(), self, Self::define)
+    }
+
+    /// The declaration of the interface; [`to_json`](Interface::to_json) gives it as clients read it.
+    #[must_use]
+    pub fn interface(&self) -> Interface {
+        let id = "asyncsteps.jobs:1.0".parse();
+        let id = id.unwrap_or_else(|error| unreachable!("the name of an interface: {error}"));
+        let mut interface = Interface::new(id);
+        if self.callers.min(self.operators) == SecurityLevel::Anonymous {
+            interface.allow_anonymous();
+        }
+        let (callers, operators) = (self.callers, self.operators);
+        let unknown = ["UnknownJob"];
+        let submit = interface.function::<Submission, Submitted>("submit");
+        submit.seclvl(callers).throws(["NotDurable", "KeyInUse"]);
+        interface.function::<Named, JobStatus>("status").seclvl(callers).throws(unknown);
+        interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
+        interface.function::<Named, bool>("cancel").seclvl(callers).throws(unknown);
+        interface.function::<Which, JobList>("list").seclvl(callers);
+        interface.function::<Page, JobList>("deadLetters").seclvl(callers);
+        let resume = interface.function::<Resumed, bool>("resume");
+        resume.seclvl(operators).throws(["UnknownJob", "NotStopped", "NotUndone"]);
+        interface
+    }
+
+    fn define(functions: &mut Functions<Self>) {
+        functions
+            .on("submit", Self::submit)
+            .on("status", Self::status)
+            .on("result", Self::result)
+            .on("cancel", Self::cancel)
+            .on("list", Self::list)
+            .on("deadLetters", Self::dead_letters)
+            .on("resume", Self::resume);
+    }
+
+    async fn submit(cx: &Cx<Self, Submission>) -> Fallible<Submitted> {
+        let Submission { function, params, key, start, deadline } = &*cx.params;
+        let options = Options::default().caller(cx.request().caller());
+        let key = key.as_deref().map(key::checked).transpose()?;
+        let options = key.into_iter().fold(options, Options::key);
+        if start.is_some_and(|at| time(at) > cx.durable.shared.clock.now().after(LATEST_START)) {
+            let info = "`start` is more than 366 days ahead";
+            return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
+        }
+        let options = start.iter().fold(options, |options, at| options.start(time(*at)));
+        let options = deadline.iter().fold(options, |options, at| options.deadline(time(*at)));
+        match cx.durable.submit(function, params, options).await {
+            Ok(uid) => Ok(Submitted { uid: uid.to_string() }),
+            Err(NotSubmitted::NoFunction(name)) => Err(JobsError::NotDurable(name).into()),
+            Err(NotSubmitted::Journal(journal::Error::Refused(Refused::KeyInUse {
+                uid, ..
+            }))) => Err(JobsError::KeyInUse(uid).into()),
+            Err(
+                error @ (NotSubmitted::Parameters(_)
+                | NotSubmitted::Journal(journal::Error::Refused(_))),
+            ) => Err(Error::with_info(codes::INVALID_REQUEST, error.to_string()).into()),
+            Err(error @ (NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_))) => {
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn status(cx: &Cx<Self, Named>) -> Fallible<JobStatus> {
+        let uid = visible(cx, &cx.params.uid).await?;
+        Ok(JobStatus { job: Job::from(&cx.durable.status(uid).await?.flow) })
+    }
+
+    async fn result(cx: &Cx<Self, Awaited>) -> Fallible<JobResult> {
+        let uid = visible(cx, &cx.params.uid).await?;
+        let state = cx.durable.status(uid).await?.flow.state;
+        if matches!(state, FlowState::Paused | FlowState::Dead) {
+            // it does not end before an operator has come
+            return Ok(JobResult::open(state));
+        }
+        let time_left = cx.request().time_left().unwrap_or(LONGEST_WAIT).saturating_sub(ANSWER);
+        let wait = Duration::from_millis(whole(cx.params.wait));
+        let until = clock::now() + wait.min(time_left).min(LONGEST_WAIT);
+        tokio::select! {
+            biased;
+            ending = cx.durable.ended(uid) => Ok(JobResult::ended(ending?)?),
+            () = timer::sleep_until(until) => {
+                let status = cx.durable.status(uid).await?;
+                Ok(match status.ending {
+                    Some(ending) => JobResult::ended(ending)?,
+                    None => JobResult::open(status.flow.state),
+                })
+            }
+        }
+    }
+
+    async fn cancel(cx: &Cx<Self, Named>) -> Fallible<bool> {
+        let uid = visible(cx, &cx.params.uid).await?;
+        let user = cx.request().user();
+        let by = user.map_or("an anonymous caller", |user| user.local_id());
+        Ok(cx.durable.cancel(uid, by).await? != Cancelled::HasEnded)
+    }
+
+    async fn list(cx: &Cx<Self, Which>) -> Fallible<JobList> {
+        let Which { function, state, after, most } = &*cx.params;
+        let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
+            Ok(name) => template_of(name.iface(), name.version().major, name.func()),
+            Err(_) => name.clone(),
+        });
+        let state = state.map(FlowState::from);
+        let (after, limit) = (whole(*after), limit(*most));
+        listed(cx, cx.durable.list(Query { state, template, after, limit }).await?, limit).await
+    }
+
+    async fn dead_letters(cx: &Cx<Self, Page>) -> Fallible<JobList> {
+        let (after, limit) = (whole(cx.params.after), limit(cx.params.most));
+        let query = |state| Query { state: Some(state), template: None, after, limit };
+        let mut flows = cx.durable.list(query(FlowState::Paused)).await?;
+        flows.extend(cx.durable.list(query(FlowState::Dead)).await?);
+        flows.sort_by_key(|flow| flow.number);
+        flows.truncate(limit);
+        listed(cx, flows, limit).await
+    }
+
+    async fn resume(cx: &Cx<Self, Resumed>) -> Fallible<bool> {
+        let uid = visible(cx, &cx.params.uid).await?;
+        let how = match cx.params.how.unwrap_or(How::Continue) {
+            How::Continue => Resume::Continue,
+            How::OnItsVersion => Resume::OnItsVersion,
+            How::Again => Resume::Again,
+        };
+        match cx.durable.resume(uid, how).await {
+            Err(journal::Error::Refused(Refused::NotStopped(uid))) => {
+                Err(JobsError::NotStopped(uid).into())
+            }
+            Err(journal::Error::Refused(refused @ Refused::NotUndone { .. })) => {
+                Err(JobsError::NotUndone(refused.to_string()).into())
+            }
+            resumed => Ok(resumed.map(|()| true)?),
+        }
+    }
+}
+
+/// The job of this name, if the caller may see it.
+async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> Fallible<Uid> {
+    let unknown = || JobsError::UnknownJob(name.to_owned());
+    let uid: Uid = name.parse().map_err(|_| unknown())?;
+    match is_visible(cx, uid).await {
+        Ok(true) => Ok(uid),
+        Ok(false) | Err(journal::Error::Refused(Refused::NoFlow(_))) => Err(unknown().into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Error> {
+    if cx.request().level() >= cx.operators {
+        return cx.durable.status(uid).await.map(|_| true);
+    }
+    let loaded = cx.durable.shared.journal.load(uid).await?;
+    let user = caller::write(&cx.request().caller());
+    let started = records::started(&loaded);
+    Ok(started.is_some_and(|it| caller::is_same(it.user.as_deref(), user.as_deref())))
+}
+
+/// Those of these jobs that the caller may see; `limit` were asked for.
+async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> Fallible<JobList> {
+    let next = flows.last().filter(|_| flows.len() == limit).map_or(0, |flow| flow.number);
+    let sees_all = cx.request().level() >= cx.operators;
+    let mut jobs = Vec::new();
+    for flow in &flows {
+        let is_seen = sees_all
+            || match is_visible(cx, flow.uid).await {
+                // it was trimmed meanwhile
+                Err(journal::Error::Refused(Refused::NoFlow(_))) => false,
+                seen => seen?,
+            };
+        jobs.extend(is_seen.then(|| Job::from(flow)));
+    }
+    Ok(JobList { jobs, next })
+}
+
+/// How many jobs a caller wants on a page.
+fn limit(most: Option<u16>) -> usize {
+    most.unwrap_or(MOST).min(MOST).into()
+}

@@ -1,0 +1,167 @@
+//! What is told of jobs. Times are in milliseconds.
+
+use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::request::{FlowInfo, FlowState};
+use asyncsteps_journal::{Timestamp, ValueError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum JobState {
+    /// It has not begun.
+    New,
+    /// It has begun, and waits for a node.
+    Ready,
+    /// A node runs it.
+    Running,
+    /// It waits for a time.
+    Parked,
+    /// Its last node died while it ran: it runs with care.
+    Suspect,
+    /// It waits for an operator, because it does not fit the program.
+    Paused,
+    /// It waits for an operator, because its nodes died too often.
+    Dead,
+    /// It has ended.
+    Ended,
+}
+
+/// A durable request.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct Job {
+    /// Its name.
+    pub uid: String,
+    /// Its function, as the journal has it: interface, major version, name.
+    pub function: String,
+    /// The highest version of the function's steps that has written to it.
+    #[schemars(with = "f64")]
+    pub version: u32,
+    /// What it does.
+    pub state: JobState,
+    /// When it was submitted.
+    pub created: f64,
+    /// When it goes on, if it waits for a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due: Option<f64>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<f64>,
+    /// Why it waits for an operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who has cancelled it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<String>,
+}
+
+/// What is known of one job.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobStatus {
+    /// The job.
+    pub job: Job,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobResult {
+    /// `ended`, or what it still does.
+    pub state: JobState,
+    /// What it gave; null if it gave nothing, failed, or has not ended.
+    pub result: Value,
+    /// The code of the error with which it ended, `Cancelled` if it was cancelled; else empty.
+    pub error: String,
+    /// The text of the error; empty if it has none.
+    pub text: String,
+}
+
+/// Jobs, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobList {
+    /// The jobs.
+    pub jobs: Vec<Job>,
+    /// `after` for the next page; 0 if this is the last one.
+    #[schemars(with = "f64")]
+    pub next: u64,
+}
+
+impl From<FlowState> for JobState {
+    fn from(state: FlowState) -> Self {
+        match state {
+            FlowState::New => Self::New,
+            FlowState::Running => Self::Running,
+            FlowState::Parked => Self::Parked,
+            FlowState::Suspect => Self::Suspect,
+            FlowState::Paused => Self::Paused,
+            FlowState::Dead => Self::Dead,
+            FlowState::Ended => Self::Ended,
+            FlowState::Ready | _ => Self::Ready,
+        }
+    }
+}
+
+impl From<JobState> for FlowState {
+    fn from(state: JobState) -> Self {
+        match state {
+            JobState::New => Self::New,
+            JobState::Ready => Self::Ready,
+            JobState::Running => Self::Running,
+            JobState::Parked => Self::Parked,
+            JobState::Suspect => Self::Suspect,
+            JobState::Paused => Self::Paused,
+            JobState::Dead => Self::Dead,
+            JobState::Ended => Self::Ended,
+        }
+    }
+}
+
+impl From<&FlowInfo> for Job {
+    fn from(flow: &FlowInfo) -> Self {
+        Self {
+            uid: flow.uid.to_string(),
+            function: flow.template.clone(),
+            version: flow.version,
+            state: JobState::from(flow.state),
+            created: number(flow.created),
+            due: flow.due.map(number),
+            ended: flow.ended.map(number),
+            reason: flow.reason.clone(),
+            cancelled_by: flow.cancel.as_ref().map(|cancel| cancel.by.clone()),
+        }
+    }
+}
+
+impl JobResult {
+    pub(super) fn open(state: FlowState) -> Self {
+        Self {
+            state: JobState::from(state),
+            result: Value::Null,
+            error: String::new(),
+            text: String::new(),
+        }
+    }
+
+    pub(super) fn ended(ending: Ending) -> Result<Self, ValueError> {
+        let ended = Self::open(FlowState::Ended);
+        Ok(match ending {
+            Ending::Completed(value) => Self { result: value.decode()?, ..ended },
+            Ending::Failed(failure) => {
+                Self { error: failure.code, text: failure.text.unwrap_or_default(), ..ended }
+            }
+            Ending::Cancelled | _ => Self { error: crate::flow::CANCELLED.to_owned(), ..ended },
+        })
+    }
+}
+
+/// A time as JSON has it: exact for the next 285,000 years.
+#[expect(clippy::cast_precision_loss, reason = "below 2^53 there is none")]
+fn number(time: Timestamp) -> f64 {
+    time.as_millis() as f64
+}

@@ -1,0 +1,33 @@
+//! Parameters as values of the journal.
+
+use asyncsteps_journal::{Value, ValueError};
+use serde::Serialize;
+use serde_json::Value as Json;
+
+/// The value of parameters, which are an object; nothing is one without fields.
+pub(crate) fn encode_params(params: &impl Serialize) -> Result<Value, ValueError> {
+    let params = serde_json::to_value(params);
+    match params.map_err(|error| ValueError::NotWritten(error.to_string()))? {
+        Json::Null => Value::encode_json(&Json::Object(serde_json::Map::new())),
+        params @ Json::Object(_) => Value::encode_json(&params),
+        other @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
+            Err(ValueError::NotWritten(format!("it is {other}, and not an object")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_an_object() {
+        assert_eq!(encode_params(&()).unwrap().decode(), Ok(json!({})));
+        let params = json!({ "key": null });
+        assert_eq!(encode_params(&params).unwrap().decode(), Ok(params));
+        let error = encode_params(&7).expect_err("a number");
+        assert!(error.to_string().ends_with("it is 7, and not an object"), "{error}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Requests that survive a crash.
+//!
+//! A function with [types](asyncsteps_executor::functions) becomes durable with one word,
+//! [`Durable::on`]. What its steps did is recorded in a [journal]; after a kill, a restart or
+//! on another machine the function runs again from the top, and steps with a record give at once what they
+//! gave. Undo, attempts, time limits, parallel branches and waits survive with it.
+//!
+//! ```
+//! use asyncsteps::Undo;
+//! use asyncsteps_durable::{Durable, Options, Recorded};
+//! use asyncsteps_durable::journal::memory::Memory;
+//! use asyncsteps_executor::typed::Interface;
+//! use asyncsteps_executor::{Executor, Gives, Service, Steps};
+//! # use asyncsteps_executor::security::{SecurityLevel, User};
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use serde_json::json;
+//!
+//! struct Shop;
+//!
+//! impl Service for Shop {
+//!     type Errors = ();
+//! }
+//! # impl Shop {
+//! #     async fn charge(&self, _: i32, _: &str) -> asyncsteps::Fallible<String> { Ok("tx 7".into()) }
+//! #     async fn refund(&self, _: &str) -> asyncsteps::Fallible<()> { Ok(()) }
+//! # }
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Order { amount: i32 }
+//!
+//! fn order(asi: &mut Steps<Shop, Order>) -> Gives<String> {
+//!     asi.run("charge", async |cx, ()| cx.charge(cx.params.amount, cx.key()).await)
+//!         .recorded()
+//!         .undo(async |cx, _| cx.refund(cx.key()).await)
+//!         .then("ship", async |_, tx: String| Ok(format!("shipped after {tx}")))
+//!         .recorded()
+//!         .into()
+//! }
+//!
+//! # actix::System::new().block_on(async {
+//! let durable = Durable::new(Memory::default()); // or a file, or PostgreSQL
+//! let executor = Executor::builder()
+//!     .service(Interface::new("acme.shop:1.0".parse()?), Shop, |functions| {
+//!         durable.on(functions, "order", order);
+//!     })
+//!     .build()?;
+//! let node = durable.start(&executor).await?;
+//!
+//! # let ann = User::new("ann", SecurityLevel::SafeOps);
+//! let options = Options::default().caller(&ann).key("order 4711");
+//! let uid = durable.submit("acme.shop:1.0:order", json!({ "amount": 20 }), options).await?;
+//! let shipped: String = durable.result(uid).await?; // also after the process was killed
+//! assert_eq!(shipped, "shipped after tx 7");
+//! node.stop().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What each body says
+//!
+//! | | after a crash |
+//! |---|---|
+//! | [`recorded`](Recorded::recorded) | gives what it gave; runs again if the crash came before the record, with the same [key](asyncsteps_executor::Cx::key) |
+//! | [`once`](Recorded::once) | gives what it gave; fails with `OutcomeUnknown` if the crash came before the record |
+//! | [`transact`](Transacts::transact) | gives what it gave; if the crash came before the record, nothing was done, and it runs again |
+//! | [`repeatable`](Repeatable::repeatable) | runs again |
+//!
+//! A [loop](asyncsteps_executor::Steps::repeat) says `recorded` as well: of an iteration that ended its state is
+//! kept. A body that says none of these is an error when the function runs, which names it. Steps without a
+//! name ([`sleep`](asyncsteps_executor::Steps::sleep), [`plain`](asyncsteps_executor::Steps::plain)) cannot be in
+//! a durable function: a pause is [`pause`](asyncsteps_executor::Steps::pause), and what others tell a request
+//! is awaited with [`Signals::wait_for`].
+//!
+//! Bodies that define sub-steps run again whenever the request goes on. They may look at parameters and
+//! at results of earlier steps, and at nothing that changes: no state, no clock but
+//! [`Steps::now`](asyncsteps_executor::Steps::now), no chance but [`Steps::random`](asyncsteps_executor::Steps::random).
+//!
+//! # What is guaranteed
+//!
+//! After [`submit`](Durable::submit) gave a name, the request runs to an end: a result, an error, or a stop
+//! for an operator, as long as the journal keeps what it has stored. A recorded body runs at least once; the
+//! effect of one that [transacts](Transacts) is there exactly once.
+//! An undo runs for each body that began and has one, if the request fails or is cancelled. A request is
+//! ended by its own end, by its own [deadline](Options::deadline) or by [`cancel`](Durable::cancel): not by a
+//! caller that goes away, a shutdown, or the executor's time limit for requests.
+//!
+//! Not guaranteed: an order between requests; that a body has its effect once, unless it transacts or the other
+//! side knows its key; anything about a request that was [trimmed](Durable::trim).
+//!
+//! # How it goes on
+//!
+//! - A step is known by its path: the names of the steps around it and its own. Steps of one name are
+//!   told apart by their order, items of [`each`](asyncsteps_executor::Steps::each) by their position, so these
+//!   must be the same whenever the request goes on; those of
+//!   [`each_by`](asyncsteps_executor::Steps::each_by) are told apart by their keys.
+//! - What decides is recorded before the next effect: errors, attempts and when the next one starts, when
+//!   a time limit is over, that a step is being undone and how far. So a time limit that was over before
+//!   the crash stays so.
+//! - If a recorded step is not in the program any more, or a new one is in front of a recorded failure, the
+//!   request is paused, with the step and the steps that there are as the reason. [`resume`](Durable::resume) lets it go on with a program that has
+//!   the step. A step with another name says [`was`](asyncsteps_executor::Step::was), and one that is no more is
+//!   [`retired`](asyncsteps_executor::Steps::retired).
+//! - Locks are not recorded: a step that ended takes none when the request goes on, and one that did not
+//!   takes its locks again. While a request holds a lock, each step waits until its record is stored.
+//! - If the process dies while a body runs that is recorded as begun, that counts; after
+//!   [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row the request is a dead letter.
+//!
+//! # Contents
+//!
+//! - [`guide`]: the model in plain words, an example, and what other engines do
+//! - [`Durable`]: making functions durable, submitting, asking, signalling, cancelling
+//! - [`Schedule`]: requests that begin again and again
+//! - [`Node`]: what runs the requests of a journal on an arbiter
+//! - [`Recorded`], [`Repeatable`], [`Signals`]: what is said behind steps
+//! - [`Transacts`]: steps that commit in the journal's database
+//! - [`Replayed`]: whether open requests go on with a program, before it is deployed
+//! - [`jobs`]: requests for callers that do not wait, over the wire
+//! - [`journal`]: where they are kept
+#![forbid(unsafe_code)]
+
+mod activity;
+mod answered;
+mod caller;
+mod commit;
+mod detached;
+mod durable;
+mod flow;
+mod front;
+pub mod jobs;
+mod json;
+mod key;
+mod lease;
+mod memory;
+mod node;
+mod records;
+mod replay;
+mod run;
+mod schedule;
+mod scheduler;
+mod shared;
+mod step;
+mod steps;
+mod submit;
+mod transact;
+mod until;
+mod writer;
+
+pub use asyncsteps_journal as journal;
+pub use durable::{Declared, Durable};
+pub use node::Node;
+pub use replay::Replayed;
+pub use schedule::{Schedule, WrongSchedule};
+pub use steps::{Recorded, Repeatable, Signals};
+pub use submit::{NotSubmitted, Options};
+pub use transact::{ThenTransacts, Transacts};
+
+#[doc = include_str!("docs/durable.md")]
+pub mod guide {}

@@ -1,0 +1,42 @@
+//! A durable flow as the executor sees it.
+
+use std::rc::Rc;
+
+use asyncsteps::Error;
+use asyncsteps_executor::memory::{DefinedStep, Later, RequestMemory, StepMemory};
+
+use crate::flow::Flow;
+use crate::step::Step;
+
+/// What the executor is told of a flow.
+pub(crate) struct Memory(pub(crate) Rc<Flow>);
+
+impl RequestMemory for Memory {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepMemory> {
+        if step.path().is_empty() {
+            self.0.begins();
+        }
+        Rc::new(Step::new(Rc::clone(&self.0), step))
+    }
+
+    fn locks(&self) {
+        self.0.locks();
+    }
+
+    fn finished(&self) {
+        self.0.finishes();
+    }
+
+    fn interruption(&self) -> Option<Error> {
+        self.0.interrupt()
+    }
+
+    fn interrupted(&self) -> Later<Error> {
+        let flow = Rc::clone(&self.0);
+        Box::pin(async move { flow.interrupted().await })
+    }
+}

@@ -1,0 +1,320 @@
+//! A node: it owns flows for as long as its lease, and runs them on one arbiter.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_executor::Executor;
+use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Submitted};
+use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Uid};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use crate::answered::answered;
+use crate::flow::{Dropped, Flow};
+use crate::lease::Lease;
+use crate::run::Run;
+use crate::scheduler::keep_schedules;
+use crate::shared::{Given, LocalNode, Shared};
+use crate::until::until;
+
+/// How many flows a node runs at the same time, unless it is told otherwise.
+const AT_ONCE: usize = 1000;
+
+/// A node, which runs durable flows on the arbiter that [started](crate::Durable::start) it.
+///
+/// It claims flows that no other node has, renews its lease, and drops its flows as if it had crashed
+/// when it loses the lease. Dropping the node does the same; [`stop`](Self::stop) gives its flows
+/// away first, so that others go on with them at once.
+pub struct Node {
+    inner: Rc<Inner>,
+    task: JoinHandle<()>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    executor: Executor,
+    flows: RefCell<HashMap<Uid, Rc<Flow>>>,
+    /// How many flows it has, with those that it loads or gives away.
+    count: Cell<usize>,
+    /// What it does with flows that it gets, once it ends.
+    ending: RefCell<Option<Dropped>>,
+    /// A flow is over.
+    changed: Notify,
+}
+
+impl Node {
+    pub(crate) async fn start(shared: Arc<Shared>, executor: Executor) -> Result<Self, Error> {
+        let asked = clock::now();
+        let incarnation = shared.journal.register(LEASE).await?;
+        let lease = Rc::new(Lease::new(asked, LEASE));
+        let inner = Rc::new(Inner {
+            shared,
+            executor,
+            flows: RefCell::default(),
+            count: Cell::new(0),
+            ending: RefCell::new(None),
+            changed: Notify::new(),
+        });
+        let (submits, given) = mpsc::unbounded_channel();
+        inner.shared.add_node(LocalNode { incarnation, submits });
+        let task = actix_rt::spawn(Rc::clone(&inner).serve(Term { incarnation, lease }, given));
+        Ok(Self { inner, task })
+    }
+
+    /// Gives all flows away. Bodies that run are dropped; nothing is undone. A journal that does not answer
+    /// for a [lease](LEASE) is not waited for any longer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the node as if it had crashed: others get its flows after the lease.
+    pub async fn stop(self) {
+        self.task.abort();
+        self.inner.end(Dropped::Released);
+        let is_empty = || (self.inner.count.get() == 0).then_some(());
+        tokio::select! {
+            () = until(&self.inner.changed, is_empty) => {}
+            () = timer::sleep_until(clock::now() + LEASE) => {
+                tracing::error!("the journal does not take the flows of the node back");
+            }
+        }
+    }
+
+    /// How many flows it runs.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.inner.flows.borrow().len()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.inner.end(Dropped::Lost);
+    }
+}
+
+/// A node between two losses of its lease.
+struct Term {
+    incarnation: Incarnation,
+    lease: Rc<Lease>,
+}
+
+impl Term {
+    /// Renews the lease as long as that works; gives it up when it is over.
+    async fn keep(&self, shared: &Shared) {
+        loop {
+            timer::sleep_until(clock::now() + LEASE / 3).await;
+            while clock::now() < self.lease.until() {
+                let asked = clock::now();
+                let renewed = tokio::select! {
+                    renewed = shared.journal.renew(self.incarnation, LEASE) => renewed,
+                    () = timer::sleep_until(self.lease.until()) => return,
+                };
+                match renewed {
+                    Ok(()) => {
+                        self.lease.renew(asked, LEASE);
+                        break;
+                    }
+                    Err(Error::Refused(Refused::NoLease(_))) => return,
+                    Err(error) => {
+                        tracing::warn!(%error, "the lease cannot be renewed: trying again");
+                        timer::sleep_until(clock::now() + LEASE / 20).await;
+                    }
+                }
+            }
+            if clock::now() >= self.lease.until() {
+                return;
+            }
+        }
+    }
+}
+
+/// What a node does when it ends: other flows do not come any more.
+struct Listed<'a>(&'a Shared, Incarnation);
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.0.remove_node(self.1);
+    }
+}
+
+impl Inner {
+    /// Serves one term after the other.
+    async fn serve(self: Rc<Self>, mut term: Term, mut given: mpsc::UnboundedReceiver<Given>) {
+        loop {
+            let listed = Listed(&self.shared, term.incarnation);
+            tokio::select! {
+                () = term.keep(&self.shared) => {}
+                () = self.claim_all(&term, &mut given) => {}
+                () = keep_schedules(&self.shared) => {}
+            }
+            drop(listed);
+            tracing::warn!("the node has lost its lease: it drops its flows and begins anew");
+            self.leave_all(&Dropped::Lost);
+            (term, given) = self.begin().await;
+        }
+    }
+
+    /// Registers until that works.
+    async fn begin(&self) -> (Term, mpsc::UnboundedReceiver<Given>) {
+        loop {
+            let asked = clock::now();
+            match self.shared.journal.register(LEASE).await {
+                Ok(incarnation) => {
+                    let (submits, given) = mpsc::unbounded_channel();
+                    self.shared.add_node(LocalNode { incarnation, submits });
+                    return (Term { incarnation, lease: Rc::new(Lease::new(asked, LEASE)) }, given);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the journal gives no lease: trying again");
+                    timer::sleep_until(clock::now() + POLL).await;
+                }
+            }
+        }
+    }
+
+    /// Takes flows, and reads what is new, whenever something may have changed.
+    async fn claim_all(self: &Rc<Self>, term: &Term, given: &mut mpsc::UnboundedReceiver<Given>) {
+        let mut changes = self.shared.journal.changes();
+        loop {
+            changes.mark_unchanged();
+            if let Err(error) = self.claim(term).await {
+                tracing::warn!(%error, "the journal gives no flows: trying again");
+            }
+            let poll = timer::sleep_until(clock::now() + POLL);
+            tokio::pin!(poll);
+            loop {
+                tokio::select! {
+                    Some(given) = given.recv() => self.store(term, given),
+                    changed = changes.changed() => {
+                        if changed.is_ok() {
+                            break;
+                        }
+                        poll.as_mut().await;
+                        break;
+                    }
+                    () = self.changed.notified() => break,
+                    () = poll.as_mut() => break,
+                }
+            }
+        }
+    }
+
+    /// Takes as many flows as there is room for, and tells flows what is new.
+    async fn claim(self: &Rc<Self>, term: &Term) -> Result<(), Error> {
+        let journal = &self.shared.journal;
+        for news in journal.news(term.incarnation).await? {
+            if let Some(flow) = self.flows.borrow().get(&news.uid) {
+                flow.writer.tell_inbox(news.inbox);
+            }
+        }
+        let room = AT_ONCE.saturating_sub(self.count.get());
+        if room == 0 {
+            return Ok(());
+        }
+        let ticket = match Uid::random() {
+            Ok(ticket) => ticket,
+            Err(error) => panic!("the system gives no random bytes: {error}"),
+        };
+        let claim =
+            Claim { node: term.incarnation, ticket, programs: self.shared.programs(), limit: room };
+        // the same ticket gives the same flows
+        let claimed = answered(|| journal.claim(claim.clone())).await?;
+        for claimed in claimed {
+            self.spawn(term, claimed);
+        }
+        Ok(())
+    }
+
+    /// Begins to run a flow.
+    fn spawn(self: &Rc<Self>, term: &Term, claimed: Claimed) {
+        actix_rt::spawn(Counted::new(self).run(Rc::clone(&term.lease), claimed));
+    }
+
+    /// Stores a request, and begins to run it if there is room; else it waits for its turn among all. The
+    /// caller may leave meanwhile.
+    fn store(self: &Rc<Self>, term: &Term, Given { mut submit, answer }: Given) {
+        let mut place = (self.count.get() < AT_ONCE).then(|| Counted::new(self));
+        let (node, incarnation) = (Rc::clone(self), term.incarnation);
+        let lease = Rc::clone(&term.lease);
+        actix_rt::spawn(async move {
+            let journal = &node.shared.journal;
+            if place.is_some() {
+                submit.owner = FirstOwner::Node(incarnation);
+            }
+            let mut stored = answered(|| journal.submit(submit.clone())).await;
+            if let Err(Error::Refused(Refused::NoLease(_))) = stored {
+                // the process was held up until the lease was over: any node takes the flow
+                (place, submit.owner) = (None, FirstOwner::Any);
+                stored = answered(|| journal.submit(submit.clone())).await;
+            }
+            let is_new = matches!(stored, Ok(Submitted::New));
+            // a caller that has left need not be told
+            let _ = answer.send(stored);
+            if let Some(place) = place.filter(|_| is_new) {
+                let claimed = Claimed { uid: submit.uid, epoch: Epoch::new(1), deaths: 0 };
+                place.run(lease, claimed).await;
+            }
+        });
+    }
+
+    /// The node ends: what it has and what it gets is dropped like this.
+    fn end(&self, why: Dropped) {
+        self.leave_all(&why);
+        self.ending.replace(Some(why));
+    }
+
+    fn leave_all(&self, why: &Dropped) {
+        for flow in self.flows.borrow().values() {
+            flow.leave(why.clone());
+        }
+    }
+}
+
+/// A flow that a node has, until this is dropped.
+struct Counted(Rc<Inner>);
+
+impl Counted {
+    fn new(node: &Rc<Inner>) -> Self {
+        node.count.set(node.count.get() + 1);
+        Self(Rc::clone(node))
+    }
+}
+
+impl Counted {
+    /// Runs a flow until it ends or the node leaves it.
+    async fn run(self, lease: Rc<Lease>, claimed: Claimed) {
+        let node = &*self.0;
+        let run = Run { shared: &node.shared, executor: &node.executor, lease: &lease, claimed };
+        let Some(ready) = run.load().await else { return };
+        let flow = Rc::clone(&ready.flow);
+        if let Some(ending) = &*node.ending.borrow() {
+            flow.leave(ending.clone());
+        }
+        if clock::now() >= lease.until() {
+            flow.leave(Dropped::Lost);
+        }
+        node.flows.borrow_mut().insert(claimed.uid, Rc::clone(&flow));
+        run.run(ready).await;
+        let mut flows = node.flows.borrow_mut();
+        if flows.get(&claimed.uid).is_some_and(|other| Rc::ptr_eq(other, &flow)) {
+            flows.remove(&claimed.uid);
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.count.set(self.0.count.get() - 1);
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("running", &self.running()).finish_non_exhaustive()
+    }
+}

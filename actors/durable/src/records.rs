@@ -1,0 +1,317 @@
+//! What is recorded of a flow, by the path of its steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::rc::Rc;
+
+use asyncsteps_executor::memory::{Iterations, Next, Stored};
+use asyncsteps_journal::record::{Effect, Ending, Failed, Failure, Outcome, Started};
+use asyncsteps_journal::request::Loaded;
+use asyncsteps_journal::{Event, Part, Path, Record, Timestamp, Value};
+
+use crate::writer::Ticket;
+
+/// What is recorded of a flow, as far as its steps ask for it.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    by_path: BTreeMap<Path, AtPath>,
+    /// The steps that fail, or have failed.
+    unwinding: Vec<Path>,
+}
+
+/// What is recorded of one step.
+#[derive(Debug, Default)]
+pub(crate) struct AtPath {
+    /// How it ended.
+    pub(crate) end: Option<End>,
+    /// An effect of it was begun, and it is not known how that ended.
+    pub(crate) is_open: bool,
+    /// An effect of it was begun that may have to be undone.
+    is_begun: bool,
+    /// The attempts that failed so far, and when the next one may start.
+    pub(crate) attempts: Option<(u32, Timestamp)>,
+    /// When its time limit or its wait is over.
+    pub(crate) timer: Option<Timestamp>,
+    /// The step whose failure it fails with: what is inside is undone.
+    pub(crate) failed: Option<Path>,
+    /// The keys of the things that it does, in order.
+    pub(crate) keys: Option<Vec<String>>,
+    /// What it gives, if it is a loop that is over.
+    pub(crate) outcome: Option<Value>,
+    /// It was recorded in an earlier run, and the program has not come to it in this one.
+    is_awaited: bool,
+    /// The iterations that ended, if it is a loop: each with the state of the next one.
+    iterations: BTreeMap<u64, (Ticket, Value)>,
+    /// Its records, but for iterations.
+    tickets: Vec<Ticket>,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Done(Value),
+    Failed(Failed),
+}
+
+impl AtPath {
+    /// Whether the step at this path has done something or may have.
+    fn is_effect(&self, path: &Path) -> bool {
+        let is_begun = self.is_open || matches!(self.end, Some(End::Done(_)));
+        is_begun && !path.parts().any(|part| part == Part::Undo)
+    }
+
+    fn tickets_of_all(self) -> impl Iterator<Item = Ticket> {
+        let iterations = self.iterations.into_values().map(|(ticket, _)| ticket);
+        self.tickets.into_iter().chain(iterations)
+    }
+}
+
+impl Records {
+    /// Takes a record in, newer than all before.
+    pub(crate) fn add(&mut self, record: &Record, ticket: Ticket) {
+        let step = self.by_path.entry(record.path.clone()).or_default();
+        if let Event::Iteration(iteration) = &record.event {
+            step.iterations.insert(iteration.index, (ticket, iteration.state.clone()));
+            return;
+        }
+        step.tickets.push(ticket);
+        match &record.event {
+            Event::Intent(_) => (step.is_open, step.is_begun) = (true, true),
+            Event::Done(done) => {
+                step.end = Some(End::Done(done.value.clone()));
+                step.is_open = false;
+            }
+            Event::Failed(failed) => {
+                step.end = Some(End::Failed(failed.clone()));
+                step.is_open = failed.effect == Effect::Unknown;
+            }
+            Event::Signal(taken) => step.end = Some(End::Done(taken.value.clone())),
+            Event::Timer(timer) if timer.attempt > 1 => {
+                // the failure before it was not the last one
+                step.end = None;
+                step.attempts = Some((timer.attempt - 1, timer.at));
+            }
+            Event::Timer(timer) => step.timer = Some(timer.at),
+            Event::Unwinding(unwinding) => {
+                step.failed = Some(unwinding.failed.clone());
+                self.unwinding.push(record.path.clone());
+            }
+            Event::Outcome(Outcome { ending: Ending::Completed(value), .. }) => {
+                step.outcome = Some(value.clone());
+            }
+            Event::Keys(keys) => step.keys = Some(keys.keys.clone()),
+            Event::Started(_) | Event::Outcome(_) | Event::Iteration(_) | Event::Ended(_) | _ => {}
+        }
+    }
+
+    /// Takes in records that were stored while the program went on: a step that ended meanwhile in another
+    /// way has ended so.
+    pub(crate) fn add_stored(&mut self, records: Vec<(Ticket, Record)>) {
+        for (ticket, record) in records {
+            let end = self.at(&record.path).and_then(|at| at.end.clone());
+            self.add(&record, ticket);
+            if let Some(at) = self.by_path.get_mut(&record.path).filter(|_| end.is_some()) {
+                (at.end, at.is_open) = (end, true);
+            }
+        }
+    }
+
+    /// What is recorded at a path.
+    pub(crate) fn at(&self, path: &Path) -> Option<&AtPath> {
+        self.by_path.get(path)
+    }
+
+    /// The first time after `now` at which a limit or a wait is over.
+    pub(crate) fn next_timer(&self, now: Timestamp) -> Option<Timestamp> {
+        let steps = self.by_path.values();
+        let times = steps.flat_map(|step| [step.timer, step.attempts.map(|(_, next)| next)]);
+        times.flatten().filter(|at| *at > now).min()
+    }
+
+    /// Whether the step at this path must not start any more, because a step around it fails.
+    pub(crate) fn is_unwinding(&self, path: &Path) -> bool {
+        self.unwinding.iter().any(|outer| is_inside(path, outer))
+    }
+
+    /// The steps around this path that fail, or have failed, each with the step whose failure that was.
+    pub(crate) fn failures_around<'a>(
+        &'a self,
+        path: &'a Path,
+    ) -> impl Iterator<Item = (&'a Path, &'a Path)> {
+        let around = self.unwinding.iter().filter(|outer| is_inside(path, outer));
+        around.filter_map(|outer| Some((outer, self.at(outer)?.failed.as_ref()?)))
+    }
+
+    /// The program has come to this step, and to what it does.
+    pub(crate) fn recall(&mut self, path: &Path) {
+        if let Some(at) = self.by_path.get_mut(path) {
+            at.is_awaited = false;
+        }
+    }
+
+    /// The program has come to all steps at this path and inside.
+    pub(crate) fn recall_within(&mut self, outer: &Path) {
+        let inside = self.by_path.range_mut((Bound::Included(outer), Bound::Unbounded));
+        let inside = inside.take_while(|(path, _)| path.as_str().starts_with(outer.as_str()));
+        for (_, at) in inside.filter(|(path, _)| path.is_within(outer)) {
+            at.is_awaited = false;
+        }
+    }
+
+    /// What there is was recorded in earlier runs.
+    pub(crate) fn loaded(&mut self) {
+        let failed = |outer: &Path, path: &Path| is_inside(path, outer) && self.has_failed(outer);
+        let is_over = |path: &Path| self.unwinding.iter().any(|outer| failed(outer, path));
+        let effects = self.by_path.iter().filter(|(path, step)| step.is_effect(path));
+        // items belong to their step
+        let steps =
+            effects.filter(|(path, _)| !path.parts().any(|part| matches!(part, Part::Key(_))));
+        let awaited = steps.map(|(path, _)| path).filter(|path| !is_over(path)).cloned();
+        for path in awaited.collect::<Vec<_>>() {
+            self.by_path.entry(path).or_default().is_awaited = true;
+        }
+    }
+
+    /// Whether this is an attempt of a step that was followed by another one.
+    fn has_failed(&self, attempt: &Path) -> bool {
+        let (step, number) = attempt_of(attempt);
+        self.at(&step).and_then(|at| at.attempts).is_some_and(|(failed, _)| failed >= number)
+    }
+
+    /// Whether the program has come to each step that has done something or may have.
+    pub(crate) fn are_recalled(&self) -> bool {
+        !self.by_path.values().any(|step| step.is_awaited)
+    }
+
+    /// The steps inside of this one that have done something or may have, the newest first.
+    pub(crate) fn newest_effects_within(&self, outer: &Path) -> Vec<Path> {
+        let inside = self.within(outer).filter(|(path, step)| step.is_effect(path));
+        let newest = |step: &AtPath| step.tickets.last().copied();
+        let mut found: Vec<_> = inside.map(|(path, step)| (newest(step), path)).collect();
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.into_iter().map(|(_, path)| path.clone()).collect()
+    }
+
+    /// The steps at this path and inside that have done something or may have.
+    pub(crate) fn effects_within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = &'a Path> {
+        let all = self.at(outer).map(|at| (outer, at)).into_iter().chain(self.within(outer));
+        all.filter(|(path, step)| step.is_effect(path)).map(|(path, _)| path)
+    }
+
+    /// Those of them that began with an undo, as far as records tell, and were not undone.
+    pub(crate) fn undos_within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = &'a Path> {
+        self.effects_within(outer).filter(|path| {
+            let undone = self.at(&path.undo()).and_then(|undo| undo.end.as_ref());
+            self.at(path).is_some_and(|at| at.is_begun) && !matches!(undone, Some(End::Done(_)))
+        })
+    }
+
+    /// Whether there is anything at this path or inside.
+    pub(crate) fn are_within(&self, outer: &Path) -> bool {
+        self.at(outer).is_some() || self.within(outer).next().is_some()
+    }
+
+    /// A recorded path inside of a scope whose next part is none of the steps that the scope defines.
+    pub(crate) fn unknown_within(&self, scope: &Path, defined: &[Path]) -> Option<Path> {
+        let is_step = |path: &&Path| path.as_str()[scope.as_str().len()..].starts_with('/');
+        let mut inside = self.within(scope).map(|(path, _)| path).filter(is_step);
+        inside.find(|path| !defined.iter().any(|step| path.is_within(step))).cloned()
+    }
+
+    /// What a loop has to do: it enters those of its iterations again of which there are records.
+    pub(crate) fn iterations(&self, path: &Path) -> Iterations {
+        let stored = |value: &Value| Rc::new(value.clone()) as Stored;
+        let at = self.at(path);
+        let state_of = |index: u64| {
+            let (_, state) = at?.iterations.get(&index.checked_sub(1)?)?;
+            Some(stored(state))
+        };
+        let mut again: BTreeSet<u64> =
+            self.within(path).filter_map(|(inner, _)| iteration_of(path, inner)).collect();
+        let next = match at.and_then(|at| at.outcome.as_ref()) {
+            Some(result) => Next::Break(stored(result)),
+            None => {
+                let last = at.and_then(|at| at.iterations.last_key_value());
+                let next = last.map_or(0, |(last, _)| last + 1);
+                again.retain(|index| *index < next);
+                Next::Continue((next, state_of(next)))
+            }
+        };
+        let again = again.into_iter().map(|index| (index, state_of(index))).collect();
+        Iterations { again, next }
+    }
+
+    /// Forgets what is inside of an iteration of a loop, and the state that it began with; gives the
+    /// records of that.
+    pub(crate) fn forget_iteration(&mut self, path: &Path, index: u64) -> Vec<Ticket> {
+        let outer = path.iteration(index);
+        let inside: Vec<Path> = self.within(&outer).map(|(path, _)| path.clone()).collect();
+        let removed = inside.iter().filter_map(|path| self.by_path.remove(path));
+        let mut tickets: Vec<Ticket> = removed.flat_map(|step| step.tickets_of_all()).collect();
+        self.unwinding.retain(|path| !path.is_within(&outer));
+        let state = self.by_path.get_mut(path).zip(index.checked_sub(1));
+        let state = state.and_then(|(at, before)| at.iterations.remove(&before));
+        tickets.extend(state.map(|(ticket, _)| ticket));
+        tickets
+    }
+
+    fn within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = (&'a Path, &'a AtPath)> {
+        let after = self.by_path.range((Bound::Excluded(outer), Bound::Unbounded));
+        // paths that begin with the same text come together, and some of them are of other steps
+        after
+            .take_while(|(path, _)| path.as_str().starts_with(outer.as_str()))
+            .filter(|(path, _)| path.is_within(outer))
+    }
+}
+
+/// The marks of the parts that are inside of the attempt of a step before them: not those of another
+/// attempt, or of an undo.
+const INSIDE: [char; 3] = ['/', '#', '@'];
+
+/// Whether a step is inside of an attempt of another one.
+fn is_inside(path: &Path, attempt: &Path) -> bool {
+    let inside = path.is_within(attempt).then(|| &path.as_str()[attempt.as_str().len()..]);
+    inside.is_some_and(|inside| inside.starts_with(INSIDE))
+}
+
+/// The step of an attempt, and the number of that.
+fn attempt_of(attempt: &Path) -> (Path, u32) {
+    let text = attempt.as_str();
+    let numbered = text
+        .rfind('!')
+        .and_then(|at| Some((text[..at].parse().ok()?, text[at + 1..].parse().ok()?)));
+    numbered.unwrap_or_else(|| (attempt.clone(), 1))
+}
+
+/// In which iteration of a loop a path is.
+fn iteration_of(path: &Path, inner: &Path) -> Option<u64> {
+    let rest = inner.as_str().get(path.as_str().len()..)?.strip_prefix('#')?;
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// How a flow began.
+pub(crate) fn started(loaded: &Loaded) -> Option<&Started> {
+    loaded.records.iter().find_map(|stored| {
+        if let Event::Started(started) = &stored.record.event { Some(started) } else { None }
+    })
+}
+
+/// The error of a failure.
+pub(crate) fn error_of(failure: &Failure) -> asyncsteps::Error {
+    match &failure.text {
+        Some(text) => asyncsteps::Error::with_info(failure.code.clone(), text.clone()),
+        None => asyncsteps::Error::new(failure.code.clone()),
+    }
+}
+
+/// The failure of an error: its code, and its text for people.
+pub(crate) fn failure_of(error: &asyncsteps::Error) -> Failure {
+    let most = asyncsteps_journal::limits::TEXT_BYTES;
+    let cut = |text: &str| {
+        let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
+        let end = ends.take_while(|end| *end <= most).last().unwrap_or(0);
+        text[..end].to_owned()
+    };
+    Failure { code: cut(error.code()), text: error.info().map(cut) }
+}

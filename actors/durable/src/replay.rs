@@ -1,0 +1,132 @@
+//! Checks whether open requests go on with a program, without carrying anything out.
+
+use std::rc::Rc;
+
+use asyncsteps_actors::clock;
+use asyncsteps_executor::Executor;
+use asyncsteps_journal::dump::Dump;
+use asyncsteps_journal::request::Loaded;
+use asyncsteps_journal::{Error, LEASE, Path, Uid};
+
+use crate::durable::Durable;
+use crate::flow::{Dropped, Flow};
+use crate::lease::Lease;
+use crate::records::started;
+use crate::run::{incoming, refusal, response};
+use crate::writer::Writer;
+
+/// For how many turns of its arbiter nothing happens in a request that has come to its end.
+const QUIET: u32 = 100;
+
+/// What a program does with a request that another one has begun, see [`Durable::replay_check`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Replayed {
+    /// The request.
+    pub uid: Uid,
+    /// The name of its function in the journal.
+    pub template: String,
+    /// Why it would be paused, or found by no node: what is recorded, and what the program has. `None` if it
+    /// goes on.
+    pub divergence: Option<String>,
+}
+
+impl Durable {
+    /// The open requests of the journal, to be kept in a file for [`replay_check`](Self::replay_check).
+    ///
+    /// # Errors
+    /// Those of the journal.
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    pub async fn dump(&self) -> Result<Dump, Error> {
+        Dump::read(&*self.shared.journal).await
+    }
+
+    /// Tells for each request of a dump whether it goes on with the functions of this executor, before
+    /// these are deployed. The journal of this handle is not asked; one in memory will do.
+    ///
+    /// Each function runs from the top and is given what is recorded. The first body without a record ends
+    /// the check of its branch: no body runs and no undo, only the code that defines steps and that of
+    /// error handlers. So what comes after such a body is not checked.
+    ///
+    /// ```no_run
+    /// # use asyncsteps_durable::{Durable, journal::{dump::Dump, memory::Memory}};
+    /// # use asyncsteps_executor::Executor;
+    /// # async fn check(executor: Executor, durable: Durable) -> Result<(), Box<dyn std::error::Error>> {
+    /// let dump = Dump::from_bytes(&std::fs::read("requests.dump")?)?;
+    /// for request in durable.replay_check(&executor, &dump).await {
+    ///     assert_eq!(request.divergence, None, "{}", request.uid);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the check.
+    pub async fn replay_check(&self, executor: &Executor, dump: &Dump) -> Vec<Replayed> {
+        let mut replayed = Vec::with_capacity(dump.flows().len());
+        for loaded in dump.flows() {
+            replayed.push(Replayed {
+                uid: loaded.flow.uid,
+                template: loaded.flow.template.clone(),
+                divergence: self.replay(executor, loaded).await.err(),
+            });
+        }
+        replayed
+    }
+
+    /// Replays a request; fails with the reason why it does not go on.
+    async fn replay(&self, executor: &Executor, loaded: &Loaded) -> Result<(), String> {
+        let template = &loaded.flow.template;
+        let program = self.shared.program(template);
+        let program = program.ok_or_else(|| format!("there is no function {template}"))?;
+        let version = loaded.flow.version;
+        if program.version != version && !program.compatible.contains(&version) {
+            let own = program.version;
+            return Err(format!(
+                "it has version {version}, and the program only goes on from {own}"
+            ));
+        }
+        let started = started(loaded).ok_or("it has no beginning")?;
+        let names = (loaded.flow.uid, loaded.flow.epoch, program.version);
+        let writer = Writer::new(self.shared.journal.clone(), names, loaded.next(), 0);
+        let lease = Rc::new(Lease::new(clock::now(), LEASE));
+        let (root, clock) = (Path::template(template), self.shared.clock.clone());
+        let flow = Flow::new(loaded, root, writer, lease, clock, 0);
+        flow.replay_only();
+        let incoming = incoming(started, &program, &flow)?;
+        let left = Left(Rc::clone(&flow));
+        tokio::select! {
+            biased;
+            dropped = flow.left() => match dropped {
+                Dropped::Paused(reason) => Err(reason),
+                Dropped::Lost | Dropped::Released | Dropped::Parked(_) => Ok(()),
+            },
+            reply = executor.dispatch(incoming) => match response(reply) {
+                Some(response) if !left.0.has_begun() => Err(refusal(&response)),
+                _ => Ok(()),
+            },
+            () = comes_to_rest(&flow) => Ok(()),
+        }
+    }
+}
+
+/// A request that is left when the check of it ends, so that nothing is undone.
+struct Left(Rc<Flow>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.leave(Dropped::Released);
+    }
+}
+
+/// Completes when the request has begun, and each of its branches is at a body without a record, or waits.
+async fn comes_to_rest(flow: &Flow) {
+    let (mut turns, mut happened) = (0, flow.activity.count());
+    while turns < QUIET {
+        tokio::task::yield_now().await;
+        let now = flow.activity.count();
+        let is_quiet = flow.has_begun() && now == happened;
+        (turns, happened) = (if is_quiet { turns + 1 } else { 0 }, now);
+    }
+}

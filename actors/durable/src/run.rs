@@ -1,0 +1,280 @@
+//! Carries a flow out: loads it, has the executor run its function, and records how it ended.
+
+use std::rc::Rc;
+
+use asyncsteps::codes;
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::{Request, Response};
+use asyncsteps_executor::{Executor, Incoming, Reply, ReplyBody};
+use asyncsteps_journal::record::{Ended, Ending, Failure, Started};
+use asyncsteps_journal::request::{Append, Claimed, Condition, Loaded, Then};
+use asyncsteps_journal::{Event, POLL, Path, Record, Repeat, Value};
+use serde_json::Map;
+
+use crate::answered::answered;
+use crate::caller;
+use crate::flow::{Dropped, Flow};
+use crate::lease::Lease;
+use crate::memory::Memory;
+use crate::records::started;
+use crate::shared::{Program, Shared};
+use crate::writer::{Answer, Writer};
+
+/// A flow that a node was given, with all that it takes to run it.
+pub(crate) struct Run<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) executor: &'a Executor,
+    pub(crate) lease: &'a Rc<Lease>,
+    pub(crate) claimed: Claimed,
+}
+
+/// A flow that is ready to run.
+pub(crate) struct Ready {
+    pub(crate) flow: Rc<Flow>,
+    incoming: Incoming,
+    /// Nothing is recorded of it but that it was submitted.
+    is_new: bool,
+}
+
+/// The codes of a request that is wrong by itself: it would be refused again.
+const WRONG: [&str; 4] =
+    [codes::INVALID_REQUEST, codes::UNAUTHORIZED, codes::SECURITY_ERROR, codes::PLEASE_REAUTH];
+
+impl Run<'_> {
+    /// Prepares the flow; `None` if it cannot be run here, which the log tells.
+    pub(crate) async fn load(&self) -> Option<Ready> {
+        let Claimed { uid, epoch, deaths } = self.claimed;
+        let journal = &self.shared.journal;
+        let loaded = self.loaded().await?;
+        let Some(started) = started(&loaded) else {
+            self.pause("the first record is missing".to_owned()).await;
+            return None;
+        };
+        let Some(program) = self.shared.program(&started.template) else {
+            self.pause(format!("there is no function {}", started.template)).await;
+            return None;
+        };
+        let (next, seen) = (loaded.next(), loaded.inbox.last);
+        let writer = Writer::new(journal.clone(), (uid, epoch, program.version), next, seen);
+        let (root, clock) = (Path::template(&program.template), self.shared.clock.clone());
+        let flow = Flow::new(&loaded, root, writer, Rc::clone(self.lease), clock, deaths);
+        match incoming(started, &program, &flow) {
+            Ok(incoming) => Some(Ready { flow, incoming, is_new: loaded.records.len() == 1 }),
+            Err(reason) => {
+                flow.leave(Dropped::Paused(reason));
+                self.give_up(&flow).await;
+                None
+            }
+        }
+    }
+
+    /// What the journal has of the flow. This node owns it, so if the journal cannot be asked now, it is asked
+    /// again while the lease lasts: no other node would take the flow.
+    async fn loaded(&self) -> Option<Loaded> {
+        let uid = self.claimed.uid;
+        loop {
+            let error = match self.shared.journal.load(uid).await {
+                Ok(loaded) => return Some(loaded),
+                Err(error) => error,
+            };
+            if error.repeat() == Repeat::Never {
+                self.pause(error.to_string()).await;
+                return None;
+            }
+            if clock::now() >= self.lease.until() {
+                tracing::error!(flow = %uid, %error, "the flow cannot be loaded");
+                return None;
+            }
+            tracing::warn!(flow = %uid, %error, "the flow cannot be loaded: trying again");
+            timer::sleep_until(clock::now() + POLL).await;
+        }
+    }
+
+    /// Leaves a flow that cannot be read to an operator.
+    async fn pause(&self, reason: String) {
+        let Claimed { uid, epoch, .. } = self.claimed;
+        tracing::error!(flow = %uid, reason, "the flow waits for an operator");
+        let pause = Append {
+            uid,
+            epoch,
+            version: 0,
+            first: 0,
+            records: Vec::new(),
+            replaces: Vec::new(),
+            takes: Vec::new(),
+            seen: 0,
+            condition: Condition::None,
+            then: Then::Pause(reason),
+        };
+        if let Err(error) = answered(|| self.shared.journal.append(vec![pause.clone()])).await {
+            tracing::error!(flow = %uid, %error, "the flow cannot be paused");
+        }
+    }
+
+    /// Runs the flow to its end, or until this node leaves it.
+    pub(crate) async fn run(&self, Ready { flow, incoming, is_new }: Ready) {
+        let flow = &flow;
+        let reply = tokio::select! {
+            biased;
+            _ = flow.left() => None,
+            stopped = flow.writer.stopped() => {
+                flow.stopped(stopped);
+                None
+            }
+            () = read_news(flow) => None,
+            due = flow.can_be_parked() => {
+                flow.leave(Dropped::Parked(due));
+                None
+            }
+            reply = self.executor.dispatch(incoming) => Some(reply),
+        };
+        match reply {
+            Some(reply) if flow.has_ended() => match ending(flow, reply) {
+                Ending::Failed(_) if flow.unknown_steps().is_some() => self.give_up(flow).await,
+                Ending::Completed(_) if flow.interruption() == Some(Ending::Cancelled) => {
+                    // the cancel was answered before the end: the flow runs once more, and is undone
+                    flow.leave(Dropped::Released);
+                    self.give_up(flow).await;
+                }
+                ending @ (Ending::Completed(_) | Ending::Failed(_) | Ending::Cancelled | _) => {
+                    self.end(flow, ending).await;
+                }
+            },
+            Some(reply) => match response(reply) {
+                Some(response) if !self.executor.is_closing() && !flow.has_begun() => {
+                    self.refused(flow, response, is_new).await;
+                }
+                // a shutdown has cancelled it
+                _ => {
+                    flow.leave(Dropped::Released);
+                    self.give_up(flow).await;
+                }
+            },
+            None => self.give_up(flow).await,
+        }
+    }
+
+    /// The executor did not run the function.
+    async fn refused(&self, flow: &Rc<Flow>, response: Response, is_new: bool) {
+        match response.code() {
+            // it is busy: later
+            Some(codes::DEFENSE_REJECTED) => {
+                flow.leave(Dropped::Released);
+                let due = self.shared.clock.now().after(POLL);
+                flow.writer.append_last(|entry| entry.then = Then::Park(Some(due))).await;
+            }
+            // nothing was done: the caller is told, and no operator
+            Some(code) if is_new && WRONG.contains(&code) => {
+                self.end(flow, ending_of(response)).await;
+            }
+            _ => {
+                flow.leave(Dropped::Paused(refusal(&response)));
+                self.give_up(flow).await;
+            }
+        }
+    }
+
+    /// Records how the flow ended, and tells those who wait for it.
+    async fn end(&self, flow: &Rc<Flow>, ending: Ending) {
+        let ended = Record::new(flow.root().clone(), Event::Ended(Ended { ending }));
+        match flow.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
+            Answer::Written(_) => self.shared.tell_ended(flow.uid()),
+            Answer::Unseen => {
+                // a cancel came first: the flow runs once more, and is undone
+                flow.leave(Dropped::Released);
+                self.give_up(flow).await;
+            }
+            Answer::Stopped(stopped) => {
+                flow.stopped(stopped);
+                self.give_up(flow).await;
+            }
+        }
+    }
+
+    /// Gives a flow away that this node has left.
+    async fn give_up(&self, flow: &Rc<Flow>) {
+        let then = match flow.left().await {
+            Dropped::Lost => {
+                tracing::warn!(flow = %flow.uid(), "another node has the flow");
+                return;
+            }
+            Dropped::Released => Then::Release,
+            Dropped::Parked(due) => Then::Park(due),
+            Dropped::Paused(reason) => {
+                tracing::error!(flow = %flow.uid(), reason, "the flow waits for an operator");
+                Then::Pause(reason)
+            }
+        };
+        flow.writer.append_last(|entry| entry.then = then).await;
+    }
+}
+
+/// Reads what others tell the flow, as long as it runs.
+async fn read_news(flow: &Rc<Flow>) {
+    loop {
+        flow.writer.news().await;
+        match flow.writer.journal().inbox(flow.uid()).await {
+            Ok(inbox) => flow.see(&inbox),
+            Err(error) => {
+                tracing::warn!(flow = %flow.uid(), %error, "the inbox cannot be read");
+                flow.writer.pause().await;
+            }
+        }
+    }
+}
+
+/// The request of a flow.
+pub(crate) fn incoming(
+    started: &Started,
+    program: &Program,
+    flow: &Rc<Flow>,
+) -> Result<Incoming, String> {
+    let unreadable = |error| format!("the parameters cannot be read: {error}");
+    let params: Map<_, _> = started.parameters.decode().map_err(unreadable)?;
+    let caller = caller::read(started.user.as_deref())?;
+    let trace = started.trace.as_deref().and_then(|trace| trace.parse().ok());
+    let memory = Rc::new(Memory(Rc::clone(flow)));
+    Ok(Incoming::new(Request::new(&program.function, params), Channel::local())
+        .with_caller(caller)
+        .with_trace(trace)
+        .with_memory(memory))
+}
+
+pub(crate) fn response(reply: Reply) -> Option<Response> {
+    match reply.into_parts().1 {
+        ReplyBody::Message(message) => Some(message.response().clone()),
+        ReplyBody::Nothing | ReplyBody::Raw(_) => None,
+    }
+}
+
+pub(crate) fn refusal(response: &Response) -> String {
+    match response.clone().into_result() {
+        Ok(_) => "the function did not run".to_owned(),
+        Err(error) => {
+            let text = error.description.unwrap_or_default();
+            format!("the executor refused the request: {}: {text}", error.code)
+        }
+    }
+}
+
+/// How a flow ended, by the answer of its function.
+fn ending(flow: &Flow, reply: Reply) -> Ending {
+    let response = response(reply).unwrap_or_else(|| Response::success(serde_json::Value::Null));
+    // whatever the error is for callers of a function that does not throw it
+    let interruption = flow.interruption().filter(|_| response.code().is_some());
+    interruption.unwrap_or_else(|| ending_of(response))
+}
+
+fn ending_of(response: Response) -> Ending {
+    match response.into_result() {
+        Ok(result) => match Value::encode_json(&result) {
+            Ok(value) => Ending::Completed(value),
+            Err(error) => Ending::Failed(Failure {
+                code: codes::INTERNAL_ERROR.to_owned(),
+                text: Some(format!("the result cannot be stored: {error}")),
+            }),
+        },
+        Err(error) => Ending::Failed(Failure { code: error.code, text: error.description }),
+    }
+}

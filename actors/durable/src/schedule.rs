@@ -1,0 +1,210 @@
+//! Requests that begin again and again, at the times of a cron expression.
+
+use std::fmt;
+
+use asyncsteps_executor::Caller;
+use asyncsteps_journal::record::Started;
+use asyncsteps_journal::request::{CallerKey, FirstOwner, Submit};
+use asyncsteps_journal::{Timestamp, Uid, Value};
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+
+use crate::caller;
+use crate::submit::NotSubmitted;
+
+/// When requests of a function begin again and again, for [`Durable::schedule`](crate::Durable::schedule).
+///
+/// The expression has the five fields of cron: minute, hour, day of the month, month, day of the week; or
+/// it is one of `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. Times are those of UTC, unless a
+/// [time zone](Self::time_zone) is named. Where its clocks go forward, a fixed time that is left out comes
+/// at once after the gap; where they go back, a fixed time comes once.
+#[derive(Clone)]
+#[must_use = "it is given to `Durable::schedule`"]
+pub struct Schedule {
+    name: String,
+    cron: Cron,
+    zone: TimeZone,
+    caller: Caller,
+}
+
+/// What is wrong with a [`Schedule`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WrongSchedule {
+    /// The expression cannot be read.
+    #[error(
+        "the schedule {name} has no cron expression of five fields, but `{expression}`: {reason}"
+    )]
+    Expression {
+        /// The name of the schedule.
+        name: String,
+        /// What it has.
+        expression: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No time zone has this name.
+    #[error("the schedule {name} names the time zone `{zone}`, which is not known")]
+    TimeZone {
+        /// The name of the schedule.
+        name: String,
+        /// The time zone that it names.
+        zone: String,
+    },
+}
+
+impl Schedule {
+    /// A schedule of this name. The name tells its requests apart from those of other schedules: it stays
+    /// the same from deploy to deploy.
+    ///
+    /// # Errors
+    /// If the expression cannot be read, or no time is meant by it.
+    pub fn new(name: impl Into<String>, expression: &str) -> Result<Self, WrongSchedule> {
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
+        let name = name.into();
+        let wrong = |reason: String| WrongSchedule::Expression {
+            name: name.clone(),
+            expression: expression.to_owned(),
+            reason,
+        };
+        let cron = parser.build().parse(expression).map_err(|error| wrong(error.to_string()))?;
+        let schedule =
+            Self { name: name.clone(), cron, zone: TimeZone::UTC, caller: Caller::anonymous() };
+        match schedule.next_after(Timestamp::default()) {
+            Some(_) => Ok(schedule),
+            None => Err(wrong("there is no such day".to_owned())),
+        }
+    }
+
+    /// The same in the time of a place, such as `Europe/Berlin`.
+    ///
+    /// # Errors
+    /// If no time zone has this name.
+    pub fn time_zone(self, zone: &str) -> Result<Self, WrongSchedule> {
+        match TimeZone::get(zone) {
+            Ok(zone) => Ok(Self { zone, ..self }),
+            Err(_) => Err(WrongSchedule::TimeZone { name: self.name, zone: zone.to_owned() }),
+        }
+    }
+
+    /// The user that the requests act for; by default it is anonymous.
+    pub fn caller(self, caller: impl Into<Caller>) -> Self {
+        Self { caller: caller.into(), ..self }
+    }
+
+    /// The first time after this one.
+    fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
+        let millis = i64::try_from(time.as_millis()).ok()?;
+        let now = jiff::Timestamp::from_millisecond(millis).ok()?;
+        let now: Zoned = now.to_zoned(self.zone.clone());
+        let next = self.cron.find_next_occurrence(&now, false).ok()?;
+        u64::try_from(next.timestamp().as_millisecond()).ok().map(Timestamp::from_millis)
+    }
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cron = self.cron.as_str();
+        f.debug_struct("Schedule")
+            .field("name", &self.name)
+            .field("cron", &cron)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A schedule with what its requests are.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduled {
+    schedule: Schedule,
+    template: String,
+    parameters: Value,
+}
+
+impl Scheduled {
+    pub(crate) fn new(schedule: Schedule, template: String, parameters: Value) -> Self {
+        Self { schedule, template, parameters }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.schedule.name
+    }
+
+    /// The function, by its name in the journal.
+    pub(crate) fn template(&self) -> &str {
+        &self.template
+    }
+
+    /// The first time after this one.
+    pub(crate) fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
+        self.schedule.next_after(time)
+    }
+
+    /// The request that begins at this time, of a program with this version.
+    pub(crate) fn request_at(&self, at: Timestamp, version: u32) -> Result<Submit, NotSubmitted> {
+        let started = Started {
+            template: self.template.clone(),
+            version,
+            parameters: self.parameters.clone(),
+            user: caller::write(&self.schedule.caller),
+            deadline: None,
+            trace: None,
+        };
+        // no caller has a scope like this one
+        let scope = format!("schedule {}", self.schedule.name);
+        let key = Some(CallerKey { scope, key: at.as_millis().to_string() });
+        let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
+        Ok(Submit { uid, started, key, owner: FirstOwner::AnyFrom(at) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(schedule: &Schedule, from: &str, count: usize) -> Vec<String> {
+        let from: jiff::Timestamp = from.parse().expect("a time");
+        let from =
+            Timestamp::from_millis(u64::try_from(from.as_millisecond()).expect("after 1970"));
+        let next = |time: &Timestamp| schedule.next_after(*time);
+        let times = std::iter::successors(next(&from), next).take(count);
+        times
+            .map(|time| {
+                let millis = i64::try_from(time.as_millis()).expect("a near time");
+                jiff::Timestamp::from_millisecond(millis).expect("a time").to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn times_are_those_of_the_place() {
+        let daily = Schedule::new("daily", "30 2 * * *").expect("it is right");
+        assert_eq!(times(&daily, "2026-03-28T02:30:00Z", 1), ["2026-03-29T02:30:00Z"]);
+        let berlin = daily.time_zone("Europe/Berlin").expect("it is known");
+        // there is no half past two on the 29th of March, and there are two on the 25th of October
+        let spring = ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"];
+        assert_eq!(times(&berlin, "2026-03-27T12:00:00Z", 3), spring);
+        let autumn = ["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"];
+        assert_eq!(times(&berlin, "2026-10-23T12:00:00Z", 3), autumn);
+    }
+
+    #[test]
+    fn wrong_schedules_are_told() {
+        let wrong =
+            |expression| Schedule::new("nightly", expression).expect_err("it is wrong").to_string();
+        for expression in ["", "* * * *", "0 0 3 * * *", "61 * * * *", "a b c d e", "@never"] {
+            let wrong = wrong(expression);
+            assert!(
+                wrong.contains("nightly") && wrong.contains(&format!("`{expression}`")),
+                "{wrong}"
+            );
+        }
+        let never = "the schedule nightly has no cron expression of five fields, but `0 0 30 2 *`: \
+            there is no such day";
+        assert_eq!(wrong("0 0 30 2 *"), never);
+        let schedule = Schedule::new("nightly", "@daily").expect("it is right");
+        let no_zone = schedule.time_zone("Europe/Atlantis").expect_err("it is not known");
+        assert!(no_zone.to_string().contains("`Europe/Atlantis`"), "{no_zone}");
+    }
+}

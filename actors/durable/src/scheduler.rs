@@ -1,0 +1,58 @@
+//! Stores the requests of schedules before their time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_journal::{Error, POLL, Refused, Timestamp};
+
+use crate::answered::answered;
+use crate::schedule::Scheduled;
+use crate::shared::Shared;
+use crate::submit::NotSubmitted;
+
+/// How long a node waits before it looks at the time of day again, which may be set meanwhile.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Stores the next request of each schedule, as long as a node runs. Several nodes store one.
+pub(crate) async fn keep_schedules(shared: &Arc<Shared>) {
+    let mut stored: HashMap<String, Timestamp> = HashMap::new();
+    loop {
+        let changed = shared.schedules_changed();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        let mut wait = LOOK;
+        for scheduled in shared.schedules() {
+            let now = shared.clock.now();
+            let Some(at) = scheduled.next_after(now) else { continue };
+            let mut look = Duration::from_millis(at.as_millis() - now.as_millis());
+            if stored.get(scheduled.name()) != Some(&at) {
+                match store(&scheduled, shared, at).await {
+                    Ok(()) => _ = stored.insert(scheduled.name().to_owned(), at),
+                    Err(error) => {
+                        let name = scheduled.name();
+                        tracing::warn!(%error, name, "the next request of a schedule is not stored: trying again");
+                        look = POLL;
+                    }
+                }
+            }
+            wait = wait.min(look);
+        }
+        tokio::select! {
+            () = changed => {}
+            () = timer::sleep_until(clock::now() + wait) => {}
+        }
+    }
+}
+
+/// Stores the request that begins at this time, unless it is stored.
+async fn store(scheduled: &Scheduled, shared: &Shared, at: Timestamp) -> Result<(), NotSubmitted> {
+    let Some(program) = shared.program(scheduled.template()) else { return Ok(()) };
+    let submit = scheduled.request_at(at, program.version)?;
+    match answered(|| shared.journal.submit(submit.clone())).await {
+        // a node with another program was first
+        Ok(_) | Err(Error::Refused(Refused::KeyInUse { .. })) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,172 @@
+//! What the handles and nodes of a process share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use asyncsteps_journal::request::{self, Submit, Submitted};
+use asyncsteps_journal::{Clock, Error, Incarnation, Journal, Uid};
+use tokio::sync::futures::Notified;
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::schedule::Scheduled;
+
+/// What the handles and nodes of a process share.
+pub(crate) struct Shared {
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    schedules_changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    programs: Vec<Program>,
+    schedules: Vec<Scheduled>,
+    nodes: Vec<LocalNode>,
+    /// Who waits in this process for the end of a flow.
+    waiting: HashMap<Uid, Vec<oneshot::Sender<()>>>,
+}
+
+/// A durable function.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// Its name in the journal: interface, major version, function.
+    pub(crate) template: String,
+    /// Its name for the executor, with the whole version.
+    pub(crate) function: String,
+    pub(crate) version: u32,
+    pub(crate) compatible: Vec<u32>,
+}
+
+/// A node of this process, which takes flows.
+#[derive(Clone)]
+pub(crate) struct LocalNode {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) submits: mpsc::UnboundedSender<Given>,
+}
+
+/// A request for a node to store and to run.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) submit: Submit,
+    pub(crate) answer: oneshot::Sender<Result<Submitted, Error>>,
+}
+
+impl LocalNode {
+    /// Has the node store a request, and run it if it has room; gives the request back if the node has
+    /// ended. What is stored is run, also if the future is dropped.
+    pub(crate) async fn store(&self, submit: Submit) -> Result<Result<Submitted, Error>, Submit> {
+        let (answer, stored) = oneshot::channel();
+        let again = submit.clone();
+        match self.submits.send(Given { submit, answer }) {
+            // a node that ends in between may have stored it: the same name is the same request
+            Ok(()) => stored.await.map_err(|_| again),
+            Err(SendError(given)) => Err(given.submit),
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(journal: Arc<dyn Journal>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let (state, schedules_changed) = (Mutex::default(), Notify::new());
+        Arc::new(Self { journal, clock, state, schedules_changed })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // each change is one step, so a panic elsewhere leaves it in order
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add_program(&self, program: Program) {
+        let mut state = self.state();
+        state.programs.retain(|known| known.template != program.template);
+        state.programs.push(program);
+    }
+
+    /// Changes a program that was added.
+    pub(crate) fn change_program(&self, template: &str, change: impl FnOnce(&mut Program)) {
+        let mut state = self.state();
+        if let Some(program) = state.programs.iter_mut().find(|known| known.template == template) {
+            change(program);
+        }
+    }
+
+    pub(crate) fn program(&self, template: &str) -> Option<Program> {
+        self.state().programs.iter().find(|program| program.template == template).cloned()
+    }
+
+    /// The programs as a claim names them.
+    pub(crate) fn programs(&self) -> Vec<request::Program> {
+        let state = self.state();
+        let programs = state.programs.iter().map(|program| request::Program {
+            template: program.template.clone(),
+            version: program.version,
+            compatible: program.compatible.clone(),
+        });
+        programs.collect()
+    }
+
+    /// Adds a schedule, in place of one of the same name.
+    pub(crate) fn add_schedule(&self, scheduled: Scheduled) {
+        let schedules = &mut self.state().schedules;
+        schedules.retain(|known| known.name() != scheduled.name());
+        schedules.push(scheduled);
+        self.schedules_changed.notify_waiters();
+    }
+
+    pub(crate) fn schedules(&self) -> Vec<Scheduled> {
+        self.state().schedules.clone()
+    }
+
+    /// Completes when a schedule is added.
+    pub(crate) fn schedules_changed(&self) -> Notified<'_> {
+        self.schedules_changed.notified()
+    }
+
+    pub(crate) fn add_node(&self, node: LocalNode) {
+        self.state().nodes.push(node);
+    }
+
+    pub(crate) fn remove_node(&self, incarnation: Incarnation) {
+        self.state().nodes.retain(|node| node.incarnation != incarnation);
+    }
+
+    /// A node of this process that takes new flows: they take turns.
+    pub(crate) fn next_node(&self) -> Option<LocalNode> {
+        let nodes = &mut self.state().nodes;
+        if nodes.is_empty() {
+            return None;
+        }
+        nodes.rotate_left(1);
+        nodes.last().cloned()
+    }
+
+    /// Completes when the flow ends in this process, or when that may be.
+    pub(crate) fn end_of(&self, uid: Uid) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        let waiting = &mut self.state().waiting;
+        let those = waiting.entry(uid).or_default();
+        those.retain(|other| !other.is_closed());
+        those.push(tell);
+        told
+    }
+
+    /// Nobody waits for the end of the flow any more, as far as `end_of` was dropped.
+    pub(crate) fn forget(&self, uid: Uid) {
+        let waiting = &mut self.state().waiting;
+        if let Some(those) = waiting.get_mut(&uid) {
+            those.retain(|other| !other.is_closed());
+            if those.is_empty() {
+                waiting.remove(&uid);
+            }
+        }
+    }
+
+    pub(crate) fn tell_ended(&self, uid: Uid) {
+        for waiting in self.state().waiting.remove(&uid).into_iter().flatten() {
+            // who does not wait any more need not be told
+            let _ = waiting.send(());
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! What a step of a durable flow is told, and what it records.
+
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use asyncsteps::memory::{After, Limit, Memory, Recall};
+use asyncsteps::{Error, Raised, Time, codes};
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_executor::memory::{
+    DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Next, Part, Running, StepMemory,
+    Stored, WaitFor, Work,
+};
+use asyncsteps_journal::record::{
+    Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome, Timer,
+};
+use asyncsteps_journal::{Event, Path, Timestamp, Value};
+
+use crate::flow::{Dropped, Flow};
+use crate::records::{AtPath, End, error_of, failure_of};
+use crate::transact;
+
+/// The code of the error of a step that may have had its effect, and must not run again.
+pub(crate) const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
+
+/// How many keys of items an operator is shown.
+const SHOWN_KEYS: usize = 10;
+
+/// A step of a durable flow.
+pub(crate) struct Step {
+    flow: Rc<Flow>,
+    step: Rc<DefinedStep>,
+    /// Settled when it is first asked for, which is when the step starts.
+    path: OnceCell<Path>,
+    began: Cell<Time>,
+    /// When what its body depends on was stored, so that it began.
+    body_began: Rc<Cell<Option<Time>>>,
+    /// An attempt of it failed, and was recorded.
+    has_failed: Cell<bool>,
+}
+
+impl Step {
+    pub(crate) fn new(flow: Rc<Flow>, step: Rc<DefinedStep>) -> Self {
+        let (path, began, has_failed) = (OnceCell::new(), Cell::new(Time::ZERO), Cell::new(false));
+        Self { flow, step, path, began, body_began: Rc::default(), has_failed }
+    }
+
+    fn path(&self) -> &Path {
+        self.path.get_or_init(|| self.flow.path_of(&self.step))
+    }
+
+    fn is_retired(&self) -> bool {
+        self.step.kind() == Some(Kind::Retired)
+    }
+
+    /// Whether the step, which the program has no more, has to be undone. A request that needs an undo that
+    /// the program does not have waits for an operator.
+    fn undoes_retired(&self) -> bool {
+        let records = self.flow.records.borrow();
+        if self.step.can_be_undone() {
+            return records.effects_within(self.path()).next().is_some();
+        }
+        let began = records.undos_within(self.path()).next().cloned();
+        drop(records);
+        if let Some(began) = began {
+            self.diverges(&format!(
+                "{began} began with an undo, and the program has retired it without one"
+            ));
+        }
+        false
+    }
+
+    /// The path of an attempt of a step with sub-steps.
+    fn attempt(&self, attempt: u32) -> Path {
+        if attempt > 1 { self.path().attempt(attempt) } else { self.path().clone() }
+    }
+
+    /// How the body ended in an earlier run.
+    fn recall_body(&self) -> Recall {
+        let records = self.flow.records.borrow();
+        let at = records.at(self.path());
+        let undoes = self.step.can_be_undone();
+        match at.and_then(|at| at.end.as_ref()) {
+            Some(End::Done(value)) => {
+                let stored: Stored = Rc::new(value.clone());
+                return match self.step.read(&stored) {
+                    Some(Ok(result)) => Recall::Done(result),
+                    Some(Err(error)) => {
+                        self.diverges(&format!("its result cannot be read: {error}"))
+                    }
+                    None => Recall::Nothing,
+                };
+            }
+            Some(End::Failed(failed)) => {
+                let undoes = undoes && failed.effect == Effect::Unknown;
+                // other branches may be cancelled now, and have to be undone
+                let after = (!records.are_recalled()).then(|| {
+                    let flow = Rc::clone(&self.flow);
+                    After::new(async move { flow.replayed().await })
+                });
+                return Recall::Failed { error: error_of(&failed.failure), undoes, after };
+            }
+            None => {}
+        }
+        let is_open = at.is_some_and(|at| at.is_open);
+        if self.flow.is_ending() || records.is_unwinding(self.path()) {
+            if self.step.kind() == Some(Kind::Repeatable) {
+                // steps after it may have to be undone
+                return Recall::Nothing;
+            }
+            if !self.flow.is_ending() && !is_open {
+                self.flow.expects_failure(self.path(), self.step.source);
+            }
+            return Recall::Never { undoes: undoes && is_open };
+        }
+        if is_open && self.step.kind() == Some(Kind::Once) {
+            drop(records);
+            let info = "the step began, and it is not known how it ended";
+            let error = Error::with_info(OUTCOME_UNKNOWN, info);
+            self.record_failure(1, &error, Effect::Unknown);
+            return Recall::Failed { error, undoes, after: None };
+        }
+        Recall::Nothing
+    }
+
+    /// The program has changed: the flow waits for an operator, and the step for nothing.
+    fn diverges(&self, why: &str) -> Recall {
+        let (path, source) = (self.path(), self.step.source);
+        self.flow.leave(Dropped::Paused(format!("{path} ({source}): {why}")));
+        Recall::Never { undoes: false }
+    }
+
+    /// When the wait of the step is over that may take so long: it is recorded when it begins.
+    fn timer(&self, within: Duration) -> Timestamp {
+        let recorded = self.flow.records.borrow().at(self.path()).and_then(|at| at.timer);
+        recorded.unwrap_or_else(|| {
+            let at = self.flow.now().after(within);
+            self.flow.record(self.path(), [Event::Timer(Timer { at, attempt: 0 })]);
+            at
+        })
+    }
+
+    /// An attempt is about to begin.
+    fn intent(&self, attempt: u32) -> Event {
+        Event::Intent(Intent { at: self.flow.now(), attempt, locks: Vec::new() })
+    }
+
+    fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
+        let failure = failure_of(error);
+        let millis = self.millis();
+        let failed = Failed { failure, attempt, millis, effect };
+        self.flow.record(self.path(), [Event::Failed(failed)]);
+    }
+
+    fn millis(&self) -> u64 {
+        let time = clock::now().saturating_since(self.began.get());
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A value that one of the codecs of this crate wrote.
+fn value(stored: Stored) -> Value {
+    match stored.downcast::<Value>() {
+        Ok(value) => Rc::unwrap_or_clone(value),
+        Err(_) => unreachable!("the codecs of this crate write values of the journal"),
+    }
+}
+
+/// A step that waits, until this is dropped.
+struct Waiting(Rc<Flow>, Path);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.activity.end_wait(&self.1);
+    }
+}
+
+impl Memory for Step {
+    fn recall(&self) -> Recall {
+        match self.step.form {
+            Form::Body if self.is_retired() => {
+                self.flow.records.borrow_mut().recall_within(self.path());
+                self.flow.activity.happens();
+                Recall::Nothing
+            }
+            Form::Body => {
+                self.flow.records.borrow_mut().recall(self.path());
+                self.flow.activity.happens();
+                self.recall_body()
+            }
+            Form::Nested | Form::Loop => Recall::Nothing,
+        }
+    }
+
+    fn attempts(&self) -> Option<(u32, Time)> {
+        let (attempts, next) = self.flow.records.borrow().at(self.path())?.attempts?;
+        self.flow.activity.wait(self.path(), Some(next));
+        Some((attempts, self.flow.time(next)))
+    }
+
+    fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+        let path = match (limit, self.step.form) {
+            (Limit::Overall, _) => self.path().branch("within"),
+            // a body begins anew, and so does its time
+            (Limit::Attempt(_), Form::Body) => return of,
+            (Limit::Attempt(attempt), Form::Nested | Form::Loop) => self.attempt(attempt),
+        };
+        let records = self.flow.records.borrow();
+        let at = records.at(&path);
+        if at.is_some_and(|at| at.failed.as_ref() == Some(&path)) {
+            return Duration::ZERO;
+        }
+        if let Some(end) = at.and_then(|at| at.timer) {
+            return self.flow.until(end);
+        }
+        drop(records);
+        let at = self.flow.timestamp(now + of);
+        self.flow.record(&path, [Event::Timer(Timer { at, attempt: 0 })]);
+        of
+    }
+
+    fn left_at_limit(&self, of: Duration, now: Time) -> Duration {
+        match self.step.form {
+            Form::Body => {
+                self.body_began.get().map_or(of, |began| (began + of).saturating_since(now))
+            }
+            // its end was recorded
+            Form::Nested | Form::Loop => Duration::ZERO,
+        }
+    }
+
+    fn retries(&self, attempt: u32, error: &Error, next: Time) {
+        let failed = Failed {
+            failure: failure_of(error),
+            attempt,
+            millis: self.millis(),
+            effect: Effect::Unknown,
+        };
+        let timer = Timer { at: self.flow.timestamp(next), attempt: attempt + 1 };
+        let next = timer.at;
+        self.flow.record(self.path(), [Event::Failed(failed), Event::Timer(timer)]);
+        self.flow.activity.wait(self.path(), Some(next));
+    }
+
+    fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
+        if let Some(reason) = self.flow.unknown_steps() {
+            // nothing of it is recorded: a program without the mistake goes on
+            return self.flow.leave(Dropped::Paused(reason));
+        }
+        match self.step.form {
+            Form::Body if attempt.is_some() => {}
+            Form::Body => {
+                let effect = if undoes { Effect::Unknown } else { Effect::None };
+                self.record_failure(error.attempts().unwrap_or(1), error, effect);
+                self.flow.failed(self.path());
+            }
+            Form::Nested | Form::Loop => {
+                if attempt.is_none() && self.has_failed.get() {
+                    return;
+                }
+                self.has_failed.set(attempt.is_some());
+                let path = self.attempt(attempt.unwrap_or(1));
+                self.flow.unwinds(&path, error);
+                self.flow.failed(&path);
+            }
+        }
+    }
+}
+
+impl StepMemory for Step {
+    fn begin(&self, attempt: u32) -> Later<Result<Running, Error>> {
+        let kind = self.step.kind();
+        if self.is_retired() {
+            return Box::pin(async { Ok(Box::new(()) as Running) });
+        }
+        let activity = &self.flow.activity;
+        activity.end_wait(self.path());
+        let running: Running = match kind {
+            Some(Kind::Wait) => Box::new(()),
+            _ => Box::new(activity.body()),
+        };
+        self.began.set(clock::now());
+        self.body_began.set(None);
+        let is_effect = match kind {
+            Some(Kind::Once) => true,
+            // it is recorded with its effect
+            Some(Kind::Transacted) => false,
+            _ => self.step.can_be_undone(),
+        };
+        if is_effect || self.flow.is_suspect {
+            self.flow.record(self.path(), [self.intent(attempt)]);
+        }
+        let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
+        let body_began = Rc::clone(&self.body_began);
+        Box::pin(async move {
+            stored.await;
+            if kind == Some(Kind::Once) {
+                flow.lease.valid().await;
+            }
+            body_began.set(Some(clock::now()));
+            Ok(running)
+        })
+    }
+
+    fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>> {
+        let done = Done { value: value(result), attempt, millis: self.millis() };
+        self.flow.record(self.path(), [Event::Done(done)]);
+        if !self.flow.has_locks() {
+            return Box::pin(async { Ok(()) });
+        }
+        let stored = self.flow.stored();
+        Box::pin(async move {
+            stored.await;
+            Ok(())
+        })
+    }
+
+    fn transact(&self, attempt: u32, work: Work) -> Later<Result<Stored, Error>> {
+        let (flow, path) = (Rc::clone(&self.flow), self.path().clone());
+        let transaction = transact::transaction(work);
+        if flow.writer.journal().database() != Some(transaction.database()) {
+            self.diverges("it commits in another database than that of the journal");
+            return Box::pin(pending());
+        }
+        // tells that it began with an undo
+        let intent = self.step.can_be_undone().then(|| self.intent(attempt));
+        Box::pin(async move {
+            let prepared = transaction.prepare().await.map_err(Raised::into_error)?;
+            let value = flow.commit(prepared, (path, attempt), intent).await?;
+            Ok(Rc::new(value) as Stored)
+        })
+    }
+
+    fn stored(&self) -> Option<Stored> {
+        let records = self.flow.records.borrow();
+        match records.at(self.path())?.end.as_ref()? {
+            End::Done(value) => Some(Rc::new(value.clone())),
+            End::Failed(_) => None,
+        }
+    }
+
+    fn keys(&self, keys: Vec<String>) -> Result<Vec<String>, Error> {
+        let recorded = self.flow.records.borrow().at(self.path()).and_then(|at| at.keys.clone());
+        let Some(recorded) = recorded else {
+            self.flow.record(self.path(), [Event::Keys(Keys { keys: keys.clone() })]);
+            return Ok(keys);
+        };
+        let set = |keys: &[String]| keys.iter().cloned().collect::<BTreeSet<_>>();
+        let (now, before) = (set(&keys), set(&recorded));
+        if now == before {
+            return Ok(recorded);
+        }
+        let shown = |mut keys: Vec<String>| {
+            keys.truncate(SHOWN_KEYS);
+            keys.join(", ")
+        };
+        let gone = shown(before.difference(&now).cloned().collect());
+        let new = shown(now.difference(&before).cloned().collect());
+        let why = format!("its items have changed: [{gone}] are recorded, [{new}] are new");
+        self.diverges(&why);
+        Err(Error::with_info(codes::INTERNAL_ERROR, why))
+    }
+
+    fn item(&self, key: &str) -> Rc<dyn StepMemory> {
+        let path = OnceCell::from(self.path().key(key));
+        let (flow, step) = (Rc::clone(&self.flow), Rc::clone(&self.step));
+        Rc::new(Self { path, ..Self::new(flow, step) })
+    }
+
+    fn inside(&self, attempt: u32) -> Rc<dyn Memory> {
+        Rc::new(Inside { flow: Rc::clone(&self.flow), path: self.attempt(attempt) })
+    }
+
+    fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>> {
+        let within = match wait {
+            WaitFor::Time(pause) => Some(pause),
+            WaitFor::Signal(within) => within,
+            _ => None,
+        };
+        let until = within.map(|within| self.timer(within));
+        let (flow, path) = (Rc::clone(&self.flow), self.path().clone());
+        let names = self.step.names();
+        flow.activity.wait(&path, until);
+        Box::pin(async move {
+            let _waiting = Waiting(Rc::clone(&flow), path.clone());
+            match (wait, until) {
+                (WaitFor::Time(_), Some(until)) => {
+                    flow.stored().await;
+                    timer::sleep_until(flow.time(until)).await;
+                    Ok(Rc::new(()) as Stored)
+                }
+                _ => Ok(Rc::new(flow.signal(&path, &names, until).await) as Stored),
+            }
+        })
+    }
+
+    fn begin_undo(&self) -> Later<Option<Running>> {
+        let records = self.flow.records.borrow();
+        let has_failed = |at: &AtPath| matches!(at.end, Some(End::Failed(_)));
+        // a flow that something else has cancelled goes on after it, as after a crash
+        let is_meant = self.flow.has_ended()
+            || records.is_unwinding(self.path())
+            || records.at(self.path()).is_some_and(has_failed);
+        let undone = records.at(&self.path().undo()).and_then(|at| at.end.as_ref());
+        let is_undone = matches!(undone, Some(End::Done(_)));
+        drop(records);
+        let is_meant = is_meant && !is_undone && (!self.is_retired() || self.undoes_retired());
+        let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
+        self.began.set(clock::now());
+        Box::pin(async move {
+            if !is_meant || flow.is_left() {
+                return None;
+            }
+            let running: Running = Box::new(flow.activity.body());
+            tokio::select! {
+                biased;
+                _ = flow.left() => None,
+                () = stored => Some(running),
+            }
+        })
+    }
+
+    fn undone(&self) -> Later<()> {
+        match Value::encode(&()) {
+            Ok(value) => {
+                let done = Done { value, attempt: 1, millis: self.millis() };
+                self.flow.record(&self.path().undo(), [Event::Done(done)]);
+            }
+            Err(_) => unreachable!("nothing can be written"),
+        }
+        Box::pin(async {})
+    }
+
+    fn now(&self, path: &[Part]) -> SystemTime {
+        let path = self.flow.path(path).branch("now");
+        let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.timer);
+        let at = recorded.unwrap_or_else(|| {
+            let at = self.flow.now();
+            self.flow.record(&path, [Event::Timer(Timer { at, attempt: 0 })]);
+            at
+        });
+        SystemTime::UNIX_EPOCH + Duration::from_millis(at.as_millis())
+    }
+
+    fn is_known(&self) -> bool {
+        self.flow.records.borrow().are_within(&self.flow.path_of(&self.step))
+    }
+
+    fn iterations(&self, attempt: u32) -> Iterations {
+        self.flow.records.borrow().iterations(&self.attempt(attempt))
+    }
+
+    fn iterated(&self, ended: EndedIteration) {
+        let EndedIteration { attempt, index, can_be_undone, next } = ended;
+        let event = match next {
+            Next::Continue(state) => Event::Iteration(Iteration { index, state: value(state) }),
+            Next::Break(result) => {
+                let ending = Ending::Completed(value(result));
+                Event::Outcome(Outcome { winner: None, ending })
+            }
+        };
+        let path = self.attempt(attempt);
+        if can_be_undone || self.flow.has_retired_within(&path.iteration(index)) {
+            self.flow.record(&path, [event]);
+        } else {
+            self.flow.replace_iteration(&path, index, event);
+        }
+    }
+
+    fn defined(&self, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error> {
+        let vague = steps.iter().find(|step| step.form != Form::Nested && step.kind().is_none());
+        if let Some(step) = vague {
+            let (path, source) = (self.flow.path_of(step), step.source);
+            let info = format!(
+                "the step {path}, {source}, does not say what a crash does to it: `recorded()`, \
+                 `once()` or `repeatable()`"
+            );
+            return Err(Error::caused_by(codes::INTERNAL_ERROR, Mistake(info)));
+        }
+        let has_database = self.flow.writer.journal().database().is_some();
+        let transacted = steps.iter().find(|step| step.kind() == Some(Kind::Transacted));
+        if let Some(step) = transacted.filter(|_| !has_database) {
+            let (path, source) = (self.flow.path_of(step), step.source);
+            let info = format!(
+                "the step {path}, {source}, commits in the database of the journal, and this journal has \
+                 none"
+            );
+            return Err(Error::caused_by(codes::INTERNAL_ERROR, Mistake(info)));
+        }
+        self.flow.are_steps_known.set(true);
+        let defined: Vec<Path> = steps.iter().map(|step| self.flow.path_of(step)).collect();
+        for step in steps.iter().filter(|step| step.kind() == Some(Kind::Retired)) {
+            self.flow.retires(self.flow.path_of(step));
+        }
+        let records = self.flow.records.borrow();
+        if let Some(unknown) = records.unknown_within(&self.flow.path(path), &defined) {
+            let defined: Vec<String> = defined.iter().map(Path::to_string).collect();
+            let why =
+                format!("{unknown} is recorded, and the program has only {}", defined.join(", "));
+            drop(records);
+            self.diverges(&why);
+        }
+        Ok(())
+    }
+}
+
+/// A mistake in the steps of a program, for its log.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Mistake(String);
+
+/// Steps of the executor inside of an attempt of a step.
+struct Inside {
+    flow: Rc<Flow>,
+    path: Path,
+}
+
+impl Memory for Inside {
+    fn recall(&self) -> Recall {
+        Recall::Nothing
+    }
+
+    fn attempts(&self) -> Option<(u32, Time)> {
+        None
+    }
+
+    fn time_left(&self, _: Limit, of: Duration, _: Time) -> Duration {
+        of
+    }
+
+    fn retries(&self, _: u32, _: &Error, _: Time) {}
+
+    fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
+        self.flow.unwinds(&self.path, error);
+    }
+}

@@ -1,0 +1,62 @@
+//! What is said about a request that is submitted.
+
+use asyncsteps_executor::Caller;
+use asyncsteps_journal::{Error, Timestamp, Uid, ValueError};
+
+/// What is said about a request that is [submitted](crate::Durable::submit).
+#[derive(Clone, Debug)]
+#[must_use = "it is given to `Durable::submit`"]
+pub struct Options {
+    pub(crate) caller: Caller,
+    pub(crate) key: Option<String>,
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) start: Option<Timestamp>,
+    pub(crate) uid: Option<Uid>,
+}
+
+impl Options {
+    /// The user that it acts for; by default it is anonymous.
+    pub fn caller(self, caller: impl Into<Caller>) -> Self {
+        Self { caller: caller.into(), ..self }
+    }
+
+    /// A key of the caller: the same key again, of the same user for the same function, gives the
+    /// first request instead of a second one, until that is trimmed.
+    pub fn key(self, key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), ..self }
+    }
+
+    /// When it fails with `Timeout`, and is undone, unless it has ended. By default never.
+    pub fn deadline(self, deadline: Timestamp) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    /// When it begins. By default at once.
+    pub fn start(self, start: Timestamp) -> Self {
+        Self { start: Some(start), ..self }
+    }
+
+    /// Its name, if the caller chooses it: the same name and parameters again are the same request. By
+    /// default it is random.
+    pub fn uid(self, uid: Uid) -> Self {
+        Self { uid: Some(uid), ..self }
+    }
+}
+
+/// Why a request was not stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotSubmitted {
+    /// No durable function has this name here.
+    #[error("there is no durable function `{0}`")]
+    NoFunction(String),
+    /// The parameters cannot be stored.
+    #[error("the parameters cannot be stored: {0}")]
+    Parameters(#[from] ValueError),
+    /// The system gives no random name.
+    #[error("the system gives no random bytes: {0}")]
+    NoRandom(#[source] getrandom::Error),
+    /// The journal did not take it.
+    #[error(transparent)]
+    Journal(#[from] Error),
+}

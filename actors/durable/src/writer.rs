@@ -1,0 +1,425 @@
+//! Appends the records of one flow to the journal.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_journal::request::{Append, Condition, Then, Written};
+use asyncsteps_journal::transaction::{Committed, Prepared, StepEntry};
+use asyncsteps_journal::{
+    Epoch, Error, Event, Journal, NotWritten, Path, Record, RecordId, Repeat, Uid,
+};
+use tokio::sync::Notify;
+
+use crate::until::until;
+
+/// The pauses between repetitions of an append that failed.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A record of a flow, for its owner: later ones have higher numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticket(u64);
+
+/// Appends the records of one flow, in order. Records that are added while an append is under way go
+/// with the next one.
+pub(crate) struct Writer {
+    journal: Arc<dyn Journal>,
+    uid: Uid,
+    epoch: Epoch,
+    version: u32,
+    queue: RefCell<Queue>,
+    /// The highest number in the inbox that this flow has seen.
+    seen: Cell<u64>,
+    /// The highest number that there is in the inbox, as far as this flow was told.
+    inbox: Cell<u64>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<(Ticket, Record)>,
+    /// Stored records that those which wait stand for.
+    replaces: Vec<RecordId>,
+    /// The names of the stored records that may be replaced.
+    stored_as: HashMap<Ticket, RecordId>,
+    /// Records that are being appended, and are not needed any more.
+    outdated: HashSet<Ticket>,
+    /// The number of the next record in the journal.
+    next: u64,
+    /// The ticket of the next record that is added.
+    added: Ticket,
+    /// Records with lower tickets wait no more.
+    stored: Ticket,
+    is_running: bool,
+    failed: Option<Stopped>,
+}
+
+impl Queue {
+    /// A ticket for a record.
+    fn ticket(&mut self) -> Ticket {
+        let ticket = self.added;
+        self.added = Ticket(ticket.0 + 1);
+        ticket
+    }
+
+    /// Records were stored under these names.
+    fn written(&mut self, records: impl Iterator<Item = (Ticket, RecordId)>) {
+        for (ticket, id) in records {
+            if self.outdated.remove(&ticket) {
+                self.replaces.push(id);
+            } else {
+                self.stored_as.insert(ticket, id);
+            }
+            self.settled(Some(&ticket));
+        }
+    }
+
+    /// Records up to this one wait no more.
+    fn settled(&mut self, last: Option<&Ticket>) {
+        if let Some(Ticket(last)) = last {
+            self.stored = self.stored.max(Ticket(last + 1));
+        }
+    }
+
+    /// These records are not needed any more. One that waits is never written.
+    fn replace(&mut self, replaced: &[Ticket]) {
+        for ticket in replaced {
+            if let Some(id) = self.stored_as.remove(ticket) {
+                self.replaces.push(id);
+            } else if let Some(at) = self.waiting.iter().position(|(other, _)| other == ticket) {
+                self.waiting.remove(at);
+            } else {
+                self.outdated.insert(*ticket);
+            }
+        }
+    }
+}
+
+/// Why a flow cannot append any more.
+#[derive(Clone, Debug)]
+pub(crate) enum Stopped {
+    /// Another node has the flow, or it has ended.
+    Lost,
+    /// The journal does not take the records, for this reason.
+    Refused(String),
+}
+
+/// The answer to an append.
+pub(crate) enum Answer {
+    Written(Written),
+    /// The inbox has news on which the append depends.
+    Unseen,
+    Stopped(Stopped),
+}
+
+impl Writer {
+    /// `next` is the number that the next record gets.
+    pub(crate) fn new(
+        journal: Arc<dyn Journal>,
+        (uid, epoch, version): (Uid, Epoch, u32),
+        next: u64,
+        seen: u64,
+    ) -> Rc<Self> {
+        let queue = RefCell::new(Queue { next, ..Queue::default() });
+        let (seen, inbox, changed) = (Cell::new(seen), Cell::new(seen), Notify::new());
+        Rc::new(Self { journal, uid, epoch, version, queue, seen, inbox, changed })
+    }
+
+    /// The ticket of a record that was stored before.
+    pub(crate) fn loaded(&self, id: RecordId) -> Ticket {
+        let mut queue = self.queue.borrow_mut();
+        let ticket = queue.ticket();
+        queue.stored = queue.added;
+        queue.stored_as.insert(ticket, id);
+        ticket
+    }
+
+    pub(crate) fn journal(&self) -> &Arc<dyn Journal> {
+        &self.journal
+    }
+
+    /// Adds a record that stands for others, which are removed with it.
+    pub(crate) fn add(self: &Rc<Self>, record: Record, replaced: &[Ticket]) -> Ticket {
+        let mut queue = self.queue.borrow_mut();
+        queue.replace(replaced);
+        let ticket = queue.ticket();
+        queue.waiting.push((ticket, record));
+        if !mem::replace(&mut queue.is_running, true) {
+            drop(queue);
+            actix_rt::spawn(Rc::clone(self).run());
+        }
+        ticket
+    }
+
+    /// The flow has seen the inbox up to this number; gives the number before.
+    pub(crate) fn has_seen(&self, number: u64) -> u64 {
+        self.seen.replace(self.seen.get().max(number))
+    }
+
+    /// There is something in the inbox that the flow has not seen.
+    pub(crate) fn has_news(&self) {
+        self.tell_inbox(self.seen.get() + 1);
+    }
+
+    /// The inbox has entries up to this number.
+    pub(crate) fn tell_inbox(&self, number: u64) {
+        if number > self.inbox.get() {
+            self.inbox.set(number);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Completes when the inbox has something that the flow has not seen.
+    pub(crate) async fn news(&self) {
+        until(&self.changed, || (self.inbox.get() > self.seen.get()).then_some(())).await;
+    }
+
+    /// Completes when all records that were added before are stored.
+    pub(crate) fn stored(self: &Rc<Self>) -> impl Future<Output = Result<(), Stopped>> + 'static {
+        let (writer, added) = (Rc::clone(self), self.queue.borrow().added);
+        async move {
+            let look = || {
+                let queue = writer.queue.borrow();
+                let is_stored = queue.stored >= added;
+                is_stored.then_some(Ok(())).or_else(|| queue.failed.clone().map(Err))
+            };
+            until(&writer.changed, look).await
+        }
+    }
+
+    /// Completes when the flow cannot append any more.
+    pub(crate) async fn stopped(&self) -> Stopped {
+        until(&self.changed, || self.queue.borrow().failed.clone()).await
+    }
+
+    /// Appends at once what is queued, as tasks of the arbiter see it.
+    async fn run(self: Rc<Self>) {
+        while let Some((entry, tickets)) = self.next_entry() {
+            let ids = ids(&entry);
+            match self.append(entry).await {
+                Answer::Written(written) => {
+                    self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
+                    self.tell_inbox(written.inbox);
+                }
+                Answer::Unseen => self.stop(Stopped::Lost),
+                Answer::Stopped(stopped) => self.stop(stopped),
+            }
+            self.changed.notify_waiters();
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// What is queued; `None` if there is nothing to append.
+    fn next_entry(&self) -> Option<(Append, Vec<Ticket>)> {
+        let mut queue = self.queue.borrow_mut();
+        if queue.waiting.is_empty() || queue.failed.is_some() {
+            queue.is_running = false;
+            return None;
+        }
+        let (tickets, records): (Vec<_>, Vec<_>) =
+            mem::take(&mut queue.waiting).into_iter().unzip();
+        let (first, replaces) = (queue.next, mem::take(&mut queue.replaces));
+        queue.next += records.len() as u64;
+        Some((Append { replaces, ..self.entry(first, records) }, tickets))
+    }
+
+    /// Appends an entry after all that were added before; gives the ticket of its first record as well.
+    pub(crate) async fn append_last(
+        self: &Rc<Self>,
+        change: impl FnOnce(&mut Append),
+    ) -> (Answer, Ticket) {
+        let turn = match self.turn().await {
+            Ok(turn) => turn,
+            Err(stopped) => return (Answer::Stopped(stopped), Ticket::default()),
+        };
+        let mut entry = self.entry(turn.next, Vec::new());
+        change(&mut entry);
+        let (ids, tickets) = (ids(&entry), self.tickets(entry.records.len()));
+        let ticket = tickets.first().copied().unwrap_or_default();
+        let answer = self.append(entry).await;
+        match &answer {
+            Answer::Written(written) => turn.written(tickets, ids, *written),
+            Answer::Unseen => self.queue.borrow_mut().settled(tickets.last()),
+            Answer::Stopped(stopped) => self.stop(stopped.clone()),
+        }
+        (answer, ticket)
+    }
+
+    /// Commits the transaction of the step at this path with its record, and with records that come before
+    /// that, after all that were added before. Gives the records.
+    pub(crate) async fn commit(
+        self: &Rc<Self>,
+        mut prepared: Box<dyn Prepared>,
+        (path, attempt): (Path, u32),
+        before: Vec<Record>,
+    ) -> Result<Vec<(Ticket, Record)>, NotCommitted> {
+        let turn = self.turn().await?;
+        let append = self.entry(turn.next, before);
+        let step = StepEntry { append, path, attempt };
+        let (written, record) = match self.answered(async || prepared.commit(&step).await).await? {
+            Committed::Written(written, record) => (written, record),
+            Committed::Failed(error) => return Err(NotCommitted::Failed(error)),
+            Committed::NotWritten(why) => {
+                let stopped = stopped_by(why);
+                self.stop(stopped.clone());
+                return Err(NotCommitted::Stopped(stopped));
+            }
+        };
+        let StepEntry { mut append, .. } = step;
+        append.records.push(record);
+        let tickets = self.tickets(append.records.len());
+        turn.written(tickets.clone(), ids(&append), written);
+        Ok(tickets.into_iter().zip(append.records).collect())
+    }
+
+    /// Tickets for so many records.
+    fn tickets(&self, count: usize) -> Vec<Ticket> {
+        let mut queue = self.queue.borrow_mut();
+        (0..count).map(|_| queue.ticket()).collect()
+    }
+
+    /// Waits until nothing is being appended, and keeps others from it.
+    async fn turn(self: &Rc<Self>) -> Result<Turn<'_>, Stopped> {
+        let look = || {
+            let mut queue = self.queue.borrow_mut();
+            if let Some(stopped) = &queue.failed {
+                return Some(Err(stopped.clone()));
+            }
+            let is_idle = !mem::replace(&mut queue.is_running, true);
+            is_idle.then_some(Ok(Turn { writer: self, next: queue.next }))
+        };
+        until(&self.changed, look).await
+    }
+
+    /// Waits a moment before the journal is asked again.
+    pub(crate) async fn pause(&self) {
+        timer::sleep_until(clock::now() + LONGEST_PAUSE).await;
+    }
+
+    /// Nothing is appended any more.
+    pub(crate) fn stop(&self, stopped: Stopped) {
+        self.queue.borrow_mut().failed.get_or_insert(stopped);
+        self.changed.notify_waiters();
+    }
+
+    fn entry(&self, first: u64, records: Vec<Record>) -> Append {
+        // a signal is in the inbox no more when its record is stored
+        let takes = records.iter().filter_map(|record| {
+            if let Event::Signal(taken) = &record.event { Some(taken.number) } else { None }
+        });
+        let takes = takes.collect();
+        Append {
+            uid: self.uid,
+            epoch: self.epoch,
+            version: self.version,
+            first,
+            records,
+            replaces: Vec::new(),
+            takes,
+            seen: self.seen.get(),
+            condition: Condition::None,
+            then: Then::Keep,
+        }
+    }
+
+    async fn append(&self, entry: Append) -> Answer {
+        match self.answered(async || self.journal.append(vec![entry.clone()]).await).await {
+            Ok(mut answers) => match answers.pop() {
+                Some(answer) => answer_of(answer),
+                None => Answer::Stopped(refused("the journal gave no answer")),
+            },
+            Err(stopped) => Answer::Stopped(stopped),
+        }
+    }
+
+    /// Repeats a request until it is answered.
+    async fn answered<T>(
+        &self,
+        mut ask: impl AsyncFnMut() -> Result<T, Error>,
+    ) -> Result<T, Stopped> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let answer = tokio::select! {
+                answer = ask() => answer,
+                stopped = self.stopped() => return Err(stopped),
+            };
+            let error = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            if error.repeat() == Repeat::Never {
+                return Err(refused(error));
+            }
+            tracing::warn!(flow = %self.uid, %error, "the journal does not answer: trying again");
+            tokio::select! {
+                () = timer::sleep_until(clock::now() + pause) => {}
+                stopped = self.stopped() => return Err(stopped),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// The only one that appends, until this is dropped; then what was added meanwhile is appended.
+struct Turn<'a> {
+    writer: &'a Rc<Writer>,
+    /// The number of the next record.
+    next: u64,
+}
+
+impl Turn<'_> {
+    /// Records with these tickets were stored under these names.
+    fn written(&self, tickets: Vec<Ticket>, ids: Vec<RecordId>, written: Written) {
+        let mut queue = self.writer.queue.borrow_mut();
+        queue.next += ids.len() as u64;
+        queue.written(tickets.into_iter().zip(ids));
+        drop(queue);
+        self.writer.tell_inbox(written.inbox);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        actix_rt::spawn(Rc::clone(self.writer).run());
+    }
+}
+
+/// Why the transaction of a step is not committed.
+pub(crate) enum NotCommitted {
+    /// Its body failed.
+    Failed(asyncsteps::Error),
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for NotCommitted {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
+/// The names that the records of an entry get.
+fn ids(entry: &Append) -> Vec<RecordId> {
+    let ids = (entry.first..).map(|sequence| RecordId { epoch: entry.epoch, sequence });
+    ids.take(entry.records.len()).collect()
+}
+
+fn answer_of(answer: Result<Written, NotWritten>) -> Answer {
+    match answer {
+        Ok(written) => Answer::Written(written),
+        Err(NotWritten::Unseen { .. }) => Answer::Unseen,
+        Err(why) => Answer::Stopped(stopped_by(why)),
+    }
+}
+
+fn stopped_by(why: NotWritten) -> Stopped {
+    if matches!(why, NotWritten::Stale { .. }) { Stopped::Lost } else { refused(why) }
+}
+
+fn refused(reason: impl ToString) -> Stopped {
+    Stopped::Refused(reason.to_string())
+}

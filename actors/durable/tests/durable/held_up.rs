@@ -1,0 +1,194 @@
+//! The journal is away for a while, or the process is held up: what was accepted goes on afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use asyncsteps_durable::{Durable, Options, Recorded};
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_journal::memory::{Fault, Memory, Operation};
+use asyncsteps_journal::request::{FlowState, Query};
+use asyncsteps_journal::{Clock, LEASE, Timestamp, Uid};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::node::{TestClock, run};
+
+/// How long it takes to greet who is slow.
+const SLOW: Duration = Duration::from_secs(5);
+
+struct Greeter;
+
+impl Service for Greeter {
+    type Errors = ();
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    name: String,
+}
+
+fn greet(asi: &mut Steps<Greeter, Name>) -> Gives<String> {
+    asi.run("greet", async |cx, ()| {
+        if cx.params.name == "slow" {
+            tokio::time::sleep(SLOW).await;
+        }
+        Ok(format!("hello {}", cx.params.name))
+    })
+    .recorded()
+    .into()
+}
+
+/// The same within a time limit. It can be undone, so its beginning is stored first.
+fn soon(asi: &mut Steps<Greeter, Name>) -> Gives<String> {
+    asi.run("greet", async |cx, ()| {
+        if cx.params.name == "slow" {
+            tokio::time::sleep(SLOW).await;
+        }
+        Ok(format!("hello {}", cx.params.name))
+    })
+    .timeout(SLOW / 2)
+    .recorded()
+    .undo(async |_, _| Ok(()))
+    .recover(async |_, error| Ok(error.code().to_owned()))
+    .then("give", async |_, greeting| Ok(greeting))
+    .recorded()
+    .into()
+}
+
+fn process(journal: Memory, clock: TestClock) -> (Durable, Executor) {
+    let durable = Durable::with_clock(journal, clock);
+    let interface = Interface::new("test.greeter:1.0".parse().expect("it is a name"));
+    let executor = Executor::builder().service(interface, Greeter, |functions| {
+        durable.on(functions, "greet", greet);
+        durable.on(functions, "soon", soon);
+    });
+    let executor = executor.build().expect("the interface is complete");
+    (durable, executor)
+}
+
+async fn submit(durable: &Durable, name: &str) -> Uid {
+    submit_to(durable, "greet", name).await
+}
+
+async fn submit_to(durable: &Durable, function: &str, name: &str) -> Uid {
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    let (options, name) = (Options::default().caller(&ann), json!({ "name": name }));
+    let uid = durable.submit(&format!("test.greeter:1.0:{function}"), name, options).await;
+    uid.expect("it is accepted")
+}
+
+async fn greeted(durable: &Durable) -> String {
+    let uid = submit(durable, "ann").await;
+    durable.result(uid).await.expect("it is greeted")
+}
+
+/// How many requests are in this state.
+async fn count(durable: &Durable, state: FlowState) -> usize {
+    let query = Query { state: Some(state), template: None, after: 0, limit: 10_000 };
+    durable.list(query).await.expect("the journal is there").len()
+}
+
+/// The clock of a server, which goes on while a process is held up.
+#[derive(Clone, Debug)]
+struct ServerClock {
+    clock: TestClock,
+    ahead: Arc<AtomicU64>,
+}
+
+impl Clock for ServerClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now().after(Duration::from_millis(self.ahead.load(Ordering::Relaxed)))
+    }
+}
+
+#[test]
+fn a_flow_that_cannot_be_loaded_at_once_is_loaded_later() {
+    run(async {
+        let clock = TestClock::start();
+        let back = clock.now().after(LEASE / 2);
+        let journal = Memory::new(clock).faults(move |operation| {
+            let is_away = operation == Operation::Load && clock.now() < back;
+            if is_away { Fault::NotDone } else { Fault::None }
+        });
+        let (durable, executor) = process(journal, clock);
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        assert_eq!(greeted(&durable).await, "hello ann");
+        assert!(clock.now() >= back, "it was loaded before");
+    });
+}
+
+#[test]
+fn a_process_that_was_held_up_past_its_lease_accepts_requests() {
+    run(async {
+        let clock = TestClock::start();
+        let server = ServerClock { clock, ahead: Arc::default() };
+        let ahead = Arc::clone(&server.ahead);
+        let (durable, executor) = process(Memory::new(server), clock);
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        // the node does not know yet
+        let lease = u64::try_from(LEASE.as_millis()).expect("some seconds");
+        ahead.store(2 * lease, Ordering::Relaxed);
+        assert_eq!(greeted(&durable).await, "hello ann");
+    });
+}
+
+#[test]
+fn a_request_runs_whose_caller_leaves_while_it_is_stored() {
+    run(async {
+        let clock = TestClock::start();
+        let (durable, executor) = process(Memory::new(clock), clock);
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        assert_eq!(submit(&durable, "ann").now_or_never(), None, "it is being stored");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(count(&durable, FlowState::Ended).await, 1);
+    });
+}
+
+#[test]
+fn requests_wait_in_the_journal_while_a_node_has_no_room() {
+    run(async {
+        const REQUESTS: usize = 1_800;
+        let clock = TestClock::start();
+        let (durable, executor) = process(Memory::new(clock), clock);
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        join_all((0..REQUESTS).map(|_| submit(&durable, "slow"))).await;
+        tokio::time::sleep(SLOW / 2).await;
+        assert_eq!(
+            (node.running(), count(&durable, FlowState::New).await),
+            (1_000, REQUESTS - 1_000)
+        );
+        tokio::time::sleep(SLOW * 3).await;
+        let left = [FlowState::New, FlowState::Running].map(|state| count(&durable, state));
+        assert_eq!(join_all(left).await, [0, 0]);
+    });
+}
+
+#[test]
+fn the_time_limit_of_a_body_begins_when_its_beginning_is_stored() {
+    run(async {
+        let clock = TestClock::start();
+        let back = clock.now().after(SLOW * 3);
+        let journal = Memory::new(clock).faults(move |operation| {
+            let is_away = operation == Operation::Append && clock.now() < back;
+            if is_away { Fault::NotDone } else { Fault::None }
+        });
+        let (durable, executor) = process(journal, clock);
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        for (name, given) in [("ann", "hello ann"), ("slow", "Timeout")] {
+            let uid = submit_to(&durable, "soon", name).await;
+            let result: String = durable.result(uid).await.expect("it is recovered");
+            assert_eq!(result, given);
+        }
+        assert!(clock.now() >= back, "the journal was away");
+        let (before, uid) = (clock.now(), submit_to(&durable, "soon", "slow").await);
+        let result: String = durable.result(uid).await.expect("it is recovered");
+        assert_eq!(result, "Timeout");
+        assert!(clock.now() < before.after(SLOW), "the limit was over before");
+    });
+}

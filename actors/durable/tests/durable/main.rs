@@ -1,0 +1,17 @@
+//! Durable requests, with crashes wherever there can be one.
+
+mod changes;
+mod held_up;
+mod keys;
+mod lab;
+mod log;
+mod logic;
+mod loops;
+mod node;
+mod order;
+mod replay;
+mod results;
+mod rules;
+mod schedule;
+mod several;
+mod shop;

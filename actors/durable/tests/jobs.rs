@@ -1,0 +1,198 @@
+//! The promise: jobs are submitted, asked for and cancelled over the wire; a user sees no job of another
+//! one, and an operator all.
+
+use std::time::Duration;
+
+use asyncsteps::Error;
+use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::{Durable, Node, Recorded};
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::test::TestRequest;
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Executor, Gives, Steps};
+use asyncsteps_journal::memory::Memory;
+use expect_test::expect_file;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const WORK: &str = "test.work:1.0:work";
+
+#[derive(Deserialize, JsonSchema)]
+struct Work {
+    /// Seconds that it takes.
+    seconds: u16,
+    note: Option<String>,
+}
+
+fn work(asi: &mut Steps<(), Work>) -> Gives<String> {
+    asi.run("work", async |cx: &Cx<(), Work>, ()| {
+        tokio::time::sleep(Duration::from_secs(cx.params.seconds.into())).await;
+        Ok(cx.params.note.clone().unwrap_or_else(|| "no note".to_owned()))
+    })
+    .recorded()
+    .into()
+}
+
+async fn start() -> (Executor, Node) {
+    tokio::time::pause();
+    let durable = Durable::new(Memory::default());
+    let interface = Interface::new("test.work:1.0".parse().expect("a name"));
+    let builder = Executor::builder().service(interface, (), |functions| {
+        durable.on(functions, "work", work);
+    });
+    let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+    let node = durable.start(&executor).await.expect("a lease");
+    (executor, node)
+}
+
+async fn ask(
+    executor: &Executor,
+    (user, level): (&str, SecurityLevel),
+    function: &str,
+    params: Value,
+) -> Result<Value, Error> {
+    let request = TestRequest::new(format!("asyncsteps.jobs:1.0:{function}")).params(params);
+    request.user(user, level).call(executor).await
+}
+
+const ANN: (&str, SecurityLevel) = ("ann", SecurityLevel::SafeOps);
+const BOB: (&str, SecurityLevel) = ("bob", SecurityLevel::SafeOps);
+const OPERATOR: (&str, SecurityLevel) = ("eve", SecurityLevel::PrivilegedOps);
+
+async fn submit(executor: &Executor, params: Value, key: Option<&str>) -> Result<Value, Error> {
+    let submission = json!({ "function": WORK, "params": params, "key": key });
+    Ok(ask(executor, ANN, "submit", submission).await?["uid"].clone())
+}
+
+#[actix::test]
+async fn a_result_is_waited_for_no_longer_than_it_may_take() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let uid = submit(&executor, json!({ "seconds": 10, "note": null }), None).await?;
+    let soon = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 1000 })).await?;
+    assert_eq!(soon, json!({ "state": "running", "result": null, "error": "", "text": "" }));
+    // the time limit of the request itself is 5 s by default, and no error
+    let later = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 60_000 })).await?;
+    assert_eq!(later["state"], "running");
+    let ended = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 60_000 })).await?;
+    assert_eq!(ended, json!({ "state": "ended", "result": "no note", "error": "", "text": "" }));
+    let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
+    assert_eq!(status["job"]["function"], "test.work:1:work");
+    assert!(status["job"]["ended"].as_f64() >= status["job"]["created"].as_f64(), "{status}");
+    Ok(())
+}
+
+#[actix::test]
+async fn a_key_gives_the_first_job_and_wrong_requests_are_told() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let first = submit(&executor, json!({ "seconds": 1 }), Some("k")).await?;
+    assert_eq!(submit(&executor, json!({ "seconds": 1 }), Some("k")).await?, first);
+    let other = submit(&executor, json!({ "seconds": 2 }), Some("k")).await;
+    assert_eq!(other.expect_err("the key is used").code(), "KeyInUse");
+    let none = json!({ "function": "test.work:1.0:rest" });
+    let none = ask(&executor, ANN, "submit", none).await.expect_err("no such function");
+    assert_eq!(none.code(), "NotDurable");
+    for uid in ["", "x", &"0".repeat(32)] {
+        let unknown = ask(&executor, ANN, "status", json!({ "uid": uid })).await;
+        assert_eq!(unknown.expect_err("no such job").code(), "UnknownJob");
+    }
+    for key in [" ", "k\u{e4}", "\t"] {
+        let refused = submit(&executor, json!({ "seconds": 1 }), Some(key)).await;
+        let refused = refused.expect_err("it cannot be a header");
+        assert_eq!(refused.code(), "InvalidRequest", "{key:?}");
+        assert!(refused.info().is_some_and(|text| text.contains("printable")), "{refused}");
+    }
+    // it ends with what the executor says of it, and waits for no operator
+    let wrong = submit(&executor, json!({ "seconds": "many" }), None).await?;
+    let ended = ask(&executor, ANN, "result", json!({ "uid": wrong, "wait": 1000 })).await?;
+    assert_eq!(ended["error"], "InvalidRequest");
+    assert!(ended["text"].as_str().is_some_and(|text| text.contains("seconds")), "{ended}");
+    Ok(())
+}
+
+#[actix::test]
+async fn a_user_sees_and_cancels_own_jobs_only() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let uid = submit(&executor, json!({ "seconds": 100 }), None).await?;
+    let named = json!({ "uid": uid });
+    for function in ["status", "result", "cancel"] {
+        let hidden = ask(&executor, BOB, function, named.clone()).await;
+        assert_eq!(hidden.expect_err("of another user").code(), "UnknownJob", "{function}");
+    }
+    let listed = async |user| {
+        let list = ask(&executor, user, "list", json!({ "state": "running" })).await?;
+        Ok::<_, Error>(list["jobs"].as_array().map_or(0, Vec::len))
+    };
+    assert_eq!((listed(BOB).await?, listed(ANN).await?, listed(OPERATOR).await?), (0, 1, 1));
+    let resumed = ask(&executor, ANN, "resume", named.clone()).await;
+    assert_eq!(resumed.expect_err("it is for operators").code(), "PleaseReauth");
+    let resumed = ask(&executor, OPERATOR, "resume", named.clone()).await;
+    assert_eq!(resumed.expect_err("it runs").code(), "NotStopped");
+    assert_eq!(ask(&executor, ANN, "cancel", named.clone()).await?, json!(true));
+    let ended = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 4000 })).await?;
+    assert_eq!((&ended["state"], &ended["error"]), (&json!("ended"), &json!("Cancelled")));
+    assert_eq!(ask(&executor, ANN, "cancel", named).await?, json!(false));
+    Ok(())
+}
+
+#[actix::test]
+async fn a_job_starts_within_a_year() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let uid = submit(&executor, json!({ "seconds": 1 }), None).await?;
+    let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
+    let now = status["job"]["created"].as_f64().unwrap_or_default();
+    let day = 24.0 * 3_600_000.0;
+    let at = |start: f64| {
+        let submission = json!({ "function": WORK, "params": { "seconds": 1 }, "start": start });
+        ask(&executor, ANN, "submit", submission)
+    };
+    at(now + 365.0 * day).await?;
+    // a time in microseconds
+    for start in [now + 367.0 * day, now * 1_000.0, f64::MAX] {
+        let refused = at(start).await.expect_err("it is far ahead");
+        assert_eq!(refused.code(), "InvalidRequest", "{start}");
+        assert!(refused.info().is_some_and(|text| text.contains("366 days")), "{refused}");
+    }
+    Ok(())
+}
+
+#[actix::test]
+async fn lists_have_pages() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    for _ in 0..5 {
+        submit(&executor, json!({ "seconds": 1 }), None).await?;
+    }
+    let mut sizes = Vec::new();
+    let mut after = json!(0);
+    loop {
+        let page = json!({ "function": WORK, "after": after, "most": 2 });
+        let page = ask(&executor, OPERATOR, "list", page).await?;
+        sizes.push(page["jobs"].as_array().map_or(0, Vec::len));
+        after = page["next"].clone();
+        if after == 0 {
+            break;
+        }
+    }
+    assert_eq!(sizes, [2, 2, 1]);
+    let dead = ask(&executor, OPERATOR, "deadLetters", json!({})).await?;
+    assert_eq!(dead, json!({ "jobs": [], "next": 0 }));
+    Ok(())
+}
+
+#[actix::test]
+async fn callers_need_the_level() {
+    let (executor, _node) = start().await;
+    for function in ["submit", "status", "result", "cancel", "list", "deadLetters", "resume"] {
+        let name = format!("asyncsteps.jobs:1.0:{function}");
+        let anonymous = TestRequest::new(&name).call::<Value>(&executor).await;
+        assert_eq!(anonymous.expect_err("anonymous").code(), "SecurityError", "{function}");
+    }
+}
+
+#[test]
+fn its_definition_is_written_down() {
+    let interface = Jobs::new(Durable::new(Memory::default())).interface();
+    let text = format!("{:#}\n", interface.to_json().expect("types of FTN3"));
+    expect_file!["../ifaces/asyncsteps.jobs-1.0-iface.json"].assert_eq(&text);
+    interface.definition().expect("it keeps to FTN3");
+}

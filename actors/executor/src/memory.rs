@@ -1,0 +1,372 @@
+//! Requests that survive a crash, as their host sees them: what it is asked for, and told, while the
+//! steps of a request run.
+//!
+//! A host keeps what the steps of a request did, and carries the request out again when the process
+//! that did so is gone: it [dispatches](crate::Executor::dispatch) an [`Incoming`](crate::Incoming) with
+//! a [`RequestMemory`]. The function runs from the top, and steps that ended before give at once what
+//! they gave then. `asyncsteps-durable` is such a host.
+//!
+//! Only functions with [types](crate::functions) have such requests: their steps have names and results
+//! that can be stored.
+
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use asyncsteps::memory::Memory;
+use asyncsteps::{Args, Error, Fallible};
+use serde::{Deserialize, Serialize};
+
+/// What a host answers later, on the same thread.
+pub type Later<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// A value as the host stores it.
+pub type Stored = Rc<dyn Any>;
+
+/// What a step has the host do, in a form that the host knows.
+pub type Work = Box<dyn Any>;
+
+/// What is kept as long as a body runs: the host knows by that that it does.
+pub type Running = Box<dyn Any>;
+
+/// What the host keeps of one request.
+pub trait RequestMemory {
+    /// The random id of the request, from which the idempotency keys of its steps are made. It is the
+    /// same whenever the request is carried out again.
+    fn id(&self) -> &str;
+
+    /// The memory of a step that was just defined. What is said behind the step comes later, and is
+    /// there when the step starts.
+    fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepMemory>;
+
+    /// The request holds a lock or waits for its place in a limit. So what a step did has to be stored
+    /// before the lock is free, and the request cannot be put aside.
+    fn locks(&self);
+
+    /// The steps of the function ended normally. What is left is the check of the result.
+    fn finished(&self);
+
+    /// The error with which the request was [ended from outside](Self::interrupted), if it was.
+    fn interruption(&self) -> Option<Error>;
+
+    /// Ends the request from outside, such as when it is cancelled: with this error. Asked for once.
+    fn interrupted(&self) -> Later<Error>;
+}
+
+/// What the host keeps of one step.
+pub trait StepMemory: Memory {
+    /// The body, or an attempt of it, is about to begin: completes when what it depends on is stored,
+    /// and never if this host does not own the request any more.
+    fn begin(&self, attempt: u32) -> Later<Result<Running, Error>>;
+
+    /// An attempt of the body gave this result: completes when the step may go on.
+    fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>>;
+
+    /// An attempt of the body gave this work: completes when it is done, and its result stored with it.
+    fn transact(&self, attempt: u32, work: Work) -> Later<Result<Stored, Error>>;
+
+    /// The step waits, instead of running a body: completes with what it gives.
+    fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>>;
+
+    /// The body is about to do several things with these keys: gives the keys in the order in which they
+    /// were recorded when it began.
+    ///
+    /// # Errors
+    /// That of the step, if other keys were recorded.
+    fn keys(&self, keys: Vec<String>) -> Result<Vec<String>, Error>;
+
+    /// The memory of one of several things that the body does: by its key, or by its number.
+    fn item(&self, key: &str) -> Rc<dyn StepMemory>;
+
+    /// The memory of steps that the executor adds inside of an attempt of the step, around those of the
+    /// application. If one of them fails, so does the attempt.
+    fn inside(&self, attempt: u32) -> Rc<dyn Memory>;
+
+    /// The result that is stored of the step, if it ended well in an earlier run.
+    fn stored(&self) -> Option<Stored>;
+
+    /// The undo of the step is about to begin; `None` if it must not run.
+    fn begin_undo(&self) -> Later<Option<Running>>;
+
+    /// The step is undone: completes when other undos may begin.
+    fn undone(&self) -> Later<()>;
+
+    /// These sub-steps were defined in the step, at this path, before the first of them starts.
+    ///
+    /// # Errors
+    /// That of the step, if the host cannot go on with them.
+    fn defined(&self, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error>;
+
+    /// The time of day for the code that defines sub-steps of the step at this path: the same whenever the
+    /// request is carried out again.
+    fn now(&self, path: &[Part]) -> SystemTime;
+
+    /// Whether anything is stored of the step at the path that it has now, or inside of it. Asked before
+    /// the step starts, if it [had other names](crate::Step::was).
+    fn is_known(&self) -> bool;
+
+    /// An attempt of a loop begins: what it has to do.
+    fn iterations(&self, attempt: u32) -> Iterations;
+
+    /// An iteration of a loop ended.
+    fn iterated(&self, iteration: EndedIteration);
+}
+
+/// What an iteration of a [loop](crate::Steps::repeat) gives. As [`ControlFlow`](std::ops::ControlFlow),
+/// but a step that gives it can be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "an iteration has no other end")]
+pub enum Next<St, T> {
+    /// Another iteration follows, with this state.
+    Continue(St),
+    /// The loop gives this result.
+    Break(T),
+}
+
+/// What a loop has to do after earlier runs of it.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "it is what a loop needs")]
+pub struct Iterations {
+    /// Iterations that ended, with steps that can be undone: they are entered again, so that these steps
+    /// are known. Each has the state that it began with, if it was not the first one.
+    pub again: Vec<(u64, Option<Stored>)>,
+    /// The iteration that follows, with its state if it is not the first one, or the result of the loop.
+    pub next: Next<(u64, Option<Stored>), Stored>,
+}
+
+/// An iteration of a loop that ended.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "it is what a host is told")]
+pub struct EndedIteration {
+    /// The attempt of the loop, from 1.
+    pub attempt: u32,
+    /// Which iteration of it, from 0.
+    pub index: u64,
+    /// Whether a step in it can be undone after it ended.
+    pub can_be_undone: bool,
+    /// What follows.
+    pub next: Next<Stored, Stored>,
+}
+
+/// A step, as the host knows it.
+pub struct DefinedStep {
+    /// Where the application wrote it.
+    pub source: &'static Location<'static>,
+    /// Whether it has sub-steps.
+    pub form: Form,
+    /// Where the step around it is.
+    around: Vec<Part>,
+    /// Its names, the newest first; none for the function as a whole.
+    names: RefCell<Vec<&'static str>>,
+    /// The name by which the host knows it, and its number among steps of that name.
+    known_as: Cell<Option<(&'static str, usize)>>,
+    kind: Cell<Option<Kind>>,
+    is_undone: Cell<bool>,
+    read: OnceCell<ReadResult>,
+}
+
+/// Reads a stored result of a step.
+type ReadResult = Box<dyn Fn(&Stored) -> Result<Args, Error>>;
+
+/// A part of the path to a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a host has to tell all of them apart")]
+pub enum Part {
+    /// A step, by its name.
+    Step(&'static str),
+    /// It is the so many-th step of this name beside each other, from 2.
+    Nth(usize),
+    /// The so many-th attempt of this step with sub-steps, from 2.
+    Attempt(u32),
+    /// The so many-th iteration of this loop, from 0.
+    Iteration(u64),
+    /// The so many-th of several things that this step does, from 0.
+    Item(usize),
+}
+
+/// Whether a step has sub-steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there is no other form")]
+pub enum Form {
+    /// It is an async closure.
+    Body,
+    /// It has sub-steps.
+    Nested,
+    /// It has sub-steps in each of its iterations.
+    Loop,
+}
+
+/// What a host does with the body of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Its result is stored. It runs at least once.
+    Recorded,
+    /// Its result is stored. It runs at most once: if it is not known how it ended, the step fails.
+    Once,
+    /// Nothing is stored: it runs whenever the request is carried out.
+    Repeatable,
+    /// The host [does](StepMemory::transact) what its body gives, and stores the result in the same
+    /// transaction: exactly once.
+    Transacted,
+    /// It has no body: the host [waits](StepMemory::wait).
+    Wait,
+    /// It is [not in the function any more](crate::Steps::retired): nothing is stored. It
+    /// [can be undone](DefinedStep::can_be_undone) if the application gave an undo.
+    Retired,
+}
+
+/// What a step waits for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WaitFor {
+    /// So long, from the first time that it begins; gives `()`.
+    Time(Duration),
+    /// A signal with the name of the step, which others send; gives its value, or null after the time.
+    Signal(Option<Duration>),
+}
+
+/// How the result of a step becomes a value that the host stores, and back.
+pub struct Codec<T> {
+    /// Writes a result.
+    pub write: fn(&T) -> Result<Stored, Error>,
+    /// Reads it.
+    pub read: fn(&Stored) -> Result<T, Error>,
+}
+
+/// How the work `W` that a body gives becomes the result `T` of its step.
+pub struct Transactor<W, T> {
+    /// The result of the step, as the host stores it.
+    pub codec: Codec<T>,
+    /// The work in the form that the host knows.
+    pub work: fn(W) -> Work,
+    /// Does it in a request that no host remembers.
+    pub alone: fn(W) -> Later<Fallible<T>>,
+}
+
+impl<W, T> fmt::Debug for Transactor<W, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Transactor")
+    }
+}
+
+impl<T> Clone for Codec<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Codec<T> {}
+
+impl<T> fmt::Debug for Codec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Codec")
+    }
+}
+
+impl DefinedStep {
+    /// A step inside of the one at `around`; without a name it is the function as a whole.
+    #[cfg(feature = "schemars")]
+    pub(crate) fn new(
+        around: Vec<Part>,
+        name: Option<(&'static str, usize)>,
+        source: &'static Location<'static>,
+        form: Form,
+    ) -> Self {
+        let names = RefCell::new(name.iter().map(|(name, _)| *name).collect());
+        let (known_as, kind) = (Cell::new(name), Cell::new(None));
+        let (is_undone, read) = (Cell::new(false), OnceCell::new());
+        Self { source, form, around, names, known_as, kind, is_undone, read }
+    }
+
+    /// Where it is, from the outside in; empty for the function as a whole. A step that
+    /// [had other names](crate::Step::was) is where one of these puts it. That is settled when the step
+    /// starts.
+    #[must_use]
+    pub fn path(&self) -> Vec<Part> {
+        let mut path = self.around.clone();
+        if let Some((name, nth)) = self.known_as.get() {
+            path.push(Part::Step(name));
+            path.extend((nth > 1).then_some(Part::Nth(nth)));
+        }
+        path
+    }
+
+    /// Its names, the newest first; none for the function as a whole.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        self.names.borrow().clone()
+    }
+
+    /// The name by which the host knows it, and its number among steps of that name.
+    #[cfg(feature = "schemars")]
+    pub(crate) fn known_as(&self) -> Option<(&'static str, usize)> {
+        self.known_as.get()
+    }
+
+    /// It had this name before those that are known.
+    #[cfg(feature = "schemars")]
+    pub(crate) fn add_name(&self, name: &'static str) {
+        self.names.borrow_mut().push(name);
+    }
+
+    /// The host knows it by this name.
+    #[cfg(feature = "schemars")]
+    pub(crate) fn set_known_as(&self, name: (&'static str, usize)) {
+        self.known_as.set(Some(name));
+    }
+
+    /// What the host does with its body; `None` if that was not said.
+    #[must_use]
+    pub fn kind(&self) -> Option<Kind> {
+        self.kind.get()
+    }
+
+    /// Whether it can be undone.
+    #[must_use]
+    pub fn can_be_undone(&self) -> bool {
+        self.is_undone.get()
+    }
+
+    /// Reads a stored result of the step.
+    ///
+    /// # Errors
+    /// If the value is not of the type that the step gives.
+    pub fn read(&self, stored: &Stored) -> Option<Result<Args, Error>> {
+        self.read.get().map(|read| read(stored))
+    }
+
+    #[cfg(feature = "schemars")]
+    pub(crate) fn set_kind(&self, kind: Kind) {
+        self.kind.set(Some(kind));
+    }
+
+    #[cfg(feature = "schemars")]
+    pub(crate) fn set_read(&self, read: ReadResult) {
+        // said twice, the first one counts: both read the same type
+        let _ = self.read.set(read);
+    }
+
+    #[cfg(feature = "schemars")]
+    pub(crate) fn set_can_be_undone(&self) {
+        self.is_undone.set(true);
+    }
+}
+
+impl fmt::Debug for DefinedStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DefinedStep")
+            .field("path", &self.path())
+            .field("form", &self.form)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The memory of the request that a flow serves, as an extension of the flow.
+pub(crate) struct OfRequest(pub(crate) Rc<dyn RequestMemory>);

@@ -1,0 +1,176 @@
+//! Steps of a request whose host [remembers](crate::memory) them.
+
+use std::any::Any;
+use std::cell::{Cell, OnceCell};
+use std::panic::Location;
+use std::rc::Rc;
+
+use asyncsteps::memory::Memory;
+use asyncsteps::{Args, AsyncSteps, Error, Fallible, StepResult};
+use tokio::sync::oneshot;
+
+use super::key::Item;
+use crate::memory::{Codec, DefinedStep, RequestMemory, StepMemory};
+
+/// A step that gives `T`, and what its host remembers of it.
+pub(super) struct Remembered<T> {
+    pub(super) step: Rc<DefinedStep>,
+    pub(super) memory: Rc<dyn StepMemory>,
+    pub(super) codec: OnceCell<Codec<T>>,
+    /// Those of several things that it does, which give an `R` each: an `Rc<RememberedItems<R>>`.
+    pub(super) items: OnceCell<Box<dyn Any>>,
+}
+
+/// What a host remembers of several things that a body does; shared with the body, which runs later.
+pub(super) struct RememberedItems<R> {
+    codec: OnceCell<Codec<R>>,
+    memory: OnceCell<Rc<dyn StepMemory>>,
+}
+
+impl<R> RememberedItems<R> {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::new(Self { codec: OnceCell::new(), memory: OnceCell::new() })
+    }
+
+    /// They are those of this step.
+    pub(super) fn belong_to(&self, memory: &Rc<dyn StepMemory>) {
+        let _ = self.memory.set(Rc::clone(memory));
+    }
+
+    /// Their results are stored like this.
+    pub(super) fn stored_as(&self, codec: Codec<R>) {
+        let _ = self.codec.set(codec);
+    }
+
+    /// They have these keys; gives those in the order of an earlier run.
+    pub(super) fn keys(&self, keys: Vec<String>) -> Result<Vec<String>, Error> {
+        match (self.codec.get(), self.memory.get()) {
+            (Some(_), Some(memory)) => memory.keys(keys),
+            _ => Ok(keys),
+        }
+    }
+
+    /// The first of so many that ended well in an earlier run.
+    pub(super) fn first_stored(&self, count: usize) -> Result<Option<R>, Error> {
+        let Some((codec, memory)) = self.codec.get().zip(self.memory.get()) else {
+            return Ok(None);
+        };
+        let mut items = (0..count).map(|number| memory.item(&Item::Nth(number).text()));
+        let stored = items.find_map(|item| item.stored());
+        stored.map(|stored| (codec.read)(&stored)).transpose()
+    }
+
+    /// Does one of them, unless it was done in an earlier run.
+    pub(super) async fn run(
+        &self,
+        item: &Item,
+        attempt: u32,
+        body: impl Future<Output = Fallible<R>>,
+    ) -> Fallible<R> {
+        let Some((codec, memory)) = self.codec.get().zip(self.memory.get()) else {
+            return body.await;
+        };
+        let memory = memory.item(&item.text());
+        if let Some(stored) = memory.stored() {
+            return Ok((codec.read)(&stored)?);
+        }
+        let _running = memory.begin(attempt).await?;
+        let result = body.await?;
+        store(&*memory, codec, attempt, &result).await?;
+        Ok(result)
+    }
+}
+
+/// What a host remembers of the things that a step does.
+pub(super) trait KeptParts: 'static {
+    /// They are those of this step.
+    fn belong_to(&self, memory: &Rc<dyn StepMemory>);
+}
+
+/// What a host remembers of one of them.
+pub(super) type Kept<R> = Rc<RememberedItems<R>>;
+
+impl<A: 'static, B: 'static> KeptParts for (Kept<A>, Kept<B>) {
+    fn belong_to(&self, memory: &Rc<dyn StepMemory>) {
+        self.0.belong_to(memory);
+        self.1.belong_to(memory);
+    }
+}
+
+impl<A: 'static, B: 'static, C: 'static> KeptParts for (Kept<A>, Kept<B>, Kept<C>) {
+    fn belong_to(&self, memory: &Rc<dyn StepMemory>) {
+        self.0.belong_to(memory);
+        self.1.belong_to(memory);
+        self.2.belong_to(memory);
+    }
+}
+
+impl<T> Remembered<T> {
+    pub(super) fn new(step: Rc<DefinedStep>, memory: Rc<dyn StepMemory>) -> Rc<Self> {
+        Rc::new(Self { step, memory, codec: OnceCell::new(), items: OnceCell::new() })
+    }
+
+    /// An attempt of the body gave this result.
+    pub(super) async fn done(&self, attempt: u32, result: &T) -> Fallible<()> {
+        if let Some(codec) = self.codec.get() {
+            store(&*self.memory, codec, attempt, result).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Has the host store the result of an attempt. What cannot be stored was done all the same.
+async fn store<T>(
+    memory: &dyn StepMemory,
+    codec: &Codec<T>,
+    attempt: u32,
+    result: &T,
+) -> Result<(), Error> {
+    let stored = (codec.write)(result).map_err(Error::outcome_unknown)?;
+    memory.done(attempt, stored).await
+}
+
+/// Runs the steps of a function, which `start` adds, until they end or the host ends the request. They
+/// are a branch beside the one that waits for the host, so they are cancelled and undone like any
+/// branch.
+pub(super) fn run_whole(
+    asi: &mut AsyncSteps,
+    source: &'static Location<'static>,
+    (request, memory): (Rc<dyn RequestMemory>, Rc<dyn StepMemory>),
+    start: impl FnOnce(&mut AsyncSteps) -> StepResult + 'static,
+) {
+    let result = Rc::new(Cell::new(Args::none()));
+    // it is told whether the steps fail by themselves, or are cancelled
+    let (given, inside) = (Rc::clone(&result), Rc::clone(&memory) as Rc<dyn Memory>);
+    let interrupted = request.interrupted();
+    let (over, is_over) = oneshot::channel::<()>();
+    asi.parallel(|branches| {
+        branches
+            .add(move |asi, ()| {
+                asi.add(move |asi, ()| start(asi)).remembered(inside).located_at(source);
+                asi.add(move |asi, last: Args| {
+                    if request.interruption().is_some() {
+                        // the other branch fails: nothing is sent to it
+                        return asi.wait_only();
+                    }
+                    request.finished();
+                    given.set(last);
+                    let _ = over.send(());
+                })
+                .located_at(source);
+            })
+            .located_at(source);
+        branches
+            .await_(async move {
+                tokio::select! {
+                    biased;
+                    Ok(()) = is_over => Ok(()),
+                    error = interrupted => Err(error),
+                }
+            })
+            .located_at(source);
+    })
+    .remembered(memory)
+    .located_at(source);
+    asi.add(move |asi, ()| asi.success(result.take())).located_at(source);
+}

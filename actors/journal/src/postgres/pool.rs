@@ -1,0 +1,45 @@
+//! Connections for transactions of the application.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::session::{Failure, Server, Session};
+
+/// Connections that are shared by the bodies of steps, one for each that runs.
+pub(super) struct Pool {
+    server: Arc<Server>,
+    room: Arc<Semaphore>,
+    free: Mutex<Vec<Session>>,
+}
+
+impl Pool {
+    /// Up to `most` connections, which are made when they are needed.
+    pub(super) fn new(server: Arc<Server>, most: usize) -> Self {
+        Self { server, room: Arc::new(Semaphore::new(most)), free: Mutex::default() }
+    }
+
+    /// Waits for its turn.
+    pub(super) async fn turn(&self) -> OwnedSemaphorePermit {
+        match Arc::clone(&self.room).acquire_owned().await {
+            Ok(turn) => turn,
+            Err(_) => unreachable!("it is never closed"),
+        }
+    }
+
+    /// A connection in no transaction, for one whose turn it is.
+    pub(super) async fn take(&self) -> Result<Session, Failure> {
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(session) = free() {
+            if !session.is_closed() {
+                return Ok(session);
+            }
+        }
+        self.server.session_for_bodies().await
+    }
+
+    /// The connection is in no transaction any more.
+    pub(super) fn give_back(&self, session: Session) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    }
+}

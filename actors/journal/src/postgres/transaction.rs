@@ -1,0 +1,303 @@
+//! Transactions of the application in the database of the journal.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use asyncsteps::Fallible;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::sleep;
+use tokio_postgres::Client;
+
+use super::Postgres;
+use super::change::{Asked, Change, Entries};
+use super::group::{Attempt, Found, Group};
+use super::session::{self, Failure, Session};
+use crate::error::Error;
+use crate::ran::{Ran, refused};
+use crate::time::{Clock, SystemClock};
+use crate::transaction::{self, Committed, Database, Local, Prepared, StepEntry};
+
+/// How a transaction begins. The body can end it by mistake; then the savepoint is missing.
+const BEGIN: &str = "BEGIN; SAVEPOINT asyncsteps_body";
+
+/// How the part of the body ends: with an error if the body has ended its transaction, or has overlooked
+/// that one of its statements failed, or if a constraint is violated that is checked in the end.
+const END_OF_BODY: &str = "RELEASE SAVEPOINT asyncsteps_body; SET CONSTRAINTS ALL IMMEDIATE";
+
+/// Pauses between attempts to reach the server: the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// What the application does in a transaction of the journal's database, see [`Postgres::transaction`].
+/// Nothing is done before it is awaited, or given to a step.
+#[must_use = "nothing is done before it is awaited, or given to a step"]
+pub struct Transaction<T, F> {
+    journal: Postgres,
+    body: F,
+    gives: PhantomData<fn() -> T>,
+}
+
+impl Postgres {
+    /// Does something with the application's own tables, which are in the journal's database. The search
+    /// path is that of the user or of the [`Config`](super::Config), so the tables of the journal are in no one's way.
+    ///
+    /// A step of a durable request [commits](crate::Transaction) it together with its record: exactly once.
+    /// Awaited by itself it is a transaction without a record.
+    ///
+    /// The body gets a connection in a transaction (READ COMMITTED), and asks only the database: the server
+    /// ends a transaction that does nothing for five seconds. It runs again from the beginning if the
+    /// server is lost, or has to decide between it and another transaction; then the first time is rolled
+    /// back. It can use savepoints, and must not end the transaction. An error or a panic rolls it back.
+    ///
+    /// ```no_run
+    /// # use asyncsteps_journal::postgres::{Options, Postgres};
+    /// # async fn count() -> Result<(), Box<dyn std::error::Error>> {
+    /// let journal = Postgres::connect("postgres://shop@db/shop".parse()?, Options::new("shop 1.0")).await?;
+    /// let stock = journal.transaction(async |db| {
+    ///     db.execute("INSERT INTO stock VALUES ($1, $2)", &[&"apple", &3_i64]).await?;
+    ///     let row = db.query_one("SELECT sum(count)::bigint FROM stock", &[]).await?;
+    ///     Ok(row.try_get::<_, i64>(0)?)
+    /// });
+    /// assert_eq!(stock.await.map_err(|raised| raised.into_error())?, 3);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the body; InternalError if the transaction cannot be committed, or if it is not known
+    /// whether it was.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, it is rolled back, unless the commit was sent already.
+    pub fn transaction<T, F>(&self, body: F) -> Transaction<T, F>
+    where
+        T: 'static,
+        F: AsyncFn(&Client) -> Fallible<T> + 'static,
+    {
+        Transaction { journal: self.clone(), body, gives: PhantomData }
+    }
+}
+
+/// Why a body has no result.
+enum NotRun {
+    /// It failed, and is rolled back.
+    Failed(asyncsteps::Error),
+    /// Nothing was committed: it may run again.
+    Again(Failure),
+}
+
+impl<T, F> Transaction<T, F>
+where
+    T: 'static,
+    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+{
+    /// Runs the body on a connection, and leaves the transaction open.
+    async fn run<A>(
+        &self,
+        decide: impl Fn(T) -> Result<A, asyncsteps::Error>,
+    ) -> Result<(Session, A), NotRun> {
+        let bodies = &self.journal.0.bodies;
+        let session = bodies.take().await.map_err(NotRun::Again)?;
+        session::within(session.batch(BEGIN)).await.map_err(NotRun::Again)?;
+        let result = match (self.body)(session.client()).await {
+            Ok(result) => decide(result),
+            Err(raised) => Err(raised.into_error()),
+        };
+        let error = match result {
+            Ok(result) => match session::within(session.batch(END_OF_BODY)).await {
+                Ok(()) => return Ok((session, result)),
+                Err(Failure::Answered(error)) => refused(error),
+                Err(failure) => return Err(NotRun::Again(failure)),
+            },
+            Err(error) => error,
+        };
+        match session::within(session.batch("ROLLBACK")).await {
+            Ok(()) => bodies.give_back(session),
+            Err(failure) => return Err(NotRun::Again(failure)),
+        }
+        match error.find::<tokio_postgres::Error>().and_then(Failure::conflict) {
+            Some(conflict) => Err(NotRun::Again(conflict)),
+            None => Err(NotRun::Failed(error)),
+        }
+    }
+
+    /// The same until the server is there and takes it.
+    async fn repeat<A>(
+        &self,
+        decide: impl Fn(T) -> Result<A, asyncsteps::Error>,
+    ) -> Fallible<(Session, A)> {
+        let mut pause = PAUSES.0;
+        loop {
+            match self.run(&decide).await {
+                Ok(ran) => return Ok(ran),
+                Err(NotRun::Failed(error)) => return Err(error.into()),
+                Err(NotRun::Again(Failure::Answered(error))) => return Err(refused(error).into()),
+                Err(NotRun::Again(Failure::Conflict(_))) => {}
+                Err(NotRun::Again(Failure::Lost(_))) => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+            }
+        }
+    }
+
+    async fn commit(self) -> Fallible<T> {
+        let bodies = &self.journal.0.bodies;
+        let _turn = bodies.turn().await;
+        let (session, result) = self.repeat(Ok).await?;
+        let committed = session::within(session.batch("COMMIT")).await;
+        committed.map_err(|failure| refused(failure.told()))?;
+        bodies.give_back(session);
+        Ok(result)
+    }
+}
+
+impl<T, F> IntoFuture for Transaction<T, F>
+where
+    T: 'static,
+    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+{
+    type Output = Fallible<T>;
+    type IntoFuture = Local<'static, Fallible<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.commit())
+    }
+}
+
+impl<T, F> transaction::Transaction for Transaction<T, F>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+{
+    type Output = T;
+
+    fn database(&self) -> Database {
+        self.journal.0.database
+    }
+
+    fn commit(self) -> Local<'static, Fallible<T>> {
+        self.into_future()
+    }
+
+    fn prepare(self) -> Local<'static, Fallible<Box<dyn Prepared>>> {
+        Box::pin(async move {
+            let turn = self.journal.0.bodies.turn().await;
+            let (session, ran) = self.repeat_recorded().await?;
+            let open = Some(session);
+            Ok(Box::new(Open { work: self, open, ran, is_sent: false, _turn: turn })
+                as Box<dyn Prepared>)
+        })
+    }
+}
+
+impl<T, F> Transaction<T, F>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+{
+    /// Runs the body for its record.
+    async fn repeat_recorded(&self) -> Fallible<(Session, Ran)> {
+        let began = SystemClock.now();
+        self.repeat(|result| Ran::new(&result, began)).await
+    }
+}
+
+/// A transaction whose body has run.
+struct Open<T, F> {
+    work: Transaction<T, F>,
+    /// The connection with the open transaction; `None` if that was lost.
+    open: Option<Session>,
+    ran: Ran,
+    /// Its commit may have been sent.
+    is_sent: bool,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl<T, F> Prepared for Open<T, F>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+{
+    fn commit<'a>(&'a mut self, step: &'a StepEntry) -> Local<'a, Result<Committed, Error>> {
+        Box::pin(async move {
+            if self.is_sent {
+                match self.find(step).await.map_err(Failure::told)? {
+                    Ok(None) => self.is_sent = false,
+                    Ok(Some(written)) => return Ok(self.ran.committed(step, Ok(written))),
+                    Err(not_written) => return Ok(Committed::NotWritten(not_written)),
+                }
+            }
+            if self.open.is_none() {
+                match self.work.repeat_recorded().await {
+                    Ok((session, ran)) => (self.open, self.ran) = (Some(session), ran),
+                    Err(raised) => return Ok(Committed::Failed(raised.into_error())),
+                }
+            }
+            let Some(session) = self.open.take() else { unreachable!("it was opened above") };
+            self.is_sent = true;
+            let committed = session::within(self.finish(&session, step)).await;
+            let committed = committed.map_err(Failure::told)?;
+            self.work.journal.0.bodies.give_back(session);
+            Ok(committed)
+        })
+    }
+}
+
+impl<T, F> Open<T, F> {
+    fn group<'a>(&'a self, session: &'a Session) -> Group<'a> {
+        let super::Inner { program, limits, .. } = &*self.work.journal.0;
+        Group { session, program: *program, limits: *limits, attempt: Attempt::First }
+    }
+
+    /// The entry as a change of its flow.
+    fn change(&self, step: &StepEntry) -> Change {
+        let (append, records) = self.ran.entry(step);
+        let entries = Entries { batch: vec![append], records: vec![records] };
+        // the answer is read from the change
+        Change::Append(Asked::new(entries).0)
+    }
+
+    /// From here on names are those of the journal.
+    async fn enter_schema(&self, session: &Session) -> Result<(), Failure> {
+        session.batch(&format!("SET LOCAL search_path = {}", self.work.journal.0.schema)).await
+    }
+
+    /// Appends the record, and commits.
+    async fn finish(&self, session: &Session, step: &StepEntry) -> Result<Committed, Failure> {
+        self.enter_schema(session).await?;
+        let mut changes = [self.change(step)];
+        self.group(session).apply(&mut changes).await?;
+        let [Change::Append(asked)] = changes else { return Err(Error::Closed.into()) };
+        let answer = match asked.answer {
+            Some(Ok(mut answers)) => answers.pop(),
+            Some(Err(error)) => return Err(error.into()),
+            None => None,
+        };
+        let committed = self.ran.committed(step, answer.ok_or(Error::Closed)?);
+        let is_written = matches!(committed, Committed::Written(..));
+        session.batch(if is_written { "COMMIT" } else { "ROLLBACK" }).await?;
+        Ok(committed)
+    }
+
+    /// Looks whether it was committed.
+    async fn find(&self, step: &StepEntry) -> Result<Found, Failure> {
+        let bodies = &self.work.journal.0.bodies;
+        let session = bodies.take().await?;
+        let found = session
+            .transaction(async {
+                self.enter_schema(&session).await?;
+                self.group(&session).find(self.change(step)).await
+            })
+            .await?;
+        bodies.give_back(session);
+        Ok(found)
+    }
+}
+
+impl<T, F> fmt::Debug for Transaction<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("journal", &self.journal).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,289 @@
+//! Transactions of the application in the file of the journal.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use asyncsteps::Fallible;
+use rusqlite::{Connection, ErrorCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Sqlite;
+use super::host::Ended;
+use super::tables::Tables;
+use crate::check;
+use crate::error::Error;
+use crate::ran::{Ran, refused};
+use crate::time::{Clock, SystemClock, Timestamp};
+use crate::transaction::{self, Committed, Database, Local, Prepared, StepEntry};
+
+/// What the application does in a transaction of the journal's file, see [`Sqlite::transaction`]. Nothing is
+/// done before it is awaited, or given to a step.
+#[must_use = "nothing is done before it is awaited, or given to a step"]
+pub struct Transaction<T, F> {
+    journal: Sqlite,
+    body: F,
+    gives: PhantomData<fn() -> T>,
+}
+
+impl Sqlite {
+    /// Does something with the application's own tables, which are in the journal's file beside its own
+    /// (`flow`, `node`, `program`, `record` and `signal`).
+    ///
+    /// A step of a durable request [commits](crate::Transaction) it together with its record: exactly once.
+    /// Awaited by itself it is a transaction without a record, to make tables or to read.
+    ///
+    /// The body runs on the thread of the journal that writes, so all other writers wait for it: it only
+    /// asks the database. It may run again if what it did could not be committed; then the first time is
+    /// rolled back. It can use savepoints, and can neither end the transaction nor write to the tables of
+    /// the journal. An error or a panic rolls back what it did.
+    ///
+    /// ```
+    /// # use asyncsteps_journal::sqlite::{Options, Sqlite};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let folder = std::env::temp_dir().join(format!("journal-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let journal = Sqlite::open(folder.join("shop.db"), Options::new("shop 1.0"))?;
+    /// let stock = journal.transaction(|db| {
+    ///     db.execute_batch("CREATE TABLE IF NOT EXISTS stock (sku TEXT PRIMARY KEY, count INTEGER)")?;
+    ///     db.execute("INSERT INTO stock VALUES (?1, ?2)", ("apple", 3))?;
+    ///     Ok(db.query_row("SELECT sum(count) FROM stock", [], |row| row.get::<_, i64>(0))?)
+    /// });
+    /// assert_eq!(stock.await.map_err(|raised| raised.into_error())?, 3);
+    /// # drop(journal);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the body; InternalError if the transaction cannot be committed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, it may be done or not.
+    pub fn transaction<T, F>(&self, body: F) -> Transaction<T, F>
+    where
+        T: 'static,
+        F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+    {
+        Transaction { journal: self.clone(), body, gives: PhantomData }
+    }
+}
+
+/// A body that may run several times.
+struct Guest<F> {
+    body: F,
+    /// The error with which it broke the transaction.
+    failure: Option<asyncsteps::Error>,
+    /// What it gave when it was to be committed.
+    ran: Option<Ran>,
+}
+
+/// Shared with the thread that writes.
+struct Shared<F>(Arc<Mutex<Guest<F>>>);
+
+impl<F: Send + 'static> Shared<F> {
+    fn new(body: F) -> Self {
+        Self(Arc::new(Mutex::new(Guest { body, failure: None, ran: None })))
+    }
+
+    /// Has the thread that writes run the body.
+    async fn run<A: Send + 'static>(
+        &self,
+        journal: &Sqlite,
+        work: impl Fn(&Tables, &mut Guest<F>, Timestamp) -> Result<Ended<A>, Error> + Send + 'static,
+    ) -> Result<A, NotRun> {
+        let guest = Arc::clone(&self.0);
+        let work = move |tables: &Tables, now| work(tables, &mut lock(&guest), now);
+        match journal.0.writer.run(work).await {
+            Ok(Ended::Kept(answer) | Ended::RolledBack(answer)) => Ok(answer),
+            Ok(Ended::Panicked(payload)) => Err(NotRun::Panicked(payload)),
+            Err(error) => Err(match lock(&self.0).failure.take() {
+                Some(failure) => NotRun::Failed(failure),
+                None if is_constraint(&error) => NotRun::Failed(refused(error)),
+                None => NotRun::Error(error),
+            }),
+        }
+    }
+}
+
+fn lock<F>(guest: &Mutex<Guest<F>>) -> MutexGuard<'_, Guest<F>> {
+    // panics of bodies are caught inside
+    guest.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why there is no answer.
+enum NotRun {
+    /// The body broke the transaction.
+    Failed(asyncsteps::Error),
+    Panicked(Box<dyn Any + Send>),
+    Error(Error),
+}
+
+/// Whether the commit failed because of a constraint that is checked then.
+fn is_constraint(error: &Error) -> bool {
+    let (Error::Storage(cause) | Error::AnswerLost(cause)) = error else { return false };
+    let cause = cause.downcast_ref::<rusqlite::Error>();
+    cause.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::ConstraintViolation)
+}
+
+impl<T, F> Transaction<T, F>
+where
+    T: Send + 'static,
+    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+{
+    async fn commit(self) -> Fallible<T> {
+        let Self { journal, body, .. } = self;
+        let work = |tables: &Tables, guest: &mut Guest<F>, _| {
+            let Guest { body, failure, .. } = guest;
+            tables.host(body, failure, |result| {
+                Ok(match result {
+                    Ok(value) => Ended::Kept(Ok(value)),
+                    Err(error) => Ended::RolledBack(Err(error)),
+                })
+            })
+        };
+        match Shared::new(body).run(&journal, work).await {
+            Ok(result) => Ok(result?),
+            Err(NotRun::Failed(failure)) => Err(failure.into()),
+            Err(NotRun::Panicked(payload)) => resume_unwind(payload),
+            Err(NotRun::Error(error)) => Err(refused(error).into()),
+        }
+    }
+}
+
+impl<T, F> IntoFuture for Transaction<T, F>
+where
+    T: Send + 'static,
+    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+{
+    type Output = Fallible<T>;
+    type IntoFuture = Local<'static, Fallible<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.commit())
+    }
+}
+
+impl<T, F> transaction::Transaction for Transaction<T, F>
+where
+    T: Serialize + DeserializeOwned + Send + 'static,
+    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+{
+    type Output = T;
+
+    fn database(&self) -> Database {
+        self.journal.0.database
+    }
+
+    fn commit(self) -> Local<'static, Fallible<T>> {
+        self.into_future()
+    }
+
+    fn prepare(self) -> Local<'static, Fallible<Box<dyn Prepared>>> {
+        let Self { journal, body, gives } = self;
+        let prepared = Recorded { journal, body: Shared::new(body), gives };
+        Box::pin(async { Ok(Box::new(prepared) as Box<dyn Prepared>) })
+    }
+}
+
+/// A transaction that is committed with its record: its body runs then, on the thread that writes.
+struct Recorded<T, F> {
+    journal: Sqlite,
+    body: Shared<F>,
+    gives: PhantomData<fn() -> T>,
+}
+
+impl<T, F> Prepared for Recorded<T, F>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+{
+    fn commit<'a>(&'a mut self, step: &'a StepEntry) -> Local<'a, Result<Committed, Error>> {
+        let step = step.clone();
+        let work =
+            move |tables: &Tables, guest: &mut Guest<F>, now| tables.transact(&step, now, guest);
+        Box::pin(async move {
+            match self.body.run(&self.journal, work).await {
+                Ok(committed) => Ok(committed),
+                Err(NotRun::Failed(failure)) => Ok(Committed::Failed(failure)),
+                Err(NotRun::Panicked(payload)) => resume_unwind(payload),
+                Err(NotRun::Error(error)) => Err(error),
+            }
+        })
+    }
+}
+
+impl Tables {
+    /// Runs the body of a step, and appends the record of its result.
+    fn transact<T, F>(
+        &self,
+        step: &StepEntry,
+        now: Timestamp,
+        Guest { body, failure, ran }: &mut Guest<F>,
+    ) -> Result<Ended<Committed>, Error>
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnMut(&Connection) -> Fallible<T>,
+    {
+        match self.answered(step, ran.as_ref()) {
+            Ok(None) => {}
+            Ok(Some(answer)) => return Ok(answer),
+            Err(Error::Refused(refused)) => {
+                return Ok(Ended::RolledBack(Committed::NotWritten(refused.into())));
+            }
+            Err(error) => return Err(error),
+        }
+        let began = SystemClock.now();
+        self.host(body, failure, |result| {
+            let ran = match result.and_then(|result| Ran::new(&result, began)) {
+                Ok(result) => ran.insert(result),
+                Err(error) => return Ok(Ended::RolledBack(Committed::Failed(error))),
+            };
+            let answer = match ran.entry(step) {
+                (entry, Ok(records)) => self.append_entry(&entry, &records, now)?,
+                (_, Err(refused)) => Err(refused.into()),
+            };
+            Ok(match ran.committed(step, answer) {
+                written @ Committed::Written(..) => Ended::Kept(written),
+                other @ (Committed::NotWritten(_) | Committed::Failed(_)) => {
+                    Ended::RolledBack(other)
+                }
+            })
+        })
+    }
+
+    /// The answer to a step that was committed when it ran before, or whose flow has another owner.
+    fn answered(
+        &self,
+        step: &StepEntry,
+        ran: Option<&Ran>,
+    ) -> Result<Option<Ended<Committed>>, Error> {
+        let flow = self.flow(step.append.uid)?;
+        let not_written = |why| Ok(Some(Ended::RolledBack(Committed::NotWritten(why))));
+        if let Some(ran) = ran {
+            let (entry, _) = ran.entry(step);
+            let known = self.known_records(&flow, &entry)?;
+            match check::repeated(&entry, known, flow.inbox) {
+                Ok(None) => {}
+                Ok(written) => {
+                    return Ok(written.map(|it| Ended::Kept(ran.committed(step, Ok(it)))));
+                }
+                Err(taken) => return not_written(taken),
+            }
+        }
+        match flow.check_owner(step.append.epoch) {
+            Ok(()) => Ok(None),
+            Err(stale) => not_written(stale),
+        }
+    }
+}
+
+impl<T, F> fmt::Debug for Transaction<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("journal", &self.journal).finish_non_exhaustive()
+    }
+}

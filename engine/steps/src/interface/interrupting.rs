@@ -1,0 +1,59 @@
+//! Ends of steps in progress from outside: for locks that are lost (FTN12 §1.11.3).
+
+use std::rc::Rc;
+
+use crate::completion::Interrupter;
+use crate::error::Raised;
+use crate::outcome::Undo;
+use crate::plan::UndoPlan;
+use crate::stack::{AsyncSteps, ToUndo};
+use crate::undo::{UndoOf, UndoPolicy};
+
+/// What a step regains before something inside of it is undone.
+struct Regain(Rc<dyn UndoPlan>);
+
+impl AsyncSteps {
+    /// A handle that fails the running step from any thread, also while it has sub-steps: what is inside
+    /// is cancelled, then the error is raised at the step itself (FTN12 §1.3). For objects whose hold on
+    /// something can be lost, such as a lock between machines.
+    ///
+    /// If something inside of the step is to be [undone](crate::Added::undo) then, `regain` comes first,
+    /// with the time limit of an [undo](UndoPolicy); it takes back what was lost. If it fails, the host
+    /// gets its error and the undos run without it.
+    ///
+    /// ```
+    /// use asyncsteps::{Error, Flow};
+    ///
+    /// let mut flow = Flow::new();
+    /// flow.add(|asi, ()| {
+    ///     let lost = asi.interrupter(async || Ok(()));
+    ///     asi.add(move |asi, ()| {
+    ///         asi.wait_only(); // it would wait for ever
+    ///         lost.interrupt(Error::new("LockLost")).unwrap();
+    ///     });
+    /// });
+    /// assert_eq!(asyncsteps::run_to_end::<()>(flow).unwrap_err().code(), "LockLost");
+    /// ```
+    pub fn interrupter<F>(&mut self, regain: F) -> Interrupter
+    where
+        F: AsyncFn() -> Result<(), Raised> + 'static,
+    {
+        let regain = async move |_: Undo<&()>| regain().await;
+        let regain = UndoOf::<_, ()>::new(Rc::new(regain), UndoPolicy::default());
+        self.stack(Regain(Rc::new(regain)));
+        let (key, _) = self.wait_key(0);
+        Interrupter::new(self.inbox(), key)
+    }
+
+    /// What the step on top regains comes before the undos inside of it, which have not begun.
+    pub(crate) fn regain_before_undo(&mut self) {
+        let regains: Vec<_> =
+            self.kept_by::<Regain>(&self.strand.top).map(|Regain(plan)| plan.entry()).collect();
+        let inside = (self.active(), self.strand.depth() + 1);
+        for entry in regains {
+            entry.begin();
+            let step = (self.location().named("regain"), self.branch_path());
+            self.policy_state().undos.push(inside, step, ToUndo::Step(entry));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A step that ended in an earlier run of its flow.
+
+use crate::error::StepResult;
+use crate::memory::Recall;
+use crate::stack::{AsyncSteps, Undoable};
+
+/// Ends the running step as it ended before. Its undo is told what the step did then.
+pub(super) fn end(recall: Recall, undo: Option<&dyn Undoable>, asi: &mut AsyncSteps) -> StepResult {
+    let undo_unknown = |undoes: bool| {
+        if let Some(undo) = undo.filter(|_| undoes) {
+            undo.begin();
+        }
+    };
+    match recall {
+        Recall::Done(result) => {
+            let result = match undo {
+                Some(undo) => {
+                    undo.begin();
+                    undo.complete(result)
+                }
+                None => result,
+            };
+            asi.success(result)
+        }
+        Recall::Failed { error, undoes, after } => {
+            undo_unknown(undoes);
+            let Some(after) = after else { return Err(error.into()) };
+            asi.poll(async move {
+                after.into_future().await;
+                Err(error)
+            });
+            Ok(())
+        }
+        Recall::Never { undoes } => {
+            undo_unknown(undoes);
+            asi.wait_only();
+            Ok(())
+        }
+        Recall::Nothing => Ok(()),
+    }
+}

@@ -1,0 +1,274 @@
+//! The command that submits durable requests and looks at them.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use asyncsteps::codes;
+use asyncsteps_executor::iface::IfaceVer;
+use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
+use asyncsteps_fabric::{Call, Fabric};
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::printable::one_line;
+
+/// The interface of durable requests.
+const JOBS: &str = "asyncsteps.jobs:1.0";
+
+/// How long an answer may take beyond the time that a result is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Submit durable requests, and look at them.
+#[derive(Clone, Debug, Args)]
+pub struct JobsOptions {
+    /// The end point of a server: http://127.0.0.1:8080/ftn/, or ws:// for WebSocket.
+    #[arg(value_name = "URL")]
+    url: String,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    /// Store a request and print its uid: it runs to an end from then on.
+    Submit {
+        /// The function, with interface and version: demo.shop:1.0:order.
+        function: String,
+
+        /// The parameters, as JSON.
+        #[arg(default_value = "{}")]
+        params: String,
+
+        /// The same key again gives the first request instead of a second one.
+        #[arg(long)]
+        key: Option<String>,
+    },
+    /// Print what is known of a request.
+    Status {
+        /// The uid of the request.
+        uid: String,
+    },
+    /// Print how a request ended; fail if it failed, or has not ended in time.
+    Result {
+        /// The uid of the request.
+        uid: String,
+
+        /// Seconds that it may take; less if the server limits requests to less.
+        #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+        wait: u32,
+    },
+    /// Cancel a request: its steps are undone.
+    Cancel {
+        /// The uid of the request.
+        uid: String,
+    },
+    /// Print requests, the oldest first.
+    List {
+        /// Only those in this state: new, ready, running, parked, suspect, paused, dead or ended.
+        #[arg(long)]
+        state: Option<String>,
+
+        /// Only those of this function.
+        #[arg(long)]
+        function: Option<String>,
+    },
+    /// Print the requests that wait for an operator.
+    Dead,
+    /// Let a request go on that waits for an operator.
+    Resume {
+        /// The uid of the request.
+        uid: String,
+
+        /// Begin anew instead of where it was. Refused if the request did anything that is not undone:
+        /// cancel it then, which undoes, and submit it again.
+        #[arg(long)]
+        again: bool,
+    },
+}
+
+impl JobsOptions {
+    /// Does what the command says; gives what is to be printed.
+    ///
+    /// # Errors
+    /// If the server says no or does not answer, or if a request has failed.
+    pub async fn run(&self) -> anyhow::Result<String> {
+        let wait = if let Command::Result { wait, .. } = self.command { wait } else { 0 };
+        let patience = PATIENCE + Duration::from_secs(wait.into());
+        let server = Server::new(&self.url, patience)?;
+        match &self.command {
+            Command::Submit { function, params, key } => {
+                server.submit(function, params, key.as_deref()).await
+            }
+            Command::Status { uid } => {
+                let status = server.call("status", json!({ "uid": uid })).await?;
+                Ok(format!("{:#}", status["job"]))
+            }
+            Command::Result { uid, wait } => server.result(uid, *wait).await,
+            Command::Cancel { uid } => {
+                match server.call("cancel", json!({ "uid": uid })).await?.as_bool() {
+                    Some(true) => Ok(format!("{uid} is cancelled")),
+                    _ => bail!("{uid} has ended"),
+                }
+            }
+            Command::List { state, function } => {
+                let which = json!({ "state": state, "function": function });
+                Ok(Table(server.list("list", which).await?).to_string())
+            }
+            Command::Dead => Ok(Table(server.list("deadLetters", json!({})).await?).to_string()),
+            Command::Resume { uid, again } => {
+                let how = if *again { "again" } else { "continue" };
+                server.call("resume", json!({ "uid": uid, "how": how })).await?;
+                Ok(format!("{uid} goes on"))
+            }
+        }
+    }
+}
+
+/// A server with `asyncsteps.jobs:1.0`.
+struct Server {
+    fabric: HttpFabric,
+    patience: Duration,
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    state: String,
+    result: Value,
+    error: String,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    jobs: Vec<Job>,
+    next: u64,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    uid: String,
+    function: String,
+    state: String,
+    reason: Option<String>,
+}
+
+impl Server {
+    fn new(url: &str, patience: Duration) -> anyhow::Result<Self> {
+        let fabric = HttpFabric::new(Config::new())?;
+        let interface: IfaceVer = JOBS.parse()?;
+        fabric.register(interface, Remote::new(url))?;
+        Ok(Self { fabric, patience })
+    }
+
+    async fn call(&self, function: &str, params: Value) -> anyhow::Result<Value> {
+        let call = Call::new(&format!("{JOBS}:{function}"), params)?.within(self.patience);
+        match self.fabric.call(call).await {
+            Ok(response) => Ok(response.into_value()),
+            Err(error) if error.code() == codes::UNKNOWN_INTERFACE => {
+                bail!("the server has no durable requests: start it with --journal")
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn submit(
+        &self,
+        function: &str,
+        params: &str,
+        key: Option<&str>,
+    ) -> anyhow::Result<String> {
+        let params: Map<String, Value> = serde_json::from_str(params)
+            .with_context(|| format!("the parameters are no JSON object: {params}"))?;
+        let submission = json!({ "function": function, "params": params, "key": key });
+        let submitted = self.call("submit", submission).await?;
+        let uid = submitted["uid"].as_str().context("the server gives no uid")?;
+        Ok(uid.to_owned())
+    }
+
+    async fn result(&self, uid: &str, wait: u32) -> anyhow::Result<String> {
+        let asked = json!({ "uid": uid, "wait": f64::from(wait) * 1000.0 });
+        let ended: Ended = serde_json::from_value(self.call("result", asked).await?)?;
+        match (&*ended.error, &*ended.text) {
+            _ if ended.state != "ended" => bail!("{uid} has not ended: {}", ended.state),
+            ("", _) => Ok(ended.result.to_string()),
+            (code, "") => bail!("{code}"),
+            (code, text) => bail!("{code}: {text}"),
+        }
+    }
+
+    /// All pages of a list.
+    async fn list(&self, function: &str, mut which: Value) -> anyhow::Result<Vec<Job>> {
+        let (mut jobs, mut after) = (Vec::new(), 0);
+        loop {
+            let page: Page = serde_json::from_value(self.call(function, which.clone()).await?)?;
+            jobs.extend(page.jobs);
+            match page_after(after, page.next)? {
+                Some(next) => after = next,
+                None => return Ok(jobs),
+            }
+            which["after"] = after.into();
+        }
+    }
+}
+
+/// Where the next page begins, behind one that began after a number; `None` if that was the last one.
+fn page_after(after: u64, next: u64) -> anyhow::Result<Option<u64>> {
+    match next {
+        0 => Ok(None),
+        next if next > after => Ok(Some(next)),
+        next => {
+            bail!("the server sends its pages again: after {after} it says that {next} is next")
+        }
+    }
+}
+
+/// Jobs as a table.
+struct Table(Vec<Job>);
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let functions = self.0.iter().map(|job| job.function.len());
+        let width = functions.max().unwrap_or_default().max("FUNCTION".len());
+        write!(f, "{:32}  {:width$}  STATE", "UID", "FUNCTION")?;
+        for Job { uid, function, state, reason } in &self.0 {
+            // one line each
+            let [uid, function, state] = [uid, function, state].map(|text| one_line(text));
+            write!(f, "\n{uid}  {function:width$}  {state}")?;
+            if let Some(reason) = reason {
+                write!(f, ": {}", one_line(reason))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Job, Table, page_after};
+
+    #[test]
+    fn pages_that_do_not_go_on_end_the_list() {
+        assert_eq!(page_after(0, 0).expect("the last page"), None);
+        assert_eq!(page_after(4, 5).expect("another page"), Some(5));
+        for next in [1, 5] {
+            let error = page_after(5, next).expect_err("it would not end").to_string();
+            assert!(error.contains(&format!("after 5 it says that {next} is next")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_a_line_of_what_can_be_shown() {
+        let job = Job {
+            uid: "1\n2".to_owned(),
+            function: "f\u{202e}".to_owned(),
+            state: "dead\r".to_owned(),
+            reason: Some("\u{1b}[31m\nred".to_owned()),
+        };
+        let shown = Table(vec![job]).to_string();
+        let line = "1\\n2  f\\u{202e}  dead\\r: \\u{1b}[31m\\nred";
+        assert_eq!(shown.lines().skip(1).collect::<Vec<_>>(), [line]);
+    }
+}

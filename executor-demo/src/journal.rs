@@ -1,0 +1,153 @@
+//! The journal of the demo: what makes its orders and captures durable.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::{Durable, Node};
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_journal::Error;
+use asyncsteps_journal::limits::BATCH;
+use asyncsteps_journal::postgres::{self, Postgres};
+use asyncsteps_journal::sqlite::{self, Sqlite};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+/// The name that a journal has for this program.
+const PROGRAM: &str = concat!("executor-demo ", env!("CARGO_PKG_VERSION"));
+
+/// How long a request is remembered after its end, with its key and its result.
+const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How often those that are older are looked for.
+const ROUND: Duration = Duration::from_secs(60);
+
+/// Where a journal is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "an option of a program, not of a library")]
+pub enum JournalPlace {
+    /// In a SQLite file, for this process.
+    File(PathBuf),
+    /// In PostgreSQL, for several processes.
+    Postgres(Box<postgres::Config>),
+}
+
+/// Why there is no journal.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The file cannot be used.
+    #[error("cannot open the journal {}", .0.display())]
+    File(PathBuf, #[source] Error),
+    /// The database cannot be used.
+    #[error("cannot open the journal in PostgreSQL")]
+    Postgres(#[source] Error),
+    /// The journal refuses this process.
+    #[error("cannot run what the journal has")]
+    Start(#[source] Error),
+}
+
+/// Durable requests that this process runs.
+pub(crate) struct Flows {
+    node: Node,
+    trims: JoinHandle<Infallible>,
+}
+
+impl JournalPlace {
+    pub(crate) async fn open(&self) -> Result<Durable, JournalError> {
+        match self {
+            Self::File(file) => {
+                let opened = Sqlite::open(file, sqlite::Options::new(PROGRAM));
+                let journal = opened.map_err(|error| JournalError::File(file.clone(), error))?;
+                Ok(Durable::new(journal))
+            }
+            Self::Postgres(config) => {
+                let options = postgres::Options::new(PROGRAM);
+                let journal = Postgres::connect((**config).clone(), options).await;
+                Ok(Durable::new(journal.map_err(JournalError::Postgres)?))
+            }
+        }
+    }
+}
+
+impl FromStr for JournalPlace {
+    type Err = String;
+
+    fn from_str(place: &str) -> Result<Self, String> {
+        match place.split_once("://") {
+            Some(("postgres" | "postgresql", _)) => match place.parse() {
+                Ok(config) => Ok(Self::Postgres(Box::new(config))),
+                Err(error) => {
+                    // what is wrong is in the cause
+                    let error = anyhow::Error::new(error);
+                    Err(format!("no URL of PostgreSQL: {error:#}"))
+                }
+            },
+            Some((scheme, _)) => Err(format!(
+                "a journal is a file or postgres://user@host/database, and not in `{scheme}`"
+            )),
+            None => Ok(Self::File(place.into())),
+        }
+    }
+}
+
+impl Flows {
+    /// Begins to run durable requests, on this arbiter.
+    pub(crate) async fn start(durable: Durable, executor: &Executor) -> Result<Self, JournalError> {
+        let node = durable.start(executor).await.map_err(JournalError::Start)?;
+        Ok(Self { node, trims: actix_rt::spawn(trim(durable)) })
+    }
+
+    /// Gives them to other processes, or to the next one.
+    pub(crate) async fn stop(self) {
+        self.trims.abort();
+        tracing::info!(flows = self.node.running(), "durable requests are left to the journal");
+        self.node.stop().await;
+    }
+}
+
+/// The interface for jobs. The demo has no users: on the loopback every caller is an operator, and
+/// elsewhere none is, and callers see what callers without a user have submitted.
+pub(crate) fn jobs(durable: Durable, listens: IpAddr) -> Jobs {
+    let jobs = Jobs::new(durable).callers(SecurityLevel::Anonymous);
+    if listens.is_loopback() { jobs.operators(SecurityLevel::Anonymous) } else { jobs }
+}
+
+/// Forgets requests that ended long ago.
+async fn trim(durable: Durable) -> Infallible {
+    loop {
+        match durable.trim(REMEMBERED).await {
+            Ok(BATCH) => continue,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "the journal keeps requests that ended long ago"),
+        }
+        sleep(ROUND).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_or_a_database() {
+        let place = |text: &str| text.parse::<JournalPlace>();
+        assert_eq!(place("a/b.journal"), Ok(JournalPlace::File("a/b.journal".into())));
+        let Ok(JournalPlace::Postgres(config)) = place("postgres://ann@db:5433/shop") else {
+            panic!("it is a URL of PostgreSQL");
+        };
+        assert_eq!((config.get_user(), config.get_dbname()), (Some("ann"), Some("shop")));
+        for (wrong, why) in [
+            ("mysql://db/shop", "`mysql`"),
+            ("postgres://ann@db:port/shop", "no URL of PostgreSQL"),
+            ("postgres://db/shop?color=red", "color"),
+        ] {
+            let error = place(wrong).expect_err(wrong);
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
+    }
+}
