@@ -190,8 +190,34 @@ impl Program {
         self.signal("TERM");
     }
 
-    /// Sends it a signal, such as `STOP`.
-    pub fn signal(&self, signal: &str) {
+    /// Stops it (SIGSTOP) until [`go_on`](Self::go_on); none of its threads runs any more when this
+    /// returns, which is later than the signal.
+    ///
+    /// # Panics
+    /// If a thread still runs after a million looks.
+    pub fn stop(&self) {
+        self.signal("STOP");
+        let is_stopped = || {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+            threads.expect("the process is there").flatten().all(|thread| {
+                let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+                // the state comes behind the name, which is in parentheses
+                stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" T"))
+            })
+        };
+        let stopped = (0..1_000_000).any(|_| {
+            thread::yield_now();
+            is_stopped()
+        });
+        assert!(stopped, "it stops");
+    }
+
+    /// Lets a stopped process go on.
+    pub fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         let told = Command::new("kill").args(["-s", signal, &id]).status().expect("kill is there");
         assert!(told.success());

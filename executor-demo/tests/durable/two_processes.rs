@@ -75,13 +75,13 @@ fn a_process_that_was_stopped_past_its_lease_does_nothing_twice() {
     let (stopped, other) = (shops.start(), shops.start());
     let accepted = order([stopped.address; 2], ACCEPTED, || {
         let held = shops.hold();
-        stopped.signal("STOP");
+        stopped.stop();
         drop(held);
         // the other one takes them over, and ends them
         let left: Vec<Value> = jobs(other.address, "list");
         assert!(left.len() >= ACCEPTED / 2, "{left:?}");
         left.iter().for_each(|uid| drop(ended(other.address, uid)));
-        stopped.signal("CONT");
+        stopped.go_on();
     });
     // it is a worker as before
     let accepted = accepted + order([stopped.address; 2], ACCEPTED, || {});
