@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::{fmt, mem, ptr, slice};
 
-use asyncsteps::{Arg, ForeignArgs};
+use asyncsteps::{Arg, ForeignArgs, Scalar};
 
 use crate::abi::flags::{
     ARRAY, BASE_MASK, BOOL, CUSTOM_OBJECT, DOUBLE, FLOAT, INT8, INT16, INT32, INT64, STRING,
@@ -182,6 +182,53 @@ impl Value {
         Some(*unsafe { Box::from_raw(owned.cast::<Box<dyn Any>>()) })
     }
 
+    /// The value, if it is a number and nothing else: it has no cleanup and no data for one.
+    #[inline]
+    fn scalar(&self) -> Option<Scalar> {
+        // SAFETY: as in `flags`
+        let kind = unsafe { self.0.kind.as_ref() }?;
+        let is_plain = kind.cleanup.is_none() && self.0.custom_data.is_null();
+        if is_plain { self.number() } else { None }
+    }
+
+    /// The number that it is, whatever comes with it.
+    #[inline]
+    fn number(&self) -> Option<Scalar> {
+        let data = self.0.data;
+        Some(match self.flags() {
+            BOOL => Scalar::Bool(data.bytes::<1>() != [0]),
+            INT8 => Scalar::I8(i8::from_ne_bytes(data.bytes())),
+            INT16 => Scalar::I16(i16::from_ne_bytes(data.bytes())),
+            INT32 => Scalar::I32(i32::from_ne_bytes(data.bytes())),
+            INT64 => Scalar::I64(i64::from_ne_bytes(data.bytes())),
+            UINT8 => Scalar::U8(u8::from_ne_bytes(data.bytes())),
+            UINT16 => Scalar::U16(u16::from_ne_bytes(data.bytes())),
+            UINT32 => Scalar::U32(u32::from_ne_bytes(data.bytes())),
+            UINT64 => Scalar::U64(u64::from_ne_bytes(data.bytes())),
+            FLOAT => Scalar::F32(f32::from_ne_bytes(data.bytes())),
+            DOUBLE => Scalar::F64(f64::from_ne_bytes(data.bytes())),
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    fn of_scalar(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::Bool(value) => Self::plain(BOOL, [u8::from(value)]),
+            Scalar::I8(value) => Self::plain(INT8, value.to_ne_bytes()),
+            Scalar::I16(value) => Self::plain(INT16, value.to_ne_bytes()),
+            Scalar::I32(value) => Self::plain(INT32, value.to_ne_bytes()),
+            Scalar::I64(value) => Self::plain(INT64, value.to_ne_bytes()),
+            Scalar::U8(value) => Self::plain(UINT8, value.to_ne_bytes()),
+            Scalar::U16(value) => Self::plain(UINT16, value.to_ne_bytes()),
+            Scalar::U32(value) => Self::plain(UINT32, value.to_ne_bytes()),
+            Scalar::U64(value) => Self::plain(UINT64, value.to_ne_bytes()),
+            Scalar::Usize(value) => Self::plain(UINT64, (value as u64).to_ne_bytes()),
+            Scalar::F32(value) => Self::plain(FLOAT, value.to_ne_bytes()),
+            Scalar::F64(value) => Self::plain(DOUBLE, value.to_ne_bytes()),
+        }
+    }
+
     fn from_any(value: Box<dyn Any>) -> Self {
         let value = match value.downcast::<Self>() {
             Ok(value) => return *value,
@@ -192,19 +239,11 @@ impl Value {
 
     /// A copy of a number, a text, or nothing; `None` for other types.
     fn copied(value: &dyn Any) -> Option<Self> {
-        macro_rules! numbers {
-            ($($type:ty: $base:expr),+) => { $(
-                if let Some(value) = value.downcast_ref::<$type>() {
-                    return Some(Self::plain($base, value.to_ne_bytes()));
-                }
-            )+ };
+        if let Some(scalar) = Scalar::read(value) {
+            return Some(Self::of_scalar(scalar));
         }
-        numbers!(
-            i8: INT8, i16: INT16, i32: INT32, i64: INT64, isize: INT64, u8: UINT8, u16: UINT16,
-            u32: UINT32, u64: UINT64, usize: UINT64, f32: FLOAT, f64: DOUBLE
-        );
-        if let Some(value) = value.downcast_ref::<bool>() {
-            return Some(Self::plain(BOOL, [u8::from(*value)]));
+        if let Some(value) = value.downcast_ref::<isize>() {
+            return Some(Self::plain(INT64, (*value as i64).to_ne_bytes()));
         }
         if let Some(value) = value.downcast_ref::<char>() {
             return Some(Self::plain(UINT32, u32::from(*value).to_ne_bytes()));
@@ -265,25 +304,11 @@ impl Value {
         if let Some(owned) = self.take_owned() {
             return owned;
         }
-        let data = self.0.data;
-        macro_rules! number {
-            ($type:ty) => {
-                Box::new(<$type>::from_ne_bytes(data.bytes()))
-            };
+        if let Some(number) = self.number() {
+            return number.into_box();
         }
         match self.flags() {
             0 => Box::new(()),
-            BOOL => Box::new(data.bytes::<1>() != [0]),
-            INT8 => number!(i8),
-            INT16 => number!(i16),
-            INT32 => number!(i32),
-            INT64 => number!(i64),
-            UINT8 => number!(u8),
-            UINT16 => number!(u16),
-            UINT32 => number!(u32),
-            UINT64 => number!(u64),
-            FLOAT => number!(f32),
-            DOUBLE => number!(f64),
             STRING | STRING16 | STRING32 => match self.read_text() {
                 Some(text) => Box::new(text),
                 None => Box::new(self),
@@ -422,6 +447,19 @@ impl ForeignArgs for Values {
     fn take(values: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self {
         Self(std::array::from_fn(|_| values.next().map_or(Value::NONE, Value::from_any)))
     }
+
+    #[inline]
+    fn scalar(&self) -> Option<Scalar> {
+        let [value, rest @ ..] = &self.0;
+        if rest.iter().all(Value::is_none) { value.scalar() } else { None }
+    }
+
+    #[inline]
+    fn of_scalar(scalar: Scalar) -> Option<Self> {
+        let mut values = Self::NONE;
+        values.0[0] = Value::of_scalar(scalar);
+        Some(values)
+    }
 }
 
 #[cfg(test)]
@@ -453,6 +491,27 @@ mod tests {
         round_trip(vec![true, false], ARRAY | BOOL);
         round_trip(Vec::<f64>::new(), ARRAY | DOUBLE);
         round_trip(Some("an object"), CUSTOM_OBJECT);
+    }
+
+    #[test]
+    fn a_number_is_a_scalar_unless_something_comes_with_it() {
+        let number = || Value::plain(INT32, 7i32.to_ne_bytes()).into_raw();
+        let values = |value| Values([Value(value), Value::NONE, Value::NONE, Value::NONE]);
+        assert_eq!(values(number()).scalar(), Some(Scalar::I32(7)));
+        let back = Values::of_scalar(Scalar::I32(7)).expect("any scalar is a value");
+        assert_eq!((back.count(), back.scalar()), (1, Some(Scalar::I32(7))));
+
+        let mut data = 0u8;
+        let custom_data = (&raw mut data).cast();
+        assert_eq!(values(FutoInBinaryValue { custom_data, ..number() }).scalar(), None);
+        unsafe extern "C" fn leave(_: *mut FutoInBinaryValue) {}
+        let kind = FutoInType { flags: INT32, cleanup: Some(leave) };
+        let kind = &raw const kind;
+        assert_eq!(values(FutoInBinaryValue { kind, ..number() }).scalar(), None);
+        let text = Value::from_any(Box::new("7"));
+        assert_eq!(Values([text, Value::NONE, Value::NONE, Value::NONE]).scalar(), None);
+        let two = Values([Value(number()), Value(number()), Value::NONE, Value::NONE]);
+        assert_eq!(two.scalar(), None, "their positions count");
     }
 
     #[test]

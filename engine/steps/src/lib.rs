@@ -104,7 +104,9 @@ pub mod guide {}
 #[cfg(feature = "macros")]
 pub use asyncsteps_macros::Code;
 
-pub use args::{Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, SendArguments};
+pub use args::{
+    Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, Scalar, SendArguments,
+};
 pub use completion::{Canceller, Completion, Interrupter, Stale};
 pub use error::{
     AwaitedResult, Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, StepResult,

@@ -5,15 +5,23 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A number that travels without an allocation.
-#[derive(Clone, Copy)]
-pub(crate) enum Scalar {
+/// A number or a boolean, which travels from step to step without an allocation (FTN12 §2.7.1); see
+/// [`ForeignArgs::scalar`](super::ForeignArgs::scalar).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the types of Rust")]
+#[expect(clippy::exhaustive_enums, reason = "another technology converts each of them")]
+pub enum Scalar {
     Bool(bool),
+    I8(i8),
+    I16(i16),
     I32(i32),
     I64(i64),
+    U8(u8),
+    U16(u16),
     U32(u32),
     U64(u64),
     Usize(usize),
+    F32(f32),
     F64(f64),
 }
 
@@ -29,11 +37,16 @@ pub(crate) struct Pair {
 #[derive(Clone, Copy)]
 enum Kind {
     Bool,
+    I8,
+    I16,
     I32,
     I64,
+    U8,
+    U16,
     U32,
     U64,
     Usize,
+    F32,
     F64,
 }
 
@@ -54,7 +67,10 @@ impl Pair {
 /// Applies a macro to each pair of a scalar's variant and its type.
 macro_rules! each_scalar {
     ($apply:ident) => {
-        $apply!(Bool bool, I32 i32, I64 i64, U32 u32, U64 u64, Usize usize, F64 f64)
+        $apply!(
+            Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
+            Usize usize, F32 f32, F64 f64
+        )
     };
 }
 
@@ -113,11 +129,16 @@ impl Scalar {
     fn to_bits(self) -> (Kind, u64) {
         match self {
             Self::Bool(value) => (Kind::Bool, u64::from(value)),
+            Self::I8(value) => (Kind::I8, u64::from(value.cast_unsigned())),
+            Self::I16(value) => (Kind::I16, u64::from(value.cast_unsigned())),
             Self::I32(value) => (Kind::I32, u64::from(value.cast_unsigned())),
             Self::I64(value) => (Kind::I64, value.cast_unsigned()),
+            Self::U8(value) => (Kind::U8, u64::from(value)),
+            Self::U16(value) => (Kind::U16, u64::from(value)),
             Self::U32(value) => (Kind::U32, u64::from(value)),
             Self::U64(value) => (Kind::U64, value),
             Self::Usize(value) => (Kind::Usize, value as u64),
+            Self::F32(value) => (Kind::F32, u64::from(value.to_bits())),
             Self::F64(value) => (Kind::F64, value.to_bits()),
         }
     }
@@ -127,16 +148,37 @@ impl Scalar {
     fn from_bits(kind: Kind, bits: u64) -> Self {
         match kind {
             Kind::Bool => Self::Bool(bits != 0),
+            Kind::I8 => Self::I8((bits as u8).cast_signed()),
+            Kind::I16 => Self::I16((bits as u16).cast_signed()),
             Kind::I32 => Self::I32((bits as u32).cast_signed()),
             Kind::I64 => Self::I64(bits.cast_signed()),
+            Kind::U8 => Self::U8(bits as u8),
+            Kind::U16 => Self::U16(bits as u16),
             Kind::U32 => Self::U32(bits as u32),
             Kind::U64 => Self::U64(bits),
             Kind::Usize => Self::Usize(bits as usize),
+            Kind::F32 => Self::F32(f32::from_bits(bits as u32)),
             Kind::F64 => Self::F64(f64::from_bits(bits)),
         }
     }
 
-    pub(crate) fn into_box(self) -> Box<dyn Any> {
+    /// A copy of a value that is a scalar.
+    #[must_use]
+    pub fn read(value: &dyn Any) -> Option<Self> {
+        macro_rules! read {
+            ($($variant:ident $type:ty),+) => { $(
+                if let Some(value) = value.downcast_ref::<$type>() {
+                    return Some(Self::$variant(*value));
+                }
+            )+ };
+        }
+        each_scalar!(read);
+        None
+    }
+
+    /// The value in a box, as its own type.
+    #[must_use]
+    pub fn into_box(self) -> Box<dyn Any> {
         macro_rules! boxed {
             ($($variant:ident $type:ty),+) => {
                 match self { $(Self::$variant(value) => Box::new(value),)+ }

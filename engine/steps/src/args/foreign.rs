@@ -2,6 +2,7 @@
 
 use std::any::{Any, type_name};
 
+use super::convert::Scalar;
 use super::erased::{
     Args, Arguments, Elements, MAX_ARGS, Mismatch, Repr, SendArgs, SendArguments, Tuple, sealed,
 };
@@ -24,6 +25,19 @@ pub trait ForeignArgs: Sized + 'static {
 
     /// Takes values of any Rust types.
     fn take(values: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self;
+
+    /// The only value, if it is a number that [`of_scalar`](Self::of_scalar) restores without a loss: it
+    /// travels without an allocation. By default none does.
+    fn scalar(&self) -> Option<Scalar> {
+        None
+    }
+
+    /// The values that consist of this number; `None` has it [taken](Self::take) as any other value.
+    #[must_use]
+    fn of_scalar(scalar: Scalar) -> Option<Self> {
+        let _ = scalar;
+        None
+    }
 }
 
 /// The arguments of a foreign step, which takes any values (FTN12 §2.7.1).
@@ -48,11 +62,22 @@ impl<T: ForeignArgs> Tuple for Foreign<T> {
 }
 
 impl<T: ForeignArgs> Arguments for Foreign<T> {
+    #[inline]
     fn into_args(self) -> Args {
-        if self.0.is_empty() { Args::none() } else { Args(Repr::Boxed(Box::new(self))) }
+        Args(match self.0.scalar() {
+            Some(scalar) => Repr::One(scalar),
+            None if self.0.is_empty() => Repr::Empty,
+            None => Repr::Boxed(Box::new(self)),
+        })
     }
 
+    #[inline]
     fn from_args(args: Args) -> Result<Self, Mismatch> {
+        if let Repr::One(scalar) = args.0
+            && let Some(values) = T::of_scalar(scalar)
+        {
+            return Ok(Self(values));
+        }
         let taken = |args: Args| Self(T::take(&mut args.into_elements().into_iter()));
         Ok(args.downcast().unwrap_or_else(taken))
     }
@@ -62,7 +87,11 @@ impl<T: ForeignArgs + Send> sealed::Sealed for Foreign<T> {}
 
 impl<T: ForeignArgs + Send> SendArguments for Foreign<T> {
     fn into_send_args(self) -> SendArgs {
-        SendArgs(if self.0.is_empty() { Repr::Empty } else { Repr::Boxed(Box::new(self)) })
+        SendArgs(match self.0.scalar() {
+            Some(scalar) => Repr::One(scalar),
+            None if self.0.is_empty() => Repr::Empty,
+            None => Repr::Boxed(Box::new(self)),
+        })
     }
 }
 
@@ -92,6 +121,46 @@ mod tests {
             let text = |value: Box<dyn Any>| value.downcast_ref::<u32>().map(u32::to_string);
             Self(values.map(|value| text(value).unwrap_or_default()).collect())
         }
+    }
+
+    /// A number, which nothing has to box.
+    #[derive(Debug, PartialEq)]
+    struct Number(Scalar);
+
+    impl ForeignArgs for Number {
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn give(self, _: &mut dyn FnMut(Box<dyn Any>)) {
+            unreachable!("it travels as a scalar");
+        }
+
+        fn take(_: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self {
+            unreachable!("as above");
+        }
+
+        fn scalar(&self) -> Option<Scalar> {
+            Some(self.0)
+        }
+
+        fn of_scalar(scalar: Scalar) -> Option<Self> {
+            Some(Self(scalar))
+        }
+    }
+
+    #[test]
+    fn a_number_travels_between_foreign_steps_and_ours_without_a_box() {
+        let number = |scalar| Foreign(Number(scalar));
+        let into_rust = number(Scalar::I16(-7)).into_args().into_typed::<i16>();
+        assert_eq!(into_rust, Ok(-7));
+        let from_rust = 7u8.into_args().into_typed::<Foreign<Number>>().map(|args| args.0);
+        assert_eq!(from_rust, Ok(Number(Scalar::U8(7))));
+        let sent = number(Scalar::F32(0.5)).into_send_args().into_args();
+        assert_eq!(
+            sent.into_typed::<Foreign<Number>>().map(|args| args.0),
+            Ok(Number(Scalar::F32(0.5)))
+        );
     }
 
     fn texts(texts: &[&str]) -> Args {

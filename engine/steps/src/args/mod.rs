@@ -12,6 +12,7 @@ mod erased;
 mod foreign;
 mod tuples;
 
+pub use convert::Scalar;
 pub(crate) use erased::SendArgs;
 pub use erased::{Arg, Args, Arguments, MAX_ARGS, Mismatch, SendArguments};
 pub use foreign::{Foreign, ForeignArgs};

@@ -19,6 +19,29 @@ fn the_same_type_comes_back() {
 }
 
 #[test]
+fn a_number_of_any_type_comes_back_alone_and_beside_another() {
+    fn both<T: Arg + Copy + PartialEq + std::fmt::Debug>(value: T) {
+        assert_eq!(pass::<_, T>(value), Ok(value));
+        assert_eq!(pass::<_, (T, bool)>((value, true)), Ok((value, true)));
+    }
+    both(true);
+    both(i8::MIN);
+    both(i16::MIN);
+    both(i32::MIN);
+    both(i64::MIN);
+    both(isize::MIN);
+    both(i128::MIN);
+    both(u8::MAX);
+    both(u16::MAX);
+    both(u32::MAX);
+    both(u64::MAX);
+    both(usize::MAX);
+    both(u128::MAX);
+    both(f32::MIN_POSITIVE);
+    both(f64::MIN_POSITIVE);
+}
+
+#[test]
 fn values_that_are_not_declared_are_ignored() {
     assert_eq!(pass::<_, ()>((1, 2)), Ok(()));
     assert_eq!(pass::<_, i32>((1, 2)), Ok(1));
