@@ -23,7 +23,13 @@ enum Waited<'a> {
 
 impl Machine {
     /// When the next timer expires.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
+        // most flows have no timers at all
+        if self.asi.cold.is_some() { self.earliest_timer() } else { None }
+    }
+
+    fn earliest_timer(&self) -> Option<Time> {
         let cold = self.asi.cold.as_ref()?;
         let timers = cold.timers.earliest();
         if cold.alarms.is_empty() {

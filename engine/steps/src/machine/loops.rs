@@ -1,5 +1,6 @@
 //! Loops (FTN12 §1.8, §2.2.4): iterations and their ends.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::report::Event;
@@ -64,7 +65,8 @@ impl Machine {
             Err(payload) => self.record(Err(payload)),
         }
         if let Some(outer) = self.asi.strand.frames.last_mut() {
-            outer.replace_activity(Activity::Looping(body));
+            // it was plain since the iteration began
+            mem::forget(outer.replace_activity(Activity::Looping(body)));
         }
         self.settle()
     }

@@ -187,10 +187,16 @@ impl Machine {
     /// The step on top failed, waits, or has sub-steps.
     #[inline]
     fn settle_incomplete(&mut self) -> Next {
-        if self.asi.raised.is_none() && self.asi.strand.has_substeps() {
+        if self.asi.raised.is_none() {
             let strand = &mut self.asi.strand;
-            strand.seal(strand.top.base());
-            return Next::Step;
+            if strand.has_substeps() {
+                strand.seal(strand.top.base());
+                return Next::Step;
+            }
+            // what waits for a completion, which is most of what waits, need not be looked at again
+            if matches!(strand.top.activity(), Activity::Plain) {
+                return Next::Wait;
+            }
         }
         self.settle_leaf()
     }

@@ -59,7 +59,10 @@ impl Machine {
             }
             match next {
                 Next::Step => {}
-                Next::Wait => self.asi.strand.runnable = false,
+                Next::Wait => {
+                    self.asi.strand.runnable = false;
+                    self.asi.strand.shrink();
+                }
                 Next::Yield => {
                     // a strand that had no turn goes on first: branches start in the order added
                     if has_turn {

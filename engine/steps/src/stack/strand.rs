@@ -16,8 +16,8 @@ use crate::args::Args;
 use crate::location::StepLocation;
 use crate::slot::{SlotId, index};
 
-/// By how many steps a queue grows at least, so that a handful takes one allocation.
-const GROWTH: usize = 8;
+/// How many steps a queue in an allocation has room for at least, so that a handful takes one.
+const LEAST_ROOM: usize = 16;
 
 impl Strand {
     pub(crate) fn new(branch: u32) -> Self {
@@ -43,9 +43,29 @@ impl Strand {
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, queued: Queued) {
         if self.pending.len() == self.pending.capacity() {
-            self.pending.reserve(GROWTH);
+            self.grow();
         }
         self.pending.push(queued);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.pending.grow(LEAST_ROOM.max(2 * self.pending.len()));
+    }
+
+    /// Takes the queue back into the flow if it fits, because the flow may wait for long.
+    #[inline]
+    pub(crate) fn shrink(&mut self) {
+        if self.pending.spilled() {
+            self.shrink_spilled();
+        }
+    }
+
+    #[cold]
+    fn shrink_spilled(&mut self) {
+        if self.pending.len() <= self.pending.inline_size() {
+            self.pending.shrink_to_fit();
+        }
     }
 
     /// The step that was enqueued last.
