@@ -1,11 +1,13 @@
 //! AsyncTool (FTN12 §2.6) driven by hand, and flows as promises on it (§2.2.3).
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Wake, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use asyncsteps::tool::{AsyncTool, Manual};
@@ -152,7 +154,7 @@ fn other_threads_post_callbacks_and_wake_the_host() {
     assert_eq!(tool.iterate(at(0), &waker), None);
     let remote = tool.remote();
     assert!(remote.is_same_thread());
-    let elsewhere = std::thread::spawn(move || {
+    let elsewhere = thread::spawn(move || {
         assert!(!remote.is_same_thread());
         remote.immediate(|tool| {
             tool.deferred(ms(5), || {});
@@ -228,7 +230,7 @@ fn a_completion_from_another_thread_resumes_a_promise() {
     let (seen, promise) = (Rc::clone(&result), flow.promise::<u32, _>(&tool));
     tool.spawn(async move { seen.set(promise.await.ok()) });
     run(&tool);
-    let thread = std::thread::spawn(move || receiver.recv().expect("sent").success(21u32));
+    let thread = thread::spawn(move || receiver.recv().expect("sent").success(21u32));
     thread.join().expect("no panic").expect("it waits");
     run(&tool);
     assert_eq!(result.take(), Some(42));
@@ -266,6 +268,136 @@ fn dropping_or_cancelling_a_promise_cancels_its_flow() {
 /// Iterates as long as there is something to do at this time.
 fn run_at(tool: &Manual, now: u64) {
     while tool.iterate(at(now), Waker::noop()) == Some(at(now)) {}
+}
+
+#[test]
+fn a_flow_is_executed_on_a_loop_that_is_told_of_its_error() {
+    let (tool, log) = (Manual::new(at(0)), Log::default());
+    let (add, undone) = (log.adds("ran"), log.adds("cancelled"));
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        asi.sleep(ms(5));
+        asi.add(move |_, ()| add());
+    });
+    flow.execute_on(&tool);
+    assert_eq!(log.take(), "", "not inside of the call");
+    assert_eq!(run(&tool), at(5));
+    assert_eq!(log.take(), "ran");
+    assert!(tool.is_empty() && tool.take_unseen().is_empty());
+
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| asi.error("Broken", "on purpose"));
+    flow.execute_on(&tool);
+    run(&tool);
+    let unseen = tool.take_unseen();
+    assert_eq!(unseen.iter().map(Error::code).collect::<Vec<_>>(), ["Broken"]);
+
+    let mut flow = Flow::new();
+    flow.add(move |asi, ()| {
+        asi.wait_only();
+        asi.set_cancel(move |_| undone());
+    });
+    let handle = flow.execute_on(&tool);
+    run(&tool);
+    assert!(tool.is_valid(&handle));
+    tool.cancel(&handle);
+    assert_eq!(log.take(), "cancelled");
+    assert!(tool.is_empty() && tool.take_unseen().is_empty());
+}
+
+#[test]
+fn futures_are_polled_in_the_order_in_which_they_were_spawned_and_woken() {
+    let (tool, log) = (Manual::new(at(0)), Log::default());
+    let waker: Rc<RefCell<Option<Waker>>> = Rc::default();
+    let (keeps, lines) = (Rc::clone(&waker), log.clone());
+    tool.spawn(poll_fn(move |cx| {
+        lines.adds("woken")();
+        keeps.replace(Some(cx.waker().clone()));
+        Poll::<()>::Pending
+    }));
+    run(&tool);
+    log.take();
+    let future = |line| {
+        let add = log.adds(line);
+        async move { add() }
+    };
+    tool.spawn(future("first"));
+    let gone = tool.spawn(future("gone"));
+    waker.take().expect("it waits").wake();
+    tool.cancel(&gone);
+    tool.spawn(future("second"));
+    run(&tool);
+    assert_eq!(
+        log.take(),
+        "first second woken",
+        "the second one has the slot of the one that is gone"
+    );
+    waker.take().expect("it waits").wake();
+    tool.spawn(future("third"));
+    run(&tool);
+    assert_eq!(log.take(), "woken third");
+    tool.clear();
+}
+
+#[test]
+fn a_future_that_is_spawned_between_rounds_wakes_the_host_once() {
+    let (tool, host) = (Manual::new(at(0)), Arc::new(Woken(AtomicU32::new(0))));
+    let waker = Waker::from(Arc::clone(&host));
+    tool.spawn(async {});
+    assert_eq!(host.0.load(Ordering::Relaxed), 0, "there was no round");
+    assert_eq!(tool.iterate(at(0), &waker), None);
+    for rounds in 1..=3 {
+        tool.spawn(async {});
+        tool.spawn(async {});
+        assert_eq!(host.0.load(Ordering::Relaxed), rounds);
+        assert_eq!(tool.iterate(at(0), &waker), None);
+    }
+    let inner = tool.clone();
+    tool.immediate(move || drop(inner.spawn(async {})));
+    assert_eq!(tool.iterate(at(0), &waker), Some(at(0)), "it is told by the result");
+    assert_eq!(tool.iterate(at(0), &waker), None);
+    assert_eq!(host.0.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn no_wake_up_of_another_thread_is_lost() {
+    const ROUNDS: u32 = 20_000;
+    let (tool, shared) =
+        (Manual::new(at(0)), Arc::new((AtomicU32::new(0), Mutex::new(None::<Waker>))));
+    let (told, is_over) = (Arc::clone(&shared), Rc::new(Cell::new(false)));
+    let over = Rc::clone(&is_over);
+    tool.spawn(poll_fn(move |cx| {
+        told.1.lock().expect("no panic").get_or_insert_with(|| cx.waker().clone());
+        if told.0.load(Ordering::Acquire) < ROUNDS {
+            return Poll::Pending;
+        }
+        over.set(true);
+        Poll::Ready(())
+    }));
+    tool.iterate(at(0), Waker::noop());
+    let thread = thread::spawn(move || {
+        let waker = shared.1.lock().expect("no panic").take().expect("it was polled");
+        for _ in 0..ROUNDS {
+            shared.0.fetch_add(1, Ordering::Release);
+            waker.wake_by_ref();
+        }
+    });
+    let host = Waker::from(Arc::new(Unpark(thread::current())));
+    while !is_over.get() {
+        if tool.iterate(at(0), &host).is_none() && !is_over.get() {
+            thread::park();
+        }
+    }
+    thread.join().expect("no panic");
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
@@ -10,6 +10,11 @@ use std::thread::{self, ThreadId};
 /// What arrived for a loop and was not taken yet; `P` is a callback that another thread posts.
 pub(super) struct Arrivals<P> {
     incoming: Mutex<Incoming<P>>,
+    /// The host waits to be woken, and nothing has arrived since it asked for that. Changed within the
+    /// lock, read anywhere.
+    is_awaited: AtomicBool,
+    /// How many wake-ups have arrived so far. Changed within the lock, read anywhere.
+    wake_ups: AtomicUsize,
     thread: ThreadId,
 }
 
@@ -43,8 +48,9 @@ impl<P> Default for Arrived<P> {
 impl<P> Arrivals<P> {
     /// For the loop of this thread.
     pub(super) fn here() -> Self {
-        let incoming = Incoming { arrived: Arrived::default(), host: None };
-        Self { incoming: Mutex::new(incoming), thread: thread::current().id() }
+        let incoming = Mutex::new(Incoming { arrived: Arrived::default(), host: None });
+        let (is_awaited, wake_ups) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { incoming, is_awaited, wake_ups, thread: thread::current().id() }
     }
 
     /// Whether this is the thread of the loop.
@@ -57,17 +63,47 @@ impl<P> Arrivals<P> {
         !self.lock().arrived.posts.is_empty()
     }
 
-    /// Moves everything that arrived behind what is left of an earlier round.
-    pub(super) fn take(&self, round: &mut Arrived<P>) {
-        let arrived = &mut self.lock().arrived;
-        if !arrived.posts.is_empty() {
-            round.posts.append(&mut arrived.posts);
-        }
-        if round.woken.is_empty() {
-            mem::swap(&mut round.woken, &mut arrived.woken);
+    /// Whether the host waits to be woken, so that nothing has arrived.
+    #[inline]
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Acquire)
+    }
+
+    /// How many wake-ups have arrived so far. This thread knows its own.
+    #[inline]
+    pub(super) fn wake_ups(&self) -> usize {
+        self.wake_ups.load(Ordering::Relaxed)
+    }
+
+    /// Moves everything that arrived behind what is left of an earlier round, and the futures that the
+    /// loop has begun to where they belong: each behind so many wake-ups.
+    #[inline]
+    pub(super) fn take(&self, round: &mut Arrived<P>, begun: &mut Vec<(usize, usize)>) {
+        if self.is_awaited() {
+            round.woken.extend(begun.drain(..).map(|(_, slot)| slot));
         } else {
-            round.woken.append(&mut arrived.woken);
+            self.take_arrived(round, begun);
         }
+    }
+
+    fn take_arrived(&self, round: &mut Arrived<P>, begun: &mut Vec<(usize, usize)>) {
+        let mut incoming = self.lock();
+        let Arrived { posts, woken } = &mut incoming.arrived;
+        if !posts.is_empty() {
+            round.posts.append(posts);
+        }
+        if round.woken.is_empty() && begun.is_empty() {
+            mem::swap(&mut round.woken, woken);
+            return;
+        }
+        let mut next = self.wake_ups().wrapping_sub(woken.len());
+        for (wake_ups, slot) in begun.drain(..) {
+            let before = wake_ups.wrapping_sub(next).min(woken.len());
+            round.woken.extend(woken.drain(..before));
+            next = next.wrapping_add(before);
+            round.woken.push_back(slot);
+        }
+        round.woken.append(woken);
     }
 
     /// Leaves a callback and wakes the host.
@@ -81,10 +117,14 @@ impl<P> Arrivals<P> {
         let Arrived { posts, woken } = &incoming.arrived;
         let is_empty = posts.is_empty() && woken.is_empty();
         if is_empty {
-            incoming.host.get_or_insert_with(|| host.clone()).clone_from(host);
+            match &mut incoming.host {
+                Some(old) => old.clone_from(host),
+                none => *none = Some(host.clone()),
+            }
         } else {
             incoming.host = None;
         }
+        self.is_awaited.store(is_empty, Ordering::Release);
         is_empty
     }
 
@@ -92,6 +132,7 @@ impl<P> Arrivals<P> {
         let host = {
             let mut incoming = self.lock();
             leave(&mut incoming);
+            self.is_awaited.store(false, Ordering::Release);
             incoming.host.take()
         };
         if let Some(host) = host {
@@ -109,9 +150,19 @@ impl<P> WakeFuture<P> {
         Self { arrivals: Arc::clone(arrivals), slot, queued: AtomicBool::new(false) }
     }
 
+    /// The loop is to poll a new future: whether it has to note that, because the slot is not among those
+    /// that were woken already. A waker of an older future may wake the slot at the same time: then the new
+    /// one is polled once more than needed.
+    pub(super) fn begin(&self) -> bool {
+        let is_new = !self.queued.load(Ordering::Acquire);
+        self.queued.store(true, Ordering::Release);
+        is_new
+    }
+
     /// The future is about to be polled: a wake-up from now on counts again.
     pub(super) fn reset(&self) {
-        self.queued.store(false, Ordering::Release);
+        // a swap, because what a wake-up that found it queued tells has to be seen by the poll
+        self.queued.swap(false, Ordering::AcqRel);
     }
 }
 
@@ -122,7 +173,11 @@ impl<P: Send + 'static> Wake for WakeFuture<P> {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.arrivals.arrive(|incoming| incoming.arrived.woken.push_back(self.slot));
+            self.arrivals.arrive(|incoming| {
+                incoming.arrived.woken.push_back(self.slot);
+                let wake_ups = self.arrivals.wake_ups().wrapping_add(1);
+                self.arrivals.wake_ups.store(wake_ups, Ordering::Relaxed);
+            });
         }
     }
 }

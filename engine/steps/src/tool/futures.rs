@@ -55,7 +55,7 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         number: u64,
         future: Spawned,
         make: impl FnOnce(usize) -> W,
-    ) -> (FutureKey, &Arc<W>) {
+    ) -> (FutureKey, &W) {
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len();
             let (number, future, wake) = (None, None, Arc::new(make(slot)));
@@ -67,14 +67,12 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         (FutureKey { slot, number }, &entry.wake)
     }
 
-    /// What wakes the future in a slot.
-    pub(super) fn wake(&self, slot: usize) -> Option<&Arc<W>> {
-        self.slots.get(slot).map(|slot| &slot.wake)
-    }
-
-    /// Takes a future to poll it; `None` if it is over, cancelled or being polled.
-    pub(super) fn take(&mut self, slot: usize) -> Option<Polled> {
+    /// Takes a future to poll it, after `reset` of what wakes its slot; `None` if it is over,
+    /// cancelled or being polled.
+    #[inline]
+    pub(super) fn take(&mut self, slot: usize, reset: impl FnOnce(&W)) -> Option<Polled> {
         let entry = self.slots.get_mut(slot)?;
+        reset(&entry.wake);
         let (number, future) = (entry.number?, entry.future.take()?);
         let waker = entry.waker.take().unwrap_or_else(|| Waker::from(Arc::clone(&entry.wake)));
         Some(Polled { key: FutureKey { slot, number }, future, waker })

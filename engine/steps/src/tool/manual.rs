@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Arrived, WakeFuture};
@@ -32,8 +32,14 @@ struct Core {
     now: Cell<Time>,
     queue: RefCell<Queue<WakeFuture<Post>>>,
     arrivals: Arc<Arrivals<Post>>,
+    /// The futures that were not polled yet: after how many wake-ups, in which slot.
+    begun: RefCell<Vec<(usize, usize)>>,
     /// What arrived before the round that is under way, or was left by one that panicked.
     round: RefCell<Arrived<Post>>,
+    /// What wakes the owner, as it gave it to the last round.
+    host: RefCell<Option<Waker>>,
+    /// The owner does not call before something happens.
+    is_idle: Cell<bool>,
     unseen: RefCell<Vec<Error>>,
 }
 
@@ -52,10 +58,16 @@ impl Manual {
     /// A loop with nothing to do, at this time, on this thread.
     #[must_use]
     pub fn new(now: Time) -> Self {
-        let queue = RefCell::new(Queue::default());
-        let (arrivals, unseen) = (Arc::new(Arrivals::here()), RefCell::default());
-        let round = RefCell::default();
-        Self(Rc::new(Core { now: Cell::new(now), queue, arrivals, round, unseen }))
+        Self(Rc::new(Core {
+            now: Cell::new(now),
+            queue: RefCell::default(),
+            arrivals: Arc::new(Arrivals::here()),
+            begun: RefCell::default(),
+            round: RefCell::default(),
+            host: RefCell::default(),
+            is_idle: Cell::new(false),
+            unseen: RefCell::default(),
+        }))
     }
 
     /// The errors of promises since the last call that nothing else shows, see
@@ -70,7 +82,8 @@ impl Manual {
     /// in the next round, so that the owner gets its turn.
     ///
     /// Gives the time at which to call it again: `now` if there is more to do, `None` if not before
-    /// `waker` is woken. Another thread or the waker of a future wakes it, at most once per round.
+    /// `waker` is woken. Another thread or the waker of a future wakes it, at most once per round; so
+    /// does a future that is spawned between rounds.
     /// `now` never goes back: a time before that of an earlier round counts as that time.
     ///
     /// # Panics
@@ -80,7 +93,8 @@ impl Manual {
         let now = now.max(self.now());
         self.0.now.set(now);
         let limit = self.0.queue.borrow().next_number();
-        self.0.arrivals.take(&mut self.0.round.borrow_mut());
+        self.0.is_idle.set(false);
+        self.0.arrivals.take(&mut self.0.round.borrow_mut(), &mut self.0.begun.borrow_mut());
         loop {
             let next = self.0.round.borrow_mut().posts.pop_front();
             let Some(post) = next else { break };
@@ -96,10 +110,31 @@ impl Manual {
             let Some(woken) = next else { break };
             self.poll(woken);
         }
-        if self.0.arrivals.wake_on_arrival(waker) {
-            self.0.queue.borrow().earliest().map(|at| at.max(now))
-        } else {
-            Some(now)
+        if !self.0.begun.borrow().is_empty() || !self.waits_for_arrivals(waker) {
+            return Some(now);
+        }
+        self.0.is_idle.set(true);
+        self.0.queue.borrow().earliest().map(|at| at.max(now))
+    }
+
+    /// Has `waker` woken when something arrives; `false` if something has arrived already.
+    #[inline]
+    fn waits_for_arrivals(&self, waker: &Waker) -> bool {
+        let mut host = self.0.host.borrow_mut();
+        match &mut *host {
+            Some(host) if host.will_wake(waker) && self.0.arrivals.is_awaited() => return true,
+            Some(host) => host.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        self.0.arrivals.wake_on_arrival(waker)
+    }
+
+    /// Wakes the owner if it does not come anyway.
+    fn wake_host(&self) {
+        if self.0.is_idle.replace(false) {
+            let host = self.0.host.borrow().clone();
+            // it may use the loop
+            host.inspect(Waker::wake_by_ref);
         }
     }
 
@@ -155,11 +190,8 @@ impl Manual {
     }
 
     fn poll(&self, slot: usize) {
-        let mut queue = self.0.queue.borrow_mut();
-        let Some(wake) = queue.futures.wake(slot) else { return };
-        wake.reset();
-        let Some(mut polled) = queue.futures.take(slot) else { return };
-        drop(queue);
+        let taken = self.0.queue.borrow_mut().futures.take(slot, WakeFuture::reset);
+        let Some(mut polled) = taken else { return };
         let Polled { future, waker, .. } = &mut polled;
         let mut cx = Context::from_waker(waker);
         let result = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx)));
@@ -193,10 +225,11 @@ impl AsyncTool for Manual {
         let mut queue = self.0.queue.borrow_mut();
         let make = |slot| WakeFuture::new(&self.0.arrivals, slot);
         let (key, wake) = queue.add_future(future, make);
-        let wake = Arc::clone(wake);
+        if wake.begin() {
+            self.0.begun.borrow_mut().push((self.0.arrivals.wake_ups(), key.slot));
+        }
         drop(queue);
-        // the waker of the host may use the loop
-        wake.wake();
+        self.wake_host();
         self.handle(Key::Future(key))
     }
 

@@ -5,8 +5,8 @@
 //! [`Manual::iterate`] at the times that it gives, and for virtual time.
 //! `asyncsteps_actors::tool` has the one for actix and tokio.
 //!
-//! [`Flow::promise`](crate::Flow::promise) makes a flow a future with a typed result
-//! (FTN12 §2.2.3) on any of them:
+//! [`Flow::execute_on`](crate::Flow::execute_on) executes a flow on any of them, and
+//! [`Flow::promise`](crate::Flow::promise) makes it a future with a typed result (FTN12 §2.2.3):
 //!
 //! ```
 //! use std::time::Duration;

@@ -19,11 +19,31 @@ impl Flow {
     /// another flow through [`await_`](crate::AsyncSteps::await_). It takes the time and its timers
     /// from the loop, and spawns the flows that its steps launch there. Dropping it cancels the
     /// flow; what the flow has done is undone on the loop.
-    pub fn promise<A: Arguments, T: AsyncTool>(mut self, tool: &T) -> Promise<A, T> {
-        let tool = tool.clone();
-        self.seal();
-        let execution = Box::new(Execution::of_sealed(self));
-        Promise { execution, tool, timer: None, of: PhantomData }
+    pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
+        Promise { driven: Box::new(Driven::new(self, tool)), of: PhantomData }
+    }
+
+    /// Executes the flow on a loop, for what it does and not for a result (FTN12 §2.2.3 `execute`); it
+    /// takes an allocation less than a [promise](Self::promise) that is spawned.
+    ///
+    /// The first turn comes when the loop gets to it. An error that ends the flow is
+    /// [reported](AsyncTool::report) to the loop. [Cancelling](AsyncTool::cancel) the handle cancels the
+    /// flow; what the flow has done is undone on the loop.
+    ///
+    /// ```
+    /// use std::task::Waker;
+    /// use asyncsteps::tool::Manual;
+    /// use asyncsteps::{Flow, Time};
+    ///
+    /// let tool = Manual::new(Time::ZERO);
+    /// let mut flow = Flow::new();
+    /// flow.add(|asi, ()| asi.error("Late", "it is over"));
+    /// flow.execute_on(&tool);
+    /// tool.iterate(Time::ZERO, Waker::noop());
+    /// assert_eq!(tool.take_unseen()[0].code(), "Late");
+    /// ```
+    pub fn execute_on<T: AsyncTool>(self, tool: &T) -> T::Handle {
+        tool.spawn(Executed { driven: Driven::new(self, tool), reports: true })
     }
 }
 
@@ -35,11 +55,48 @@ impl Flow {
 #[must_use = "a promise runs only while it is polled, and dropping it cancels the flow"]
 pub struct Promise<A, T: AsyncTool> {
     /// Boxed, because a future is moved several times before a loop polls it.
-    execution: Box<Execution>,
+    driven: Box<Driven<T>>,
+    of: PhantomData<fn() -> A>,
+}
+
+impl<A, T: AsyncTool> Promise<A, T> {
+    /// A handle that cancels the flow from anywhere; the promise then fails
+    /// (FTN12 §2.2.3 `cancel`).
+    pub fn canceller(&mut self) -> Canceller {
+        self.driven.execution.canceller()
+    }
+
+    /// Polls for the outcome itself, for hosts that tell a cancel from an error.
+    pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        self.driven.poll_outcome(cx)
+    }
+}
+
+/// A flow that nobody asks for its result, as a future of its loop.
+struct Executed<T: AsyncTool> {
+    driven: Driven<T>,
+    /// Whether the loop is told of the error that ends the flow.
+    reports: bool,
+}
+
+impl<T: AsyncTool> Future for Executed<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { driven, reports } = &mut *self;
+        driven.poll_outcome(cx).map(|outcome| match outcome {
+            Outcome::Error(error) if *reports => driven.tool.report(error),
+            Outcome::Error(_) | Outcome::Success(_) | Outcome::Cancelled => {}
+        })
+    }
+}
+
+/// A flow and the loop that it takes its time and its timers from.
+struct Driven<T: AsyncTool> {
+    execution: Execution,
     tool: T,
     /// Boxed, because most flows wait without a deadline.
     timer: Option<Box<Timer<T>>>,
-    of: PhantomData<fn() -> A>,
 }
 
 /// The callback that wakes the flow at its deadline.
@@ -49,15 +106,15 @@ struct Timer<T: AsyncTool> {
     handle: T::Handle,
 }
 
-impl<A, T: AsyncTool> Promise<A, T> {
-    /// A handle that cancels the flow from anywhere; the promise then fails
-    /// (FTN12 §2.2.3 `cancel`).
-    pub fn canceller(&mut self) -> Canceller {
-        self.execution.canceller()
+impl<T: AsyncTool> Driven<T> {
+    #[inline]
+    fn new(mut flow: Flow, tool: &T) -> Self {
+        let tool = tool.clone();
+        flow.seal();
+        Self { execution: Execution::of_sealed(flow), tool, timer: None }
     }
 
-    /// Polls for the outcome itself, for hosts that tell a cancel from an error.
-    pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll_outcome(&mut self, cx: &Context<'_>) -> Poll<Outcome> {
         let progress = self.execution.run(self.tool.now(), cx.waker());
         if self.execution.has_side_effects() {
             self.start_launched();
@@ -77,11 +134,9 @@ impl<A, T: AsyncTool> Promise<A, T> {
     fn start_launched(&mut self) {
         self.execution.take_unseen().into_iter().for_each(|error| self.tool.report(error));
         for flow in self.execution.take_launched() {
-            let promise = flow.promise::<(), T>(&self.tool);
-            self.tool.spawn(async move {
-                // the outcome of a launched flow is not asked for
-                let _ = promise.await;
-            });
+            let driven = Self::new(flow, &self.tool);
+            // the outcome of a launched flow is not asked for
+            self.tool.spawn(Executed { driven, reports: false });
         }
     }
 
@@ -125,7 +180,7 @@ impl<A: Arguments, T: AsyncTool> Future for Promise<A, T> {
     }
 }
 
-impl<A, T: AsyncTool> Drop for Promise<A, T> {
+impl<T: AsyncTool> Drop for Driven<T> {
     fn drop(&mut self) {
         self.disarm();
         if self.execution.is_valid() {
@@ -136,10 +191,10 @@ impl<A, T: AsyncTool> Drop for Promise<A, T> {
 }
 
 /// No part of it is ever pinned.
-impl<A, T: AsyncTool> Unpin for Promise<A, T> {}
+impl<T: AsyncTool> Unpin for Driven<T> {}
 
 impl<A, T: AsyncTool> fmt::Debug for Promise<A, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Promise").field("execution", &self.execution).finish_non_exhaustive()
+        f.debug_struct("Promise").field("execution", &self.driven.execution).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! What a loop has to call and when (FTN12 §2.6): callbacks by time, futures by number.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::task::Wake;
 
 use super::futures::{FutureKey, Futures, Spawned};
@@ -50,7 +49,7 @@ impl<W: Wake + Send + Sync + 'static> Queue<W> {
         &mut self,
         future: Spawned,
         make: impl FnOnce(usize) -> W,
-    ) -> (FutureKey, &Arc<W>) {
+    ) -> (FutureKey, &W) {
         let number = self.number();
         self.futures.add(number, future, make)
     }
