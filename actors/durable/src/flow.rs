@@ -1,5 +1,6 @@
 //! A durable flow while a node runs it: what its steps are told of earlier runs, and what they record.
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +15,7 @@ use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::{DefinedStep, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
-use asyncsteps_journal::{Clock, Event, Path, Record, Timestamp, Uid, Value};
+use asyncsteps_journal::{Clock, Event, Part as PathPart, Path, Record, Timestamp, Uid, Value};
 use tokio::sync::Notify;
 
 use crate::activity::Activity;
@@ -451,18 +452,22 @@ impl Flow {
     }
 
     /// The path of a step.
-    pub(crate) fn path(&self, parts: &[Part]) -> Path {
-        parts.iter().fold(self.root.clone(), |path, part| match part {
-            Part::Step(name) => path.step(name),
-            Part::Nth(number) => path.branch(&number.to_string()),
-            Part::Attempt(number) => path.attempt(*number),
-            Part::Iteration(index) => path.iteration(*index),
-            Part::Item(index) => path.key(&index.to_string()),
-        })
+    pub(crate) fn path(&self, parts: impl IntoIterator<Item = Part>) -> Path {
+        let mut parts = parts.into_iter().peekable();
+        if parts.peek().is_none() {
+            return self.root.clone();
+        }
+        self.root.inside(parts.map(|part| match part {
+            Part::Step(name) => PathPart::Step(Cow::Borrowed(name)),
+            Part::Nth(number) => PathPart::Branch(number.to_string().into()),
+            Part::Attempt(number) => PathPart::Attempt(number),
+            Part::Iteration(index) => PathPart::Iteration(index),
+            Part::Item(index) => PathPart::Key(index.to_string().into()),
+        }))
     }
 
     pub(crate) fn path_of(&self, step: &DefinedStep) -> Path {
-        self.path(&step.path())
+        self.path(step.parts())
     }
 
     /// The uid and the run.

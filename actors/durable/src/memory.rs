@@ -17,7 +17,7 @@ impl RequestMemory for Memory {
     }
 
     fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepMemory> {
-        if step.path().is_empty() {
+        if step.is_function() {
             self.0.begins();
         }
         Rc::new(Step::new(Rc::clone(&self.0), step))

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use asyncsteps_executor::memory::{Iterations, Next, Stored};
 use asyncsteps_journal::record::{Effect, Ending, Failed, Failure, Outcome, Started};
 use asyncsteps_journal::request::Loaded;
-use asyncsteps_journal::{Event, Part, Path, Record, Timestamp, Value};
+use asyncsteps_journal::{Event, Path, Record, Timestamp, Value};
 
 use crate::writer::Ticket;
 
@@ -57,7 +57,7 @@ impl AtPath {
     /// Whether the step at this path has done something or may have.
     fn is_effect(&self, path: &Path) -> bool {
         let is_begun = self.is_open || matches!(self.end, Some(End::Done(_)));
-        is_begun && !path.parts().any(|part| part == Part::Undo)
+        is_begun && !path.is_of_undo()
     }
 
     fn tickets_of_all(self) -> impl Iterator<Item = Ticket> {
@@ -164,8 +164,7 @@ impl Records {
         let is_over = |path: &Path| self.unwinding.iter().any(|outer| failed(outer, path));
         let effects = self.by_path.iter().filter(|(path, step)| step.is_effect(path));
         // items belong to their step
-        let steps =
-            effects.filter(|(path, _)| !path.parts().any(|part| matches!(part, Part::Key(_))));
+        let steps = effects.filter(|(path, _)| !path.is_of_item());
         let awaited = steps.map(|(path, _)| path).filter(|path| !is_over(path)).cloned();
         for path in awaited.collect::<Vec<_>>() {
             self.by_path.entry(path).or_default().is_awaited = true;
@@ -211,11 +210,20 @@ impl Records {
         self.at(outer).is_some() || self.within(outer).next().is_some()
     }
 
+    /// Whether there is anything of steps of this scope.
+    pub(crate) fn have_steps_within(&self, scope: &Path) -> bool {
+        self.steps_within(scope).next().is_some()
+    }
+
     /// A recorded path inside of a scope whose next part is none of the steps that the scope defines.
     pub(crate) fn unknown_within(&self, scope: &Path, defined: &[Path]) -> Option<Path> {
-        let is_step = |path: &&Path| path.as_str()[scope.as_str().len()..].starts_with('/');
-        let mut inside = self.within(scope).map(|(path, _)| path).filter(is_step);
+        let mut inside = self.steps_within(scope);
         inside.find(|path| !defined.iter().any(|step| path.is_within(step))).cloned()
+    }
+
+    fn steps_within<'a>(&'a self, scope: &'a Path) -> impl Iterator<Item = &'a Path> {
+        let is_step = |path: &&Path| path.as_str()[scope.as_str().len()..].starts_with('/');
+        self.within(scope).map(|(path, _)| path).filter(is_step)
     }
 
     /// What a loop has to do: it enters those of its iterations again of which there are records.

@@ -434,7 +434,7 @@ impl StepMemory for Step {
     }
 
     fn now(&self, path: &[Part]) -> SystemTime {
-        let path = self.flow.path(path).branch("now");
+        let path = self.flow.path(path.iter().copied()).branch("now");
         let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.timer);
         let at = recorded.unwrap_or_else(|| {
             let at = self.flow.now();
@@ -490,12 +490,16 @@ impl StepMemory for Step {
             return Err(Error::caused_by(codes::INTERNAL_ERROR, Mistake(info)));
         }
         self.flow.are_steps_known.set(true);
-        let defined: Vec<Path> = steps.iter().map(|step| self.flow.path_of(step)).collect();
         for step in steps.iter().filter(|step| step.kind() == Some(Kind::Retired)) {
             self.flow.retires(self.flow.path_of(step));
         }
         let records = self.flow.records.borrow();
-        if let Some(unknown) = records.unknown_within(&self.flow.path(path), &defined) {
+        let scope = self.flow.path(path.iter().copied());
+        if !records.have_steps_within(&scope) {
+            return Ok(());
+        }
+        let defined: Vec<Path> = steps.iter().map(|step| self.flow.path_of(step)).collect();
+        if let Some(unknown) = records.unknown_within(&scope, &defined) {
             let defined: Vec<String> = defined.iter().map(Path::to_string).collect();
             let why =
                 format!("{unknown} is recorded, and the program has only {}", defined.join(", "));

@@ -287,14 +287,18 @@ impl DefinedStep {
     /// Where it is, from the outside in; empty for the function as a whole. A step that
     /// [had other names](crate::Step::was) is where one of these puts it. That is settled when the step
     /// starts.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        let named =
+            self.known_as.get().into_iter().flat_map(|(name, nth)| {
+                [Some(Part::Step(name)), (nth > 1).then_some(Part::Nth(nth))]
+            });
+        self.around.iter().copied().chain(named.flatten())
+    }
+
+    /// Whether it is the function as a whole.
     #[must_use]
-    pub fn path(&self) -> Vec<Part> {
-        let mut path = self.around.clone();
-        if let Some((name, nth)) = self.known_as.get() {
-            path.push(Part::Step(name));
-            path.extend((nth > 1).then_some(Part::Nth(nth)));
-        }
-        path
+    pub fn is_function(&self) -> bool {
+        self.parts().next().is_none()
     }
 
     /// Its names, the newest first; none for the function as a whole.
@@ -361,7 +365,7 @@ impl DefinedStep {
 impl fmt::Debug for DefinedStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DefinedStep")
-            .field("path", &self.path())
+            .field("path", &self.parts().collect::<Vec<_>>())
             .field("form", &self.form)
             .field("kind", &self.kind)
             .finish_non_exhaustive()

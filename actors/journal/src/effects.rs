@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Refused;
 use crate::id::{RecordId, Uid};
-use crate::path::{Part, Path};
+use crate::path::Path;
 use crate::record::{Effect, Event, Failed, Record, StoredRecord};
 
 /// A flow begins anew only if nothing that it did or began is left. The journal does not know which steps
@@ -61,7 +61,7 @@ pub(crate) fn may_go_back(
 }
 
 fn is_undo(path: &Path) -> bool {
-    path.parts().any(|part| part == Part::Undo)
+    path.is_of_undo()
 }
 
 /// Whether an undo is that of a step, or of the step to which an item belongs.

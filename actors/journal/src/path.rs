@@ -1,6 +1,6 @@
 //! Where in a flow something happened.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::iter;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -28,76 +28,107 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path(Arc<str>);
 
-/// One part of a [`Path`].
+/// One part of a [`Path`]; `T` is a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part {
+pub enum Part<T = String> {
     /// The template: the first part, and only that.
-    Template(String),
+    Template(T),
     /// A step, by its name.
-    Step(String),
+    Step(T),
     /// The so many-th attempt of the step before it, if that has steps inside and there are several.
     Attempt(u32),
     /// The so many-th iteration of the loop before it, from 0.
     Iteration(u64),
     /// The item of the collection before it that has this key.
-    Key(String),
+    Key(T),
     /// The branch of the parallel step before it that has this key.
-    Branch(String),
+    Branch(T),
     /// What undoes the step before it.
     Undo,
 }
 
 const MARKS: [char; 6] = ['/', '!', '#', '@', '|', '~'];
 
+/// Room for the parts that are put behind a path: most names are shorter.
+const USUAL_PARTS: usize = 32;
+
+impl<T: AsRef<str>> Part<T> {
+    /// Writes it behind the text of what is around it; nothing for a template.
+    fn write(&self, text: &mut String) {
+        // a string can always be written to
+        let _ = match self {
+            Self::Template(_) => Ok(()),
+            Self::Step(name) => named(text, '/', name),
+            Self::Attempt(number) => write!(text, "!{number}"),
+            Self::Iteration(index) => write!(text, "#{index}"),
+            Self::Key(key) => named(text, '@', key),
+            Self::Branch(key) => named(text, '|', key),
+            Self::Undo => text.write_char('~'),
+        };
+    }
+}
+
+fn named(text: &mut String, mark: char, name: &impl AsRef<str>) -> fmt::Result {
+    text.push(mark);
+    escape(text, name.as_ref());
+    Ok(())
+}
+
 impl Path {
     /// The flow of a template as a whole.
     #[must_use]
     pub fn template(name: &str) -> Self {
-        Self(escaped(name).collect::<String>().into())
+        let mut text = String::new();
+        escape(&mut text, name);
+        Self(text.into())
     }
 
     /// A step inside.
     #[must_use]
     pub fn step(&self, name: &str) -> Self {
-        self.with('/', name)
+        self.inside([Part::Step(name)])
     }
 
     /// An attempt of this step with steps inside, from 1.
     #[must_use]
     pub fn attempt(&self, number: u32) -> Self {
-        self.with('!', &number.to_string())
+        self.inside([Part::Attempt::<&str>(number)])
     }
 
     /// An iteration of this loop, from 0.
     #[must_use]
     pub fn iteration(&self, index: u64) -> Self {
-        self.with('#', &index.to_string())
+        self.inside([Part::Iteration::<&str>(index)])
     }
 
     /// The item of this collection that has the key.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        self.with('@', key)
+        self.inside([Part::Key(key)])
     }
 
     /// A branch of this parallel step.
     #[must_use]
     pub fn branch(&self, key: &str) -> Self {
-        self.with('|', key)
+        self.inside([Part::Branch(key)])
     }
 
     /// What undoes this step.
     #[must_use]
     pub fn undo(&self) -> Self {
-        self.with('~', "")
+        self.inside([Part::Undo::<&str>])
     }
 
-    fn with(&self, mark: char, name: &str) -> Self {
-        let mut text = String::with_capacity(self.0.len() + mark.len_utf8() + name.len());
+    /// What is further inside by all of these parts: one text is made, and not one for each part. A path
+    /// has one template, so another one among the parts is left out.
+    #[must_use]
+    pub fn inside<T: AsRef<str>>(&self, parts: impl IntoIterator<Item = Part<T>>) -> Self {
+        let mut text = String::with_capacity(self.0.len() + USUAL_PARTS);
         text.push_str(&self.0);
-        text.push(mark);
-        text.extend(escaped(name));
+        for part in parts {
+            part.write(&mut text);
+        }
         Self(text.into())
     }
 
@@ -112,6 +143,18 @@ impl Path {
     pub fn is_within(&self, outer: &Self) -> bool {
         let rest = self.0.strip_prefix(outer.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(MARKS))
+    }
+
+    /// Whether it is, or is inside of, what undoes a step.
+    #[must_use]
+    pub fn is_of_undo(&self) -> bool {
+        self.0.contains('~')
+    }
+
+    /// Whether it is, or is inside of, an item of a collection.
+    #[must_use]
+    pub fn is_of_item(&self) -> bool {
+        self.0.contains('@')
     }
 
     /// Its parts, from the outside in.
@@ -145,21 +188,24 @@ impl FromStr for Path {
     type Err = NotPath;
 
     fn from_str(text: &str) -> Result<Self, NotPath> {
-        let wrong = |text: &str| NotPath { part: text.to_owned() };
-        for (mark, text) in split(text) {
-            let part = part(mark, text).map_err(|()| wrong(text))?;
-            // each path has one text, or comparing texts would not compare paths
-            let again: String = match part {
-                Part::Template(name) | Part::Step(name) | Part::Key(name) | Part::Branch(name) => {
-                    escaped(&name).collect()
+        // each path has one text, or comparing texts would not compare paths
+        let mut again = String::with_capacity(text.len());
+        for (mark, name) in split(text) {
+            let before = again.len();
+            let is_right = part(mark, name).is_ok_and(|part| {
+                if let Part::Template(name) = &part {
+                    escape(&mut again, name);
+                } else {
+                    part.write(&mut again);
                 }
-                Part::Attempt(number) => number.to_string(),
-                Part::Iteration(index) => index.to_string(),
-                Part::Undo => String::new(),
-            };
-            if again != text {
-                return Err(wrong(text));
+                text.get(before..again.len()) == Some(&again[before..])
+            });
+            if !is_right {
+                return Err(NotPath { part: name.to_owned() });
             }
+        }
+        if again.len() != text.len() {
+            return Err(NotPath { part: text[again.len()..].to_owned() });
         }
         Ok(Self(text.into()))
     }
@@ -184,18 +230,26 @@ impl<'b, C> Decode<'b, C> for Path {
     }
 }
 
-/// The characters of a name, with those that mean something in a path written as bytes.
-fn escaped(name: &str) -> impl Iterator<Item = char> + '_ {
-    name.chars().flat_map(|letter| {
-        let mut bytes = [0; 4];
-        let is_special = MARKS.contains(&letter) || letter == '%' || letter.is_control();
-        let special = if is_special { letter.encode_utf8(&mut bytes).len() } else { 0 };
-        let digits = bytes.into_iter().take(special).flat_map(|byte| {
-            let digit = |half: u8| char::from(b"0123456789ABCDEF"[usize::from(half)]);
-            ['%', digit(byte >> 4), digit(byte & 15)]
-        });
-        digits.chain((!is_special).then_some(letter))
-    })
+/// Whether a letter is written as it is.
+fn is_plain(letter: char) -> bool {
+    !MARKS.contains(&letter) && letter != '%' && !letter.is_control()
+}
+
+/// Writes a name, with the letters that mean something in a path as bytes.
+fn escape(text: &mut String, name: &str) {
+    if name.chars().all(is_plain) {
+        return text.push_str(name);
+    }
+    for letter in name.chars() {
+        if is_plain(letter) {
+            text.push(letter);
+            continue;
+        }
+        for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
+            // a string can always be written to
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
 }
 
 /// The name that was escaped.
@@ -266,6 +320,25 @@ mod tests {
             assert_eq!(path.as_str().parse(), Ok(path.clone()));
             assert!(path.as_str().chars().all(|letter| !letter.is_control()), "{path}");
         }
+    }
+
+    #[test]
+    fn several_parts_at_once_make_the_path_that_each_alone_makes() {
+        let order = Path::template("t");
+        let parts =
+            [Part::Step("a/b"), Part::Attempt(2), Part::Key("k"), Part::Branch("1"), Part::Undo];
+        let one_by_one = order.step("a/b").attempt(2).key("k").branch("1").undo();
+        assert_eq!(order.inside(parts), one_by_one);
+        assert_eq!(order.inside::<&str>([]), order);
+        assert_eq!(order.inside([Part::Template("x"), Part::Step("a")]), order.step("a"));
+    }
+
+    #[test]
+    fn a_path_tells_whether_it_is_of_an_undo_or_of_an_item() {
+        let step = Path::template("t~@").step("~").branch("@");
+        assert!(!step.is_of_undo() && !step.is_of_item());
+        assert!(step.undo().step("a").is_of_undo());
+        assert!(step.key("a").step("b").is_of_item());
     }
 
     #[test]
