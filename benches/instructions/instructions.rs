@@ -4,19 +4,19 @@
 //! Each workload runs twice in a process of its own, small and large; the difference, divided by the
 //! operations between, is what one of them costs. Start and set-up fall out.
 //!
-//! - `cargo bench --bench instructions` prints the table beside the baseline of the repository.
+//! - `cargo bench -p asyncsteps-instructions` prints the table beside the baseline of the repository.
 //! - `-- --check`, which `tests/run` calls, fails if a workload takes over 2 % more than its baseline.
 //!   With another rustc, libc or processor family than the baseline's the table is printed and nothing
 //!   fails.
 //! - `-- --record` writes a new baseline.
 
-#[path = "workloads/async_steps.rs"]
+#[path = "../workloads/async_steps.rs"]
 mod async_steps;
-#[path = "workloads/functions.rs"]
+#[path = "../workloads/functions.rs"]
 mod functions;
-#[path = "workloads/steps.rs"]
+#[path = "../workloads/steps.rs"]
 mod steps;
-#[path = "workloads/waits.rs"]
+#[path = "../workloads/waits.rs"]
 mod waits;
 
 use std::fmt::Write as _;
@@ -66,6 +66,7 @@ fn workloads() -> Vec<Counted> {
     add("waiting, per root", (1_000, 5_000), waits::roots_by_hand);
     add("wait loop, per iteration", (2_000, 20_000), waits::loops_by_hand);
     add("simple on Manual", (1_000, 5_000), waits::simple_on_manual);
+    add("simple on Manual, as a promise", (1_000, 5_000), waits::promises_on_manual);
     add("waiting on Manual, per root", (1_000, 5_000), waits::roots_on_manual);
     add("wait loop on Manual, per iteration", (2_000, 20_000), waits::loops_on_manual);
     add("hosted flow, first turn", (1_000, 5_000), hosted_at_once);
@@ -178,7 +179,7 @@ struct Baseline {
 
 impl Baseline {
     fn path() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.tsv")
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.tsv")
     }
 
     /// What the figures depend on beside the code.
@@ -264,7 +265,7 @@ fn finish(rows: &[(&'static str, f64)], args: &[String]) -> ExitCode {
 
 fn write_table(tsv: &str) {
     let target = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
     let file = target.join("bench/instructions.tsv");
     let folder = file.parent().expect("a file is in a folder");
     match fs::create_dir_all(folder).and_then(|()| fs::write(&file, tsv)) {
