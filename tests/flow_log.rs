@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use asyncsteps::{Error, ErrorExt, Flow, StepResult, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
+use asyncsteps_actors::tool::ArbiterTool;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{CallSteps, Executor, Incoming, RequestSteps};
@@ -30,6 +31,19 @@ async fn an_error_of_a_cancel_handler_is_logged_with_its_step() {
     assert!(handle.await.is_err());
     let text = log.take();
     let parts = ["ERROR", "a cancel handler failed", "NotRefunded", "the bank is closed", "`pay`"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[actix::test]
+async fn the_error_of_a_flow_that_nobody_asks_is_logged_with_its_step() {
+    let log = Log::default();
+    let _open = log.open();
+    let mut flow = Flow::new();
+    flow.add(|asi, ()| asi.error("Declined", "no money")).named("pay");
+    flow.execute_on(&ArbiterTool::current());
+    tokio::task::yield_now().await;
+    let text = log.take();
+    let parts = ["ERROR", "a flow failed", "Declined", "no money", "`pay`"];
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
 }
 

@@ -15,7 +15,7 @@ use asyncsteps::tool::AsyncTool;
 use asyncsteps::{Error, Time};
 use tokio::task::AbortHandle;
 
-use crate::flow::log_unseen;
+use crate::flow::{log_end, log_unseen};
 use crate::{clock, timer};
 
 /// The event loop of the current arbiter, or of the current tokio `LocalSet`.
@@ -118,6 +118,11 @@ impl AsyncTool for ArbiterTool {
     /// Writes it to the log.
     fn report(&self, error: Error) {
         log_unseen(&error);
+    }
+
+    /// Writes it to the log.
+    fn report_end(&self, error: Error) {
+        log_end(&error);
     }
 
     fn now(&self) -> Time {

@@ -293,6 +293,12 @@ fn a_flow_is_executed_on_a_loop_that_is_told_of_its_error() {
     assert_eq!(unseen.iter().map(Error::code).collect::<Vec<_>>(), ["Broken"]);
 
     let mut flow = Flow::new();
+    flow.add(|_, ()| panic!("on purpose"));
+    flow.execute_on(&tool);
+    run(&tool);
+    assert_eq!(tool.take_unseen().len(), 1, "a panic is told once");
+
+    let mut flow = Flow::new();
     flow.add(move |asi, ()| {
         asi.wait_only();
         asi.set_cancel(move |_| undone());

@@ -170,6 +170,13 @@ pub(crate) fn log_unseen(error: &Error) {
     }
 }
 
+/// Logs the error that has ended a flow whose result nobody gets.
+pub(crate) fn log_end(error: &Error) {
+    let place = error.location().map(tracing::field::display);
+    let cause = error.source().map(tracing::field::display);
+    tracing::error!(%error, cause, place, "a flow failed");
+}
+
 /// Logs what has to be undone by hand.
 #[cold]
 fn log_failed_undo(error: &Error, undone: Undo<()>) {

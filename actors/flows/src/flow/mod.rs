@@ -50,7 +50,7 @@ pub use start::{host_flow, spawn_flow, start_flow};
 
 pub use deadline::earliest;
 
-pub(crate) use drive::log_unseen;
+pub(crate) use drive::{log_end, log_unseen};
 pub(crate) use mailbox::CAPACITY;
 pub(crate) use running::list_flows;
 #[cfg(feature = "ffi")]

@@ -43,13 +43,21 @@ pub trait AsyncTool: Clone + 'static {
         true
     }
 
-    /// Takes an error of a [promise](crate::Flow::promise) that nothing else shows: the panic of a
-    /// callback, the error of a cancel handler, or of an undo, which is left to be done by hand
+    /// Takes an error of a flow on this loop that nothing else shows: the panic of a callback, the error
+    /// of a cancel handler, or of an undo, which is left to be done by hand
     /// ([`take_unseen`](crate::Execution::take_unseen)).
     ///
     /// By default nothing happens: a loop with a log writes it there.
     fn report(&self, error: Error) {
         drop(error);
+    }
+
+    /// Takes the error that has ended a flow whose result nobody gets
+    /// ([`execute_on`](crate::Flow::execute_on)); not the panic of a callback, which was reported.
+    ///
+    /// By default it is [reported](Self::report) like the others.
+    fn report_end(&self, error: Error) {
+        self.report(error);
     }
 
     /// The current time of the loop.

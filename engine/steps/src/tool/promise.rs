@@ -27,7 +27,7 @@ impl Flow {
     /// takes an allocation less than a [promise](Self::promise) that is spawned.
     ///
     /// The first turn comes when the loop gets to it. An error that ends the flow is
-    /// [reported](AsyncTool::report) to the loop. [Cancelling](AsyncTool::cancel) the handle cancels the
+    /// [reported](AsyncTool::report_end) to the loop. [Cancelling](AsyncTool::cancel) the handle cancels the
     /// flow; what the flow has done is undone on the loop.
     ///
     /// ```
@@ -85,7 +85,9 @@ impl<T: AsyncTool> Future for Executed<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { driven, reports } = &mut *self;
         driven.poll_outcome(cx).map(|outcome| match outcome {
-            Outcome::Error(error) if *reports => driven.tool.report(error),
+            Outcome::Error(error) if *reports && error.panic_message().is_none() => {
+                driven.tool.report_end(error);
+            }
             Outcome::Error(_) | Outcome::Success(_) | Outcome::Cancelled => {}
         })
     }
