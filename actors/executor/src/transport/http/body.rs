@@ -13,8 +13,8 @@ use futures_util::{Stream, StreamExt};
 use http::StatusCode;
 use http_body::Body as _;
 
-use super::mount::Upload;
-use super::server::Receiving;
+use super::mount::upload::Upload;
+use super::server::receiving::Receiving;
 
 /// The body of a request, as it comes.
 pub(super) enum Body {

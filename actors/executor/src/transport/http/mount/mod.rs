@@ -1,7 +1,7 @@
 //! The service inside of an actix-web application.
 
 mod page;
-mod upload;
+pub(super) mod upload;
 
 use std::rc::Rc;
 
@@ -21,9 +21,8 @@ use super::head::RequestHead;
 use crate::observe::{Protocol, Traffic};
 
 pub use page::page;
-pub(super) use upload::Upload;
 
-use upload::Rest;
+use upload::{Rest, Upload};
 
 impl HttpServiceFactory for Service {
     fn register(self, config: &mut AppService) {

@@ -14,7 +14,7 @@ mod metered;
 mod new_connection;
 mod patience;
 mod progress;
-mod receiving;
+pub(super) mod receiving;
 mod request_body;
 mod requests;
 mod sending;
@@ -49,7 +49,6 @@ use crate::executor::Closed;
 pub use certificate::{CertificateError, tls_from_pem};
 pub use limits::ServerLimits;
 pub use new_connection::NewConnection;
-pub(super) use receiving::Receiving;
 pub use request_body::RequestBody;
 
 use accept::{Acceptor, Listener};
