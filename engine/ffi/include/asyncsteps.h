@@ -84,7 +84,10 @@ enum
     FTN_COMPLEX_TYPE_MASK = 0xF0
 };
 
-/* The type of a value, and how the value is released; `cleanup` may be NULL. */
+/*
+ * The type of a value, and how the value is released; `cleanup` may be NULL. A number that is the only
+ * result of a step arrives with another object of the same flags: compare those, not addresses.
+ */
 struct FutoInType_
 {
     const FutoInTypeFlags flags;

@@ -182,13 +182,15 @@ impl Value {
         Some(*unsafe { Box::from_raw(owned.cast::<Box<dyn Any>>()) })
     }
 
-    /// The value, if it is a number and nothing else: it has no cleanup and no data for one.
+    /// The value, if it is a number and nothing else: it has no cleanup, no data for one and no length. What
+    /// is not kept of it is the address of its type.
     #[inline]
     fn scalar(&self) -> Option<Scalar> {
         // SAFETY: as in `flags`
         let kind = unsafe { self.0.kind.as_ref() }?;
-        let is_plain = kind.cleanup.is_none() && self.0.custom_data.is_null();
-        if is_plain { self.number() } else { None }
+        let is_plain = kind.cleanup.is_none() && self.0.custom_data.is_null() && self.0.length == 0;
+        let is_bool = kind.flags != BOOL || self.0.data.bytes::<1>()[0] <= 1;
+        if is_plain && is_bool { self.number() } else { None }
     }
 
     /// The number that it is, whatever comes with it.

@@ -10,7 +10,8 @@ use super::erased::{
 /// Up to four values in the representation of another technology.
 ///
 /// Wrapped in [`Foreign`] they are the arguments or the result of a step. They are not converted
-/// between two foreign steps; for and from steps in Rust they are converted one by one.
+/// between two foreign steps, but for a number alone ([`scalar`](Self::scalar)); for and from steps in
+/// Rust they are converted one by one.
 pub trait ForeignArgs: Sized + 'static {
     /// How many values there are, at most four; further ones are ignored.
     fn len(&self) -> usize;

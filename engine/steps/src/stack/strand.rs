@@ -53,7 +53,8 @@ impl Strand {
         self.pending.grow(LEAST_ROOM.max(2 * self.pending.len()));
     }
 
-    /// Takes the queue back into the flow if it fits, because the flow may wait for long.
+    /// Takes the queue back into the flow if it fits, because the flow may wait for long. In a loop it
+    /// would grow again in each iteration.
     #[inline]
     pub(crate) fn shrink(&mut self) {
         if self.pending.spilled() {
@@ -63,7 +64,8 @@ impl Strand {
 
     #[cold]
     fn shrink_spilled(&mut self) {
-        if self.pending.len() <= self.pending.inline_size() {
+        let is_loop = |frame: &Frame| matches!(frame.activity, Activity::Looping(_));
+        if self.pending.len() <= self.pending.inline_size() && !self.frames.iter().any(is_loop) {
             self.pending.shrink_to_fit();
         }
     }

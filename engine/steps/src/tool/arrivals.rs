@@ -116,15 +116,14 @@ impl<P> Arrivals<P> {
         let mut incoming = self.lock();
         let Arrived { posts, woken } = &incoming.arrived;
         let is_empty = posts.is_empty() && woken.is_empty();
-        if is_empty {
-            match &mut incoming.host {
-                Some(old) => old.clone_from(host),
-                none => *none = Some(host.clone()),
-            }
-        } else {
-            incoming.host = None;
-        }
+        let old = match &incoming.host {
+            Some(old) if is_empty && old.will_wake(host) => None,
+            _ => mem::replace(&mut incoming.host, is_empty.then(|| host.clone())),
+        };
         self.is_awaited.store(is_empty, Ordering::Release);
+        drop(incoming);
+        // its destructor may use the loop
+        drop(old);
         is_empty
     }
 

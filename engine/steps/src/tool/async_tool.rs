@@ -53,7 +53,8 @@ pub trait AsyncTool: Clone + 'static {
     }
 
     /// Takes the error that has ended a flow whose result nobody gets
-    /// ([`execute_on`](crate::Flow::execute_on)); not the panic of a callback, which was reported.
+    /// ([`execute_on`](crate::Flow::execute_on)). A panic of one of its callbacks was reported before by
+    /// itself.
     ///
     /// By default it is [reported](Self::report) like the others.
     fn report_end(&self, error: Error) {

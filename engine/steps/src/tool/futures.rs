@@ -23,6 +23,8 @@ pub(super) struct FutureKey {
 pub(super) struct Futures<W> {
     slots: Vec<Slot<W>>,
     free: Vec<usize>,
+    /// The slots that were to be polled while they were being polled.
+    missed: Vec<usize>,
 }
 
 struct Slot<W> {
@@ -44,7 +46,7 @@ pub(super) struct Polled {
 
 impl<W> Default for Futures<W> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new(), missed: Vec::new() }
     }
 }
 
@@ -73,7 +75,11 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
     pub(super) fn take(&mut self, slot: usize, reset: impl FnOnce(&W)) -> Option<Polled> {
         let entry = self.slots.get_mut(slot)?;
         reset(&entry.wake);
-        let (number, future) = (entry.number?, entry.future.take()?);
+        let number = entry.number?;
+        let Some(future) = entry.future.take() else {
+            self.missed.push(slot);
+            return None;
+        };
         let waker = entry.waker.take().unwrap_or_else(|| Waker::from(Arc::clone(&entry.wake)));
         Some(Polled { key: FutureKey { slot, number }, future, waker })
     }
@@ -84,6 +90,20 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         let Some(slot) = self.slot(key) else { return Some(future) };
         slot.waker = Some(waker);
         slot.future.replace(future)
+    }
+
+    /// Whether the slot was woken while its future was being polled, and a round inside of that poll has
+    /// taken the wake-up.
+    #[inline]
+    pub(super) fn was_missed(&mut self, slot: usize) -> bool {
+        !self.missed.is_empty() && self.forget_missed(slot)
+    }
+
+    #[cold]
+    fn forget_missed(&mut self, slot: usize) -> bool {
+        let before = self.missed.len();
+        self.missed.retain(|missed| *missed != slot);
+        self.missed.len() < before
     }
 
     /// Forgets a future that has been polled to its end; gives it to be dropped.
@@ -108,6 +128,7 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
     /// Takes all futures out.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Spawned> + use<W> {
         self.free.clear();
+        self.missed.clear();
         mem::take(&mut self.slots).into_iter().filter_map(|slot| slot.future)
     }
 

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Arrived, WakeFuture};
@@ -94,6 +95,7 @@ impl Manual {
         self.0.now.set(now);
         let limit = self.0.queue.borrow().next_number();
         self.0.is_idle.set(false);
+        let _round = Round(&self.0.is_idle);
         self.0.arrivals.take(&mut self.0.round.borrow_mut(), &mut self.0.begun.borrow_mut());
         loop {
             let next = self.0.round.borrow_mut().posts.pop_front();
@@ -110,21 +112,32 @@ impl Manual {
             let Some(woken) = next else { break };
             self.poll(woken);
         }
-        if !self.0.begun.borrow().is_empty() || !self.waits_for_arrivals(waker) {
+        // destructors of wakers may use the loop, so it is looked at again
+        if self.has_more() || !self.waits_for_arrivals(waker) || self.has_more() {
             return Some(now);
         }
         self.0.is_idle.set(true);
         self.0.queue.borrow().earliest().map(|at| at.max(now))
     }
 
+    /// Whether futures have to be polled for the first time, or callbacks are left of a round that panicked.
+    #[inline]
+    fn has_more(&self) -> bool {
+        !self.0.begun.borrow().is_empty() || !self.0.round.borrow().posts.is_empty()
+    }
+
     /// Has `waker` woken when something arrives; `false` if something has arrived already.
     #[inline]
     fn waits_for_arrivals(&self, waker: &Waker) -> bool {
-        let mut host = self.0.host.borrow_mut();
-        match &mut *host {
-            Some(host) if host.will_wake(waker) && self.0.arrivals.is_awaited() => return true,
-            Some(host) => host.clone_from(waker),
-            none => *none = Some(waker.clone()),
+        self.0.is_idle.set(false);
+        let is_known = self.0.host.borrow().as_ref().is_some_and(|host| host.will_wake(waker));
+        if is_known && self.0.arrivals.is_awaited() {
+            return true;
+        }
+        if !is_known {
+            let old = self.0.host.replace(Some(waker.clone()));
+            // its destructor may use the loop
+            drop(old);
         }
         self.0.arrivals.wake_on_arrival(waker)
     }
@@ -172,6 +185,7 @@ impl Manual {
     pub fn clear(&self) {
         while !self.0.queue.borrow().is_empty() {
             let entries = self.0.queue.borrow_mut().take_all();
+            self.0.begun.borrow_mut().clear();
             // destructors may use the loop
             drop(entries);
         }
@@ -200,11 +214,25 @@ impl Manual {
             Ok(Poll::Pending) => queue.futures.put_back(polled),
             Ok(Poll::Ready(())) | Err(_) => Some(queue.futures.end(polled)),
         };
+        if queue.futures.was_missed(slot) {
+            self.0.begun.borrow_mut().push((self.0.arrivals.wake_ups(), slot));
+        }
         drop(queue);
         // its destructor may use the loop
         drop(over);
         if let Err(payload) = result {
             resume_unwind(payload);
+        }
+    }
+}
+
+/// A round. If a panic ends it, the owner has to be woken for what comes: it may not call again by itself.
+struct Round<'a>(&'a Cell<bool>);
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.set(true);
         }
     }
 }

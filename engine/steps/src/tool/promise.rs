@@ -85,9 +85,7 @@ impl<T: AsyncTool> Future for Executed<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { driven, reports } = &mut *self;
         driven.poll_outcome(cx).map(|outcome| match outcome {
-            Outcome::Error(error) if *reports && error.panic_message().is_none() => {
-                driven.tool.report_end(error);
-            }
+            Outcome::Error(error) if *reports => driven.tool.report_end(error),
             Outcome::Error(_) | Outcome::Success(_) | Outcome::Cancelled => {}
         })
     }
