@@ -129,6 +129,7 @@ impl Manual {
     /// Has `waker` woken when something arrives; `false` if something has arrived already.
     #[inline]
     fn waits_for_arrivals(&self, waker: &Waker) -> bool {
+        // a round inside of this one may have ended idle
         self.0.is_idle.set(false);
         let is_known = self.0.host.borrow().as_ref().is_some_and(|host| host.will_wake(waker));
         if is_known && self.0.arrivals.is_awaited() {
