@@ -242,7 +242,9 @@ fn a_message_that_is_too_large_closes_the_connection_with_1009(front: Front) {
         .concat(),
     ] {
         let mut socket = Socket::open(host.address);
-        assert_eq!(socket.send_bytes(&attack).frame(), Frame::Close(Some(1009)));
+        // a part of it is enough
+        socket.try_send(&attack);
+        assert_eq!(socket.frame(), Frame::Close(Some(1009)));
     }
     let mut socket = Socket::open(host.address);
     let mut fits = br#"{"f":"conform.main:1.2:bigIn","p":{"data":"x"},"rid":"C1"}"#.to_vec();

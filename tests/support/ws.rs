@@ -124,8 +124,14 @@ impl Socket {
 
     /// Sends bytes as they are.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.stream.get_mut().write_all(bytes).expect("the server takes bytes");
+        assert!(self.try_send(bytes), "the server takes bytes");
         self
+    }
+
+    /// The same to a server that may have closed the connection meanwhile; tells whether it took
+    /// them.
+    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.get_mut().write_all(bytes).is_ok()
     }
 
     /// Sends as much of the bytes as the server takes until its buffers are full, without waiting

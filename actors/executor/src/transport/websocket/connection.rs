@@ -42,20 +42,17 @@ enum Event {
 }
 
 impl Connection {
-    /// Reads requests and writes replies until the connection ends.
-    pub(super) async fn serve(mut self, limits: WebSocketLimits) {
+    /// Reads requests and writes replies until the connection ends; whether the client was told why.
+    pub(super) async fn serve(mut self, limits: WebSocketLimits) -> bool {
         let mut session = Session::new(limits, clock::now());
         let end = self.run(&mut session).await;
         // requests in flight were dropped, which cancels them
         self.handler.channel.close();
-        if let End::Close(code) = end {
-            session.send_close(code);
-            // the server reads on for a while and drops what comes, because unread bytes would reset
-            // the connection before the code has arrived
-            let farewell = self.output.send_last(session.take_output(clock::now()));
-            // a client that takes nothing needs no code
-            let _ = tokio::time::timeout(CLOSE_GRACE, farewell).await;
-        }
+        let End::Close(code) = end else { return false };
+        session.send_close(code);
+        let farewell = self.output.send_last(session.take_output(clock::now()));
+        // a client that takes nothing needs no code
+        matches!(tokio::time::timeout(CLOSE_GRACE, farewell).await, Ok(Ok(())))
     }
 
     /// Waits for what happens next and lets the session decide what follows.

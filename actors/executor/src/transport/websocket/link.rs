@@ -101,13 +101,10 @@ impl Output {
     }
 
     /// Sends the last chunk, and waits until it is on its way.
-    pub(super) async fn send_last(&self, chunk: Bytes) {
-        if self.ready().await.is_ok() && self.send(chunk).is_ok() && self.ready().await.is_ok() {
-            match self {
-                Self::Body(_) => {}
-                Self::Socket(socket) => poll_fn(|cx| socket.poll_close(cx)).await,
-            }
-        }
+    pub(super) async fn send_last(&self, chunk: Bytes) -> Result<(), Gone> {
+        self.ready().await?;
+        self.send(chunk)?;
+        self.ready().await
     }
 }
 
@@ -122,9 +119,6 @@ pub(super) trait Duplex {
 
     /// Waits until everything is on its way.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-
-    /// Ends the writing half.
-    fn poll_close(&self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 /// A connection of a server.
@@ -145,6 +139,11 @@ impl<T> Socket<T> {
             is_flushed: Cell::new(true),
             read: Cell::new(READ),
         }
+    }
+
+    /// The connection itself, when nothing uses it any more.
+    pub(super) fn into_inner(self: Rc<Self>) -> Option<T> {
+        Rc::into_inner(self).map(|socket| socket.io.into_inner())
     }
 }
 
@@ -200,10 +199,5 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
         *waiting = Bytes::new();
         self.is_flushed.set(true);
         Poll::Ready(Ok(()))
-    }
-
-    fn poll_close(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // nothing is left to do about an error
-        Pin::new(&mut *self.io.borrow_mut()).poll_shutdown(cx).map(drop)
     }
 }

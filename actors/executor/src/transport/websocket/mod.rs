@@ -98,25 +98,29 @@ impl WebSocket {
         stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)))
     }
 
-    /// Serves it over a connection, of which `read` was read already.
-    pub(super) async fn serve_io<T>(self, io: T, read: BytesMut)
+    /// Serves it over a connection, of which `read` was read already. Gives the connection back if
+    /// the code that says why it ends was sent: it has to arrive.
+    pub(super) async fn serve_io<T>(self, io: T, read: BytesMut) -> Option<T>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         let socket = Rc::new(Socket::new(io));
-        self.serve(Input::Socket(Rc::clone(&socket) as _), Output::Socket(socket), read).await;
+        let (input, output) = (Rc::clone(&socket), Rc::clone(&socket));
+        let is_told = self.serve(Input::Socket(input), Output::Socket(output), read).await;
+        socket.into_inner().filter(|_| is_told)
     }
 
-    async fn serve(self, input: Input, output: Output, read: BytesMut) {
+    async fn serve(self, input: Input, output: Output, read: BytesMut) -> bool {
         let Self { handler, calls, limits } = self;
         let frames = Frames::new(input, read, handler.executor.max_request_size());
-        Connection { handler, frames, calls, output }.serve(limits).await;
+        Connection { handler, frames, calls, output }.serve(limits).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
 
     use std::time::Duration;
@@ -147,6 +151,15 @@ mod tests {
         let payload = stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)));
         let payload: Payload = Payload::Stream { payload: Box::pin(payload) as _ };
         let (sink, output) = mpsc::channel(1);
+        let (WebSocket { handler, calls, limits }, outgoing) = socket();
+        let frames = Frames::new(Input::Payload(payload), BytesMut::new(), 1000);
+        let connection = Connection { handler, frames, calls, output: Output::Body(sink) };
+        actix_rt::spawn(connection.serve(limits));
+        (input, output, outgoing)
+    }
+
+    /// A connection that is served over nothing yet.
+    fn socket() -> (WebSocket, Arc<Outgoing>) {
         let limits = WebSocketLimits::default();
         let (outgoing, calls) = Outgoing::new(limits.calls);
         let outgoing = Arc::new(outgoing);
@@ -155,10 +168,7 @@ mod tests {
         let executor = Executor::builder().build().expect("no interfaces are wrong");
         let upgrade = Rc::new(RequestHead::mounted(&TestRequest::default().to_http_request()));
         let handler = MessageHandler { executor, channel, upgrade };
-        let frames = Frames::new(Input::Payload(payload), BytesMut::new(), 1000);
-        let connection = Connection { handler, frames, calls, output: Output::Body(sink) };
-        actix_rt::spawn(connection.serve(limits));
-        (input, output, outgoing)
+        (WebSocket { handler, calls, limits }, outgoing)
     }
 
     #[actix::test]
@@ -211,5 +221,26 @@ mod tests {
         assert!(sent.is_some());
         assert_eq!(called.expect_err("no answer").code(), "Timeout");
         assert_eq!(begin.elapsed().as_secs(), 30);
+    }
+
+    #[actix::test]
+    async fn a_connection_is_given_back_if_its_client_was_told_why_it_ends() {
+        tokio::time::pause();
+        // a text that is too large, and a connection that ends by itself
+        for (sent, told) in [
+            (&b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff"[..], &b"\x88\x02\x03\xf1"[..]),
+            (b"", b""),
+        ] {
+            let (mut client, server) = duplex(1000);
+            client.write_all(sent).await.expect("there is room");
+            client.shutdown().await.expect("nothing else is sent");
+            let (socket, _outgoing) = socket();
+            let given_back = socket.serve_io(server, BytesMut::new()).await;
+            assert_eq!(given_back.is_some(), !told.is_empty());
+            drop(given_back);
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.expect("it is closed");
+            assert_eq!(received, told);
+        }
     }
 }

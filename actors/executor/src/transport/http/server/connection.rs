@@ -27,8 +27,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The least size of hyper's buffers.
 const LEAST_BUFFER: usize = 8 << 10;
 
-/// How long a connection is read from after an answer that came before the end of its request, so
-/// that what is on its way does not reset it before the answer has arrived.
+/// How long a connection is read from after the last that was sent, which may be a refusal of what
+/// is on its way: bytes that nobody reads would reset the connection before the refusal has arrived.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// What is read and dropped in that time at most.
@@ -95,7 +95,9 @@ impl Protocols {
                 Then::Rest(io, requests) => (io, requests),
                 Then::WebSocket(socket, io, read) => {
                     open.speak(Protocol::WebSocket);
-                    Box::pin(socket.serve_io(io, read)).await;
+                    if let Some(io) = Box::pin(socket.serve_io(io, read)).await {
+                        Box::pin(linger(io)).await;
+                    }
                     return Ok(());
                 }
                 Then::End(io, ended) => break (io, ended),
@@ -211,7 +213,7 @@ where
 }
 
 /// Ends the writing half and drops what still comes for a while.
-async fn linger<T: AsyncRead + AsyncWrite + Unpin>(mut io: Metered<T>) {
+async fn linger<T: AsyncRead + AsyncWrite + Unpin>(mut io: T) {
     let ended = async {
         io.shutdown().await?;
         tokio::io::copy(&mut (&mut io).take(MOST_LINGER), &mut tokio::io::sink()).await
