@@ -101,7 +101,7 @@ fn main() {
     bench.count("the same with its address", heap, "bytes", "");
     if !env::args().any(|arg| arg == "--test") {
         let [memory, resume] = in_a_process_of_their_own();
-        bench.count("a million of them: resident memory", memory, "MB", "at most 800");
+        bench.count("a million of them: resident memory", memory, "MB", "at most 700");
         bench.count("a million of them: to resume each", resume, "ns", "at most 500");
     }
     bench.finish();

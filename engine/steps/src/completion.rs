@@ -3,11 +3,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::SendArguments;
 use crate::error::{Error, ErrorCode, Info};
-use crate::inbox::{Inbox, Message, WaitKey};
+use crate::inbox::{HandleKey, Inbox, Message, WaitKey};
 
 /// Completes one waiting step from outside, from any thread (FTN12 §1.3).
 ///
@@ -20,9 +19,8 @@ use crate::inbox::{Inbox, Message, WaitKey};
 #[must_use = "dropping it fails the step; `wait_only` waits without a handle"]
 pub struct Completion {
     inbox: Arc<Inbox>,
-    key: WaitKey,
-    /// The wait is known to be over: dropping the handle changes nothing.
-    spent: AtomicBool,
+    /// Taken when the wait is known to be over: dropping the handle changes nothing then.
+    key: HandleKey,
 }
 
 /// The step was over before the completion came: completed, failed, timed out or cancelled
@@ -49,7 +47,7 @@ impl Completion {
 
     /// A handle that its wait has counted already.
     pub(crate) fn counted(inbox: &Arc<Inbox>, key: WaitKey) -> Self {
-        Self { inbox: Arc::clone(inbox), key, spent: AtomicBool::new(false) }
+        Self { inbox: Arc::clone(inbox), key: HandleKey::new(key) }
     }
 
     /// Completes the step with a result, as `success` inside of it would.
@@ -70,8 +68,8 @@ impl Completion {
     /// # Errors
     /// The result, if the step is over, was completed before, or its flow is being cancelled.
     pub fn try_success<T: SendArguments>(&self, result: T) -> Result<(), T> {
-        self.spent.store(true, Ordering::Relaxed);
-        match self.inbox.send(self.key, Message::Success(result.into_send_args())) {
+        let Some(key) = self.key.take() else { return Err(result) };
+        match self.inbox.send(key, Message::Success(result.into_send_args())) {
             Err(Message::Success(args)) => match T::from_args(args.into_args()) {
                 Ok(result) => Err(result),
                 Err(_) => unreachable!("a result is restored as the type that it was"),
@@ -102,34 +100,35 @@ impl Completion {
     /// Whether the step still waits for this.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.inbox.lock().get_mut(self.key).is_some()
+        self.key.get().is_some_and(|key| self.inbox.lock().get_mut(key).is_some())
     }
 
     /// The wait is over after this, whether or not it was open before.
     fn send(&self, message: Message) -> Result<(), Stale> {
-        self.spent.store(true, Ordering::Relaxed);
-        self.inbox.send(self.key, message).map_err(|_| Stale)
+        let key = self.key.take().ok_or(Stale)?;
+        self.inbox.send(key, message).map_err(|_| Stale)
     }
 }
 
 impl Clone for Completion {
     fn clone(&self) -> Self {
-        Self::new(&self.inbox, self.key)
+        match self.key.get() {
+            Some(key) => Self::new(&self.inbox, key),
+            None => Self { inbox: Arc::clone(&self.inbox), key: HandleKey::used() },
+        }
     }
 }
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        if *self.spent.get_mut() {
-            return;
-        }
-        let is_last = self.inbox.lock().get_mut(self.key).is_some_and(|wait| {
+        let Some(key) = self.key.get() else { return };
+        let is_last = self.inbox.lock().get_mut(key).is_some_and(|wait| {
             wait.handles -= 1;
             wait.handles == 0
         });
         if is_last {
             // the step may have ended in another way meanwhile
-            let _ = self.inbox.send(self.key, Message::Abandoned);
+            let _ = self.inbox.send(key, Message::Abandoned);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::mem;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -20,6 +20,37 @@ use crate::slot::index;
 pub(crate) struct WaitKey {
     index: u32,
     generation: NonZeroU32,
+}
+
+/// The key of a wait until the handle that has it was used.
+pub(crate) struct HandleKey {
+    index: u32,
+    /// 0 when the handle was used.
+    generation: AtomicU32,
+}
+
+impl HandleKey {
+    pub(crate) fn new(key: WaitKey) -> Self {
+        Self { index: key.index, generation: AtomicU32::new(key.generation.get()) }
+    }
+
+    /// That of a handle that was used.
+    pub(crate) fn used() -> Self {
+        Self { index: 0, generation: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn get(&self) -> Option<WaitKey> {
+        let generation = NonZeroU32::new(self.generation.load(Ordering::Relaxed))?;
+        Some(WaitKey { index: self.index, generation })
+    }
+
+    /// Takes the key to use it. Of threads that do so at once several may get it: the inbox takes one
+    /// completion of a wait.
+    pub(crate) fn take(&self) -> Option<WaitKey> {
+        let key = self.get();
+        self.generation.store(0, Ordering::Relaxed);
+        key
+    }
 }
 
 /// What comes for a wait.
@@ -217,7 +248,7 @@ impl Waits {
     }
 
     fn has_news(&self) -> bool {
-        self.news.first != NONE
+        !self.news.is_empty()
     }
 
     fn receive(&mut self) -> Option<Arrival> {
@@ -240,41 +271,45 @@ impl Waits {
     }
 }
 
-/// A queue of waits, linked by their indices in the table; each wait is in one list at most.
+/// A queue of waits, linked by their indices in the table: the last one is followed by the first. Each
+/// wait is in one list at most.
 struct IndexList {
-    first: u32,
     last: u32,
 }
 
-/// The end of a list.
+/// The last one of an empty list.
 const NONE: u32 = u32::MAX;
 
 impl Default for IndexList {
     fn default() -> Self {
-        Self { first: NONE, last: NONE }
+        Self { last: NONE }
     }
 }
 
 impl IndexList {
+    fn is_empty(&self) -> bool {
+        self.last == NONE
+    }
+
     fn push(&mut self, index: u32, table: &mut [Wait]) {
+        let first = match table.get_mut(self.last as usize) {
+            Some(last) => mem::replace(&mut last.next, index),
+            None => index,
+        };
         if let Some(wait) = table.get_mut(index as usize) {
-            wait.next = NONE;
-        }
-        match table.get_mut(self.last as usize) {
-            Some(last) => last.next = index,
-            None => self.first = index,
+            wait.next = first;
         }
         self.last = index;
     }
 
     fn pop<'a>(&mut self, table: &'a mut [Wait]) -> Option<(u32, &'a mut Wait)> {
-        let index = self.first;
-        let wait = table.get_mut(index as usize)?;
-        self.first = wait.next;
-        if self.first == NONE {
+        let index = table.get(self.last as usize)?.next;
+        if index == self.last {
             self.last = NONE;
+        } else {
+            table[self.last as usize].next = table[index as usize].next;
         }
-        Some((index, wait))
+        Some((index, &mut table[index as usize]))
     }
 }
 
