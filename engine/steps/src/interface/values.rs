@@ -52,7 +52,7 @@ impl AsyncSteps {
     fn keep_named<T: 'static>(&mut self, value: T, lifetime: Lifetime) -> Stack<T> {
         let older = self.strand.top.values();
         let (id, name) = self.cold().values.insert(value, older, lifetime);
-        self.strand.top.extras().values = Some(id);
+        self.extras().values = Some(id);
         name
     }
 
@@ -63,7 +63,7 @@ impl AsyncSteps {
         let (id, _) = values.insert_boxed(lock, None, Lifetime::Undone);
         match newest {
             Some(newest) => values.link_oldest(newest, id),
-            None => self.strand.top.extras().values = Some(id),
+            None => self.extras().values = Some(id),
         }
     }
 

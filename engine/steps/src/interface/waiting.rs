@@ -133,7 +133,7 @@ impl AsyncSteps {
     /// Arms a timer of the running step; it replaces an earlier one for the same purpose.
     fn arm_timer(&mut self, at: Time, purpose: Purpose) {
         let (strand, depth, armed) = (self.active(), self.strand.depth(), self.now);
-        let before = self.strand.top.extras().timers.of(purpose).take();
+        let before = self.extras().timers.of(purpose).take();
         let timers = &mut self.cold().timers;
         if let Some(before) = before {
             timers.remove(before);

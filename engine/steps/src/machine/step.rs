@@ -92,7 +92,7 @@ impl Machine {
         if self.asi.strand.top.extras.is_some() {
             self.disarm_timers();
             self.drop_values();
-            self.asi.strand.top.extras = None;
+            self.asi.drop_extras();
         }
         self.asi.set_activity(Activity::Plain);
     }

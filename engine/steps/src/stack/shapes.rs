@@ -80,6 +80,8 @@ pub(crate) struct ColdState {
     /// The sleeps of the futures that steps poll.
     pub(crate) alarms: Alarms,
     pub(crate) values: Values,
+    /// Empty: room for those of the next step that needs some.
+    pub(crate) extras: Option<Box<StepExtras>>,
     pub(crate) extensions: Extensions,
     /// Flows for the host to start.
     pub(crate) launched: Vec<AsyncSteps>,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::branch_path::BranchPath;
-use super::shapes::{Activity, AsyncSteps, Callback, ColdState, Frame, PolicyState, Strand};
+use super::shapes::{
+    Activity, AsyncSteps, Callback, ColdState, Frame, PolicyState, StepExtras, Strand,
+};
 use crate::error::StepResult;
 use crate::inbox::Inbox;
 use crate::location::StepLocation;
@@ -41,6 +43,23 @@ impl AsyncSteps {
 
     pub(crate) fn cold(&mut self) -> &mut ColdState {
         self.cold.get_or_insert_default()
+    }
+
+    /// The extras of the step on top. If it has none yet, they take the room of those that were
+    /// dropped last: steps with a time limit follow each other.
+    pub(crate) fn extras(&mut self) -> &mut StepExtras {
+        let room = self.cold.as_mut().map(|cold| &mut cold.extras);
+        let extras = &mut self.strand.top.extras;
+        extras.get_or_insert_with(|| room.and_then(Option::take).unwrap_or_default())
+    }
+
+    /// Drops the extras of the step on top.
+    pub(crate) fn drop_extras(&mut self) {
+        let extras = self.strand.top.extras.take();
+        if let (Some(mut extras), Some(cold)) = (extras, &mut self.cold) {
+            *extras = StepExtras::default();
+            cold.extras = Some(extras);
+        }
     }
 
     pub(crate) fn policy_state(&mut self) -> &mut PolicyState {
