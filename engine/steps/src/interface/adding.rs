@@ -72,12 +72,11 @@ impl AsyncSteps {
         R: StepReturn,
         F: FnOnce(&mut Self, A) -> R + 'static,
     {
-        let object = object.clone();
         let body = move |asi: &mut Self, args| {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         };
-        self.add_step(QueuedStep::new(StepLocation::here(), Synced { object, body }))
+        self.add_step(QueuedStep::new(StepLocation::here(), Synced::new(object, body)))
     }
 
     /// Adds a step with this result (FTN12 §1.12).

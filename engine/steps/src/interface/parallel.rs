@@ -76,12 +76,11 @@ impl Parallel {
         R: StepReturn,
         F: FnOnce(&mut AsyncSteps, ()) -> R + 'static,
     {
-        let object = object.clone();
         let body = move |asi: &mut AsyncSteps, _| {
             let end = body(asi, ()).into_result();
             asi.without_result(end)
         };
-        Added::new(self.push(QueuedStep::new(StepLocation::here(), Synced { object, body })))
+        Added::new(self.push(QueuedStep::new(StepLocation::here(), Synced::new(object, body))))
     }
 
     /// Adds a branch that awaits a future, see [`AsyncSteps::await_`].

@@ -14,6 +14,6 @@ mod wait_queue;
 mod zero;
 
 pub use local::{Limiter, Mutex, Throttle};
-pub(crate) use section::Synced;
 pub use section::{ISync, Section, SharedSync};
+pub(crate) use section::{SharedSectionBody, Synced};
 pub use zero::ZeroLimit;

@@ -1,6 +1,7 @@
 //! The protocol of synchronisation objects (FTN12 §1.11.3, `ISync` of §2.1).
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::args::Args;
 use crate::error::StepResult;
@@ -42,25 +43,39 @@ pub trait SharedSync: ISync + Clone + Send + Sync + 'static {}
 impl<O: ISync + Clone + Send + Sync + 'static> SharedSync for O {}
 
 /// The body of a critical section.
+enum Body {
+    Own(Box<dyn SectionBody>),
+    /// The body of a template's section.
+    Shared(Arc<SharedSectionBody>),
+}
+
+pub(crate) type SharedSectionBody = dyn Fn(&mut AsyncSteps, Args) -> StepResult + Send + Sync;
+
 trait SectionBody {
     fn enter(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
 }
 
 /// An object and the body of its section: one allocation for both.
 pub(crate) struct Synced<O, F> {
-    pub(crate) object: O,
-    pub(crate) body: F,
+    /// `None` once the section is on its way.
+    object: Option<O>,
+    body: F,
+}
+
+impl<O: ISync + Clone, F> Synced<O, F> {
+    pub(crate) fn new(object: &O, body: F) -> Self {
+        Self { object: Some(object.clone()), body }
+    }
 }
 
 impl<O, F> Work for Synced<O, F>
 where
-    O: ISync + Clone + 'static,
+    O: ISync + 'static,
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
 {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let object = self.object.clone();
-        let handler = asi.take_own_handler();
-        let section = Section { body: self, args, handler, location: asi.location() };
+    fn start(mut self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        let Some(object) = self.object.take() else { unreachable!("a step starts once") };
+        let section = Section::of_step(asi, args, Body::Own(self));
         object.sync(asi, section)
     }
 
@@ -78,6 +93,16 @@ where
     }
 }
 
+impl Body {
+    #[inline]
+    fn enter(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
+        match self {
+            Self::Own(body) => body.enter(asi, args),
+            Self::Shared(body) => body(asi, args),
+        }
+    }
+}
+
 /// The body of a section without an object.
 struct Plain<F>(F);
 
@@ -92,7 +117,7 @@ where
 
 /// A critical section that was not entered yet (FTN12 §1.11.3).
 pub struct Section {
-    body: Box<dyn SectionBody>,
+    body: Body,
     args: Args,
     handler: Option<Handler>,
     location: StepLocation,
@@ -101,12 +126,15 @@ pub struct Section {
 impl Section {
     /// The section of the running step. It takes the step's error handler, which guards the section
     /// only.
-    pub(crate) fn new<F>(asi: &mut AsyncSteps, args: Args, body: F) -> Self
-    where
-        F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
-    {
+    #[inline]
+    fn of_step(asi: &mut AsyncSteps, args: Args, body: Body) -> Self {
         let handler = asi.take_own_handler();
-        Self { body: Box::new(Plain(body)), args, handler, location: asi.location() }
+        Self { body, args, handler, location: asi.location() }
+    }
+
+    /// The section of a step of a template.
+    pub(crate) fn shared(asi: &mut AsyncSteps, args: Args, body: &Arc<SharedSectionBody>) -> Self {
+        Self::of_step(asi, args, Body::Shared(Arc::clone(body)))
     }
 
     /// A section within the running step, which keeps its error handler.
@@ -114,7 +142,8 @@ impl Section {
     where
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
     {
-        Self { body: Box::new(Plain(body)), args, handler: None, location: asi.location() }
+        let body = Body::Own(Box::new(Plain(body)));
+        Self { body, args, handler: None, location: asi.location() }
     }
 
     /// A section that has `protect` run this one: one object within another, as in a limiter.
@@ -125,14 +154,14 @@ impl Section {
     where
         F: FnOnce(&mut AsyncSteps, Self) -> StepResult + 'static,
     {
-        let body = Box::new(Plain(move |asi: &mut AsyncSteps, _: Args| protect(asi, self)));
-        Self { body, args: Args::none(), handler: None, location: asi.location() }
+        Self::inner(asi, Args::none(), move |asi, _| protect(asi, self))
     }
 
     /// Runs the section at once, as part of the running step.
     ///
     /// # Errors
     /// The section failed.
+    #[inline]
     pub fn enter(self, asi: &mut AsyncSteps) -> StepResult {
         if let Some(handler) = self.handler {
             asi.set_own_handler(handler);

@@ -83,6 +83,17 @@ impl<W> Queue<W> {
         free
     }
 
+    /// Enters if that is no more than one entry in the current window: it is not over, there is room,
+    /// and nobody waits.
+    pub fn enter_window(&mut self, now: Time) -> bool {
+        let is_open = self.end.is_some_and(|end| now < end);
+        let free = is_open && self.has_room() && self.queue.is_empty();
+        if free {
+            self.entered += 1;
+        }
+        free
+    }
+
     /// Enters or waits; `waiter` is called only for an owner that has to wait.
     pub fn lock(&mut self, now: Time, waiter: impl FnOnce() -> W) -> Lock {
         if self.enter(now) {
@@ -224,6 +235,22 @@ mod tests {
         assert_eq!((throttle.deadline(), throttle.queued()), (None, 0));
         assert!(throttle.enter(at(201)));
         assert!(!throttle.enter(at(202)));
+    }
+
+    #[test]
+    fn an_entry_into_the_window_opens_none_and_overtakes_nobody() {
+        let mut throttle = throttle(2, None);
+        assert!(!throttle.enter_window(at(0)), "there is none");
+        assert!(throttle.enter(at(0)));
+        assert!(!throttle.enter_window(at(100)), "it is over");
+        assert!(throttle.enter_window(at(99)));
+        assert!(!throttle.enter_window(at(99)), "it is full");
+        for name in ['a', 'b'] {
+            assert!(matches!(throttle.lock(at(99), || name), Lock::Queued(_)));
+        }
+        assert_eq!(throttle.admit(at(100)), Some('a'));
+        assert!(!throttle.enter_window(at(100)), "the free entry is for the first waiter");
+        assert_eq!((throttle.admit(at(100)), throttle.entered()), (Some('b'), 2));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::stack::{
     Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, Unstarted,
 };
 use crate::state::{State, TemplateState};
-use crate::sync::{Section, SharedSync};
+use crate::sync::{Section, SharedSectionBody, SharedSync};
 
 pub use added::{TemplateAdded, TemplateLoop};
 use draft::{Draft, NewStep};
@@ -157,13 +157,12 @@ impl TemplateSteps {
         F: Fn(&mut AsyncSteps, A) -> R + Send + Sync + 'static,
     {
         let object = object.clone();
-        let body = Arc::new(body);
+        let body: Arc<SharedSectionBody> = Arc::new(move |asi: &mut AsyncSteps, args| {
+            let args = asi.typed(args)?;
+            body(asi, args).into_result()
+        });
         let step = move |asi: &mut AsyncSteps, args| {
-            let body = Arc::clone(&body);
-            let section = Section::new(asi, args, move |asi, args| {
-                let args = asi.typed(args)?;
-                body(asi, args).into_result()
-            });
+            let section = Section::shared(asi, args, &body);
             object.sync(asi, section)
         };
         self.push_step(Box::new(step), StepLocation::here()).is_sync = true;

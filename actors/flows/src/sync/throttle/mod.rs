@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
-use asyncsteps::sync::throttle::{Options, Queue};
+use asyncsteps::sync::throttle::Options;
 use asyncsteps::sync::{ISync, Section};
 use asyncsteps::{AsyncSteps, Error, StepResult};
 
@@ -139,7 +139,7 @@ impl Throttle {
     /// # Errors
     /// `InternalError` if the actor is gone, or there is none and no flow whose time counts.
     pub fn try_enter(&self) -> Result<bool, Error> {
-        self.0.act(self.0.family.time()?, Queue::enter)
+        self.0.enter(self.0.family.time()?)
     }
 
     /// The address of the actor of this throttle and all of its keys, for code that sends messages. It
@@ -181,7 +181,7 @@ impl Throttle {
 impl ISync for Throttle {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
         let pace = self.0.family.time_of(asi);
-        if self.0.act(pace, Queue::enter)? {
+        if self.0.enter(pace)? {
             return section.enter(asi);
         }
         let queued = asi.stack(Queued::new(&self.0));

@@ -262,6 +262,12 @@ impl KeyState {
         KeyOwners { inside: Vec::new(), waiting: waiting.collect() }
     }
 
+    /// Enters if that needs no waiting.
+    pub(super) fn enter(self: &Arc<Self>, pace: Pace) -> Result<bool, Error> {
+        let is_one_more = || guarded(&self.entries).queue.enter_window(pace.now());
+        Ok(!self.family.is_closed() && is_one_more() || self.act(pace, Queue::enter)?)
+    }
+
     /// Admits the waiters whose turn has come, then acts.
     pub(super) fn act<R>(
         self: &Arc<Self>,
