@@ -130,10 +130,14 @@ fn a_flow_that_never_ends_is_stopped_by_the_limit() {
 }
 
 /// A step that panics, and a handler that recovers from it.
-fn recovered_panic(sim: &Sim) {
+fn recovers_from_panic() -> Flow {
     let mut flow = Flow::new();
     flow.add(|_, ()| panic!("broken check")).on_error(|asi, _| asi.success(()));
-    let flow = sim.start(flow);
+    flow
+}
+
+fn recovered_panic(sim: &Sim) {
+    let flow = sim.start(recovers_from_panic());
     sim.run();
     assert!(matches!(flow.take_outcome(), Some(Outcome::Success(_))));
     assert!(flow.take_outcome().is_none(), "taken");
@@ -141,10 +145,28 @@ fn recovered_panic(sim: &Sim) {
 
 #[test]
 fn a_panic_of_a_step_fails_the_simulation_unless_it_is_allowed() {
-    let report = report(|| sim::check([0], recovered_panic));
-    assert!(report.contains("broken check"), "{report}");
+    let in_future = |sim: &Sim| {
+        recovers_from_panic().execute_on(sim);
+        sim.run();
+    };
     let options = Options { allow_panics: true, ..Options::default() };
-    sim::check_with(&options, [0], recovered_panic);
+    for scenario in [recovered_panic, in_future] {
+        let told = report(|| sim::check([0], scenario));
+        assert!(told.contains("broken check"), "{told}");
+        sim::check_with(&options, [0], scenario);
+    }
+}
+
+#[test]
+fn the_end_of_a_flow_whose_result_nobody_gets_is_in_the_trace() {
+    sim::check([0], |sim| {
+        let mut flow = Flow::new();
+        flow.add(|asi, ()| asi.error("Lost", "on the way"));
+        flow.execute_on(sim);
+        sim.run();
+        let trace = sim.trace().join("\n");
+        assert!(trace.contains("the flow of a future fails: Lost"), "{trace}");
+    });
 }
 
 #[test]

@@ -348,7 +348,7 @@ fn futures_are_polled_in_the_order_in_which_they_were_spawned_and_woken() {
 }
 
 #[test]
-fn a_future_that_is_spawned_between_rounds_wakes_the_host_once() {
+fn what_is_added_between_rounds_wakes_the_host_once() {
     let (tool, host) = (Manual::new(at(0)), Arc::new(Woken(AtomicU32::new(0))));
     let waker = Waker::from(Arc::clone(&host));
     tool.spawn(async {});
@@ -360,11 +360,16 @@ fn a_future_that_is_spawned_between_rounds_wakes_the_host_once() {
         assert_eq!(host.0.load(Ordering::Relaxed), rounds);
         assert_eq!(tool.iterate(at(0), &waker), None);
     }
+    tool.immediate(|| {});
+    tool.deferred(ms(1), || {});
+    assert_eq!(host.0.load(Ordering::Relaxed), 4);
+    assert_eq!(tool.iterate(at(0), &waker), Some(at(1)));
     let inner = tool.clone();
     tool.immediate(move || drop(inner.spawn(async {})));
+    assert_eq!(host.0.load(Ordering::Relaxed), 5);
     assert_eq!(tool.iterate(at(0), &waker), Some(at(0)), "it is told by the result");
-    assert_eq!(tool.iterate(at(0), &waker), None);
-    assert_eq!(host.0.load(Ordering::Relaxed), 3);
+    assert_eq!(tool.iterate(at(1), &waker), None);
+    assert_eq!(host.0.load(Ordering::Relaxed), 5);
 }
 
 #[test]

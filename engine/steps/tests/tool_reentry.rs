@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Poll, Wake, Waker};
+use std::time::Duration;
 
 use asyncsteps::tool::{AsyncTool, Manual};
 use asyncsteps::{Flow, Time};
@@ -75,8 +76,9 @@ fn a_host_that_waits_after_a_panic_is_woken_by_a_spawn() {
     assert_eq!(tool.iterate(Time::ZERO, &waker), None);
     tool.immediate(|| panic!("on purpose"));
     panics(&tool, &waker);
+    let before = host.0.load(Ordering::Relaxed);
     tool.spawn(async {});
-    assert_eq!(host.0.load(Ordering::Relaxed), 1);
+    assert_eq!(host.0.load(Ordering::Relaxed), before + 1);
 }
 
 thread_local! {
@@ -135,6 +137,21 @@ fn a_loop_that_was_cleared_polls_new_futures_once() {
     }
     settle(&tool);
     assert_eq!(*log.borrow(), "ab");
+    tool.clear();
+}
+
+#[test]
+fn the_time_that_a_round_gives_is_not_before_that_of_a_round_inside() {
+    let tool = Manual::new(Time::ZERO);
+    let (inner, later) = (tool.clone(), Time::ZERO + Duration::from_secs(1));
+    tool.immediate(move || {
+        inner.deferred(Duration::from_millis(1), || {});
+        inner.deferred(Duration::from_secs(2), || {});
+        inner.iterate(later, Waker::noop());
+        inner.spawn(async {});
+    });
+    assert_eq!(tool.iterate(Time::ZERO, Waker::noop()), Some(later));
+    assert_eq!(tool.iterate(later, Waker::noop()), Some(later + Duration::from_secs(1)));
     tool.clear();
 }
 

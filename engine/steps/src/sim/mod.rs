@@ -228,6 +228,16 @@ impl AsyncTool for Sim {
         }
     }
 
+    /// The panic of a callback fails the simulation after this turn, as it does in a flow that
+    /// [`start`](Self::start) started; an undo that failed is in the [`trace`](Self::trace).
+    fn report(&self, error: Error) {
+        self.0.report(error);
+    }
+
+    fn report_end(&self, error: Error) {
+        self.log(format_args!("the flow of a future fails: {error}"));
+    }
+
     fn now(&self) -> Time {
         self.0.now.get()
     }

@@ -14,6 +14,7 @@ use super::faults::{Faults, FlowProbe};
 use super::plan::SharedCutPlan;
 use super::{Options, Random};
 use crate::completion::Canceller;
+use crate::error::Error;
 use crate::flow::{BURST, Execution, Flow, Outcome, Progress, Wait, WaitReason};
 use crate::time::Time;
 
@@ -38,6 +39,8 @@ pub(super) struct World {
     /// The events to come; the number orders those at the same time.
     agenda: RefCell<BTreeMap<Moment, Due>>,
     numbers: Cell<u64>,
+    /// The errors of flows within futures that nothing else shows.
+    reported: RefCell<Vec<Error>>,
     ready: Arc<Ready>,
     running: Cell<bool>,
 }
@@ -113,6 +116,7 @@ impl World {
             cut: Rc::default(),
             agenda: RefCell::default(),
             numbers: Cell::new(0),
+            reported: RefCell::default(),
             ready: Arc::default(),
             running: Cell::new(false),
         }
@@ -191,6 +195,7 @@ impl World {
             self.turns.set(self.turns.get() + 1);
             let limit = self.options.max_turns;
             assert!(self.turns.get() <= limit, "it did not end within {limit} turns");
+            self.look_at_errors("the flow of a future", &self.reported.take());
             for check in 0.. {
                 let Some(check) = self.checks.borrow().get(check).cloned() else { break };
                 check();
@@ -282,7 +287,7 @@ impl World {
         let burst = if is_cut { 1 } else { self.burst() };
         let progress = execution.run_burst(burst, self.now.get(), &waker);
         self.start_launched(number, &mut execution);
-        self.look_at_unseen(number, &mut execution);
+        self.look_at_errors(format_args!("flow {number}"), &execution.take_unseen());
         match progress {
             Progress::Done(outcome) => self.end_flow(number, outcome),
             Progress::Ready => {
@@ -293,16 +298,20 @@ impl World {
         }
     }
 
+    /// Takes an error of a flow within a future; it is looked at after the turn.
+    pub(super) fn report(&self, error: Error) {
+        self.reported.borrow_mut().push(error);
+    }
+
     /// Logs undos that failed.
     ///
     /// # Panics
     /// With the panic of a callback, if it fails the simulation.
-    fn look_at_unseen(&self, number: usize, execution: &mut Execution) {
-        let unseen = execution.take_unseen();
-        for error in unseen.iter().filter(|error| error.failed_undo().is_some()) {
-            self.log(format_args!("flow {number} cannot undo: {error}"));
+    fn look_at_errors(&self, flow: impl Display, errors: &[Error]) {
+        for error in errors.iter().filter(|error| error.failed_undo().is_some()) {
+            self.log(format_args!("{flow} cannot undo: {error}"));
         }
-        let panic = unseen.iter().find(|error| error.panic_message().is_some());
+        let panic = errors.iter().find(|error| error.panic_message().is_some());
         if let Some(panic) = panic.filter(|_| !self.options.allow_panics) {
             panic!("{}", panic.info().unwrap_or_default());
         }
@@ -317,7 +326,7 @@ impl World {
         let Some(mut execution) = self.flows.borrow_mut()[number].execution.take() else { return };
         let outcome = change(&mut execution);
         self.start_launched(number, &mut execution);
-        self.look_at_unseen(number, &mut execution);
+        self.look_at_errors(format_args!("flow {number}"), &execution.take_unseen());
         match outcome {
             Some(outcome) => self.end_flow(number, outcome),
             None => {

@@ -84,7 +84,7 @@ impl Manual {
     ///
     /// Gives the time at which to call it again: `now` if there is more to do, `None` if not before
     /// `waker` is woken. Another thread or the waker of a future wakes it, at most once per round; so
-    /// does a future that is spawned between rounds.
+    /// does a callback or a future that is added between rounds.
     /// `now` never goes back: a time before that of an earlier round counts as that time.
     ///
     /// # Panics
@@ -114,10 +114,10 @@ impl Manual {
         }
         // destructors of wakers may use the loop, so it is looked at again
         if self.has_more() || !self.waits_for_arrivals(waker) || self.has_more() {
-            return Some(now);
+            return Some(self.now());
         }
         self.0.is_idle.set(true);
-        self.0.queue.borrow().earliest().map(|at| at.max(now))
+        self.0.queue.borrow().earliest().map(|at| at.max(self.now()))
     }
 
     /// Whether futures have to be polled for the first time, or callbacks are left of a round that panicked.
@@ -197,7 +197,9 @@ impl Manual {
     }
 
     fn add(&self, delay: Duration, task: Task) -> Handle {
-        self.handle(self.0.queue.borrow_mut().add_task(self.now() + delay, task))
+        let key = self.0.queue.borrow_mut().add_task(self.now() + delay, task);
+        self.wake_host();
+        self.handle(key)
     }
 
     fn handle(&self, key: Key) -> Handle {
