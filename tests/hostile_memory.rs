@@ -91,17 +91,11 @@ fn a_body_that_is_on_its_way_counts() {
         client.send(&request[..SIZE / 2]);
         client
     };
-    let until = |is_so: &dyn Fn(usize) -> bool| {
-        let looks = (0..100_000).find(|_| {
-            std::thread::yield_now();
-            is_so(budget.usage().memory)
-        });
-        assert!(looks.is_some(), "{} bytes are counted", budget.usage().memory);
-    };
+    let wait_for = |bytes| host.wait_for("bytes counted", bytes, || budget.usage().memory);
     let clients = [begin(), begin()];
-    until(&|memory| memory == 2 * SIZE);
+    wait_for(2 * SIZE);
     let refused = json!({ "e": "DefenseRejected", "edesc": "Too much memory" });
     assert_eq!(begin().receive().json(), refused);
     drop(clients);
-    until(&|memory| memory == 0);
+    wait_for(0);
 }

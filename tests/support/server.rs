@@ -116,14 +116,19 @@ impl TestServer {
         close.send(()).expect("the server runs");
     }
 
-    /// Waits until this many requests are in flight. There is no event to wait for, so it looks
-    /// again and again, with a round trip to the server between two looks.
+    /// Waits until this many requests are in flight.
     pub fn wait_for_in_flight(&self, count: usize) {
+        self.wait_for("requests in flight", count, || self.executor.in_flight_count());
+    }
+
+    /// Waits until a figure has this value. There is no event to wait for, so it looks again and
+    /// again, with a round trip to the server between two looks.
+    pub fn wait_for(&self, what: &str, value: usize, figure: impl Fn() -> usize) {
         const LOOKS: usize = 100_000;
         let mut client = Connection::open(self.address);
         let mut looks = 0;
-        while self.executor.in_flight_count() != count {
-            assert!(looks < LOOKS, "{} requests are in flight", self.executor.in_flight_count());
+        while figure() != value {
+            assert!(looks < LOOKS, "{what}: {}", figure());
             client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").receive();
             looks += 1;
         }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::task::Waker;
 use std::time::Duration;
 
 use asyncsteps::sim::{self, Options, Sim};
@@ -157,4 +158,17 @@ fn a_loop_that_is_driven_by_hand_takes_the_same_locks() {
     };
     tool.complete(all).expect("they end");
     assert_eq!(tool.now(), Time::ZERO + ms(200));
+}
+
+#[test]
+fn an_entry_ends_the_periods_of_other_keys_where_no_actor_does() {
+    let (tool, throttle) = (Manual::new(Time::ZERO), Throttle::new(per_100_ms(5)));
+    for (at, key) in [(0, "ann"), (60, "bob"), (120, "bob")] {
+        tool.iterate(Time::ZERO + ms(at), Waker::noop());
+        let mut flow = Flow::new();
+        flow.sync(&throttle.key(key), |_, ()| {});
+        tool.complete(flow.promise::<(), _>(&tool)).expect("it enters").expect("it ends");
+    }
+    let open = throttle.inspect().keys;
+    assert_eq!(open.iter().map(|it| (&*it.key, it.entered)).collect::<Vec<_>>(), [("bob", 2)]);
 }

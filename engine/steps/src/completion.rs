@@ -19,7 +19,7 @@ use crate::inbox::{HandleKey, Inbox, Message, WaitKey};
 #[must_use = "dropping it fails the step; `wait_only` waits without a handle"]
 pub struct Completion {
     inbox: Arc<Inbox>,
-    /// Taken when the wait is known to be over: dropping the handle changes nothing then.
+    /// Used up when the wait is known to be over: dropping the handle changes nothing then.
     key: HandleKey,
 }
 
@@ -68,8 +68,8 @@ impl Completion {
     /// # Errors
     /// The result, if the step is over, was completed before, or its flow is being cancelled.
     pub fn try_success<T: SendArguments>(&self, result: T) -> Result<(), T> {
-        let Some(key) = self.key.take() else { return Err(result) };
-        match self.inbox.send(key, Message::Success(result.into_send_args())) {
+        let Some(key) = self.key.get() else { return Err(result) };
+        match self.send_to(key, Message::Success(result.into_send_args())) {
             Err(Message::Success(args)) => match T::from_args(args.into_args()) {
                 Ok(result) => Err(result),
                 Err(_) => unreachable!("a result is restored as the type that it was"),
@@ -103,10 +103,16 @@ impl Completion {
         self.key.get().is_some_and(|key| self.inbox.lock().get_mut(key).is_some())
     }
 
-    /// The wait is over after this, whether or not it was open before.
     fn send(&self, message: Message) -> Result<(), Stale> {
-        let key = self.key.take().ok_or(Stale)?;
-        self.inbox.send(key, message).map_err(|_| Stale)
+        let key = self.key.get().ok_or(Stale)?;
+        self.send_to(key, message).map_err(|_| Stale)
+    }
+
+    /// The wait is over after this, whether or not it was open before.
+    fn send_to(&self, key: WaitKey, message: Message) -> Result<(), Message> {
+        let sent = self.inbox.send(key, message);
+        self.key.use_up();
+        sent
     }
 }
 

@@ -34,7 +34,7 @@ impl HandleKey {
         Self { index: key.index, generation: AtomicU32::new(key.generation.get()) }
     }
 
-    /// That of a handle that was used.
+    /// The key of a handle that was used.
     pub(crate) fn used() -> Self {
         Self { index: 0, generation: AtomicU32::new(0) }
     }
@@ -44,12 +44,9 @@ impl HandleKey {
         Some(WaitKey { index: self.index, generation })
     }
 
-    /// Takes the key to use it. Of threads that do so at once several may get it: the inbox takes one
-    /// completion of a wait.
-    pub(crate) fn take(&self) -> Option<WaitKey> {
-        let key = self.get();
+    /// The handle was used: its wait is over.
+    pub(crate) fn use_up(&self) {
         self.generation.store(0, Ordering::Relaxed);
-        key
     }
 }
 

@@ -1,14 +1,18 @@
 //! Completing a step from outside: once, from any thread, and never too late.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use asyncsteps::{Completion, Error, Flow, Outcome, Progress, Stale, codes};
+use asyncsteps::{
+    Completion, Error, Flow, Foreign, ForeignArgs, Outcome, Progress, Scalar, Stale, codes,
+};
 
 use crate::support::{Dropped, Log, at, end, run, wait};
 
@@ -42,6 +46,59 @@ fn a_step_is_completed_once() {
     assert!(!handle.is_valid());
     assert_eq!(end::<i32>(&mut execution, 0).expect("the first one counts"), 1);
     assert_eq!(handle.success(3), Err(Stale));
+}
+
+/// A foreign value that calls a function when it is converted.
+struct Converts<F>(F);
+
+impl<F: Fn() + Send + 'static> ForeignArgs for Converts<F> {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        (self.0)();
+        None
+    }
+
+    fn give(self, to: &mut dyn FnMut(Box<dyn Any>)) {
+        to(Box::new(1));
+    }
+
+    fn take(_: &mut dyn Iterator<Item = Box<dyn Any>>) -> Self {
+        unreachable!("no step takes it")
+    }
+}
+
+#[test]
+fn a_handle_is_used_when_its_result_was_converted() {
+    let (flow, slot) = waiting();
+    let mut execution = flow.execute();
+    wait(&mut execution, 0);
+    let handle = Arc::new(take(&slot));
+    let inner = Arc::clone(&handle);
+    let late = Foreign(Converts(move || assert_eq!(inner.success(5), Ok(()))));
+    assert!(handle.try_success(late).is_err(), "its conversion completed the step");
+    assert_eq!(end::<i32>(&mut execution, 0).expect("the first one counts"), 5);
+}
+
+#[test]
+fn a_handle_whose_result_panics_when_it_is_converted_is_lost_with_it() {
+    let ways: [fn(&Completion); 2] = [
+        |handle| assert_eq!(handle.success(Foreign(Converts(|| panic!("on purpose")))), Ok(())),
+        |handle| drop(handle.try_success(Foreign(Converts(|| panic!("on purpose"))))),
+    ];
+    for way in ways {
+        let (flow, slot) = waiting();
+        let mut execution = flow.execute();
+        wait(&mut execution, 0);
+        let handle = take(&slot);
+        catch_unwind(AssertUnwindSafe(|| way(&handle))).expect_err("it panics");
+        assert!(handle.is_valid());
+        drop(handle);
+        let error = end::<()>(&mut execution, 0).expect_err("it is abandoned");
+        assert_eq!(error.code(), codes::INTERNAL_ERROR);
+    }
 }
 
 #[test]

@@ -38,14 +38,14 @@ pub(super) struct Frames {
     buffer: BytesMut,
     /// The frames so far of a message in several frames, and the opcode of the first one.
     fragments: Option<(OpCode, BytesMut)>,
-    /// Largest message, in bytes.
+    /// Largest message, in bytes; at least [`CONTROL`].
     limit: usize,
 }
 
 impl Frames {
     /// Reads from `input`, of which `read` was read already.
     pub(super) fn new(input: Input, read: BytesMut, limit: usize) -> Self {
-        Self { input, buffer: read, fragments: None, limit }
+        Self { input, buffer: read, fragments: None, limit: limit.max(CONTROL) }
     }
 
     /// Reads the next message or control frame.
@@ -149,6 +149,9 @@ fn farewell(payload: &[u8]) -> Result<u16, Broken> {
     }
     str::from_utf8(reason).map(|_| code).map_err(|_| Broken::Text)
 }
+
+/// The largest control frame, in bytes (RFC 6455 §5.5).
+const CONTROL: usize = 125;
 
 /// Bits of a head that only extensions use, which are not supported.
 const RESERVED: u8 = 0x70;

@@ -226,9 +226,10 @@ mod tests {
     #[actix::test]
     async fn a_connection_is_given_back_if_its_client_was_told_why_it_ends() {
         tokio::time::pause();
-        // a text that is too large, and a connection that ends by itself
+        // a text that is too large, a goodbye, and a connection that ends by itself
         for (sent, told) in [
             (&b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff"[..], &b"\x88\x02\x03\xf1"[..]),
+            (b"\x88\x82\0\0\0\0\x03\xe8", b"\x88\x02\x03\xe8"),
             (b"", b""),
         ] {
             let (mut client, server) = duplex(1000);

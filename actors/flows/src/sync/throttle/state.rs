@@ -264,8 +264,14 @@ impl KeyState {
 
     /// Enters if that needs no waiting.
     pub(super) fn enter(self: &Arc<Self>, pace: Pace) -> Result<bool, Error> {
-        let is_one_more = || guarded(&self.entries).queue.enter_window(pace.now());
-        Ok(!self.family.is_closed() && is_one_more() || self.act(pace, Queue::enter)?)
+        // without an actor, an entry has to end the periods of other keys, too
+        let is_one_more = match pace {
+            Pace::Actor(now) if !self.family.is_closed() => {
+                guarded(&self.entries).queue.enter_window(now)
+            }
+            Pace::Actor(_) | Pace::Waiters(_) => false,
+        };
+        Ok(is_one_more || self.act(pace, Queue::enter)?)
     }
 
     /// Admits the waiters whose turn has come, then acts.

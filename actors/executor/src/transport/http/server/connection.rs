@@ -1,9 +1,11 @@
 //! One connection, from its first byte to its last.
 
 use std::future::poll_fn;
+use std::io;
+use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
@@ -12,7 +14,7 @@ use hyper::rt::Executor as HyperExecutor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::limits::ServerLimits;
 use super::metered::Metered;
@@ -32,7 +34,7 @@ const LEAST_BUFFER: usize = 8 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// What is read and dropped in that time at most.
-const MOST_LINGER: u64 = 1 << 20;
+const MOST_LINGER: usize = 1 << 20;
 
 /// The answer to a head that does not end in time.
 const HEAD_TIMEOUT: &[u8] =
@@ -95,8 +97,10 @@ impl Protocols {
                 Then::Rest(io, requests) => (io, requests),
                 Then::WebSocket(socket, io, read) => {
                     open.speak(Protocol::WebSocket);
-                    if let Some(io) = Box::pin(socket.serve_io(io, read)).await {
-                        Box::pin(linger(io)).await;
+                    // its memory is free before the lingering
+                    let told = Box::pin(socket.serve_io(io, read)).await;
+                    if let Some(io) = told {
+                        linger(io).await;
                     }
                     return Ok(());
                 }
@@ -216,10 +220,28 @@ where
 async fn linger<T: AsyncRead + AsyncWrite + Unpin>(mut io: T) {
     let ended = async {
         io.shutdown().await?;
-        tokio::io::copy(&mut (&mut io).take(MOST_LINGER), &mut tokio::io::sink()).await
+        let mut dropped = 0;
+        while dropped < MOST_LINGER {
+            match drop_read(&mut io).await? {
+                0 => break,
+                bytes => dropped += bytes,
+            }
+        }
+        Ok::<(), io::Error>(())
     };
     // the connection is over in any case
     let _ = tokio::time::timeout(LINGER, ended).await;
+}
+
+/// Reads what is there and drops it; gives how much it was. Connections that linger have no buffers.
+async fn drop_read<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<usize> {
+    poll_fn(|cx| {
+        let mut chunk = [MaybeUninit::uninit(); 4 << 10];
+        let mut chunk = ReadBuf::uninit(&mut chunk);
+        ready!(Pin::new(&mut *io).poll_read(cx, &mut chunk))?;
+        Poll::Ready(Ok(chunk.filled().len()))
+    })
+    .await
 }
 
 /// Whether hyper has answered what was wrong.
