@@ -264,8 +264,10 @@ fn finish(rows: &[(&'static str, f64)], args: &[String]) -> ExitCode {
 }
 
 fn write_table(tsv: &str) {
-    let target = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let workspace = workspace.expect("this is `benches/instructions` of it");
+    let target =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
     let file = target.join("bench/instructions.tsv");
     let folder = file.parent().expect("a file is in a folder");
     match fs::create_dir_all(folder).and_then(|()| fs::write(&file, tsv)) {
