@@ -100,7 +100,7 @@ impl Protocols {
                     // its memory is free before the lingering
                     let told = Box::pin(socket.serve_io(io, read)).await;
                     if let Some(io) = told {
-                        linger(io).await;
+                        Box::pin(linger(io)).await;
                     }
                     return Ok(());
                 }
