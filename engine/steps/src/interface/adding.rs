@@ -147,7 +147,7 @@ impl AsyncSteps {
 
     /// Makes the normal end of the running step final.
     pub(crate) fn begin_scope(&mut self) {
-        self.strand.top.extras().is_scope = true;
+        self.extras().is_scope = true;
     }
 
     /// Adds a step that fails with this error (FTN12 §2.2.2 `error`): for an error handler that adds

@@ -38,7 +38,7 @@ impl AsyncSteps {
         F: FnOnce(&mut Self) -> R + 'static,
     {
         if self.may_wait("set_cancel") {
-            self.strand.top.extras().cancel = Some(Box::new(move |asi| handler(asi).into_result()));
+            self.extras().cancel = Some(Box::new(move |asi| handler(asi).into_result()));
         }
     }
 
@@ -126,7 +126,7 @@ impl AsyncSteps {
     pub(crate) fn limit_attempt(&mut self, limit: Duration, memory: Option<Rc<dyn Memory>>) {
         self.limit_hard(limit);
         if memory.is_some() {
-            self.strand.top.extras().limited = memory;
+            self.extras().limited = memory;
         }
     }
 
@@ -139,6 +139,6 @@ impl AsyncSteps {
             timers.remove(before);
         }
         let id = timers.insert(Timer::new(at, armed, (strand, depth), purpose));
-        *self.strand.top.extras().timers.of(purpose) = Some(id);
+        *self.extras().timers.of(purpose) = Some(id);
     }
 }

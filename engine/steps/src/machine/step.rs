@@ -101,7 +101,7 @@ impl Machine {
     fn drop_values(&mut self) {
         while let Some(id) = self.asi.strand.top.values() {
             let (value, older) = self.asi.cold().values.remove(id);
-            self.asi.strand.top.extras().values = older;
+            self.asi.extras().values = older;
             drop(value);
         }
     }

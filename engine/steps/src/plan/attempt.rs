@@ -37,7 +37,7 @@ impl Attempt {
         let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
         let memory = self.policies.memory.clone();
         if limiter.is_some() {
-            asi.strand.top.extras().holds_place = true;
+            asi.extras().holds_place = true;
         }
         within(limiter, asi, args, move |asi, args| {
             asi.ask_probe_of_body()?;

@@ -44,7 +44,7 @@ impl Attempts {
         }
         let (attempts, next) = failed.unwrap_or_else(|| (0, asi.now()));
         asi.policy_state().has_attempts = true;
-        asi.strand.top.extras().attempt = attempts + 1;
+        asi.extras().attempt = attempts + 1;
         pause_until(asi, next);
         Rc::new(Self { tries, one, body, end }).add(asi, args)
     }
@@ -60,7 +60,7 @@ impl Attempts {
         };
         let (this, attempt) = (Rc::clone(&self), asi.attempt());
         let step = QueuedStep::body(asi.location(), move |asi, _| {
-            let extras = asi.strand.top.extras();
+            let extras = asi.extras();
             extras.is_attempt = true;
             extras.memory = this.one.policies.memory.clone().map(|memory| (memory, Some(attempt)));
             this.one.start(Body::Again(Rc::clone(&this.body)), asi, args)

@@ -40,7 +40,7 @@ where
         let (inner, is_place) = (self.inner.clone(), self.is_place);
         let section = section.within(asi, move |asi, section| {
             if is_place {
-                asi.strand.top.extras().holds_place = true;
+                asi.extras().holds_place = true;
             }
             inner.sync(asi, section)
         });

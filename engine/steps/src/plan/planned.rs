@@ -73,7 +73,7 @@ impl Policies {
         if let Some(memory) = &self.memory {
             match memory.recall() {
                 Recall::Nothing => {
-                    asi.strand.top.extras().memory = Some((Rc::clone(memory), None));
+                    asi.extras().memory = Some((Rc::clone(memory), None));
                 }
                 ended @ (Recall::Done(_) | Recall::Failed { .. } | Recall::Never { .. }) => {
                     return recalled::end(ended, undo.as_deref(), asi);

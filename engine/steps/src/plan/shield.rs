@@ -45,7 +45,7 @@ pub(super) fn start(
     let policies = flow.policy_state();
     (policies.has_attempts, policies.is_shield) = (true, true);
     let step = QueuedStep::body(asi.location(), move |asi, _| {
-        asi.strand.top.extras().attempt = attempt;
+        asi.extras().attempt = attempt;
         asi.limit_attempt(limit, memory);
         body.start(asi, args)?;
         if let Some((undo, retry)) = undo {

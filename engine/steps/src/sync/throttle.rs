@@ -75,8 +75,7 @@ impl<W> Queue<W> {
     /// Enters if that takes no waiting; says whether it did.
     pub fn enter(&mut self, now: Time) -> bool {
         self.turn_window(now);
-        // with a queue, a free entry is for the first waiter
-        let free = self.has_room() && self.queue.is_empty();
+        let free = self.is_free();
         if free {
             self.count(now);
         }
@@ -86,10 +85,9 @@ impl<W> Queue<W> {
     /// Enters if that is no more than one entry in the current window: it is not over, there is room,
     /// and nobody waits.
     pub fn enter_window(&mut self, now: Time) -> bool {
-        let is_open = self.end.is_some_and(|end| now < end);
-        let free = is_open && self.has_room() && self.queue.is_empty();
+        let free = self.end.is_some_and(|end| now < end) && self.is_free();
         if free {
-            self.entered += 1;
+            self.count(now);
         }
         free
     }
@@ -168,6 +166,11 @@ impl<W> Queue<W> {
     #[must_use]
     pub fn queued(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whether an owner that comes now enters: with a queue, a free entry is for the first waiter.
+    fn is_free(&self) -> bool {
+        self.has_room() && self.queue.is_empty()
     }
 
     fn has_room(&self) -> bool {
