@@ -22,6 +22,7 @@ use crate::activity::Activity;
 use crate::detached::detached;
 use crate::lease::Lease;
 use crate::records::{Records, failure_of, started};
+use crate::storage_waits::StorageWaits;
 use crate::until::until;
 use crate::writer::{Answer, Stopped, Ticket, Writer};
 
@@ -48,6 +49,8 @@ pub(crate) struct Flow {
     only_replays: Cell<bool>,
     has_locks: Cell<bool>,
     pub(crate) activity: Rc<Activity>,
+    /// Results that wait for storage, because a lock is held around their steps.
+    pub(crate) results: Rc<StorageWaits>,
     stage: Cell<Stage>,
     /// Whether the function has defined its steps in this run.
     pub(crate) are_steps_known: Cell<bool>,
@@ -120,6 +123,7 @@ impl Flow {
             only_replays: Cell::new(false),
             has_locks: Cell::new(false),
             activity: Rc::default(),
+            results: Rc::default(),
             stage: Cell::new(Stage::New),
             are_steps_known: Cell::new(false),
             interrupt: RefCell::new(None),

@@ -102,7 +102,9 @@
 //!   the step. A step with another name says [`was`](asyncsteps_executor::Step::was), and one that is no more is
 //!   [`retired`](asyncsteps_executor::Steps::retired).
 //! - Locks are not recorded: a step that ended takes none when the request goes on, and one that did not
-//!   takes its locks again. While a request holds a lock, each step waits until its record is stored.
+//!   takes its locks again. Meanwhile others may have had them, so what was looked up under a lock and recorded
+//!   may be stale: see [Locks](guide#locks). While a request holds a lock, each step waits until its record is
+//!   stored; time limits do not count that.
 //! - If the process dies while a body runs that is recorded as begun, that counts; after
 //!   [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row the request is a dead letter.
 //!
@@ -141,6 +143,7 @@ mod scheduler;
 mod shared;
 mod step;
 mod steps;
+mod storage_waits;
 mod submit;
 mod transact;
 mod until;

@@ -35,16 +35,38 @@ pub(crate) struct Step {
     /// Settled when it is first asked for, which is when the step starts.
     path: OnceCell<Path>,
     began: Cell<Time>,
-    /// When what its body depends on was stored, so that it began.
-    body_began: Rc<Cell<Option<Time>>>,
+    measured: Rc<Measured>,
     /// An attempt of it failed, and was recorded.
     has_failed: Cell<bool>,
+}
+
+/// What the time limits of a step are measured by.
+#[derive(Default)]
+struct Measured {
+    /// When what its body depends on was stored, so that it began.
+    body_began: Cell<Option<Time>>,
+    /// How long results had waited for storage when the limit of an attempt was looked at last.
+    attempt: Cell<Duration>,
+    /// The same for the limit of all attempts together.
+    overall: Cell<Duration>,
+}
+
+impl Measured {
+    /// How long results have waited for storage since this limit was looked at last, if they have waited
+    /// `so_far` in all.
+    fn waited(&self, limit: Limit, so_far: Duration) -> Duration {
+        let seen = match limit {
+            Limit::Attempt(_) => &self.attempt,
+            Limit::Overall => &self.overall,
+        };
+        so_far.saturating_sub(seen.replace(so_far))
+    }
 }
 
 impl Step {
     pub(crate) fn new(flow: Rc<Flow>, step: Rc<DefinedStep>) -> Self {
         let (path, began, has_failed) = (OnceCell::new(), Cell::new(Time::ZERO), Cell::new(false));
-        Self { flow, step, path, began, body_began: Rc::default(), has_failed }
+        Self { flow, step, path, began, measured: Rc::default(), has_failed }
     }
 
     fn path(&self) -> &Path {
@@ -201,6 +223,7 @@ impl Memory for Step {
     }
 
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+        self.measured.waited(limit, self.flow.results.waited(now));
         let path = match (limit, self.step.form) {
             (Limit::Overall, _) => self.path().branch("within"),
             // a body begins anew, and so does its time
@@ -221,13 +244,16 @@ impl Memory for Step {
         of
     }
 
-    fn left_at_limit(&self, of: Duration, now: Time) -> Duration {
-        match self.step.form {
-            Form::Body => {
-                self.body_began.get().map_or(of, |began| (began + of).saturating_since(now))
-            }
+    fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+        // what succeeded in time has succeeded, however long it takes to store that
+        let waited = self.measured.waited(limit, self.flow.results.waited(now));
+        match (limit, self.step.form) {
+            (Limit::Attempt(_), Form::Body) => match self.measured.body_began.get() {
+                Some(began) => (began + of).saturating_since(now) + waited,
+                None => of,
+            },
             // its end was recorded
-            Form::Nested | Form::Loop => Duration::ZERO,
+            _ => waited,
         }
     }
 
@@ -282,7 +308,7 @@ impl StepMemory for Step {
             _ => Box::new(activity.body()),
         };
         self.began.set(clock::now());
-        self.body_began.set(None);
+        self.measured.body_began.set(None);
         let is_effect = match kind {
             Some(Kind::Once) => true,
             // it is recorded with its effect
@@ -293,13 +319,15 @@ impl StepMemory for Step {
             self.flow.record(self.path(), [self.intent(attempt)]);
         }
         let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
-        let body_began = Rc::clone(&self.body_began);
+        let measured = Rc::clone(&self.measured);
         Box::pin(async move {
             stored.await;
             if kind == Some(Kind::Once) {
                 flow.lease.valid().await;
             }
-            body_began.set(Some(clock::now()));
+            let now = clock::now();
+            measured.body_began.set(Some(now));
+            measured.attempt.set(flow.results.waited(now));
             Ok(running)
         })
     }
@@ -310,8 +338,9 @@ impl StepMemory for Step {
         if !self.flow.has_locks() {
             return Box::pin(async { Ok(()) });
         }
-        let stored = self.flow.stored();
+        let (stored, waiting) = (self.flow.stored(), self.flow.results.wait());
         Box::pin(async move {
+            let _waiting = waiting;
             stored.await;
             Ok(())
         })

@@ -25,9 +25,9 @@ pub trait Memory {
     /// `limit`.
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration;
 
-    /// The time limit of the attempt that runs is over: what is left of it all the same, because the body
-    /// began later than the attempt. Nothing by default.
-    fn left_at_limit(&self, _of: Duration, _now: Time) -> Duration {
+    /// The time limit of an attempt, or of all attempts together, has passed: what is left of `of` all the
+    /// same, because some of the time does not count. Nothing by default.
+    fn left_at_limit(&self, _limit: Limit, _of: Duration, _now: Time) -> Duration {
         Duration::ZERO
     }
 

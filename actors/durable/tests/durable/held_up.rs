@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use asyncsteps::{Retry, sync};
+use asyncsteps_actors::sync::Mutex;
 use asyncsteps_durable::{Durable, Options, Recorded};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
@@ -18,6 +20,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::node::{TestClock, run};
+
+/// How long a call of the bank may take.
+const BANK: Duration = Duration::from_millis(600);
 
 /// How long it takes to greet who is slow.
 const SLOW: Duration = Duration::from_secs(5);
@@ -61,12 +66,41 @@ fn soon(asi: &mut Steps<Greeter, Name>) -> Gives<String> {
     .into()
 }
 
+/// How often the bank was called is the result. Each attempt takes 100 ms of its 600 ms.
+fn pay(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
+    let bank = Mutex::new(sync::mutex::Options::default());
+    asi.run("pay", async |cx, ()| Ok(called_bank(cx.attempt().try_into()?).await))
+        .recorded()
+        .timeout(BANK)
+        .limited(&bank)
+        .retry(Retry::attempts(4).within(BANK * 2).on_code("Timeout"))
+        .into()
+}
+
+/// The same with the limit around several steps.
+fn pay_nested(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
+    let bank = Mutex::new(sync::mutex::Options::default());
+    asi.substeps("pay", move |asi, ()| {
+        asi.run("call", async |_, ()| Ok(called_bank(1).await)).recorded().locked(&bank);
+        asi.run("count", async |_, calls| Ok(called_bank(calls).await)).recorded().into()
+    })
+    .timeout(BANK)
+    .into()
+}
+
+async fn called_bank(calls: i32) -> i32 {
+    tokio::time::sleep(BANK / 6).await;
+    calls
+}
+
 fn process(journal: Memory, clock: TestClock) -> (Durable, Executor) {
     let durable = Durable::with_clock(journal, clock);
     let interface = Interface::new("test.greeter:1.0".parse().expect("it is a name"));
     let executor = Executor::builder().service(interface, Greeter, |functions| {
         durable.on(functions, "greet", greet);
         durable.on(functions, "soon", soon);
+        durable.on(functions, "pay", pay);
+        durable.on(functions, "payNested", pay_nested);
     });
     let executor = executor.build().expect("the interface is complete");
     (durable, executor)
@@ -191,4 +225,24 @@ fn the_time_limit_of_a_body_begins_when_its_beginning_is_stored() {
         assert_eq!(result, "Timeout");
         assert!(clock.now() < before.after(SLOW), "the limit was over before");
     });
+}
+
+#[test]
+fn what_succeeded_in_time_has_succeeded_however_long_it_takes_to_store_it() {
+    for function in ["pay", "payNested"] {
+        run(async {
+            let clock = TestClock::start();
+            // the journal stalls while the bank answers
+            let (from, to) = (clock.now().after(BANK / 12), clock.now().after(BANK * 3));
+            let journal = Memory::new(clock).faults(move |operation| {
+                let stalls = operation == Operation::Append && (from..to).contains(&clock.now());
+                if stalls { Fault::NotDone } else { Fault::None }
+            });
+            let (durable, executor) = process(journal, clock);
+            let _node = durable.start(&executor).await.expect("the journal gives a lease");
+            let uid = submit_to(&durable, function, "ann").await;
+            let calls: i32 = durable.result(uid).await.expect("the bank answered in time");
+            assert_eq!((calls, clock.now() >= to), (1, true), "{function}: it was paid once");
+        });
+    }
 }

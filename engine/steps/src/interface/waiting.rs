@@ -8,7 +8,7 @@ use crate::completion::Completion;
 use crate::error::StepReturn;
 use crate::flow::Awaitable;
 use crate::inbox::{Message, WaitKey};
-use crate::memory::Memory;
+use crate::memory::{Limit, Memory};
 use crate::stack::{Activity, AsyncSteps, Callback, Purpose, Timer};
 use crate::time::Time;
 
@@ -24,7 +24,7 @@ impl AsyncSteps {
     /// callers are to see one.
     pub fn set_timeout(&mut self, limit: Duration) {
         if self.may_wait("set_timeout") {
-            self.arm_timer(self.now + limit, Purpose::Limit);
+            self.arm_timer(self.now + limit, limit, Purpose::Limit);
         }
     }
 
@@ -78,7 +78,7 @@ impl AsyncSteps {
     /// later call replaces an earlier one; a point in the past is the next turn.
     pub fn wait_until(&mut self, at: Time) {
         if self.may_wait("wait_until") {
-            self.arm_timer(at, Purpose::WakeUp);
+            self.arm_timer(at, Duration::ZERO, Purpose::WakeUp);
         }
     }
 
@@ -117,28 +117,32 @@ impl AsyncSteps {
         inbox.lock().close(key)
     }
 
-    /// Limits the time of the running step from now on: what is inside is cancelled then.
-    pub(crate) fn limit_hard(&mut self, limit: Duration) {
-        self.arm_timer(self.now + limit, Purpose::HardLimit);
-    }
-
-    /// The same for an attempt of a step; its memory is asked when the limit is over.
-    pub(crate) fn limit_attempt(&mut self, limit: Duration, memory: Option<Rc<dyn Memory>>) {
-        self.limit_hard(limit);
-        if memory.is_some() {
-            self.extras().limited = memory;
+    /// Limits the time of the running step from now on: what is inside is cancelled then. The memory of the
+    /// step is asked what is left of the limit, now and when it has passed.
+    pub(crate) fn limit_hard(
+        &mut self,
+        limit: Limit,
+        declared: Duration,
+        memory: Option<Rc<dyn Memory>>,
+    ) -> Time {
+        let now = self.now;
+        let left = memory.as_ref().map_or(declared, |it| it.time_left(limit, declared, now));
+        self.arm_timer(now + left, declared, Purpose::HardLimit);
+        if let Some(memory) = memory {
+            self.extras().limited = Some((memory, limit));
         }
+        now + left
     }
 
     /// Arms a timer of the running step; it replaces an earlier one for the same purpose.
-    fn arm_timer(&mut self, at: Time, purpose: Purpose) {
-        let (strand, depth, armed) = (self.active(), self.strand.depth(), self.now);
+    fn arm_timer(&mut self, at: Time, limit: Duration, purpose: Purpose) {
+        let (strand, depth) = (self.active(), self.strand.depth());
         let before = self.extras().timers.of(purpose).take();
         let timers = &mut self.cold().timers;
         if let Some(before) = before {
             timers.remove(before);
         }
-        let id = timers.insert(Timer::new(at, armed, (strand, depth), purpose));
+        let id = timers.insert(Timer::new(at, limit, (strand, depth), purpose));
         *self.extras().timers.of(purpose) = Some(id);
     }
 }

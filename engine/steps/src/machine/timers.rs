@@ -8,7 +8,6 @@ use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::location::StepLocation;
 use crate::stack::{Expired, Frame, Purpose, Timer};
-use crate::time::Time;
 
 impl Machine {
     /// Wakes up or fails the step of each timer that expired; gives the end of the flow if that
@@ -73,20 +72,19 @@ impl Machine {
         self.unwind(Fault::Error(Error::timeout(timer.limit(), location)))
     }
 
-    /// Arms the time limit of an attempt again whose body began late.
+    /// Arms a time limit again of which something is left.
     fn extend(&mut self, timer: Timer) -> bool {
         let Timer { strand, depth, purpose, .. } = timer;
         let extras = self.frame(depth).extras.as_ref();
-        let Some(memory) = extras.and_then(|extras| extras.limited.clone()) else { return false };
+        let limited = extras.and_then(|extras| extras.limited.clone());
+        let Some((memory, limit)) = limited else { return false };
         let (of, now) = (timer.limit(), self.asi.now);
-        let left = memory.left_at_limit(of, now).min(of);
+        let left = memory.left_at_limit(limit, of, now).min(of);
         if left.is_zero() {
             return false;
         }
         self.take_timer(timer);
-        let (end, passed) = (now + left, of - left);
-        let armed = Time::ZERO + now.saturating_since(Time::ZERO + passed);
-        let again = Timer::new(end, armed, (strand, depth), purpose);
+        let again = Timer::new(now + left, of, (strand, depth), purpose);
         let id = self.asi.cold().timers.insert(again);
         *self.frame(depth).extras().timers.of(purpose) = Some(id);
         true

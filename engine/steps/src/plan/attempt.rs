@@ -1,7 +1,6 @@
 //! One attempt of a step: limiter, time limit, body.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use super::body::{Body, within};
 use super::policies::Policies;
@@ -31,7 +30,7 @@ impl Attempt {
 
     /// Starts one attempt as part of the running step, which is the attempt if there is a limiter.
     pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let (timeout, undo) = (self.time_limit(asi), self.undo.clone());
+        let (timeout, undo) = (self.policies.timeout, self.undo.clone());
         let tries = self.policies.tries.as_ref().filter(|_| undo.is_some());
         let retry = tries.map(|tries| tries.retry.clone());
         let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
@@ -47,7 +46,7 @@ impl Attempt {
                 return shield::start(body, limit, undo, asi, args);
             }
             if let Some(limit) = timeout {
-                asi.limit_attempt(limit, memory);
+                asi.limit_hard(Limit::Attempt(asi.attempt()), limit, memory);
             }
             body.start(asi, args)?;
             if let Some((undo, retry)) = undo {
@@ -55,13 +54,5 @@ impl Attempt {
             }
             Ok(())
         })
-    }
-
-    /// What this attempt may take.
-    fn time_limit(&self, asi: &AsyncSteps) -> Option<Duration> {
-        let Policies { timeout, memory, .. } = &self.policies;
-        let limit = (*timeout)?;
-        let attempt = Limit::Attempt(asi.attempt());
-        Some(memory.as_ref().map_or(limit, |memory| memory.time_left(attempt, limit, asi.now())))
     }
 }

@@ -7,7 +7,7 @@ use super::body::Body;
 use super::policies::Tries;
 use crate::args::Args;
 use crate::error::{Error, Raised, StepResult, codes};
-use crate::memory::{Limit, Memory};
+use crate::memory::Limit;
 use crate::stack::{AsyncSteps, QueuedStep, Repeat};
 use crate::time::Time;
 
@@ -30,12 +30,8 @@ impl Attempts {
         args: Args,
     ) -> StepResult {
         let memory = one.policies.memory.clone();
-        let end = tries.retry.overall().map(|limit| {
-            let left = |memory: &Rc<dyn Memory>| memory.time_left(Limit::Overall, limit, asi.now());
-            let limit = memory.as_ref().map_or(limit, left);
-            asi.limit_hard(limit);
-            asi.now() + limit
-        });
+        let end = tries.retry.overall();
+        let end = end.map(|limit| asi.limit_hard(Limit::Overall, limit, memory.clone()));
         let failed = memory.and_then(|memory| memory.attempts());
         if let (Some(_), Some(undo)) = (failed, &one.undo) {
             // what those attempts have done is not known

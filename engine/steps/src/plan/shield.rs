@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::body::Body;
 use crate::args::Args;
 use crate::error::{Error, StepResult, codes};
-use crate::memory::Memory;
+use crate::memory::{Limit, Memory};
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep, Undoable};
 
@@ -46,7 +46,7 @@ pub(super) fn start(
     (policies.has_attempts, policies.is_shield) = (true, true);
     let step = QueuedStep::body(asi.location(), move |asi, _| {
         asi.extras().attempt = attempt;
-        asi.limit_attempt(limit, memory);
+        asi.limit_hard(Limit::Attempt(attempt), limit, memory);
         body.start(asi, args)?;
         if let Some((undo, retry)) = undo {
             asi.watch(undo, retry);

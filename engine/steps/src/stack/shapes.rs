@@ -24,7 +24,7 @@ use crate::extensions::Extensions;
 use crate::flow::{Awaitable, FlowId, Identity};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
-use crate::memory::Memory;
+use crate::memory::{Limit, Memory};
 use crate::observe::{Observer, UndoneStep};
 use crate::probe::Probe;
 use crate::random::Random;
@@ -188,8 +188,8 @@ pub(crate) struct StepExtras {
     pub(crate) holds_place: bool,
     /// Is told if the step fails, or if it is this attempt of one.
     pub(crate) memory: Option<(Rc<dyn Memory>, Option<u32>)>,
-    /// Is asked when the time limit of the attempt is over.
-    pub(crate) limited: Option<Rc<dyn Memory>>,
+    /// Is asked when the time limit has passed.
+    pub(crate) limited: Option<(Rc<dyn Memory>, Limit)>,
 }
 
 /// What a step in progress does, beside waiting for its sub-steps.

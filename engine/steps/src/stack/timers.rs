@@ -21,7 +21,8 @@ pub(crate) struct Timers {
 #[derive(Clone, Copy)]
 pub(crate) struct Timer {
     pub(crate) at: Time,
-    pub(crate) armed: Time,
+    /// The declared limit in nanoseconds; less may be left of it when the timer is armed.
+    limit: u64,
     pub(crate) strand: u32,
     pub(crate) depth: u32,
     pub(crate) purpose: Purpose,
@@ -63,16 +64,17 @@ impl Timer {
     /// A timer that is not armed yet.
     pub(crate) fn new(
         at: Time,
-        armed: Time,
+        limit: Duration,
         (strand, depth): (u32, u32),
         purpose: Purpose,
     ) -> Self {
-        Self { at, armed, strand, depth, purpose, id: SlotId::new(0) }
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        Self { at, limit, strand, depth, purpose, id: SlotId::new(0) }
     }
 
-    /// The time between arming and expiry.
+    /// The time limit as it was declared; zero for a timer that wakes a step up.
     pub(crate) fn limit(&self) -> Duration {
-        self.at.saturating_since(self.armed)
+        Duration::from_nanos(self.limit)
     }
 
     /// Of those that expire together the innermost comes first.
@@ -180,7 +182,7 @@ mod tests {
     }
 
     fn timer(ms: u64, depth: u32, purpose: Purpose) -> Timer {
-        Timer::new(at(ms), at(0), (0, depth), purpose)
+        Timer::new(at(ms), Duration::ZERO, (0, depth), purpose)
     }
 
     fn pop_expired(timers: &mut Timers, ms: u64) -> Option<Timer> {

@@ -42,7 +42,7 @@ impl Memory for Kept {
         self.time_left.unwrap_or(of)
     }
 
-    fn left_at_limit(&self, of: Duration, now: Time) -> Duration {
+    fn left_at_limit(&self, _: Limit, of: Duration, now: Time) -> Duration {
         self.began.map_or(Duration::ZERO, |began| (began + of).saturating_since(now))
     }
 
@@ -136,7 +136,9 @@ fn a_limit_is_what_is_left_of_it_and_a_step_that_must_not_run_waits_for_it() {
     .timeout(ms(500))
     .remembered(Rc::new(Kept { time_left: Some(ms(20)), ..Kept::new(Recall::Nothing, &log) }));
     let (result, took) = run::<()>(flow);
-    assert_eq!(result.expect_err("the limit expires").code(), "Timeout");
+    let error = result.expect_err("the limit expires");
+    // it shows the limit that was declared, not what was left of it
+    assert_eq!((error.code(), error.limit()), ("Timeout", Some(ms(500))));
     assert_eq!(took, 20);
     assert_eq!(log.take(), "Attempt(1) 500ms fails None Timeout false");
 }
