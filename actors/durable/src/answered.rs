@@ -1,6 +1,5 @@
 //! Requests to the journal whose answer may be lost.
 
-use asyncsteps_actors::{clock, timer};
 use asyncsteps_journal::{Error, POLL, Repeat};
 
 /// Repeats a request, which may have been done, until it is answered.
@@ -11,7 +10,8 @@ where
     loop {
         match ask().await {
             Err(error) if error.repeat() == Repeat::UntilAnswered => {
-                timer::sleep_until(clock::now() + POLL / 10).await;
+                // handles are used outside of arbiters too
+                tokio::time::sleep(POLL / 10).await;
             }
             answer => return answer,
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::codes;
-use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::record::{Ending, Started, StoredRecord};
@@ -25,6 +24,10 @@ use crate::shared::{Program, Shared};
 use crate::submit::{NotSubmitted, Options};
 
 /// Requests that survive a crash, and the journal that keeps them. Clones share both.
+///
+/// But for [`start`](Self::start) and [`replay_check`](Self::replay_check), which run functions and so need an
+/// arbiter, its calls work on any thread of a tokio runtime. Their futures are `Send` if their arguments are, so
+/// a handler of axum may await them.
 ///
 /// 1. [`on`](Self::on) makes functions of an interface durable.
 /// 2. [`start`](Self::start) begins to run them, on each arbiter that is to.
@@ -171,7 +174,7 @@ impl Durable {
             }
             tokio::select! {
                 _ = end => {}
-                () = timer::sleep_until(clock::now() + POLL) => {}
+                () = tokio::time::sleep(POLL) => {}
             }
         }
     }

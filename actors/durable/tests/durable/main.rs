@@ -1,6 +1,7 @@
 //! Durable requests, with crashes wherever there can be one.
 
 mod changes;
+mod handles;
 mod held_up;
 mod keys;
 mod lab;

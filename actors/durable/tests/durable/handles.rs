@@ -1,0 +1,72 @@
+//! Handles are used outside of arbiters: by the handlers of a web framework, on any thread.
+
+use std::time::Duration;
+
+use asyncsteps_durable::{Durable, Options, Recorded as _, Signals as _};
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Gives, Steps};
+use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::request::{Query, Resume};
+use asyncsteps_journal::{Error, Refused, Uid};
+use serde_json::json;
+
+fn approved(asi: &mut Steps<(), ()>) -> Gives<String> {
+    asi.wait_for::<String>("approval")
+        .then("approve", async |_, by| Ok(format!("approved by {by}")))
+        .recorded()
+        .into()
+}
+
+/// Handlers of axum and tasks of tokio take such futures only.
+fn sent<T>(future: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+    future
+}
+
+/// All that a handler may ask of a handle.
+async fn approve(durable: Durable, uid: Uid) -> (String, usize) {
+    sent(durable.status(uid)).await.expect("it is known");
+    sent(durable.signal(uid, "approval", "ann")).await.expect("it is stored");
+    let approved: String = sent(durable.result(uid)).await.expect("it is approved");
+    sent(durable.ended(uid)).await.expect("it has ended");
+    sent(durable.cancel(uid, "ann")).await.expect("it is known");
+    let refused = sent(durable.resume(uid, Resume::Continue)).await;
+    assert!(matches!(refused, Err(Error::Refused(Refused::NotStopped(_)))), "{refused:?}");
+    let records = sent(durable.records(uid)).await.expect("they are kept").len();
+    assert_eq!(sent(durable.dump()).await.expect("it is read").flows().len(), 0, "none is open");
+    let all = Query { limit: 10, ..Query::default() };
+    assert_eq!(sent(durable.list(all)).await.expect("they are listed").len(), 1);
+    sent(durable.trim(Duration::ZERO)).await.expect("the journal answers");
+    (approved, records)
+}
+
+#[test]
+fn a_handle_works_on_a_thread_that_is_no_arbiter() {
+    actix::System::new().block_on(async {
+        let durable = Durable::new(Memory::default());
+        let interface = Interface::new("test.approval:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, (), |functions| {
+            durable.on(functions, "approved", approved);
+        });
+        let executor = executor.build().expect("it is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let elsewhere = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let task = tokio::spawn(async move {
+                    let ann = User::new("ann", SecurityLevel::SafeOps);
+                    let options = Options::default().caller(&ann);
+                    let function = "test.approval:1.0:approved";
+                    let uid = sent(durable.submit(function, json!({}), options)).await;
+                    approve(durable, uid.expect("it is stored")).await
+                });
+                task.await.expect("it does not panic")
+            })
+        });
+        while !elsewhere.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let (approved, records) = elsewhere.join().expect("it does not panic");
+        assert_eq!((approved.as_str(), records > 1), ("approved by ann", true));
+    });
+}
