@@ -3,20 +3,27 @@
 
 use std::future::poll_fn;
 use std::net::TcpStream;
+use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::mpsc;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use asyncsteps_console::Console;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
+use asyncsteps_executor::observe::Locks;
+use asyncsteps_executor::transport::http::{Server, ServerLimits};
 use asyncsteps_executor::{Closed, Executor, Incoming};
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post};
+use asyncsteps_support::conform;
+use asyncsteps_support::h2::Http2;
 use asyncsteps_support::jobs::Jobs;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{Data, Shop};
+use asyncsteps_support::stream::Stream;
 use asyncsteps_support::ws::{Frame, Socket};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
@@ -251,4 +258,61 @@ fn connections_that_were_made_before_are_answered_and_later_ones_refused() {
     }
     stopping.join().expect("no panic");
     assert!(TcpStream::connect(address).is_err());
+}
+
+/// A server that waits longer than a test for what it waits for when it closes.
+fn patient(
+    make: impl FnOnce() -> Executor + Send + 'static,
+    set_up: impl FnOnce(Server) -> Server + Send + 'static,
+) -> TestServer {
+    // no alarm of an earlier limit is left
+    let limits = ServerLimits {
+        head_timeout: Duration::ZERO,
+        stall_timeout: PATIENCE * 10,
+        ..ServerLimits::default()
+    };
+    TestServer::start_server(
+        None,
+        make,
+        |service| service,
+        move |server| set_up(server).workers(NonZeroUsize::MIN).limits(limits).grace(PATIENCE * 10),
+    )
+}
+
+#[test]
+fn an_open_console_does_not_hold_the_stop() {
+    let (give, given) = mpsc::channel();
+    let make = move || {
+        let executor = Executor::builder().build().expect("a right configuration");
+        give.send(Console::new(&executor, Locks::new())).expect("the server waits");
+        executor
+    };
+    let mut host =
+        patient(make, move |server| server.fallback(given.recv().expect("one").service()));
+    let mut page = Connection::open(host.address);
+    page.send(b"GET /console/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    // its first snapshot is there
+    while !page.line().expect("it goes on").starts_with("data: ") {}
+    host.begin_to_close();
+    page.expect_end();
+    host.connections.wait_for_the_end_of(1);
+}
+
+#[test]
+fn clients_that_take_nothing_do_not_hold_the_stop() {
+    const LARGE: usize = 900_000;
+    let mut host = patient(conform::executor, |server| server);
+    let call = message("conform.main:1.2:big", &json!({ "size": LARGE }));
+    let mut http1 = Connection::open(host.address);
+    let mut http2 = Http2::with_window(Stream::connect(host.address), 0);
+    let mut socket = Socket::open(host.address);
+    http2.request(1, "conform.main:1.2:big", &json!({ "size": LARGE }));
+    for n in 0..40 {
+        // more than the system takes for them
+        http1.try_send(&post(&call));
+        socket.request("conform.main:1.2:big", &json!({ "size": LARGE }), &format!("C{n}"));
+    }
+    host.wait_for("answers that wait", 0, || host.executor.in_flight_count());
+    host.begin_to_close();
+    host.connections.wait_for_the_end_of(4);
 }

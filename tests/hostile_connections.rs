@@ -114,6 +114,30 @@ fn a_request_that_stops_in_its_head_ends_its_connection() {
 }
 
 #[test]
+fn a_connection_that_is_answered_and_silent_ends() {
+    // no alarm of an earlier limit is left
+    let host = conform_with(ServerLimits {
+        head_timeout: Duration::ZERO,
+        keep_alive: SHORT,
+        ..ServerLimits::default()
+    });
+    let answered = |request: &[u8]| {
+        let mut client = Connection::open(host.address);
+        assert!(client.send(request).receive().status() < 500);
+        client
+    };
+    // a body, one that comes later, chunks, and none of them
+    let post = post(&message("conform.main:1.2:answer", &json!({})));
+    let raw = b"GET /ftn/conform.main/1.2/download?n=9 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut clients: Vec<_> = [&post[..], raw, NOTHING].into_iter().map(answered).collect();
+    let (start, end) = post.split_at(post.len() - 1);
+    let mut late = Connection::open(host.address);
+    assert_eq!(late.send(start).send(end).receive().status(), 200);
+    clients.push(late);
+    host.connections.wait_for_the_end_of(clients.len());
+}
+
+#[test]
 fn idle_connections_cost_little_and_can_go_on() {
     let host = conform_with(ServerLimits { keep_alive: PATIENCE, ..ServerLimits::default() });
     let open = || {

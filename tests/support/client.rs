@@ -142,7 +142,8 @@ impl Connection {
         rest
     }
 
-    fn line(&mut self) -> Option<String> {
+    /// The next line, without its end; `None` if the connection ended.
+    pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let length = self.stream.read_line(&mut line).ok()?;
         (length > 0).then(|| line.trim_end().to_owned())

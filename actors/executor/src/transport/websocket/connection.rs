@@ -18,6 +18,7 @@ use super::limits::WebSocketLimits;
 use super::link::Output;
 use super::session::{End, Session};
 use crate::executor::Way;
+use crate::transport::UNTAKEN;
 
 /// How long a client may take to take what was sent to it before its connection is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
@@ -51,8 +52,9 @@ impl Connection {
         let End::Close(code) = end else { return false };
         session.send_close(code);
         let farewell = self.output.send_last(session.take_output(clock::now()));
+        let grace = if session.is_closing() { UNTAKEN } else { CLOSE_GRACE };
         // a client that takes nothing needs no code
-        matches!(tokio::time::timeout(CLOSE_GRACE, farewell).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(grace, farewell).await, Ok(Ok(())))
     }
 
     /// Waits for what happens next and lets the session decide what follows.
@@ -132,8 +134,8 @@ impl Connection {
                 }
             }
             Event::Call(call) => self.call(session, *call),
-            Event::Closing => session.close(),
-            Event::Tick => session.tick(clock::now())?,
+            Event::Closing => session.close(clock::now(), self.output.unsent()),
+            Event::Tick => session.tick(clock::now(), self.output.unsent())?,
         }
         Ok(None)
     }

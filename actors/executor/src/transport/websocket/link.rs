@@ -79,6 +79,14 @@ impl Output {
         }
     }
 
+    /// Bytes that were sent and are not on their way, as far as that is known.
+    pub(super) fn unsent(&self) -> usize {
+        match self {
+            Self::Body(_) => 0,
+            Self::Socket(socket) => socket.unsent(),
+        }
+    }
+
     /// Waits until there is room for more.
     ///
     /// # Cancel safety
@@ -116,6 +124,9 @@ pub(super) trait Duplex {
     fn send(&self, chunk: Bytes) -> io::Result<()>;
 
     fn is_sending(&self) -> bool;
+
+    /// Bytes of the last chunk that are not on their way.
+    fn unsent(&self) -> usize;
 
     /// Waits until everything is on its way.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -180,6 +191,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
 
     fn is_sending(&self) -> bool {
         !self.is_flushed.get()
+    }
+
+    fn unsent(&self) -> usize {
+        self.waiting.borrow().len()
     }
 
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -12,6 +12,7 @@ use super::calls::{Call, Calls};
 use super::close_code::{NO_TEXT, PROTOCOL_ERROR, TOO_LARGE};
 use super::frames::{self, Broken, Incoming};
 use super::limits::WebSocketLimits;
+use crate::transport::UNTAKEN;
 
 /// Bytes of output that may wait for the client, beside the largest message; while there are more,
 /// nothing is read from it.
@@ -31,13 +32,23 @@ pub(super) struct Session {
     limits: WebSocketLimits,
     /// Frames that wait for the client.
     out: BytesMut,
+    /// Bytes of frames that were given to the socket.
+    given: u64,
     /// Messages of the client that are being handled.
     handling: usize,
     /// Calls to the client that wait for its answers.
     calls: Calls,
     watch: Watch,
     /// The executor closes.
-    is_closing: bool,
+    closing: Option<Closing>,
+}
+
+/// Whether the client takes what is sent to it while the executor closes.
+#[derive(Clone, Copy)]
+struct Closing {
+    looked_at: Time,
+    /// How many bytes it had taken then, if more waited for it.
+    stood_at: Option<u64>,
 }
 
 impl Session {
@@ -45,10 +56,11 @@ impl Session {
         Self {
             limits,
             out: BytesMut::new(),
+            given: 0,
             handling: 0,
             calls: Calls::new(limits.call_timeout),
             watch: Watch { heard: now, pinged: false },
-            is_closing: false,
+            closing: None,
         }
     }
 
@@ -109,18 +121,33 @@ impl Session {
             // nothing is read from it, but it takes its replies
             self.watch.hear(now);
         }
+        self.given += self.out.len() as u64;
         // an idle connection keeps no memory of what it has sent
         mem::take(&mut self.out).freeze()
     }
 
-    /// The executor closes: the connection ends as soon as it is [idle](Self::may_close).
-    pub(super) fn close(&mut self) {
-        self.is_closing = true;
+    /// The executor closes: the connection ends as soon as it is [idle](Self::may_close), and when its client
+    /// takes nothing of what waits for it. The socket has `unsent` bytes.
+    pub(super) fn close(&mut self, now: Time, unsent: usize) {
+        self.closing = Some(Closing { looked_at: now, stood_at: self.stands_at(unsent) });
     }
 
-    /// Does what is due.
-    pub(super) fn tick(&mut self, now: Time) -> Result<(), End> {
+    /// How many bytes the client has taken, if more waits for it.
+    fn stands_at(&self, unsent: usize) -> Option<u64> {
+        (unsent > 0 || self.has_output()).then(|| self.given - unsent as u64)
+    }
+
+    /// Does what is due. The socket has `unsent` bytes.
+    pub(super) fn tick(&mut self, now: Time, unsent: usize) -> Result<(), End> {
         self.calls.expire(now);
+        if let Some(Closing { looked_at, stood_at }) = self.closing
+            && now >= looked_at + UNTAKEN
+        {
+            if stood_at.is_some() && stood_at == self.stands_at(unsent) {
+                return Err(End::Gone);
+            }
+            self.close(now, unsent);
+        }
         match self.watch.look(&self.limits, now) {
             Watched::Heard => {}
             Watched::Ping => frames::write(&mut self.out, OpCode::Ping, b""),
@@ -133,8 +160,9 @@ impl Session {
 
     /// When the next [`tick`](Self::tick) is due.
     pub(super) fn due(&self) -> Time {
+        let looks = self.closing.as_ref().map(|closing| closing.looked_at + UNTAKEN);
         let watched = self.watch.next(&self.limits);
-        self.calls.due().map_or(watched, |due| due.min(watched))
+        [self.calls.due(), looks].into_iter().flatten().fold(watched, Time::min)
     }
 
     /// Whether the output has to be taken before more may be put into it.
@@ -155,9 +183,13 @@ impl Session {
         !self.out.is_empty()
     }
 
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
     /// Whether the executor closes and all requests are answered.
     pub(super) fn may_close(&self) -> bool {
-        self.is_closing && !self.is_handling() && !self.has_output()
+        self.is_closing() && !self.is_handling() && !self.has_output()
     }
 
     /// Whether the client has as many requests in flight as it may.
@@ -226,10 +258,10 @@ mod tests {
     fn a_silent_client_gets_a_ping_and_is_gone_after_the_limit() {
         let mut session = session();
         assert_eq!(session.due(), at(60));
-        assert_eq!(session.tick(at(60)), Ok(()));
+        assert_eq!(session.tick(at(60), 0), Ok(()));
         assert_eq!(&*session.take_output(at(60)), b"\x89\0");
         assert_eq!(session.due(), at(90));
-        assert_eq!(session.tick(at(90)), Err(End::Gone));
+        assert_eq!(session.tick(at(90), 0), Err(End::Gone));
     }
 
     #[test]
@@ -240,7 +272,7 @@ mod tests {
             assert!(session.frame(message(), at(0)).is_ok_and(|message| message.is_some()));
         }
         assert!(!session.may_read());
-        assert_eq!(session.tick(at(90)), Ok(()));
+        assert_eq!(session.tick(at(90), 0), Ok(()));
         session.handled();
         assert!(session.may_read());
     }
@@ -250,7 +282,7 @@ mod tests {
         let mut session = session();
         session.send(&[0; MAX_WAITING]);
         assert!(session.is_full() && !session.may_read());
-        assert_eq!(session.tick(at(90)), Err(End::Gone));
+        assert_eq!(session.tick(at(90), 0), Err(End::Gone));
     }
 
     #[test]
@@ -259,7 +291,7 @@ mod tests {
         for minute in 1..10 {
             session.send(&[0; MAX_WAITING]);
             assert!(session.take_output(at(60 * minute)).len() > MAX_WAITING);
-            assert_eq!(session.tick(at(60 * minute + 59)), Ok(()));
+            assert_eq!(session.tick(at(60 * minute + 59), 0), Ok(()));
         }
     }
 
@@ -267,13 +299,27 @@ mod tests {
     fn a_closing_session_ends_when_all_is_answered_and_sent() {
         let mut session = session();
         assert!(session.frame(message(), at(0)).is_ok());
-        session.close();
+        session.close(at(0), 0);
         assert!(!session.may_close());
         session.handled();
         session.send(b"{}");
         assert!(!session.may_close());
         assert!(!session.take_output(at(1)).is_empty());
         assert!(session.may_close());
+    }
+
+    #[test]
+    fn a_closing_session_does_not_wait_for_a_client_that_takes_nothing() {
+        let mut session = session();
+        session.send(&[0; 100]);
+        let chunk = session.take_output(at(0)).len();
+        session.close(at(10), chunk);
+        assert_eq!(session.due(), at(11));
+        // a byte of the chunk, then the rest of it, with more behind it
+        assert_eq!(session.tick(at(11), chunk - 1), Ok(()));
+        session.send(b"{}");
+        assert_eq!(session.tick(at(12), 0), Ok(()));
+        assert_eq!(session.tick(at(13), 0), Err(End::Gone));
     }
 
     #[test]

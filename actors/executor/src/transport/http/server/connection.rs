@@ -121,7 +121,6 @@ impl Protocols {
         let service = service_fn(|request| requests.respond(request));
         let mut connection = self.http1.serve_connection(TokioIo::new(io), service);
         let ended = poll_fn(|cx| {
-            progress.begin_turn();
             let polled = Pin::new(&mut connection).poll(cx);
             if polled.is_pending() && progress.is_idle() && site.warm.is_over(progress, cx) {
                 return Poll::Ready(None);

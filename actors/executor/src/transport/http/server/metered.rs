@@ -2,19 +2,19 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::mem::{self, MaybeUninit};
-use std::pin::{Pin, pin};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use asyncsteps_actors::clock;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::{Ambiguous, Framing};
 use super::limits::ServerLimits;
 use super::patience::{Patience, timed_out};
-use super::progress::{Alarm, Progress, Waiting};
+use super::progress::{Progress, ReadEnd};
+use crate::transport::UNTAKEN;
 
 /// How much is read at once without a buffer.
 const FIRST_READ: usize = 4 << 10;
@@ -31,24 +31,14 @@ pub(super) struct Metered<T> {
     first: Bytes,
     /// Where its requests end, in HTTP/1.
     framing: Option<Framing>,
-    reading: Alarm,
-    /// Whether the time to read is over.
-    is_over: bool,
     writing: Patience,
 }
 
 impl<T> Metered<T> {
     pub(super) fn new(io: T, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
-        let writing = Patience::new(limits.stall_timeout, limits.least_rate);
-        Self {
-            io,
-            progress,
-            first: Bytes::new(),
-            framing: None,
-            reading: Alarm::default(),
-            is_over: false,
-            writing,
-        }
+        progress.meter(true);
+        let writing = Patience::new(limits, UNTAKEN);
+        Self { io, progress, first: Bytes::new(), framing: None, writing }
     }
 
     /// Follows requests of HTTP/1 from the first byte on.
@@ -72,16 +62,16 @@ impl<T> Metered<T> {
 
     /// The connection itself, for another protocol.
     pub(super) fn into_inner(self) -> T {
+        self.progress.meter(false);
         self.io
     }
 
     /// Tells what was read.
     fn tell(&self) {
-        let Some(framing) = &self.framing else { return self.progress.read_head() };
-        if framing.has_seen_head() {
-            self.progress.read_head();
+        match &self.framing {
+            None => self.progress.read(true, false),
+            Some(framing) => self.progress.read(framing.has_seen_head(), framing.is_in_body()),
         }
-        self.progress.set_in_body(framing.is_in_body());
     }
 
     /// Looks at what was read; how much of it may be given: nothing behind a head that two ends could
@@ -130,28 +120,16 @@ impl<T: AsyncRead + Unpin> Metered<T> {
         let begin = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         if polled.is_ready() {
-            self.is_over = false;
             let clear = self.follow(&buf.filled()[begin..]);
             self.tell();
             buf.set_filled(begin + clear);
             return polled;
         }
-        let (due, late) = match self.progress.waiting() {
-            Waiting::InService => return Poll::Pending,
-            Waiting::Over => return Poll::Ready(Ok(())),
-            Waiting::Idle(due) => (due, Ok(())),
-            Waiting::Head(due) => (due, Err(timed_out())),
-        };
-        let now = clock::now();
-        if now < due {
-            self.reading.set(due, now, cx);
-            return Poll::Pending;
+        match self.progress.read_end() {
+            None => Poll::Pending,
+            Some(ReadEnd::Idle) => Poll::Ready(Ok(())),
+            Some(ReadEnd::Late) => Poll::Ready(Err(timed_out())),
         }
-        if !mem::replace(&mut self.is_over, true) {
-            // what has come while the worker was busy is in time: it shows after this turn
-            return pin!(tokio::task::yield_now()).poll(cx).map(Ok);
-        }
-        Poll::Ready(late)
     }
 }
 
@@ -225,7 +203,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
             // all is written before it is flushed
             this.writing.rest();
             if this.progress.unblock() {
-                // how long it may be idle is known only now
+                // the next request may have waited for it
                 cx.waker().wake_by_ref();
             }
         }

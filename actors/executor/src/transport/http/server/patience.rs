@@ -9,11 +9,15 @@ use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::timer::Timer;
 
+use super::limits::ServerLimits;
+
 /// Waits for the other end to take or to give bytes: at most a time, and each byte that moves buys
 /// some of it back, so that a trickle ends too.
 #[derive(Debug)]
 pub(super) struct Patience {
     most: Duration,
+    /// The same while the server closes.
+    most_while_closing: Duration,
     /// Bytes per second.
     rate: u64,
     /// What is waited for, if anything is.
@@ -29,12 +33,10 @@ struct Wait {
     due: Time,
 }
 
-/// How long the other end may do nothing while the server closes.
-const CLOSING: Duration = Duration::from_secs(5);
-
 impl Patience {
-    pub(super) fn new(most: Duration, rate: u64) -> Self {
-        Self { most, rate: rate.max(1), wait: None, timer: Timer::default() }
+    pub(super) fn new(limits: &ServerLimits, most_while_closing: Duration) -> Self {
+        let (most, rate) = (limits.stall_timeout, limits.least_rate.max(1));
+        Self { most, most_while_closing, rate, wait: None, timer: Timer::default() }
     }
 
     /// Nothing moves; there is less time if the server closes, since `closing`.
@@ -46,7 +48,8 @@ impl Patience {
         let most = self.most;
         let Wait { moved, due } =
             *self.wait.get_or_insert_with(|| Wait { moved: now, due: now + most });
-        let due = closing.map_or(due, |closing| due.min(closing.max(moved) + CLOSING));
+        let due =
+            closing.map_or(due, |closing| due.min(closing.max(moved) + self.most_while_closing));
         if now >= due {
             return Err(timed_out());
         }

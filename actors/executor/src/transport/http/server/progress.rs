@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::mem;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use asyncsteps_actors::clock;
 use slab::Slab;
 
 use super::limits::ServerLimits;
+use crate::transport::UNTAKEN;
 use crate::transport::websocket::WebSocket;
 
 /// How long a connection without a request is kept while the server closes: for those that were made
@@ -18,40 +21,67 @@ use crate::transport::websocket::WebSocket;
 const WHILE_CLOSING: Duration = Duration::from_secs(1);
 
 /// How far a connection is.
+///
+/// What it waits for depends on all of its state, so each change goes through [`Progress::change`]: one
+/// in a turn of the connection's task is seen at the end of the [turn](Progress::turn), and one between
+/// two turns wakes the task.
 pub(super) struct Progress {
     limits: ServerLimits,
-    /// Many requests at once (HTTP/2), or one after the other.
-    is_multiplexed: Cell<bool>,
-    in_service: Cell<usize>,
-    /// So far.
-    requests: Cell<u64>,
-    /// The request that is refused, and with which the connection ends.
-    refused: Cell<Option<u64>>,
-    /// When the client had the last answer, or the connection began.
-    idle_since: Cell<Time>,
-    /// Bodies that may be read on after the answer: hyper knows where they are.
-    open_bodies: Cell<usize>,
-    /// Whether the last request has one that is not counted.
-    has_foreign_body: Cell<bool>,
-    /// Whether the rest of a body is to come, perhaps after the answer, in HTTP/1.
-    is_in_body: Cell<bool>,
-    /// Which one of its worker's connections to become idle it was, while it is.
-    idle_turn: Cell<Option<u64>>,
-    /// When the first byte of the head that is read now came.
-    head_since: Cell<Option<Time>>,
-    /// Since when the server closes.
-    closing: Cell<Option<Time>>,
-    /// Whether written bytes wait for the client to take them.
-    is_blocked: Cell<bool>,
-    /// A request that waits until they do not.
-    next: RefCell<Option<Waker>>,
-    /// Whether a request was answered in this turn of its task, in HTTP/1.
-    had_request: Cell<bool>,
-    /// Since when the next bytes of answers wait for the client, in HTTP/2.
-    unsent: RefCell<Slab<Time>>,
-    resets: Cell<Resets>,
+    state: RefCell<State>,
+    /// The task of the connection.
+    task: RefCell<Waker>,
+    /// Whether the task has its turn.
+    is_in_turn: Cell<bool>,
+    /// Wakes the task when what it waits for is late.
+    alarm: RefCell<Alarm>,
     /// What the connection becomes after the answer.
     upgrade: RefCell<Option<Box<WebSocket>>>,
+}
+
+struct State {
+    /// Whether its bytes are those of requests, and not of a handshake or of a WebSocket.
+    is_metered: bool,
+    /// Many requests at once (HTTP/2), or one after the other.
+    is_multiplexed: bool,
+    in_service: usize,
+    /// So far.
+    requests: u64,
+    /// The request that is refused, and with which the connection ends.
+    refused: Option<u64>,
+    /// When the client had the last answer, or the connection began.
+    idle_since: Time,
+    /// Bodies that may be read on after the answer: hyper knows where they are.
+    open_bodies: usize,
+    /// Whether the last request has one that is not counted.
+    has_foreign_body: bool,
+    /// Whether the rest of a body is to come, perhaps after the answer, in HTTP/1.
+    is_in_body: bool,
+    /// Which one of its worker's connections to become idle it was, while it is.
+    idle_turn: Option<u64>,
+    /// When the first byte of the head that is read now came.
+    head_since: Option<Time>,
+    /// Since when the server closes.
+    closing: Option<Time>,
+    /// Whether written bytes wait for the client to take them.
+    is_blocked: bool,
+    /// Whether a request was answered in this turn of its task, in HTTP/1.
+    had_request: bool,
+    /// Since when the next bytes of answers wait for the client, in HTTP/2.
+    unsent: Slab<Time>,
+    resets: Resets,
+    /// Whether the task was given another turn since what it waits for is late.
+    was_given_a_turn: bool,
+    /// Why nothing more is read, in this turn.
+    read_end: Option<ReadEnd>,
+}
+
+/// Why nothing more is read of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadEnd {
+    /// There is no request, and none is waited for.
+    Idle,
+    /// A head that has begun did not end in time.
+    Late,
 }
 
 /// Requests that their client gave up, in the second that began at a time.
@@ -63,7 +93,7 @@ struct Resets {
 
 /// What a connection without a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
+enum Waiting {
     /// The end of a request, or of its body, is not the connection's business.
     InService,
     /// The next request; the connection ends at this time.
@@ -77,116 +107,197 @@ pub(super) enum Waiting {
 impl Progress {
     pub(super) fn new(limits: ServerLimits) -> Rc<Self> {
         let now = clock::now();
+        let state = State {
+            is_metered: false,
+            is_multiplexed: false,
+            in_service: 0,
+            requests: 0,
+            refused: None,
+            idle_since: now,
+            open_bodies: 0,
+            has_foreign_body: false,
+            is_in_body: false,
+            idle_turn: None,
+            head_since: None,
+            closing: None,
+            is_blocked: false,
+            had_request: false,
+            unsent: Slab::new(),
+            resets: Resets { since: now, count: 0 },
+            was_given_a_turn: false,
+            read_end: None,
+        };
         Rc::new(Self {
             limits,
-            is_multiplexed: Cell::new(false),
-            in_service: Cell::new(0),
-            requests: Cell::new(0),
-            refused: Cell::new(None),
-            idle_since: Cell::new(now),
-            open_bodies: Cell::new(0),
-            has_foreign_body: Cell::new(false),
-            is_in_body: Cell::new(false),
-            idle_turn: Cell::new(None),
-            head_since: Cell::new(None),
-            closing: Cell::new(None),
-            is_blocked: Cell::new(false),
-            next: RefCell::new(None),
-            had_request: Cell::new(false),
-            unsent: RefCell::default(),
-            resets: Cell::new(Resets { since: now, count: 0 }),
+            state: RefCell::new(state),
+            task: RefCell::new(Waker::noop().clone()),
+            is_in_turn: Cell::new(false),
+            alarm: RefCell::default(),
             upgrade: RefCell::new(None),
         })
     }
 
+    /// Gives the connection's task a turn, and watches how long it waits for bytes.
+    pub(super) fn turn<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        if !self.task.borrow().will_wake(cx.waker()) {
+            *self.task.borrow_mut() = cx.waker().clone();
+        }
+        self.is_in_turn.set(true);
+        self.change(|state| state.had_request = false);
+        let mut polled = poll(cx);
+        if polled.is_pending()
+            && let Some(end) = self.read_end_after(cx)
+        {
+            self.change(|state| state.read_end = Some(end));
+            polled = poll(cx);
+            self.change(|state| state.read_end = None);
+            if polled.is_pending() {
+                // the end may have changed what it waits for
+                self.read_end_after(cx);
+            }
+        }
+        self.is_in_turn.set(false);
+        polled
+    }
+
+    /// Why nothing more is to be read, if so; otherwise the task is woken when that changes.
+    fn read_end_after(&self, cx: &mut Context<'_>) -> Option<ReadEnd> {
+        let (due, end) = match self.waiting() {
+            Waiting::InService => return None,
+            Waiting::Over => return Some(ReadEnd::Idle),
+            Waiting::Idle(due) => (due, ReadEnd::Idle),
+            Waiting::Head(due) => (due, ReadEnd::Late),
+        };
+        let now = clock::now();
+        if now < due {
+            self.alarm.borrow_mut().set(due, now, cx);
+            return None;
+        }
+        if !self.change(|state| mem::replace(&mut state.was_given_a_turn, true)) {
+            // what has come while the worker was busy is in time: it shows after this turn
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
+            return None;
+        }
+        Some(end)
+    }
+
+    /// Wakes the task of the connection.
+    pub(super) fn wake(&self) {
+        self.task.borrow().wake_by_ref();
+    }
+
+    /// Changes the state, and has the task see it.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = change(&mut self.state.borrow_mut());
+        if !self.is_in_turn.get() {
+            self.wake();
+        }
+        changed
+    }
+
+    /// The bytes of the connection are those of requests from now on, or no longer.
+    pub(super) fn meter(&self, is_metered: bool) {
+        self.change(|state| state.is_metered = is_metered);
+    }
+
     pub(super) fn multiplex(&self) {
-        self.is_multiplexed.set(true);
-        self.head_since.set(None);
+        self.change(|state| {
+            state.is_multiplexed = true;
+            state.head_since = None;
+        });
     }
 
     /// Since when the server closes.
     pub(super) fn closing(&self) -> Option<Time> {
-        self.closing.get()
+        self.state.borrow().closing
     }
 
     /// The server closes.
     pub(super) fn close(&self, now: Time) {
-        self.closing.set(Some(now));
-    }
-
-    /// Bytes of a head were read, or behind one.
-    pub(super) fn read_head(&self) {
-        if self.in_service.get() == 0
-            && self.head_since.get().is_none()
-            && !self.is_multiplexed.get()
-        {
-            self.head_since.set(Some(clock::now()));
+        if self.closing().is_none() {
+            self.change(|state| state.closing = Some(now));
         }
     }
 
-    /// Whether the rest of a body is to come, in HTTP/1.
-    pub(super) fn set_in_body(&self, is_in_body: bool) {
-        let was_in_body = self.is_in_body.replace(is_in_body);
-        if was_in_body && !is_in_body && self.in_service.get() == 0 {
-            self.idle_since.set(clock::now());
-        }
+    /// Bytes were read: of a head or behind one, or of a body, whose rest is to come in HTTP/1.
+    pub(super) fn read(&self, is_of_head: bool, is_in_body: bool) {
+        self.change(|state| {
+            state.was_given_a_turn = false;
+            let is_served = state.in_service > 0;
+            if is_of_head && !is_served && state.head_since.is_none() && !state.is_multiplexed {
+                state.head_since = Some(clock::now());
+            }
+            let was_in_body = mem::replace(&mut state.is_in_body, is_in_body);
+            if was_in_body && !is_in_body && !is_served {
+                state.idle_since = clock::now();
+            }
+        });
+    }
+
+    /// Why nothing more is read in this turn.
+    pub(super) fn read_end(&self) -> Option<ReadEnd> {
+        self.state.borrow().read_end
     }
 
     /// What it means that nothing can be read now.
-    pub(super) fn waiting(&self) -> Waiting {
+    fn waiting(&self) -> Waiting {
         let ServerLimits { head_timeout, keep_alive, .. } = self.limits;
-        let (idle_since, was_used) = (self.idle_since.get(), self.requests.get() > 0);
-        if self.in_service.get() > 0 || self.is_in_body.get() {
+        let state = self.state.borrow();
+        let was_used = state.requests > 0;
+        let is_blocked = state.is_blocked && state.head_since.is_none();
+        if !state.is_metered || state.in_service > 0 || state.is_in_body || is_blocked {
+            // what is written has a limit of its own
             return Waiting::InService;
         }
-        if self.is_blocked.get() && self.head_since.get().is_none() {
-            // what is written has a limit of its own
-            return Waiting::Idle(clock::now() + keep_alive);
-        }
-        match (self.head_since.get(), self.closing.get()) {
+        match (state.head_since, state.closing) {
             (Some(_), _) if head_timeout.is_zero() && !was_used => Waiting::InService,
             (Some(since), _) => Waiting::Head(since + head_timeout),
-            (None, Some(closing)) if self.is_multiplexed.get() => {
+            (None, Some(closing)) if state.is_multiplexed => {
                 // the end of what is read would cut answers off; it ends itself when they are sent
-                Waiting::Idle(closing.max(idle_since) + WHILE_CLOSING)
+                Waiting::Idle(closing.max(state.idle_since) + WHILE_CLOSING)
             }
             (None, Some(_)) if was_used => Waiting::Over,
             (None, Some(closing)) => Waiting::Idle(closing + WHILE_CLOSING),
-            (None, None) if was_used => Waiting::Idle(idle_since + keep_alive),
+            (None, None) if was_used => Waiting::Idle(state.idle_since + keep_alive),
             (None, None) if head_timeout.is_zero() => Waiting::InService,
-            (None, None) => Waiting::Idle(idle_since + head_timeout),
+            (None, None) => Waiting::Idle(state.idle_since + head_timeout),
         }
     }
 
     /// Whether the client has had all answers, and has sent nothing that is not read.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_service.get() == 0
-            && self.open_bodies.get() == 0
-            && !self.has_foreign_body.get()
-            && self.head_since.get().is_none()
-            && !self.is_blocked.get()
+        let state = self.state.borrow();
+        state.in_service == 0
+            && state.open_bodies == 0
+            && !state.has_foreign_body
+            && state.head_since.is_none()
+            && !state.is_blocked
     }
 
     /// The body of a request can be read, until it is closed.
     pub(super) fn open_body(&self) {
-        self.open_bodies.set(self.open_bodies.get() + 1);
+        self.change(|state| state.open_bodies += 1);
     }
 
     pub(super) fn close_body(&self) {
-        self.open_bodies.set(self.open_bodies.get() - 1);
+        self.change(|state| state.open_bodies -= 1);
     }
 
     /// The application has the body of the request, and may keep it.
     pub(super) fn give_body(&self) {
-        self.has_foreign_body.set(true);
+        self.change(|state| state.has_foreign_body = true);
     }
 
     pub(super) fn idle_turn(&self) -> Option<u64> {
-        self.idle_turn.get()
+        self.state.borrow().idle_turn
     }
 
     pub(super) fn set_idle_turn(&self, turn: u64) {
-        self.idle_turn.set(Some(turn));
+        self.change(|state| state.idle_turn = Some(turn));
     }
 
     /// Whether a head has begun and did not end in time.
@@ -196,82 +307,83 @@ impl Progress {
 
     /// A request begins.
     pub(super) fn begin(self: &Rc<Self>) -> InService {
-        self.in_service.set(self.in_service.get() + 1);
-        self.requests.set(self.requests.get() + 1);
-        self.head_since.set(None);
-        self.idle_turn.set(None);
-        self.has_foreign_body.set(false);
+        self.change(|state| {
+            state.in_service += 1;
+            state.requests += 1;
+            state.head_since = None;
+            state.idle_turn = None;
+            state.has_foreign_body = false;
+        });
         InService { progress: Rc::clone(self), is_answered: false, unsent: None }
     }
 
     /// Refuses the request of this number; nothing is read behind it.
     pub(super) fn refuse(&self, number: u64) {
-        self.refused.set(Some(number));
+        self.change(|state| state.refused = Some(number));
     }
 
     /// Whether nothing more is read.
     pub(super) fn is_refused(&self) -> bool {
-        self.refused.get().is_some()
+        self.state.borrow().refused.is_some()
     }
 
     /// Whether the request that has just begun is the one that is refused.
     pub(super) fn refuses_this(&self) -> bool {
-        self.refused.get() == Some(self.requests.get())
+        let state = self.state.borrow();
+        state.refused == Some(state.requests)
     }
 
     /// Written bytes wait for the client.
     pub(super) fn block(&self) {
-        self.is_blocked.set(true);
+        self.change(|state| state.is_blocked = true);
     }
 
     /// The client has taken all that was written; whether it was waited for.
     pub(super) fn unblock(&self) -> bool {
-        let was_blocked = self.is_blocked.replace(false);
-        if was_blocked {
-            self.idle_since.set(clock::now());
-            if let Some(next) = self.next.take() {
-                next.wake();
+        self.change(|state| {
+            let was_blocked = mem::replace(&mut state.is_blocked, false);
+            if was_blocked {
+                state.idle_since = clock::now();
             }
-        }
-        was_blocked
-    }
-
-    /// The task of the connection has its turn.
-    pub(super) fn begin_turn(&self) {
-        self.had_request.set(false);
+            was_blocked
+        })
     }
 
     /// Waits until the client has taken what was written for the requests before, so that answers do
     /// not pile up for a client that reads none, and for the next turn if this one had a request, so
     /// that those who pipeline delay others no more than those who do not.
     pub(super) async fn next_turn(&self) {
-        if self.is_multiplexed.get() {
+        if self.state.borrow().is_multiplexed {
             return;
         }
         poll_fn(|cx| {
-            if self.is_blocked.get() {
-                *self.next.borrow_mut() = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            if self.had_request.replace(true) {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            Poll::Ready(())
+            self.change(|state| {
+                if state.is_blocked {
+                    // the task is woken when it is not
+                    return Poll::Pending;
+                }
+                if mem::replace(&mut state.had_request, true) {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Poll::Ready(())
+            })
         })
         .await;
     }
 
     /// When the client has taken nothing for too long of one of its answers, in HTTP/2.
     pub(super) fn stalled_at(&self) -> Option<Time> {
+        let state = self.state.borrow();
         // they are no more than a connection has streams
-        let oldest = self.unsent.borrow().iter().map(|(_, since)| *since).min();
-        oldest.map(|since| since + self.limits.stall_timeout)
+        let since = state.unsent.iter().map(|(_, since)| *since).min()?;
+        let due = since + self.limits.stall_timeout;
+        Some(state.closing.map_or(due, |closing| due.min(closing.max(since) + UNTAKEN)))
     }
 
     /// Whether the client has given up more requests within a second than it may.
     pub(super) fn is_flooded(&self) -> bool {
-        self.resets.get().count > self.limits.resets_per_second
+        self.state.borrow().resets.count > self.limits.resets_per_second
     }
 
     /// Has the connection go on as a WebSocket after the answer.
@@ -282,14 +394,15 @@ impl Progress {
     pub(super) fn take_upgrade(&self) -> Option<Box<WebSocket>> {
         self.upgrade.take()
     }
+}
 
-    fn count_reset(&self) {
-        let (now, Resets { since, count }) = (clock::now(), self.resets.get());
-        self.resets.set(if now.saturating_since(since) < Duration::from_secs(1) {
-            Resets { since, count: count.saturating_add(1) }
+impl Resets {
+    fn count(&mut self, now: Time) {
+        *self = if now.saturating_since(self.since) < Duration::from_secs(1) {
+            Self { count: self.count.saturating_add(1), ..*self }
         } else {
-            Resets { since: now, count: 1 }
-        });
+            Self { since: now, count: 1 }
+        };
     }
 }
 
@@ -305,15 +418,17 @@ impl InService {
     /// Its answer has begun, or its body goes on.
     pub(super) fn sent(&mut self) {
         self.is_answered = true;
-        if self.progress.is_multiplexed.get() && self.unsent.is_none() {
-            self.unsent = Some(self.progress.unsent.borrow_mut().insert(clock::now()));
+        if self.unsent.is_none() {
+            self.unsent = self
+                .progress
+                .change(|state| state.is_multiplexed.then(|| state.unsent.insert(clock::now())));
         }
     }
 
     /// The client has taken all of its answer that was made.
     pub(super) fn taken(&mut self) {
         if let Some(unsent) = self.unsent.take() {
-            self.progress.unsent.borrow_mut().remove(unsent);
+            self.progress.change(|state| state.unsent.remove(unsent));
         }
     }
 }
@@ -321,12 +436,14 @@ impl InService {
 impl Drop for InService {
     fn drop(&mut self) {
         self.taken();
-        let Self { progress, is_answered, .. } = self;
-        if !*is_answered {
-            progress.count_reset();
-        }
-        progress.in_service.set(progress.in_service.get() - 1);
-        progress.idle_since.set(clock::now());
+        let now = clock::now();
+        self.progress.change(|state| {
+            if !self.is_answered {
+                state.resets.count(now);
+            }
+            state.in_service -= 1;
+            state.idle_since = now;
+        });
     }
 }
 
@@ -354,13 +471,13 @@ mod tests {
     #[test]
     fn a_body_that_comes_after_the_answer_is_no_head() {
         let progress = Progress::new(ServerLimits::default());
-        progress.read_head();
-        progress.set_in_body(true);
+        progress.meter(true);
+        progress.read(true, true);
         drop(progress.begin());
         assert_eq!(progress.waiting(), Waiting::InService);
-        progress.set_in_body(false);
+        progress.read(false, false);
         assert!(matches!(progress.waiting(), Waiting::Idle(_)));
-        progress.read_head();
+        progress.read(true, false);
         assert!(matches!(progress.waiting(), Waiting::Head(_)));
     }
 

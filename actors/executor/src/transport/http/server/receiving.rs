@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -12,6 +13,9 @@ use super::limits::ServerLimits;
 use super::patience::Patience;
 use super::progress::Progress;
 use super::request_body::RequestBody;
+
+/// How long a client may send nothing of a body while the server closes.
+const UNSENT: Duration = Duration::from_secs(5);
 
 /// A body that fails with `TimedOut` when its client is too slow.
 pub(in crate::transport::http) struct Receiving {
@@ -24,7 +28,7 @@ pub(in crate::transport::http) struct Receiving {
 
 impl Receiving {
     pub(super) fn new(body: RequestBody, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
-        let patience = Patience::new(limits.stall_timeout, limits.least_rate);
+        let patience = Patience::new(limits, UNSENT);
         progress.open_body();
         Self { body, progress, patience, is_wanted: false }
     }

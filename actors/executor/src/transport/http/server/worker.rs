@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
@@ -124,7 +124,7 @@ impl Worker {
 #[derive(Default)]
 struct Running {
     state: Cell<State>,
-    tasks: RefCell<Slab<Option<Waker>>>,
+    connections: RefCell<Slab<Rc<Progress>>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -139,28 +139,21 @@ enum State {
 impl Running {
     fn change(&self, state: State) {
         self.state.set(state);
-        let tasks: Vec<Waker> =
-            self.tasks.borrow().iter().filter_map(|(_, task)| task.clone()).collect();
-        tasks.into_iter().for_each(Waker::wake);
+        self.connections.borrow().iter().for_each(|(_, connection)| connection.wake());
     }
 
     /// Serves a connection until that ends or the worker does.
-    async fn run(&self, progress: &Progress, mut served: Pin<&mut impl Future<Output = ()>>) {
-        let place = self.tasks.borrow_mut().insert(None);
+    async fn run(&self, progress: &Rc<Progress>, mut served: Pin<&mut impl Future<Output = ()>>) {
+        let place = self.connections.borrow_mut().insert(Rc::clone(progress));
         poll_fn(|cx| {
             match self.state.get() {
                 State::Serving => {}
                 State::Closing(since) => progress.close(since),
                 State::Ended => return Poll::Ready(()),
             }
-            if let Some(task) = self.tasks.borrow_mut().get_mut(place)
-                && !task.as_ref().is_some_and(|task| task.will_wake(cx.waker()))
-            {
-                *task = Some(cx.waker().clone());
-            }
-            served.as_mut().poll(cx)
+            progress.turn(cx, |cx| served.as_mut().poll(cx))
         })
         .await;
-        self.tasks.borrow_mut().remove(place);
+        self.connections.borrow_mut().remove(place);
     }
 }
