@@ -21,6 +21,8 @@ fn a_page_calls_and_is_called() {
     let expected = json!({
         "text": { "r": echo, "rid": "C1" },
         "bytes": { "r": echo, "rid": "C2" },
+        // a page that writes text gets text
+        "kinds": ["string", "object"],
         "error": { "e": "MyError", "edesc": "Details of MyError", "rid": "C3" },
         "first": { "r": { "waited": 1 }, "rid": "C5" },
         "all": 2,

@@ -9,7 +9,7 @@ use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post};
 use asyncsteps_support::front::Front;
-use asyncsteps_support::ws::Socket;
+use asyncsteps_support::ws::{Socket, frame, opcode};
 use serde_json::{Value, json};
 
 const PEER: &str = r#"{
@@ -152,6 +152,23 @@ fn the_server_calls_its_client(front: Front) {
     assert_eq!(socket.receive(), json!({ "r": { "count": 1 }, "rid": "S5" }));
 }
 
+fn the_server_calls_as_its_client_wrote_last(front: Front) {
+    let host = front.start(1, || caller(mpsc::channel().0));
+    let mut socket = Socket::open(host.address);
+    let params = json!({ "text": "hi" });
+    let request = json!({ "f": "test.caller:1.0:tell", "p": params, "rid": "C1" }).to_string();
+    let answer = json!({ "r": { "ok": true }, "rid": "C1" });
+    let call = |n: u32| json!({ "f": "test.peer:1.0:log", "p": params, "rid": format!("S{n}") });
+    socket.send_bytes(&frame(opcode::TEXT, request.as_bytes()));
+    assert_eq!([socket.receive_text(), socket.receive_text()], [call(1), answer.clone()]);
+    socket.send(&request);
+    assert_eq!([socket.receive(), socket.receive()], [call(2), answer.clone()]);
+    // an answer to a call is written, too
+    socket.send_bytes(&frame(opcode::TEXT, br#"{"r":{},"rid":"S2"}"#));
+    socket.send_bytes(&frame(opcode::TEXT, request.as_bytes()));
+    assert_eq!([socket.receive_text(), socket.receive_text()], [call(3), answer]);
+}
+
 fn answers_come_through_when_there_is_no_room_for_requests(front: Front) {
     let limits = WebSocketLimits { in_flight: 2, ..WebSocketLimits::default() };
     let executor = || caller(mpsc::channel().0);
@@ -219,6 +236,7 @@ fn http_has_no_way_back(front: Front) {
 
 asyncsteps_support::on_both_fronts! {
     the_server_calls_its_client,
+    the_server_calls_as_its_client_wrote_last,
     answers_come_through_when_there_is_no_room_for_requests,
     a_call_of_a_function_without_a_result_waits_for_no_answer,
     a_channel_keeps_its_state_and_tells_when_it_ends,

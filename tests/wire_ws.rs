@@ -11,7 +11,6 @@ use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::ws::{Frame, Socket, frame, frame_head, opcode};
 use serde_json::json;
 
-const ECHO: &str = "conform.main:1.2:echo";
 const ANSWER: &str = "conform.main:1.2:answer";
 
 fn host(front: Front) -> TestServer {
@@ -24,15 +23,26 @@ fn expect_quiet(socket: &mut Socket) {
     assert_eq!(socket.request(ANSWER, &json!({}), "C99").receive(), json!({"r": 42, "rid": "C99"}));
 }
 
-fn text_and_binary_messages_are_answered_with_binary_ones(front: Front) {
-    let host = host(front);
+fn a_message_is_answered_in_frames_of_its_kind(front: Front) {
+    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let executor = builder.build().expect("a right configuration");
+    let host = front.start(1, || executor);
     let mut socket = Socket::open(host.address);
-    let message = json!({ "f": ECHO, "p": { "msg": "é" }, "rid": "C1" }).to_string();
-    let answer = r#"{"r":{"msg":"é","n":1,"opt":null},"rid":"C1"}"#;
-    for opcode in [opcode::TEXT, opcode::BINARY] {
-        socket.send_bytes(&frame(opcode, message.as_bytes()));
-        assert_eq!(String::from_utf8_lossy(&socket.receive_bytes()), answer);
-    }
+    let request = |n| json!({ "f": "test.jobs:1.0:wait", "p": { "n": n }, "rid": "é" }).to_string();
+    socket.send_bytes(&frame(opcode::TEXT, request(1).as_bytes()));
+    let first = jobs.wait_for_start();
+    // another kind meanwhile
+    socket.send_bytes(&frame(opcode::BINARY, request(2).as_bytes()));
+    let second = jobs.wait_for_start();
+    first.finish();
+    assert_eq!(socket.receive_text(), json!({ "r": { "n": 1 }, "rid": "é" }));
+    second.finish();
+    assert_eq!(socket.receive(), json!({ "r": { "n": 2 }, "rid": "é" }));
+    // an error in parts
+    let parts = [frame(opcode::FIRST_TEXT, br#"{"rid":"C3"#), frame(opcode::LAST, br#""}"#)];
+    socket.send_bytes(&parts.concat());
+    let error = json!({ "e": "InvalidRequest", "edesc": "Missing req.f", "rid": "C3" });
+    assert_eq!(socket.receive_text(), error);
 }
 
 fn each_message_is_answered_in_its_own_coding(front: Front) {
@@ -351,7 +361,7 @@ fn text_that_is_not_utf8_closes_the_connection_with_1007(front: Front) {
     let mut socket = Socket::open(host.address);
     let (first, last) = (b"{\"f\":\"conform.main:1.2:answer\",\"rid\":\"\xc3", b"\xa9\"}");
     socket.send_bytes(&frame(opcode::FIRST_TEXT, first)).send_bytes(&frame(opcode::LAST, last));
-    assert_eq!(socket.receive(), json!({ "r": 42, "rid": "\u{e9}" }));
+    assert_eq!(socket.receive_text(), json!({ "r": 42, "rid": "\u{e9}" }));
 }
 
 fn a_connection_that_ends_cancels_all_its_flows(front: Front) {
@@ -445,7 +455,7 @@ fn idle_connections_delay_no_others(front: Front) {
 const IDLE: usize = 400;
 
 asyncsteps_support::on_both_fronts! {
-    text_and_binary_messages_are_answered_with_binary_ones,
+    a_message_is_answered_in_frames_of_its_kind,
     each_message_is_answered_in_its_own_coding,
     text_is_no_data_in_a_binary_coding,
     the_path_is_served_with_and_without_the_trailing_slash,

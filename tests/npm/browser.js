@@ -16,8 +16,11 @@ async function visit(address) {
     socket.binaryType = 'arraybuffer';
     const waiting = new Map();
     const events = [];
+    const kinds = [];
     socket.onmessage = ({ data }) => {
-        const message = JSON.parse(new TextDecoder().decode(data));
+        const text = typeof data === 'string' ? data : new TextDecoder().decode(data);
+        const message = JSON.parse(text);
+        kinds.push(typeof data);
         if ('f' in message) {
             events.push(message.p.n);
             socket.send(JSON.stringify({ r: { ack: 10 }, rid: message.rid }));
@@ -39,6 +42,7 @@ async function visit(address) {
     const seen = {};
     seen.text = await call('conform.main:1.2:echo', { msg: 'h\u00e9' }, false);
     seen.bytes = await call('conform.main:1.2:echo', { msg: 'h\u00e9' }, true);
+    seen.kinds = [...kinds];
     seen.error = await call('conform.main:1.2:fail', { code: 'MyError' }, false);
     const many = [30, 1].map((ms) => call('conform.main:1.2:slow', { ms }, true));
     seen.first = await Promise.race(many);

@@ -184,6 +184,13 @@ impl Socket {
         payload
     }
 
+    /// The next message, which has to be text, and JSON.
+    pub fn receive_text(&mut self) -> Value {
+        let frame = self.frame();
+        let Frame::Text(payload) = frame else { panic!("a text was expected: {frame:?}") };
+        serde_json::from_slice(&payload).expect("JSON")
+    }
+
     /// The next frame.
     pub fn frame(&mut self) -> Frame {
         self.try_frame().unwrap_or(Frame::End)

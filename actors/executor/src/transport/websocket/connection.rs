@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::calls::Call;
 use super::close_code::GOING_AWAY;
-use super::frames::{Broken, Frames, Incoming};
+use super::frames::{Broken, FrameKind, Frames, Incoming};
 use super::handler::{Handled, MessageHandler};
 use super::limits::WebSocketLimits;
 use super::link::Output;
@@ -35,7 +35,8 @@ pub(super) struct Connection {
 /// What happens to a connection.
 enum Event {
     Frame(Result<Incoming, Broken>),
-    Handled(Handled),
+    /// A message that came in frames of this kind.
+    Handled(FrameKind, Handled),
     Call(Box<Call>),
     Tick,
     /// The executor closes.
@@ -79,7 +80,9 @@ impl Connection {
             let event = tokio::select! {
                 biased;
                 () = &mut output_closed => return End::Gone,
-                Some(handled) = messages.next(), if !session.is_full() => Event::Handled(handled),
+                Some((kind, handled)) = messages.next(), if !session.is_full() => {
+                    Event::Handled(kind, handled)
+                }
                 frame = self.frames.next(), if session.may_read() => Event::Frame(frame),
                 Some(call) = self.calls.recv(), if !session.is_full() => Event::Call(call),
                 taken = output.ready(), if session.has_output() || output.is_sending() => {
@@ -94,8 +97,9 @@ impl Connection {
             };
             let is_tick = matches!(event, Event::Tick);
             match self.apply(session, event) {
-                Ok(Some(message)) => {
-                    messages.push(self.handler.clone().handle(message).boxed_local());
+                Ok(Some((message, kind))) => {
+                    let handled = self.handler.clone().handle(message);
+                    messages.push(handled.map(move |handled| (kind, handled)).boxed_local());
                 }
                 Ok(None) => {}
                 Err(end) => return end,
@@ -107,17 +111,21 @@ impl Connection {
         }
     }
 
-    /// Tells the session what happened; gives a message that has to be handled.
-    fn apply(&mut self, session: &mut Session, event: Event) -> Result<Option<Bytes>, End> {
+    /// Tells the session what happened; returns a message that has to be handled, and the kind of its answer.
+    fn apply(
+        &mut self,
+        session: &mut Session,
+        event: Event,
+    ) -> Result<Option<(Bytes, FrameKind)>, End> {
         match event {
             Event::Frame(frame) => {
                 let message = session.frame(frame, clock::now())?;
-                if let Some(message) = &message {
+                if let Some((message, _)) = &message {
                     self.handler.trace(message, Way::In);
                 }
                 return Ok(message);
             }
-            Event::Handled(handled) => {
+            Event::Handled(kind, handled) => {
                 session.handled();
                 match handled {
                     Handled::Request(reply) => {
@@ -126,7 +134,8 @@ impl Connection {
                             self.call(session, *call);
                         }
                         if let Some(message) = reply.into_bytes() {
-                            self.send(session, &message);
+                            self.handler.trace(&message, Way::Out);
+                            session.send_answer(kind, &message);
                         }
                     }
                     Handled::Response(response) => session.answer(response),
@@ -142,11 +151,7 @@ impl Connection {
 
     fn call(&self, session: &mut Session, call: Call) {
         let message = session.call(call, clock::now());
-        self.send(session, &message);
-    }
-
-    fn send(&self, session: &mut Session, message: &[u8]) {
-        self.handler.trace(message, Way::Out);
-        session.send(message);
+        self.handler.trace(&message, Way::Out);
+        session.send_call(&message);
     }
 }

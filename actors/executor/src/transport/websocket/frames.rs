@@ -9,14 +9,22 @@ use super::link::Input;
 /// A message or a control frame of the other end.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A whole message, text or binary: its coding is recognised by its bytes.
-    Message(Bytes),
+    /// A whole message in frames of a kind: its coding is recognised by its bytes.
+    Message(Bytes, FrameKind),
     /// To be answered with the same bytes.
     Ping(Bytes),
     /// The answer to a ping.
     Pong,
     /// The closing handshake, to be answered with this code.
     Close(u16),
+}
+
+/// The kind of the frames of a message. A page in a browser gets a string from text, and a `Blob` from
+/// anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameKind {
+    Text,
+    Binary,
 }
 
 /// Why nothing more can be read.
@@ -131,10 +139,11 @@ impl Frames {
 
 /// A whole message; text has to be UTF-8 (RFC 6455 §8.1).
 fn message(opcode: OpCode, payload: BytesMut) -> Result<Incoming, Broken> {
-    if opcode == OpCode::Text && str::from_utf8(&payload).is_err() {
+    let kind = if opcode == OpCode::Text { FrameKind::Text } else { FrameKind::Binary };
+    if kind == FrameKind::Text && str::from_utf8(&payload).is_err() {
         return Err(Broken::Text);
     }
-    Ok(Incoming::Message(payload.freeze()))
+    Ok(Incoming::Message(payload.freeze(), kind))
 }
 
 /// The code that a closing frame is answered with: its own (RFC 6455 §5.5.1).
@@ -162,6 +171,12 @@ const LENGTH: u8 = 0x7f;
 /// Appends a frame, as servers send it, to `out`.
 pub(super) fn write(out: &mut BytesMut, opcode: OpCode, payload: &[u8]) {
     Parser::write_message(out, payload, opcode, true, false);
+}
+
+/// Appends a message to `out`; one that is no text is binary.
+pub(super) fn write_message(out: &mut BytesMut, kind: FrameKind, message: &[u8]) {
+    let is_text = kind == FrameKind::Text && str::from_utf8(message).is_ok();
+    write(out, if is_text { OpCode::Text } else { OpCode::Binary }, message);
 }
 
 /// Appends the closing handshake with a code of RFC 6455 §7.4.

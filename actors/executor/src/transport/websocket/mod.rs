@@ -1,5 +1,6 @@
 //! FutoIn messages over a WebSocket (FTN5, RFC 6455): many requests at once on one connection,
-//! replies as they come, calls in both directions.
+//! replies as they come, calls in both directions. A text frame is answered with a text frame, a binary one
+//! with a binary one; calls to the client are of the kind that it wrote last.
 //!
 //! When the executor closes, a connection is closed with the code 1001 as soon as its own requests
 //! are answered.

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::calls::{Call, Calls};
 use super::close_code::{NO_TEXT, PROTOCOL_ERROR, TOO_LARGE};
-use super::frames::{self, Broken, Incoming};
+use super::frames::{self, Broken, FrameKind, Incoming};
 use super::limits::WebSocketLimits;
 use crate::transport::UNTAKEN;
 
@@ -36,6 +36,8 @@ pub(super) struct Session {
     given: u64,
     /// Messages of the client that are being handled.
     handling: usize,
+    /// How the client wrote its last message; binary before the first one.
+    written: FrameKind,
     /// Calls to the client that wait for its answers.
     calls: Calls,
     watch: Watch,
@@ -58,23 +60,25 @@ impl Session {
             out: BytesMut::new(),
             given: 0,
             handling: 0,
+            written: FrameKind::Binary,
             calls: Calls::new(limits.call_timeout),
             watch: Watch { heard: now, pinged: false },
             closing: None,
         }
     }
 
-    /// Takes what was read; gives a message that has to be handled.
+    /// Takes what was read; returns a message that has to be handled, and the kind of its answer.
     pub(super) fn frame(
         &mut self,
         frame: Result<Incoming, Broken>,
         now: Time,
-    ) -> Result<Option<Bytes>, End> {
+    ) -> Result<Option<(Bytes, FrameKind)>, End> {
         self.watch.hear(now);
         match frame {
-            Ok(Incoming::Message(message)) => {
+            Ok(Incoming::Message(message, kind)) => {
                 self.handling += 1;
-                return Ok(Some(message));
+                self.written = kind;
+                return Ok(Some((message, kind)));
             }
             Ok(Incoming::Ping(payload)) => frames::write(&mut self.out, OpCode::Pong, &payload),
             Ok(Incoming::Pong) => {}
@@ -105,9 +109,14 @@ impl Session {
         message
     }
 
-    /// Puts a message into the output.
-    pub(super) fn send(&mut self, message: &[u8]) {
-        frames::write(&mut self.out, OpCode::Binary, message);
+    /// Puts an answer into the output, in frames of the kind of its request.
+    pub(super) fn send_answer(&mut self, kind: FrameKind, message: &[u8]) {
+        frames::write_message(&mut self.out, kind, message);
+    }
+
+    /// Puts a call into the output, in frames of the kind that the client wrote last.
+    pub(super) fn send_call(&mut self, message: &[u8]) {
+        frames::write_message(&mut self.out, self.written, message);
     }
 
     /// Puts the closing handshake into the output.
@@ -251,7 +260,7 @@ mod tests {
     }
 
     fn message() -> Result<Incoming, Broken> {
-        Ok(Incoming::Message(Bytes::from_static(b"{}")))
+        Ok(Incoming::Message(Bytes::from_static(b"{}"), FrameKind::Binary))
     }
 
     #[test]
@@ -280,7 +289,7 @@ mod tests {
     #[test]
     fn a_client_that_takes_no_output_is_not_read_from_and_is_gone_after_the_limit() {
         let mut session = session();
-        session.send(&[0; MAX_WAITING]);
+        session.send_call(&[0; MAX_WAITING]);
         assert!(session.is_full() && !session.may_read());
         assert_eq!(session.tick(at(90), 0), Err(End::Gone));
     }
@@ -289,7 +298,7 @@ mod tests {
     fn a_client_that_takes_its_output_slowly_is_not_gone() {
         let mut session = session();
         for minute in 1..10 {
-            session.send(&[0; MAX_WAITING]);
+            session.send_call(&[0; MAX_WAITING]);
             assert!(session.take_output(at(60 * minute)).len() > MAX_WAITING);
             assert_eq!(session.tick(at(60 * minute + 59), 0), Ok(()));
         }
@@ -302,7 +311,7 @@ mod tests {
         session.close(at(0), 0);
         assert!(!session.may_close());
         session.handled();
-        session.send(b"{}");
+        session.send_call(b"{}");
         assert!(!session.may_close());
         assert!(!session.take_output(at(1)).is_empty());
         assert!(session.may_close());
@@ -311,13 +320,13 @@ mod tests {
     #[test]
     fn a_closing_session_does_not_wait_for_a_client_that_takes_nothing() {
         let mut session = session();
-        session.send(&[0; 100]);
+        session.send_call(&[0; 100]);
         let chunk = session.take_output(at(0)).len();
         session.close(at(10), chunk);
         assert_eq!(session.due(), at(11));
         // a byte of the chunk, then the rest of it, with more behind it
         assert_eq!(session.tick(at(11), chunk - 1), Ok(()));
-        session.send(b"{}");
+        session.send_call(b"{}");
         assert_eq!(session.tick(at(12), 0), Ok(()));
         assert_eq!(session.tick(at(13), 0), Err(End::Gone));
     }
