@@ -243,7 +243,10 @@ impl Business {
     }
 
     fn locks(&self) -> Locks {
-        self.shop.locks().into_iter().fold(Locks::new().mutex(&self.till.calls), Locks::mutex)
+        self.shop.locks().into_iter().fold(
+            Locks::new().mutex(&self.till.calls).mutex(&self.till.calls_of_product),
+            Locks::mutex,
+        )
     }
 
     /// Hosts what this process is to host of it.

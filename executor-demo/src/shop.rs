@@ -99,6 +99,8 @@ impl Shop {
         let cx = asi.cx();
         let basket = Arc::new(cx.shelf.basket());
         let reserved = Arc::clone(&basket);
+        let sku = cx.params.items().next().map(|(sku, _)| sku).unwrap_or_default();
+        let calls_of_product = cx.till.calls_of_product.key(&sku);
         asi.parallel("reserve all", move |branches| {
             let cx = branches.cx();
             for (sku, qty) in cx.params.items() {
@@ -117,11 +119,13 @@ impl Shop {
         .then("authorize", async |cx, payment| cx.till.authorize(&cx.params, payment).await)
         .recorded()
         .timeout(CALL)
+        .limited(&calls_of_product)
         .limited(&cx.till.calls)
         .retry(again())
         .then("capture", async |cx, payment| cx.till.capture(payment).await)
         .recorded()
         .timeout(CALL)
+        .limited(&calls_of_product)
         .limited(&cx.till.calls)
         .retry(again())
         .then("place order", async move |cx, payment| {

@@ -18,6 +18,9 @@ pub(crate) const CALL: Duration = Duration::from_secs(1);
 /// Calls of the bank at once, of all orders: as many as the database writes together.
 const CALLS: u32 = 64;
 
+/// The same of orders for one product, so that one that everyone wants leaves some to the others.
+const CALLS_OF_PRODUCT: u32 = 48;
+
 /// The pause before a call is repeated, which doubles each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -30,6 +33,8 @@ pub struct Till {
     /// Without a bank orders are not paid.
     bank: Option<BankLink>,
     pub(crate) calls: Mutex,
+    /// Under the SKU of a product.
+    pub(crate) calls_of_product: Mutex,
 }
 
 /// A payment, with the terms of its order.
@@ -58,7 +63,9 @@ impl Till {
     pub fn new(store: Store, bank: Option<impl Into<BankLink>>) -> Self {
         let bank = bank.map(Into::into);
         let calls = Mutex::named("bank", Options { max: CALLS, ..Options::default() });
-        Self { store, instance: random_name(), bank, calls }
+        let of_product = Options { max: CALLS_OF_PRODUCT, ..Options::default() };
+        let calls_of_product = Mutex::named("bank for sku", of_product);
+        Self { store, instance: random_name(), bank, calls, calls_of_product }
     }
 
     /// Opens the payment of an order, at the prices of now. `step` is the idempotency key of the step.

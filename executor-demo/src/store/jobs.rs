@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
@@ -12,10 +11,11 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::StoreError;
+use super::queue::{Adder, Refused, Taker, queue};
 
 /// How many jobs wait for a thread at the most: the work of about a second on a slow disk, which
-/// takes ten milliseconds or more for a group. A later job is refused at once, because its request
-/// would rather be told than wait for longer than it may take.
+/// takes ten milliseconds or more for a group. Of later ones the last of the longest lane is refused at
+/// once, because its request would rather be told than wait for longer than it may take.
 const QUEUE: usize = 4096;
 
 /// How many jobs share a transaction at the most: enough to hide the wait for the disk, few enough
@@ -43,7 +43,7 @@ impl<T> Future for Pending<T> {
 #[derive(Clone)]
 pub(super) enum Jobs {
     /// By a thread, which ends with the last copy of its queue.
-    Queued(SyncSender<Box<dyn Job>>, Gauge),
+    Queued(Adder<Box<dyn Job>>, Gauge),
     /// By the caller.
     AtOnce(Arc<Mutex<Connection>>),
 }
@@ -74,17 +74,18 @@ impl Jobs {
     fn start(
         name: &str,
         waiting: Gauge,
-        work: impl FnOnce(Receiver<Box<dyn Job>>) + Send + 'static,
+        work: impl FnOnce(Taker<Box<dyn Job>>) + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let (jobs, todo) = sync_channel(QUEUE);
+        let (jobs, todo) = queue(QUEUE);
         let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(move || work(todo)).map_err(|error| StoreError::Thread(Arc::new(error)))?;
         Ok(Self::Queued(jobs, waiting))
     }
 
-    /// Adds a job.
-    pub(super) fn add<T: Send + 'static>(
+    /// Adds a job that concerns these products.
+    pub(super) fn add<'a, T: Send + 'static>(
         &self,
+        products: impl IntoIterator<Item = &'a Arc<str>>,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let (asker, answer) = oneshot::channel();
@@ -96,10 +97,10 @@ impl Jobs {
             }
             Self::Queued(jobs, waiting) => {
                 job.counted = Some(Counted::new(waiting));
-                match jobs.try_send(job) {
+                match jobs.add(products, job) {
                     Ok(()) => {}
-                    Err(TrySendError::Full(job)) => job.answer(Err(StoreError::Full)),
-                    Err(TrySendError::Disconnected(job)) => job.answer(Err(StoreError::Closed)),
+                    Err(Refused::Full(job)) => job.answer(Err(StoreError::Full)),
+                    Err(Refused::Ended(job)) => job.answer(Err(StoreError::Closed)),
                 }
             }
         }
@@ -174,10 +175,12 @@ where
 }
 
 /// Takes groups of jobs until the last [`Jobs`] is gone.
-fn write(db: &Connection, todo: &Receiver<Box<dyn Job>>) {
-    while let Ok(first) = todo.recv() {
-        let mut group = vec![first];
-        group.extend(todo.try_iter().take(GROUP - 1));
+fn write(db: &Connection, todo: &Taker<Box<dyn Job>>) {
+    loop {
+        let mut group = todo.take(GROUP);
+        if group.is_empty() {
+            return;
+        }
         let committed = commit(db, &mut group).map_err(StoreError::from);
         if let Err(error) = &committed {
             tracing::error!(?error, "a group of jobs was not committed");
@@ -207,8 +210,8 @@ fn commit(db: &Connection, group: &mut Vec<Box<dyn Job>>) -> rusqlite::Result<()
 }
 
 /// Takes jobs one by one until the last [`Jobs`] is gone.
-fn read(db: &Connection, todo: &Receiver<Box<dyn Job>>) {
-    while let Ok(mut job) = todo.recv() {
+fn read(db: &Connection, todo: &Taker<Box<dyn Job>>) {
+    while let Some(mut job) = todo.take(1).pop() {
         if job.is_wanted() {
             job.run(db);
             job.answer(Ok(()));
@@ -243,7 +246,7 @@ mod tests {
     fn a_full_queue_refuses_and_jobs_without_an_asker_are_not_done() {
         let jobs = Jobs::writing(Connection::open_in_memory().unwrap(), Gauge::default()).unwrap();
         let ((begins, begun), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
-        let first = jobs.add(move |_| {
+        let first = jobs.add(&[], move |_| {
             begins.send(()).expect("the test waits");
             wait.recv().expect("the test lets it go on");
             Ok(())
@@ -252,7 +255,7 @@ mod tests {
         let done = Arc::new(AtomicUsize::new(0));
         let add = || {
             let done = Arc::clone(&done);
-            jobs.add(move |_| Ok(done.fetch_add(1, Ordering::Relaxed)))
+            jobs.add(&[], move |_| Ok(done.fetch_add(1, Ordering::Relaxed)))
         };
         let mut others: Vec<_> = (0..QUEUE).map(|_| add()).collect();
         assert!(matches!(result(add()), Err(StoreError::Full)));
@@ -262,6 +265,31 @@ mod tests {
         result(first).expect("done");
         assert_eq!(result(last).expect("done"), 0, "it is the first that was done");
         assert_eq!(result(add()).expect("there is room again"), 1);
+    }
+
+    #[test]
+    fn jobs_of_a_product_that_all_want_do_not_delay_those_of_others() {
+        const HOT: usize = 1000;
+        let jobs = Jobs::writing(Connection::open_in_memory().unwrap(), Gauge::default()).unwrap();
+        let ((begins, begun), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
+        let first = jobs.add(&[], move |_| {
+            begins.send(()).expect("the test waits");
+            Ok(wait.recv().expect("the test lets it go on"))
+        });
+        begun.recv().expect("the thread takes the first job");
+        let done = Arc::new(AtomicUsize::new(0));
+        let add = |product: &str| {
+            let done = Arc::clone(&done);
+            jobs.add(&[product.into()], move |_| Ok(done.fetch_add(1, Ordering::Relaxed)))
+        };
+        let mut hot: Vec<_> = (0..HOT).map(|_| add("hot")).collect();
+        let cold = add("cold");
+        go.send(()).expect("it waits");
+        result(first).expect("done");
+        let before = result(cold).expect("done");
+        assert!(before < 2, "{before} of {HOT} were done before it");
+        let last = result(hot.pop().expect("many")).expect("done");
+        assert_eq!(last, HOT, "in their order");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! One thread changes the database. All jobs that are there when it is free share one transaction,
 //! each in a savepoint of its own, and are answered after the commit: what was answered survives a
 //! crash, and the disk is waited for once per group. A job whose asker left before it began is not
-//! done. Another thread reads, and never waits for the first one: the database has a write-ahead log,
+//! done. Jobs of different products take turns. Another thread reads, and never waits for the first one: the database has a write-ahead log,
 //! unless it is in memory. A database in memory has nothing to wait for, so its jobs are done at once.
 //!
 //! Several processes may work on one file.
@@ -12,6 +12,7 @@ mod instances;
 mod jobs;
 mod orders;
 mod payments;
+mod queue;
 mod steps;
 
 use std::collections::HashMap;
@@ -120,30 +121,30 @@ impl Store {
 
     /// Units in stock; `None` for an unknown product.
     pub fn stock(&self, sku: &str) -> Pending<Option<i64>> {
-        let sku = sku.to_owned();
-        self.read(move |db| {
+        let sku: Arc<str> = sku.into();
+        self.reads.add([&Arc::clone(&sku)], move |db| {
             let mut query = db.prepare_cached("SELECT stock FROM product WHERE sku = ?1")?;
-            Ok(query.query_row([sku], |row| row.get(0)).optional()?)
+            Ok(query.query_row([&*sku], |row| row.get(0)).optional()?)
         })
     }
 
     /// What a unit of each product of an order costs now, in cents.
     pub fn prices(&self, order: &Arc<NewOrder>) -> Pending<HashMap<Arc<str>, i64>> {
-        let order = Arc::clone(order);
-        self.read(move |db| orders::prices(db, &order))
+        let asked = Arc::clone(order);
+        self.reads.add(order.items.keys(), move |db| orders::prices(db, &asked))
     }
 
     /// Adds units of a product, and makes it known; gives the new stock.
     pub fn restock(&self, sku: &str, count: i64, price: Option<i64>) -> Pending<i64> {
-        let sku = sku.to_owned();
-        self.write(move |db| {
+        let sku: Arc<str> = sku.into();
+        self.write_of([&Arc::clone(&sku)], move |db| {
             let mut upsert = db.prepare_cached(
                 "INSERT INTO product (sku, stock, restocked, price) VALUES (?1, ?2, ?2, ifnull(?3, ?4))
                  ON CONFLICT (sku) DO UPDATE SET stock = stock + ?2, restocked = restocked + ?2,
                      price = ifnull(?3, price)
                  RETURNING stock",
             )?;
-            let bound = params![sku, count, price, NEW_PRICE];
+            let bound = params![&*sku, count, price, NEW_PRICE];
             Ok(upsert.query_row(bound, |row| row.get(0))?)
         })
     }
@@ -160,9 +161,9 @@ impl Store {
         step: &str,
         written: impl FnOnce() + Send + 'static,
     ) -> Pending<Summary> {
-        let (order, step) = (Arc::clone(order), self.remembered(step));
-        self.write(move |db| {
-            let placed = place(db, &order, &terms, step.as_deref())?;
+        let (new, step) = (Arc::clone(order), self.remembered(step));
+        self.write_of(order.items.keys(), move |db| {
+            let placed = place(db, &new, &terms, step.as_deref())?;
             written();
             Ok(placed)
         })
@@ -178,10 +179,10 @@ impl Store {
         owner: &str,
         step: &str,
     ) -> Pending<String> {
-        let (order, owner, step) = (Arc::clone(order), owner.to_owned(), self.remembered(step));
-        self.write(move |db| match step {
-            Some(step) => payments::open_durably(db, &order, amount, &step),
-            None => payments::open(db, &order, amount, &owner),
+        let (paid, owner, step) = (Arc::clone(order), owner.to_owned(), self.remembered(step));
+        self.write_of(order.items.keys(), move |db| match step {
+            Some(step) => payments::open_durably(db, &paid, amount, &step),
+            None => payments::open(db, &paid, amount, &owner),
         })
     }
 
@@ -231,8 +232,8 @@ impl Store {
     /// It is asked of the thread that writes, because the first order may still be in its queue
     /// although its asker left.
     pub fn placed(&self, order: &Arc<NewOrder>) -> Pending<Option<Summary>> {
-        let order = Arc::clone(order);
-        self.write(move |db| orders::placed(db, &order))
+        let asked = Arc::clone(order);
+        self.write_of(order.items.keys(), move |db| orders::placed(db, &asked))
     }
 
     /// An order by its number.
@@ -251,7 +252,16 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.writes.add(|db| jobs::in_savepoint(db, work))
+        self.write_of([], work)
+    }
+
+    /// The same of work that concerns these products.
+    fn write_of<'a, T: Send + 'static>(
+        &self,
+        products: impl IntoIterator<Item = &'a Arc<str>>,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        self.writes.add(products, |db| jobs::in_savepoint(db, work))
     }
 
     /// Reads what is committed.
@@ -259,7 +269,7 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.reads.add(work)
+        self.reads.add([], work)
     }
 }
 

@@ -1,0 +1,199 @@
+//! The jobs that wait for a thread of the database, in lanes that take turns.
+//!
+//! A lane has the jobs of one product, first in, first out. So a product that everyone wants keeps the orders
+//! for others waiting no longer than for one turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The lane of jobs that concern no product.
+const OTHERS: &str = "";
+
+/// Makes a queue with room for so many jobs; it ends with either end.
+pub(super) fn queue<T>(room: usize) -> (Adder<T>, Taker<T>) {
+    let waiting = Waiting { lanes: HashMap::new(), turns: VecDeque::new(), count: 0, ended: false };
+    let queue = Arc::new(Queue { room, waiting: Mutex::new(waiting), changed: Condvar::new() });
+    (Adder(Arc::new(End(Arc::clone(&queue)))), Taker(End(queue)))
+}
+
+/// The end that jobs are added at; cheap to clone.
+pub(super) struct Adder<T>(Arc<End<T>>);
+
+/// The end that jobs are taken from.
+pub(super) struct Taker<T>(End<T>);
+
+/// Why a job was not added, or no longer waits.
+pub(super) enum Refused<T> {
+    /// There is no room: this is the last job of the longest lane, which may be another job than the one
+    /// that was added.
+    Full(T),
+    /// The jobs are no longer taken.
+    Ended(T),
+}
+
+struct Queue<T> {
+    room: usize,
+    waiting: Mutex<Waiting<T>>,
+    changed: Condvar,
+}
+
+struct Waiting<T> {
+    /// None of them is empty.
+    lanes: HashMap<Arc<str>, VecDeque<T>>,
+    /// The lanes, the next one first.
+    turns: VecDeque<Arc<str>>,
+    count: usize,
+    ended: bool,
+}
+
+impl<T> Clone for Adder<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Adder<T> {
+    /// Adds a job that concerns these products: to the longest of their lanes.
+    ///
+    /// # Errors
+    /// The job that has to be refused.
+    pub(super) fn add<'a>(
+        &self,
+        products: impl IntoIterator<Item = &'a Arc<str>>,
+        job: T,
+    ) -> Result<(), Refused<T>> {
+        let Queue { room, changed, .. } = &*self.0.0;
+        let mut waiting = self.0.waiting();
+        if waiting.ended {
+            return Err(Refused::Ended(job));
+        }
+        let lane = products.into_iter().max_by_key(|product| waiting.length(product));
+        let lane = lane.map_or_else(|| Arc::from(OTHERS), Arc::clone);
+        waiting.push(lane, job);
+        let refused = if waiting.count > *room { waiting.drop_last() } else { None };
+        drop(waiting);
+        changed.notify_one();
+        refused.map_or(Ok(()), |job| Err(Refused::Full(job)))
+    }
+}
+
+impl<T> Taker<T> {
+    /// Waits for jobs and takes at most so many, one of each lane in turn; none when there will be no more.
+    pub(super) fn take(&self, most: usize) -> Vec<T> {
+        let waiting = self.0.waiting();
+        let waited =
+            self.0.0.changed.wait_while(waiting, |waiting| waiting.count == 0 && !waiting.ended);
+        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| waiting.pop()).take(most).collect()
+    }
+}
+
+impl<T> Waiting<T> {
+    fn length(&self, lane: &str) -> usize {
+        self.lanes.get(lane).map_or(0, VecDeque::len)
+    }
+
+    fn push(&mut self, lane: Arc<str>, job: T) {
+        let jobs = self.lanes.entry(Arc::clone(&lane)).or_default();
+        if jobs.is_empty() {
+            self.turns.push_back(lane);
+        }
+        jobs.push_back(job);
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let lane = self.turns.pop_front()?;
+        let jobs = self.lanes.get_mut(&lane)?;
+        let job = jobs.pop_front();
+        self.count -= 1;
+        if jobs.is_empty() {
+            self.lanes.remove(&lane);
+        } else {
+            self.turns.push_back(lane);
+        }
+        job
+    }
+
+    /// Takes the last job of the longest lane, which has others before it: there is room for one of each.
+    fn drop_last(&mut self) -> Option<T> {
+        let (lane, jobs) = self.lanes.iter_mut().max_by_key(|(_, jobs)| jobs.len())?;
+        let (lane, job) = (Arc::clone(lane), jobs.pop_back());
+        self.count -= 1;
+        if jobs.is_empty() {
+            self.lanes.remove(&lane);
+            self.turns.retain(|other| *other != lane);
+        }
+        job
+    }
+}
+
+/// Ends the queue when it is dropped.
+struct End<T>(Arc<Queue<T>>);
+
+impl<T> End<T> {
+    /// Nothing panics while the lock is held.
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Drop for End<T> {
+    fn drop(&mut self) {
+        self.waiting().ended = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl<T> Drop for Taker<T> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting();
+        // they would never be answered
+        let left: Vec<T> = std::iter::from_fn(|| waiting.pop()).collect();
+        waiting.ended = true;
+        drop(waiting);
+        drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(queue: &Adder<&'static str>, products: &[&str], job: &'static str) -> &'static str {
+        let products: Vec<Arc<str>> = products.iter().map(|product| Arc::from(*product)).collect();
+        match queue.add(&products, job) {
+            Ok(()) => "",
+            Err(Refused::Full(job) | Refused::Ended(job)) => job,
+        }
+    }
+
+    #[test]
+    fn lanes_take_turns() {
+        let (adder, taker) = queue(10);
+        for job in ["h1", "h2", "h3"] {
+            assert_eq!(add(&adder, &["hot"], job), "");
+        }
+        assert_eq!(add(&adder, &["cold", "hot"], "h4"), "", "with those that it has to wait for");
+        assert_eq!(add(&adder, &["cold"], "c1"), "");
+        assert_eq!(add(&adder, &[], "o1"), "");
+        assert_eq!(taker.take(2), ["h1", "c1"]);
+        assert_eq!(add(&adder, &["cold"], "c2"), "");
+        drop(adder);
+        assert_eq!(taker.take(10), ["o1", "h2", "c2", "h3", "h4"]);
+        assert!(taker.take(10).is_empty());
+    }
+
+    #[test]
+    fn a_full_queue_refuses_the_last_of_the_longest_lane() {
+        let (adder, taker) = queue(3);
+        for job in ["h1", "h2", "h3"] {
+            assert_eq!(add(&adder, &["hot"], job), "");
+        }
+        assert_eq!(add(&adder, &["hot"], "h4"), "h4");
+        assert_eq!(add(&adder, &["cold"], "c1"), "h3");
+        assert_eq!(taker.take(9), ["h1", "c1", "h2"]);
+        drop(taker);
+        assert_eq!(add(&adder, &["hot"], "h5"), "h5");
+    }
+}
