@@ -154,6 +154,35 @@ async fn a_flood_for_many_users_does_not_keep_other_addresses_waiting() {
 }
 
 #[actix::test]
+async fn wrong_passwords_of_many_addresses_do_not_keep_a_first_sign_in_waiting() {
+    const ADDRESSES: usize = 40;
+    const REQUESTS: usize = 10 * ADDRESSES;
+    let (mut begins, executor) = executor();
+    let ask = |n| {
+        let peer = format!("192.0.2.{}:1", 100 + n % ADDRESSES);
+        actix_rt::spawn(answer(&executor, "eve:wrong", &peer))
+    };
+    // each address was wrong once
+    let first: Vec<_> = (0..ADDRESSES).map(ask).collect();
+    for _ in 0..ADDRESSES {
+        let (_, end) = begins.recv().await.expect("an executor");
+        end.send(()).expect("it waits");
+    }
+    for answer in first {
+        assert!(answer.await.unwrap().contains("SecurityError"));
+    }
+    let flood: Vec<_> = (0..REQUESTS).map(ask).collect();
+    while executor.in_flight_count() < REQUESTS {
+        tokio::task::yield_now().await;
+    }
+    let ann = ann(&executor, "198.51.100.1:1").await;
+    let turns = turns_until("ann", &mut begins).await;
+    assert!(turns <= 2 * processors(), "{turns} wrong passwords went before the right one");
+    assert_eq!(ann.await.unwrap(), r#"{"r":42}"#);
+    drop((begins, flood));
+}
+
+#[actix::test]
 async fn a_user_that_was_admitted_lately_does_not_wait() {
     let (begins, executor) = executor();
     let answer = || answer(&executor, "static:pass", ATTACKER);

@@ -151,8 +151,10 @@ async fn compute(
     permit: HashPermit,
 ) -> Result<Result<Grant, Refusal>, Refused> {
     let work = move || {
-        let _permit = permit;
-        work()
+        let result = work();
+        // also if its request has ended meanwhile
+        permit.judge(result.is_ok());
+        result
     };
     spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "the security provider failed");
