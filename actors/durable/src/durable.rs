@@ -15,6 +15,7 @@ use asyncsteps_journal::{Clock, Error, Journal, POLL, Repeat, SystemClock, Times
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::answer::{by_person, failure_of_limit};
 use crate::answered::answered;
 use crate::caller;
 use crate::json;
@@ -164,13 +165,24 @@ impl Durable {
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
     pub async fn ended(&self, uid: Uid) -> Result<Ending, Error> {
+        self.until(uid, |status| status.ending).await
+    }
+
+    /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone.
+    async fn decided(&self, uid: Uid) -> Result<Ending, Error> {
+        let of_limit = |status: &Status| failure_of_limit(&status.flow.cancel.as_ref()?.by);
+        self.until(uid, |status| of_limit(&status).map(Ending::Failed).or(status.ending)).await
+    }
+
+    /// Looks whenever the request may have ended, until there is what is looked for.
+    async fn until<T>(&self, uid: Uid, look: impl Fn(Status) -> Option<T>) -> Result<T, Error> {
         let _forget = Forget { shared: &self.shared, uid };
         loop {
             let end = self.shared.end_of(uid);
-            match self.status(uid).await {
-                Ok(Status { ending: Some(ending), .. }) => return Ok(ending),
+            match self.status(uid).await.map(&look) {
+                Ok(Some(found)) => return Ok(found),
                 Err(error) if error.repeat() == Repeat::Never => return Err(error),
-                Ok(_) | Err(_) => {}
+                Ok(None) | Err(_) => {}
             }
             tokio::select! {
                 _ = end => {}
@@ -189,7 +201,7 @@ impl Durable {
     /// Dropping the future does nothing to the request.
     pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps::Error> {
         let internal = |cause: Error| asyncsteps::Error::caused_by(codes::INTERNAL_ERROR, cause);
-        match self.ended(uid).await.map_err(internal)? {
+        match self.decided(uid).await.map_err(internal)? {
             Ending::Completed(value) => {
                 let json: serde_json::Value = value.decode().map_err(unreadable)?;
                 T::deserialize(json).map_err(unreadable)
@@ -223,7 +235,7 @@ impl Durable {
     /// # Errors
     /// Those of [`status`](Self::status).
     pub async fn cancel(&self, uid: Uid, by: &str) -> Result<Cancelled, Error> {
-        self.shared.journal.cancel(uid, by.to_owned()).await
+        self.shared.journal.cancel(uid, by_person(by)).await
     }
 
     /// Requests, oldest first, see [`Journal::list`].

@@ -19,6 +19,7 @@ use asyncsteps_journal::{Clock, Event, Part as PathPart, Path, Record, Timestamp
 use tokio::sync::Notify;
 
 use crate::activity::Activity;
+use crate::answer::error_of_cancel;
 use crate::detached::detached;
 use crate::lease::Lease;
 use crate::records::{Records, failure_of, started};
@@ -55,6 +56,8 @@ pub(crate) struct Flow {
     /// Whether the function has defined its steps in this run.
     pub(crate) are_steps_known: Cell<bool>,
     interrupt: RefCell<Option<Error>>,
+    /// Somebody or the limit of a caller has cancelled it.
+    is_cancelled: Cell<bool>,
     interrupted: Notify,
     /// Signals that no step has taken.
     signals: RefCell<Vec<StoredSignal>>,
@@ -127,6 +130,7 @@ impl Flow {
             stage: Cell::new(Stage::New),
             are_steps_known: Cell::new(false),
             interrupt: RefCell::new(None),
+            is_cancelled: Cell::new(false),
             interrupted: Notify::new(),
             signals: RefCell::new(loaded.inbox.signals.clone()),
             signalled: Notify::new(),
@@ -167,8 +171,8 @@ impl Flow {
     /// Takes in what others have told the flow.
     pub(crate) fn see(&self, inbox: &Inbox) {
         if let Some(cancel) = &inbox.cancel {
-            let by = format!("cancelled by {}", cancel.by);
-            self.end_with(Error::with_info(CANCELLED, by));
+            self.end_with(error_of_cancel(cancel));
+            self.is_cancelled.set(true);
         }
         let seen = self.writer.has_seen(inbox.last);
         let new = inbox.signals.iter().filter(|signal| signal.number > seen);
@@ -251,6 +255,11 @@ impl Flow {
     /// Whether it was ended from outside.
     pub(crate) fn is_ending(&self) -> bool {
         self.interrupt.borrow().is_some()
+    }
+
+    /// Whether it was cancelled. Whoever was told so gets no result of it.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.get()
     }
 
     /// A step failed.

@@ -1,7 +1,7 @@
 //! What callers of a durable function get: the request is submitted, and they wait for its end.
 
 use asyncsteps::{Error, Template, codes};
-use asyncsteps_executor::service::{AddsSteps, Handler};
+use asyncsteps_executor::service::{AddsSteps, AnswerWithin, Handler};
 use asyncsteps_executor::{Functions, RequestSteps, Service};
 use asyncsteps_journal::{self as journal, Refused};
 use schemars::JsonSchema;
@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::answer::Called;
 use crate::durable::{Declared, Durable, template_of};
 use crate::key;
 use crate::shared::Program;
@@ -17,8 +18,9 @@ use crate::submit::{NotSubmitted, Options};
 impl Durable {
     /// Makes a function of the interface durable: a call of it survives the process that took it.
     ///
-    /// A caller gets the answer when the request has ended. A caller that goes away, and the time limit of
-    /// requests, do not end it.
+    /// A caller gets the answer when the request has ended, or
+    /// [in time](asyncsteps_executor::Steps::answer_within) if the function says so. A caller that goes away, and
+    /// the time limit of requests, do not end it.
     #[track_caller]
     pub fn on<S, P, R, H>(
         &self,
@@ -58,13 +60,11 @@ fn front(durable: &Durable) -> Template {
             if let Some(key) = key::in_headers(info)? {
                 options = options.key(key);
             }
-            let (params, durable) = (info.take_params(), durable.clone());
-            asi.await_(async move {
-                let submitted = durable.submit(&function, params, options).await;
-                let uid = submitted.map_err(|error| error_of(&error))?;
-                durable.result::<Value>(uid).await.map(|result| (result,))
-            })
-            .named("durable");
+            let (params, arrived) = (info.take_params(), info.begun());
+            let within = asi.extension::<AnswerWithin>().cloned().map(|within| (within, arrived));
+            let called = Called { function, params, options, within };
+            let answer = called.answer(durable.clone());
+            asi.await_(async move { answer.await.map(|result| (result,)) }).named("durable");
             asi.add(
                 |asi, (result,): (Value,)| {
                     if result.is_null() { Ok(()) } else { asi.reply(result) }
@@ -76,7 +76,7 @@ fn front(durable: &Durable) -> Template {
 }
 
 /// What a caller is told.
-fn error_of(error: &NotSubmitted) -> Error {
+pub(crate) fn error_of_submit(error: &NotSubmitted) -> Error {
     let key_in_use = |error: &_| matches!(error, journal::Error::Refused(Refused::KeyInUse { .. }));
     match error {
         NotSubmitted::Parameters(_) => Error::with_info(codes::INVALID_REQUEST, error.to_string()),

@@ -122,6 +122,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod answer;
 mod answered;
 mod caller;
 mod commit;

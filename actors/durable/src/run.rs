@@ -132,7 +132,7 @@ impl Run<'_> {
         match reply {
             Some(reply) if flow.has_ended() => match ending(flow, reply) {
                 Ending::Failed(_) if flow.unknown_steps().is_some() => self.give_up(flow).await,
-                Ending::Completed(_) if flow.interruption() == Some(Ending::Cancelled) => {
+                Ending::Completed(_) if flow.is_cancelled() => {
                     // the cancel was answered before the end: the flow runs once more, and is undone
                     flow.leave(Dropped::Released);
                     self.give_up(flow).await;

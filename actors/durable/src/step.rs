@@ -10,8 +10,8 @@ use asyncsteps::memory::{After, Limit, Memory, Recall};
 use asyncsteps::{Error, Raised, Time, codes};
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::{
-    DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Next, Part, Running, StepMemory,
-    Stored, WaitFor, Work,
+    DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Next, OUTCOME_UNKNOWN, Part,
+    Running, StepMemory, Stored, WaitFor, Work,
 };
 use asyncsteps_journal::record::{
     Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome, Timer,
@@ -21,9 +21,6 @@ use asyncsteps_journal::{Event, Path, Timestamp, Value};
 use crate::flow::{Dropped, Flow};
 use crate::records::{AtPath, End, error_of, failure_of};
 use crate::transact;
-
-/// The code of the error of a step that may have had its effect, and must not run again.
-pub(crate) const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
 
 /// How many keys of items an operator is shown.
 const SHOWN_KEYS: usize = 10;

@@ -22,6 +22,10 @@ use asyncsteps::memory::Memory;
 use asyncsteps::{Args, Error, Fallible};
 use serde::{Deserialize, Serialize};
 
+/// The code of the error of a step that may have had its effect and must not run again, and that of a caller who
+/// could not be told in time how a request ends.
+pub const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
+
 /// What a host answers later, on the same thread.
 pub type Later<T> = Pin<Box<dyn Future<Output = T>>>;
 

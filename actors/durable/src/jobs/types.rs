@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::answer::shown_by;
+
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -133,7 +135,7 @@ impl From<&FlowInfo> for Job {
             due: flow.due.map(number),
             ended: flow.ended.map(number),
             reason: flow.reason.clone(),
-            cancelled_by: flow.cancel.as_ref().map(|cancel| cancel.by.clone()),
+            cancelled_by: flow.cancel.as_ref().map(|cancel| shown_by(&cancel.by)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Durable requests, with crashes wherever there can be one.
 
+mod answers;
 mod changes;
 mod handles;
 mod held_up;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::config_error::ConfigError;
 use super::result_draft::Returned;
 use super::standard::STANDARD;
+use crate::memory::OUTCOME_UNKNOWN;
 
 /// What can be done with the types of a handler.
 #[derive(Clone, Copy)]
@@ -25,13 +26,16 @@ pub(super) struct HandlerTypes {
 
 impl HandlerTypes {
     /// The types of a handler that takes `P`, gives `(R,)` and fails with errors of `E`.
-    pub(super) fn new<P, R, E>() -> Self
+    ///
+    /// Callers of one `behind` a host may also get [`OUTCOME_UNKNOWN`].
+    pub(super) fn new<P, R, E>(behind: bool) -> Self
     where
         P: JsonSchema,
         R: Serialize + JsonSchema + 'static,
         E: Codes,
     {
-        Self { write: write::<R>, differences: differences_of::<P, R>, declare: declare::<P, R, E> }
+        let declare = if behind { declare_behind::<P, R, E> } else { declare::<P, R, E> };
+        Self { write: write::<R>, differences: differences_of::<P, R>, declare }
     }
 }
 
@@ -76,12 +80,33 @@ where
     R: JsonSchema + 'static,
     E: Codes,
 {
+    declare_throwing::<P, R>(interface, function, codes_to_declare::<E>());
+}
+
+fn declare_behind<P, R, E>(interface: &mut Interface, function: &str)
+where
+    P: JsonSchema,
+    R: JsonSchema + 'static,
+    E: Codes,
+{
+    let codes = codes_to_declare::<E>().into_iter().chain([OUTCOME_UNKNOWN]);
+    declare_throwing::<P, R>(interface, function, codes);
+}
+
+fn declare_throwing<P, R>(
+    interface: &mut Interface,
+    function: &str,
+    codes: impl IntoIterator<Item = &'static str>,
+) where
+    P: JsonSchema,
+    R: JsonSchema + 'static,
+{
     if interface.declares(function) {
         return;
     }
     let declared = interface.function::<P, R>(function);
     // callers of a function without a result may not wait for errors either (FTN3 §1.9)
     if !is_nothing::<R>() {
-        declared.throws(codes_to_declare::<E>());
+        declared.throws(codes);
     }
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::functions::Functions;
 use super::handler_types::{HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
-use crate::service::{Handler, Service, typed_template};
+use crate::service::{Handler, Service, front_template, typed_template};
 
 impl<S> Functions<S> {
     /// The function's business logic as a handler with types: a function that adds steps, or an
@@ -65,8 +65,12 @@ impl<S> Functions<S> {
         H::Result: Serialize + JsonSchema,
     {
         self.codes.extend(codes_to_declare::<S::Errors>());
-        let template = typed_template(function, Arc::clone(&self.state), handler, source);
-        let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>();
+        let (state, handler) = (&self.state, Arc::new(handler));
+        let front = front.map(|front| {
+            front_template(function, Arc::clone(state), Arc::clone(&handler), front, source)
+        });
+        let template = typed_template(function, Arc::clone(state), handler, source);
+        let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>(front.is_some());
         self.set(function, Some(Implementation::typed(template, front, types)))
     }
 }

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps::{Arg, Args, AsyncSteps, Error, Flow, Outcome, StepLocation, Template, codes};
-use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::FlowEnd;
 use asyncsteps_futoin::message::{Request, Response};
 use serde::Serialize;
@@ -157,6 +156,9 @@ impl TestRequest {
     /// The request as a flow, whose result is that of the function as `(Value,)`, and whose error is
     /// what a caller gets; its cause is the error of the function, which callers do not see.
     ///
+    /// It ends when the caller is answered, as [`call`](Self::call) does: after a time limit that is before
+    /// everything is undone, which goes on in the simulation.
+    ///
     /// The flow needs no arbiter. Steps that [call](super::CallSteps::call) other functions, queues of
     /// the executor's budget, and raw data do need one: for them there is [`call`](Self::call).
     #[track_caller]
@@ -180,9 +182,10 @@ fn serve(
     Incoming(mut incoming): Incoming,
     source: &'static Location<'static>,
 ) {
+    let arrived = asi.now();
     asi.await_(async move {
         let shared = &executor.shared;
-        let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
+        let mut times = Times { arrived, queued: Queued::For(Duration::ZERO) };
         let mut reply_to = ReplyTo::new(shared, &incoming);
         match shared.admit(&mut incoming, &mut reply_to, &mut times).await {
             Ok(admitted) => Ok(Running::new(reply_to, times, admitted)),
@@ -237,7 +240,7 @@ impl Running {
         })
         .named(REQUEST)
         .located_at(source)
-        .timeout(patience)
+        .ends_flow_after(patience)
         .on_error(move |asi, error| {
             let answer = if is_deadline(error) {
                 let response = Response::error(codes::INTERNAL_ERROR, None);

@@ -1,11 +1,12 @@
 //! What can handle a function, and the template that is made of it.
 
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 use asyncsteps::{AsyncSteps, Fallible, StepResult, Template};
 use serde::de::DeserializeOwned;
 
+use super::answer::AnswerWithin;
 use super::context::{Cx, Service, coded};
 use super::remembered::run_whole;
 use super::step::Gives;
@@ -30,6 +31,10 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What the step raises.
     #[doc(hidden)]
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, Self::Params>) -> StepResult;
+
+    /// How long a caller waits, if the function limits that. The steps are defined, and none of them runs.
+    #[doc(hidden)]
+    fn answer_within(&self, cx: Cx<S, Self::Params>) -> Option<AnswerWithin>;
 }
 
 /// The form of handlers that add steps.
@@ -68,6 +73,15 @@ where
             None => start(asi),
         }
     }
+
+    fn answer_within(&self, cx: Cx<S, P>) -> Option<AnswerWithin> {
+        let mut steps = Steps::new(cx);
+        // a panic is reported where the function runs
+        let define = AssertUnwindSafe(|| {
+            let Gives { .. } = self(&mut steps);
+        });
+        catch_unwind(define).ok().and_then(|()| steps.take_answer())
+    }
 }
 
 impl<S, P, R, F> Handler<S, (Awaits, P, R)> for F
@@ -90,6 +104,10 @@ where
         .located_at(source);
         Ok(())
     }
+
+    fn answer_within(&self, _: Cx<S, P>) -> Option<AnswerWithin> {
+        None
+    }
 }
 
 /// The template of a function with this handler, which the application gave at `source`. Its last step
@@ -97,7 +115,7 @@ where
 pub(crate) fn typed_template<S, Form, H>(
     function: &'static str,
     state: Arc<S>,
-    handler: H,
+    handler: Arc<H>,
     source: &'static Location<'static>,
 ) -> Template
 where
@@ -105,7 +123,6 @@ where
     H: Handler<S, Form>,
     H::Params: DeserializeOwned,
 {
-    let handler = Arc::new(handler);
     Template::build(|asi| {
         asi.add(move |asi, ()| {
             let cx = Cx::of_request(asi, &state, function, source)?;
@@ -114,5 +131,33 @@ where
         .named(function)
         .located_at(source)
         .on_error(|_, error| Err(error.clone().coded::<S::Errors>().into()));
+    })
+}
+
+/// What callers of a function get whose requests a host remembers: `front`, in a flow that knows how long the
+/// caller waits, as an extension.
+pub(crate) fn front_template<S, Form, H>(
+    function: &'static str,
+    state: Arc<S>,
+    handler: Arc<H>,
+    front: Template,
+    source: &'static Location<'static>,
+) -> Template
+where
+    S: Service,
+    H: Handler<S, Form>,
+    H::Params: DeserializeOwned,
+{
+    Template::build(|asi| {
+        asi.add(move |asi, ()| {
+            let cx = Cx::of_request(asi, &state, function, source)?;
+            if let Some(answer) = handler.answer_within(cx) {
+                asi.extend(answer);
+            }
+            asi.copy_from(&front);
+            Ok(())
+        })
+        .named(function)
+        .located_at(source);
     })
 }

@@ -11,6 +11,7 @@
 //!   more; `transacted.rs`: those that the host carries out in a transaction.
 //! - `handler.rs`: what can handle a function, and the template that is made of it.
 
+mod answer;
 mod branches;
 mod context;
 mod handler;
@@ -27,10 +28,11 @@ mod substeps;
 mod transacted;
 
 pub use crate::memory::Next;
+pub use answer::AnswerWithin;
 pub use branches::Branches;
 pub use context::{Cx, Service};
-pub(crate) use handler::typed_template;
 pub use handler::{AddsSteps, Awaits, Handler};
+pub(crate) use handler::{front_template, typed_template};
 pub use retired::Retired;
 pub use step::{Body, Gives, Items, Kind, Leaf, Loop, Nested, Parts, Step, Transacted};
 pub use steps::{Steps, This};

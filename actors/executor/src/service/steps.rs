@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use asyncsteps::sync::ISync;
 use asyncsteps::{
-    Added, Arguments, AsyncSteps, Error, Fallible, Flow, StepResult, StepReturn, codes, sleep,
+    Added, Arguments, AsyncSteps, Error, Fallible, Flow, Raised, StepResult, StepReturn, codes,
+    sleep,
 };
 
+use super::answer::AnswerWithin;
 use super::context::{Cx, Service};
 use super::retired::Retired;
 use super::step::Step;
+use crate::executor::RequestSteps;
 use crate::memory::{Codec, Kind, StepMemory, Stored, WaitFor};
 
 /// The steps of a function, which know the state `S` of the service and the parameters `P`.
@@ -26,6 +29,8 @@ pub struct Steps<S: Service, P> {
     retired: Option<Box<Flow>>,
     pub(super) cx: Cx<S, P>,
     this: Vec<Policy>,
+    /// How long the caller waits.
+    answer: Option<AnswerWithin>,
     /// The normal end of the steps is final.
     pub(super) is_final: bool,
     /// It has steps whose types and names are not known.
@@ -42,7 +47,7 @@ type Policy = Box<dyn FnOnce(&mut Added<'_>)>;
 impl<S: Service, P: 'static> Steps<S, P> {
     pub(super) fn new(cx: Cx<S, P>) -> Self {
         let (flow, retired, this) = (Flow::new(), None, Vec::new());
-        Self { flow, retired, cx, this, is_final: false, has_plain: false }
+        Self { flow, retired, cx, this, answer: None, is_final: false, has_plain: false }
     }
 
     /// The context that bodies get, to be used while steps are added. Bodies have their own.
@@ -54,6 +59,50 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// The function as a whole, to say something about it.
     pub fn this(&mut self) -> This<'_> {
         This(&mut self.this)
+    }
+
+    /// Ends the wait of the caller this long after its request arrived: it gets this error of the service then,
+    /// unless the function has ended before. An error without a code of the service is InternalError.
+    ///
+    /// The steps are cut then and undone behind the answer: under their locks, in the budget, among the requests
+    /// [in flight](crate::Executor::in_flight), and a graceful [close](crate::Executor::close) waits for that. A
+    /// [`timeout`](This::timeout) of the function, in contrast, is answered when everything is undone. The limit
+    /// has to be lower than that of [requests](crate::Builder::request_timeout), which is InternalError. It is said
+    /// for the function, not for sub-steps, and said twice the last one counts.
+    ///
+    /// In a [durable](crate::memory) request result or limit is decided once, for all callers with its key. What
+    /// the limit depends on is known before the request is stored: the function is entered for that, and none of
+    /// its steps runs. If the journal does not decide in time, the caller gets `OutcomeUnknown`, with the name of
+    /// the request. A definition that was loaded has to have that code in `throws`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use asyncsteps::{Code, Fallible};
+    /// # use asyncsteps_executor::{Gives, Service, Steps};
+    /// # struct Travel;
+    /// # impl Travel { async fn reserve(&self, _: &str) -> Fallible<String> { Ok("seat 7".into()) } }
+    /// #[derive(Debug, Code, thiserror::Error)]
+    /// enum TravelError {
+    ///     #[error("the airline is slow: nothing was booked")]
+    ///     #[code(public)]
+    ///     Slow,
+    /// }
+    /// # impl Service for Travel { type Errors = TravelError; }
+    ///
+    /// fn book(asi: &mut Steps<Travel, ()>) -> Gives<String> {
+    ///     asi.answer_within(Duration::from_secs(2), || TravelError::Slow);
+    ///     asi.run("reserve", async |cx, ()| cx.reserve(cx.key()).await).into()
+    /// }
+    /// ```
+    pub fn answer_within<E>(&mut self, limit: Duration, error: impl Fn() -> E + 'static)
+    where
+        E: Into<Raised>,
+    {
+        self.answer = Some(AnswerWithin::new::<S, E>(limit, error));
+    }
+
+    pub(super) fn take_answer(&mut self) -> Option<AnswerWithin> {
+        self.answer.take()
     }
 
     /// Adds a step that is an async closure (FTN12 §1.13). `body` takes the result of the step before
@@ -144,7 +193,14 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// # Errors
     /// Those of a host that cannot remember them.
     pub(super) fn finish(self, asi: &mut AsyncSteps) -> StepResult {
-        let Self { flow, retired, cx, this, is_final, has_plain } = self;
+        let Self { flow, retired, cx, this, answer, is_final, has_plain } = self;
+        // the host of a durable request ends the wait of its caller
+        if let Some(answer) = answer.filter(|_| cx.memory().is_none()) {
+            let whole = Self { flow, retired, cx, this, answer: None, is_final, has_plain };
+            let arrived = asi.request()?.begun();
+            let source = whole.cx.source();
+            return answer.add(asi, (arrived, source), move |asi| whole.finish(asi));
+        }
         let inside = cx.memory_inside();
         if cx.memory().is_some() {
             if has_plain {

@@ -118,6 +118,18 @@ impl<'a, A, T> Added<'a, A, T> {
         self
     }
 
+    /// Ends the flow when this time has passed: all that is inside of the step is cancelled, and `Timeout` is
+    /// raised at the step at once. What was done is undone behind it, under the locks of the steps inside:
+    /// from then on the flow waits for no undo.
+    ///
+    /// It is for the outermost step of a flow that somebody waits for, who is answered in time. Inside of a
+    /// flow there is [`timeout`](Self::timeout), whose step fails when what is inside is undone (FTN12 §1.3).
+    pub fn ends_flow_after(&mut self, limit: Duration) -> &mut Self {
+        let policies = Planned::policies_of(self.step);
+        (policies.timeout, policies.ends_flow) = (Some(limit), true);
+        self
+    }
+
     /// Tries the step again when it fails, as `policy` says. When it gives up, the last error goes on,
     /// with the number of [attempts](Error::attempts).
     ///

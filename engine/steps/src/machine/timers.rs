@@ -68,6 +68,9 @@ impl Machine {
     /// Cancels what is inside of a step whose time is over, and raises `Timeout` at the step itself.
     fn cut(&mut self, timer: Timer) -> Next {
         self.cancel_inside(timer.depth);
+        if self.frame(timer.depth).extras().ends_flow {
+            self.asi.policy_state().leaves_undos = true;
+        }
         let location = self.take_timer(timer);
         self.unwind(Fault::Error(Error::timeout(timer.limit(), location)))
     }

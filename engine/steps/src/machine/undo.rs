@@ -87,6 +87,9 @@ impl Machine {
     /// Has the step on top wait until what was inside is undone, then go on with this error, or
     /// complete; `false` if there is nothing to wait for.
     fn wait_for_undos(&mut self, error: Option<&Error>) -> bool {
+        if self.asi.own_policy_state().is_some_and(|policies| policies.leaves_undos) {
+            return false;
+        }
         let Some((queue, branch)) = self.undos_before() else { return false };
         queue.append([(branch, UndoItem::Tell(self.asi.completion()))]);
         self.asi.start_activity(Activity::Undoing(error.cloned()));

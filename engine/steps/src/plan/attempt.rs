@@ -34,7 +34,7 @@ impl Attempt {
         let tries = self.policies.tries.as_ref().filter(|_| undo.is_some());
         let retry = tries.map(|tries| tries.retry.clone());
         let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
-        let memory = self.policies.memory.clone();
+        let (memory, ends_flow) = (self.policies.memory.clone(), self.policies.ends_flow);
         if limiter.is_some() {
             asi.extras().holds_place = true;
         }
@@ -47,6 +47,7 @@ impl Attempt {
             }
             if let Some(limit) = timeout {
                 asi.limit_hard(Limit::Attempt(asi.attempt()), limit, memory);
+                asi.extras().ends_flow = ends_flow;
             }
             body.start(asi, args)?;
             if let Some((undo, retry)) = undo {

@@ -20,6 +20,8 @@ pub(crate) struct Policies {
     pub(crate) limiter: Option<Rc<dyn ISync>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_shielded: bool,
+    /// The flow ends when the time limit has passed.
+    pub(crate) ends_flow: bool,
     pub(crate) undo: Option<Rc<dyn UndoPlan>>,
     pub(crate) memory: Option<Rc<dyn Memory>>,
 }
@@ -124,6 +126,7 @@ impl SharedPolicies {
             limiter: object(&self.limiter),
             timeout: self.timeout,
             is_shielded: self.is_shielded,
+            ends_flow: false,
             undo: self
                 .undo
                 .as_ref()

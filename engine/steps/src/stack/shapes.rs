@@ -105,6 +105,8 @@ pub(crate) struct PolicyState {
     pub(crate) undos: Undos<ToUndo>,
     /// The undos that other flows run for this one.
     pub(crate) undo: Weak<UndoQueue<UndoWork>>,
+    /// The flow waits for none of them any more.
+    pub(crate) leaves_undos: bool,
     /// The flow exists to run undos of another one.
     pub(crate) undoes: Option<Rc<UndoWorker<UndoWork>>>,
     /// The flow runs the body of a shielded step of another one.
@@ -184,6 +186,8 @@ pub(crate) struct StepExtras {
     pub(crate) is_attempt: bool,
     /// The normal end of the step forgets what could be undone inside.
     pub(crate) is_scope: bool,
+    /// The flow ends when the time limit of the step has passed.
+    pub(crate) ends_flow: bool,
     /// What the step holds is a place for one attempt: it is free before anything is undone.
     pub(crate) holds_place: bool,
     /// Is told if the step fails, or if it is this attempt of one.

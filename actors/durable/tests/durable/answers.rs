@@ -1,0 +1,217 @@
+//! A caller of a durable function is answered in time: result or limit is decided once, and behind the limit
+//! everything is undone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use asyncsteps::{Code, Error};
+use asyncsteps_durable::{Durable, Options, Recorded};
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::test::TestRequest;
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_journal::memory::{Fault, Memory, Operation};
+use asyncsteps_journal::record::{Ending, Failure};
+use asyncsteps_journal::{Clock, Uid};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::node::{TestClock, run};
+
+/// How long a caller waits.
+const LIMIT: Duration = Duration::from_millis(500);
+
+const BOOK: &str = "test.hotel:1.0:book";
+
+#[derive(Clone)]
+struct Hotel {
+    clock: TestClock,
+    /// How often a room was reserved and given back, by key.
+    rooms: Arc<Mutex<BTreeMap<String, [u32; 2]>>>,
+}
+
+#[derive(Debug, Code, thiserror::Error)]
+enum HotelError {
+    #[error("the hotel is slow")]
+    #[code(public)]
+    Slow,
+}
+
+impl Service for Hotel {
+    type Errors = HotelError;
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Stay {
+    /// Milliseconds that the payment takes.
+    pay: i32,
+}
+
+fn book(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+    asi.answer_within(LIMIT, || HotelError::Slow);
+    asi.run("reserve", async |cx, ()| {
+        cx.rooms().entry(cx.key().to_owned()).or_default()[0] += 1;
+        Ok(())
+    })
+    .recorded()
+    .undo(async |cx, _| {
+        tokio::time::sleep(LIMIT).await;
+        cx.rooms().entry(cx.key().to_owned()).or_default()[1] += 1;
+        Ok(())
+    })
+    .then("pay", async |cx, ()| {
+        tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+        Ok("booked".to_owned())
+    })
+    .recorded()
+    .into()
+}
+
+impl Hotel {
+    fn new() -> Self {
+        Self { clock: TestClock::start(), rooms: Arc::default() }
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, BTreeMap<String, [u32; 2]>> {
+        self.rooms.lock().expect("no test panics while it has it")
+    }
+
+    /// How many rooms are reserved and not given back.
+    fn kept(&self) -> usize {
+        self.rooms().values().filter(|[reserved, given_back]| reserved > given_back).count()
+    }
+
+    fn process(&self, journal: Memory) -> (Durable, Executor) {
+        let durable = Durable::with_clock(journal, self.clock);
+        let interface = Interface::new("test.hotel:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, self.clone(), |functions| {
+            durable.on(functions, "book", book);
+        });
+        (durable, executor.build().expect("it is complete"))
+    }
+}
+
+/// Calls as ann; returns the answer, and how long it took.
+async fn call(executor: &Executor, pay: i32) -> (Result<String, Error>, Duration) {
+    let begun = Instant::now();
+    let request = TestRequest::new(BOOK).params(json!({ "pay": pay }));
+    let answer = request.user("ann", SecurityLevel::SafeOps).call(executor).await;
+    (answer, begun.elapsed())
+}
+
+/// A second handle submits the same, and finds the request of the caller by its key.
+async fn submit(durable: &Durable, pay: i32, key: &str) -> Uid {
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    let options = Options::default().caller(&ann).key(key);
+    durable.submit(BOOK, json!({ "pay": pay }), options).await.expect("it is stored")
+}
+
+fn slow() -> Ending {
+    let text = Some("the hotel is slow".to_owned());
+    Ending::Failed(Failure { code: "Slow".to_owned(), text })
+}
+
+async fn only(durable: &Durable) -> Uid {
+    let all = asyncsteps_journal::request::Query { limit: 10, ..Default::default() };
+    let flows = durable.list(all).await.expect("the journal answers");
+    let [flow] = &flows[..] else { panic!("one request: {flows:?}") };
+    flow.uid
+}
+
+#[test]
+fn a_caller_is_answered_in_time_and_everything_is_undone_behind_the_answer() {
+    run(async {
+        let hotel = Hotel::new();
+        let (durable, executor) = hotel.process(Memory::new(hotel.clock));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let (answer, took) = call(&executor, 300).await;
+        assert_eq!((answer.expect("in time"), hotel.kept()), ("booked".to_owned(), 1));
+        assert!(took < LIMIT, "{took:?}");
+        durable.trim(Duration::ZERO).await.expect("it is dropped");
+
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        durable.trim(Duration::ZERO).await.expect("it is dropped");
+        let (answer, took) = call(&executor, 60_000).await;
+        let error = answer.expect_err("it is slow");
+        assert_eq!((error.code(), error.info()), ("Slow", Some("the hotel is slow")));
+        assert!((LIMIT..LIMIT + LIMIT / 2).contains(&took), "{took:?}");
+        assert_eq!(hotel.kept(), 2, "it is not undone yet");
+        let uid = only(&durable).await;
+        // what is decided is the answer to whoever asks, before and after the end
+        for is_over in [false, true] {
+            let result = durable.result::<String>(uid).await.expect_err("it is slow");
+            assert_eq!(result.code(), "Slow");
+            let ending = durable.status(uid).await.expect("it is known").ending;
+            assert_eq!(ending, is_over.then(slow));
+            assert_eq!(durable.ended(uid).await.expect("it is known"), slow());
+        }
+        assert_eq!(hotel.kept(), 1, "the second room is given back");
+    });
+}
+
+#[test]
+fn a_limit_decides_also_if_no_node_runs_and_the_next_node_undoes() {
+    run(async {
+        let hotel = Hotel::new();
+        let journal = Memory::new(hotel.clock);
+        let (front, executor) = hotel.process(journal.clone());
+        let (durable, other) = hotel.process(journal);
+        let node = durable.start(&other).await.expect("the journal gives a lease");
+        let dies = async {
+            tokio::time::sleep(LIMIT * 3 / 4).await;
+            drop(node);
+        };
+        // the request is taken by the node of the other process, which dies
+        let ((answer, took), ()) = tokio::join!(call(&executor, 60_000), dies);
+        assert_eq!(answer.expect_err("it is slow").code(), "Slow");
+        assert!((LIMIT..LIMIT + LIMIT / 2).contains(&took), "{took:?}");
+        let uid = only(&front).await;
+        let _node = front.start(&executor).await.expect("the journal gives a lease");
+        assert_eq!((front.ended(uid).await.expect("it is known"), hotel.kept()), (slow(), 0));
+    });
+}
+
+#[test]
+fn a_caller_whom_the_journal_does_not_tell_in_time_gets_the_name_of_the_request() {
+    for stalls in [Operation::Submit, Operation::Cancel] {
+        run(async {
+            let hotel = Hotel::new();
+            let back = hotel.clock.now().after(LIMIT * 4);
+            let clock = hotel.clock;
+            let journal = Memory::new(clock).faults(move |operation| {
+                let is_away = operation == stalls && clock.now() < back;
+                if is_away { Fault::NotDone } else { Fault::None }
+            });
+            let (durable, executor) = hotel.process(journal);
+            let _node = durable.start(&executor).await.expect("the journal gives a lease");
+            let (answer, took) = call(&executor, 60_000).await;
+            let error = answer.expect_err("it is not known");
+            if stalls == Operation::Submit {
+                // it was refused at once, or is not known
+                assert!(took <= LIMIT * 2, "{took:?}");
+                return;
+            }
+            assert_eq!(error.code(), "OutcomeUnknown");
+            assert!((LIMIT..LIMIT * 2).contains(&took), "{took:?}");
+            let uid = only(&durable).await;
+            assert!(error.info().is_some_and(|info| info.contains(&uid.to_string())), "{error}");
+            // the journal is back, and the limit decides after all
+            assert_eq!((durable.ended(uid).await.expect("it is known"), hotel.kept()), (slow(), 0));
+        });
+    }
+}
+
+#[test]
+fn a_request_that_was_submitted_runs_without_the_limit_of_callers() {
+    run(async {
+        let hotel = Hotel::new();
+        let (durable, executor) = hotel.process(Memory::new(hotel.clock));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let uid = submit(&durable, 60_000, "k").await;
+        let booked: String = durable.result(uid).await.expect("nobody waited for it");
+        assert_eq!((booked.as_str(), hotel.kept()), ("booked", 1));
+    });
+}

@@ -1,0 +1,74 @@
+//! How long the caller of a function waits, and what it gets then.
+
+use std::fmt;
+use std::panic::Location;
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps::{Added, AsyncSteps, Error, Raised, StepLocation, StepResult, Time};
+
+use super::context::{Service, coded};
+
+/// The name of the step that limits the wait of the caller.
+const ANSWER: &str = "answer within";
+
+/// How long the caller of a function waits, and the error that it gets then; see
+/// [`Steps::answer_within`](super::Steps::answer_within).
+#[derive(Clone)]
+pub struct AnswerWithin {
+    limit: Duration,
+    error: Rc<dyn Fn() -> Error>,
+}
+
+impl AnswerWithin {
+    pub(super) fn new<S, E>(limit: Duration, error: impl Fn() -> E + 'static) -> Self
+    where
+        S: Service,
+        E: Into<Raised>,
+    {
+        Self { limit, error: Rc::new(move || coded::<S>(error().into()).into_error()) }
+    }
+
+    /// When the wait of a caller ends whose request arrived at this time.
+    #[must_use]
+    pub fn end(&self, arrived: Time) -> Time {
+        arrived + self.limit
+    }
+
+    /// What the caller gets then, with the code that it has for the service.
+    #[must_use]
+    pub fn error(&self) -> Error {
+        (self.error)()
+    }
+
+    /// Adds the steps of the function within the limit of a request that arrived at this time. If that has passed,
+    /// none of them begins.
+    pub(super) fn add(
+        self,
+        asi: &mut AsyncSteps,
+        (arrived, source): (Time, &'static Location<'static>),
+        steps: impl FnOnce(&mut AsyncSteps) -> StepResult + 'static,
+    ) -> StepResult {
+        let left = self.end(arrived).saturating_since(asi.now());
+        if left.is_zero() {
+            return Err(self.error().into());
+        }
+        let mut whole: Added<'_> = asi.add(move |asi, ()| steps(asi)).untyped();
+        whole.named(ANSWER).located_at(source).ends_flow_after(left).on_error(move |_, error| {
+            if is_of_answer(error) { Err(self.error().into()) } else { Ok(()) }
+        });
+        Ok(())
+    }
+}
+
+/// Whether it is the limit of the step around the function that has passed.
+fn is_of_answer(error: &Error) -> bool {
+    let name = error.location().and_then(StepLocation::name);
+    error.limit().is_some() && name == Some(ANSWER)
+}
+
+impl fmt::Debug for AnswerWithin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerWithin").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
