@@ -14,6 +14,9 @@ use crate::until::until;
 /// How long a flow has to do nothing but wait before it is put aside.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// How long an end waits at the least until the flow has come to what it has begun.
+pub(crate) const CATCH_UP: Duration = Duration::from_secs(30);
+
 /// What a flow does.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
@@ -29,30 +32,12 @@ pub(crate) struct Activity {
 /// A body that runs, until this is dropped.
 pub(crate) struct Body(Rc<Activity>);
 
-/// How often all tasks of the arbiter get their turn before it is sure that no body begins: once for the
-/// step that follows a body, and once for its body.
-const TURNS: u32 = 2;
-
 impl Activity {
     /// A body begins.
     pub(crate) fn body(self: &Rc<Self>) -> Body {
         self.running.set(self.running.get() + 1);
         self.happens();
         Body(Rc::clone(self))
-    }
-
-    /// Completes when `is_done`, or when no body runs and none is about to.
-    pub(crate) async fn is_replayed(&self, is_done: impl Fn() -> bool) {
-        let mut quiet = 0;
-        while quiet < TURNS {
-            let has_changed = || (self.running.get() == 0 || is_done()).then_some(());
-            until(&self.changed, has_changed).await;
-            if is_done() {
-                return;
-            }
-            tokio::task::yield_now().await;
-            quiet = if self.running.get() == 0 { quiet + 1 } else { 0 };
-        }
     }
 
     /// The step at this path waits from now on.
@@ -91,6 +76,11 @@ impl Activity {
     /// Completes when something happens.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// Looks, and again whenever something happens, until it is so.
+    pub(crate) async fn until(&self, is_so: impl Fn() -> bool) {
+        until(&self.changed, || is_so().then_some(())).await;
     }
 
     /// Completes when the flow has done nothing for a while, and waits for nothing.

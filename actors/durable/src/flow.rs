@@ -18,7 +18,7 @@ use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
 use asyncsteps_journal::{Clock, Event, Part as PathPart, Path, Record, Timestamp, Uid, Value};
 use tokio::sync::Notify;
 
-use crate::activity::Activity;
+use crate::activity::{Activity, CATCH_UP};
 use crate::answer::error_of_cancel;
 use crate::detached::detached;
 use crate::lease::Lease;
@@ -68,6 +68,8 @@ pub(crate) struct Flow {
     last_failed: RefCell<Option<Path>>,
     /// The steps that have failed in this run, and undo what is inside.
     unwinding: RefCell<BTreeSet<Path>>,
+    /// Where an end waits until the flow has come to what it has begun inside.
+    pub(crate) held: RefCell<BTreeSet<Path>>,
     /// Why this node does not run it any more.
     dropped: OnceCell<Dropped>,
     was_dropped: Notify,
@@ -137,6 +139,7 @@ impl Flow {
             retired: RefCell::default(),
             last_failed: RefCell::new(None),
             unwinding: RefCell::default(),
+            held: RefCell::default(),
             dropped: OnceCell::new(),
             was_dropped: Notify::new(),
         });
@@ -309,7 +312,11 @@ impl Flow {
             tokio::select! {
                 biased;
                 _ = flow.left() => return,
-                () = flow.activity.stuck() => {}
+                () = async {
+                    // it may wait for a lock
+                    timer::sleep_until(clock::now() + CATCH_UP).await;
+                    flow.activity.stuck().await;
+                } => {}
             }
             let Some(failed) = flow.missing_failure(&path) else { return };
             flow.leave(Dropped::Paused(format!(
@@ -344,11 +351,6 @@ impl Flow {
         })
     }
 
-    /// Completes when the steps that may have to be undone are known, as far as they are recorded.
-    pub(crate) async fn replayed(&self) {
-        self.activity.is_replayed(|| self.records.borrow().are_recalled()).await;
-    }
-
     /// This node does not run the flow any more: no body begins, and nothing is recorded or undone.
     pub(crate) fn leave(&self, why: Dropped) {
         if matches!(why, Dropped::Lost) {
@@ -376,7 +378,8 @@ impl Flow {
             let limit = self.records.borrow().next_timer(self.now());
             let due = [self.activity.first_end(), self.deadline, limit].into_iter().flatten().min();
             let is_long = due.is_none_or(|due| self.until(due) >= PARKED_FOR);
-            if is_long && !self.has_locks() && !self.is_ending() {
+            let is_ending = self.is_ending() || !self.held.borrow().is_empty();
+            if is_long && !self.has_locks() && !is_ending {
                 return due;
             }
             self.activity.changed().await;
@@ -509,11 +512,12 @@ impl Flow {
     }
 
     /// Waits for the error that ends it.
-    pub(crate) async fn interrupted(&self) -> Error {
+    pub(crate) async fn interrupted(self: &Rc<Self>) -> Error {
         loop {
             let interrupted = self.interrupted.notified();
             if let Some(error) = self.interrupt() {
-                self.replayed().await;
+                self.hold(&self.root, CATCH_UP);
+                self.caught_up(&self.root).await;
                 return error;
             }
             let Some(deadline) = self.deadline else {

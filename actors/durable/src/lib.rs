@@ -125,6 +125,7 @@ mod activity;
 mod answer;
 mod answered;
 mod caller;
+mod catching_up;
 mod commit;
 mod detached;
 mod durable;
@@ -147,6 +148,7 @@ mod steps;
 mod storage_waits;
 mod submit;
 mod transact;
+mod unfinished;
 mod until;
 mod writer;
 

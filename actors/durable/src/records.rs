@@ -17,6 +17,8 @@ pub(crate) struct Records {
     by_path: BTreeMap<Path, AtPath>,
     /// The steps that fail, or have failed.
     unwinding: Vec<Path>,
+    /// The scopes that ended normally: what is inside is not undone any more.
+    closed: Vec<Path>,
 }
 
 /// What is recorded of one step.
@@ -26,8 +28,12 @@ pub(crate) struct AtPath {
     pub(crate) end: Option<End>,
     /// An effect of it was begun, and it is not known how that ended.
     pub(crate) is_open: bool,
-    /// An effect of it was begun that may have to be undone.
-    is_begun: bool,
+    /// An effect of it was begun, and the program had an undo for it.
+    pub(crate) is_begun: bool,
+    /// It has a body, and no sub-steps.
+    pub(crate) has_body: bool,
+    /// How it ended is not recorded: its body is repeated, or the program has it no more.
+    pub(crate) may_stay_open: bool,
     /// The attempts that failed so far, and when the next one may start.
     pub(crate) attempts: Option<(u32, Timestamp)>,
     /// When its time limit or its wait is over.
@@ -39,7 +45,7 @@ pub(crate) struct AtPath {
     /// What it gives, if it is a loop that is over.
     pub(crate) outcome: Option<Value>,
     /// It was recorded in an earlier run, and the program has not come to it in this one.
-    is_awaited: bool,
+    pub(crate) is_awaited: bool,
     /// The iterations that ended, if it is a loop: each with the state of the next one.
     iterations: BTreeMap<u64, (Ticket, Value)>,
     /// Its records, but for iterations.
@@ -55,9 +61,14 @@ pub(crate) enum End {
 
 impl AtPath {
     /// Whether the step at this path has done something or may have.
-    fn is_effect(&self, path: &Path) -> bool {
+    pub(crate) fn is_effect(&self, path: &Path) -> bool {
         let is_begun = self.is_open || matches!(self.end, Some(End::Done(_)));
         is_begun && !path.is_of_undo()
+    }
+
+    /// Whether it is recorded that iterations of a loop ended.
+    pub(crate) fn is_loop(&self) -> bool {
+        !self.iterations.is_empty() || self.outcome.is_some()
     }
 
     fn tickets_of_all(self) -> impl Iterator<Item = Ticket> {
@@ -76,16 +87,22 @@ impl Records {
         }
         step.tickets.push(ticket);
         match &record.event {
-            Event::Intent(_) => (step.is_open, step.is_begun) = (true, true),
+            Event::Intent(intent) => {
+                (step.is_open, step.has_body) = (true, true);
+                step.is_begun |= intent.has_undo != Some(false);
+            }
             Event::Done(done) => {
                 step.end = Some(End::Done(done.value.clone()));
-                step.is_open = false;
+                (step.is_open, step.has_body) = (false, true);
             }
             Event::Failed(failed) => {
                 step.end = Some(End::Failed(failed.clone()));
                 step.is_open = failed.effect == Effect::Unknown;
             }
-            Event::Signal(taken) => step.end = Some(End::Done(taken.value.clone())),
+            Event::Signal(taken) => {
+                step.end = Some(End::Done(taken.value.clone()));
+                step.has_body = true;
+            }
             Event::Timer(timer) if timer.attempt > 1 => {
                 // the failure before it was not the last one
                 step.end = None;
@@ -97,9 +114,15 @@ impl Records {
                 self.unwinding.push(record.path.clone());
             }
             Event::Outcome(Outcome { ending: Ending::Completed(value), .. }) => {
-                step.outcome = Some(value.clone());
+                match closed_by(&record.path) {
+                    Some(scope) => self.closed.push(scope),
+                    None => step.outcome = Some(value.clone()),
+                }
             }
-            Event::Keys(keys) => step.keys = Some(keys.keys.clone()),
+            Event::Keys(keys) => {
+                step.keys = Some(keys.keys.clone());
+                step.has_body = true;
+            }
             Event::Started(_) | Event::Outcome(_) | Event::Iteration(_) | Event::Ended(_) | _ => {}
         }
     }
@@ -142,6 +165,13 @@ impl Records {
         around.filter_map(|outer| Some((outer, self.at(outer)?.failed.as_ref()?)))
     }
 
+    /// The body of this step runs whenever the program comes to it.
+    pub(crate) fn repeats(&mut self, path: &Path) {
+        if let Some(at) = self.by_path.get_mut(path) {
+            at.may_stay_open = true;
+        }
+    }
+
     /// The program has come to this step, and to what it does.
     pub(crate) fn recall(&mut self, path: &Path) {
         if let Some(at) = self.by_path.get_mut(path) {
@@ -149,12 +179,13 @@ impl Records {
         }
     }
 
-    /// The program has come to all steps at this path and inside.
+    /// The program has come to all steps at this path and inside, which it does not have any more: they need not
+    /// end.
     pub(crate) fn recall_within(&mut self, outer: &Path) {
         let inside = self.by_path.range_mut((Bound::Included(outer), Bound::Unbounded));
         let inside = inside.take_while(|(path, _)| path.as_str().starts_with(outer.as_str()));
         for (_, at) in inside.filter(|(path, _)| path.is_within(outer)) {
-            at.is_awaited = false;
+            (at.is_awaited, at.may_stay_open) = (false, true);
         }
     }
 
@@ -177,11 +208,6 @@ impl Records {
         self.at(&step).and_then(|at| at.attempts).is_some_and(|(failed, _)| failed >= number)
     }
 
-    /// Whether the program has come to each step that has done something or may have.
-    pub(crate) fn are_recalled(&self) -> bool {
-        !self.by_path.values().any(|step| step.is_awaited)
-    }
-
     /// The steps inside of this one that have done something or may have, the newest first.
     pub(crate) fn newest_effects_within(&self, outer: &Path) -> Vec<Path> {
         let inside = self.within(outer).filter(|(path, step)| step.is_effect(path));
@@ -199,10 +225,24 @@ impl Records {
 
     /// Those of them that began with an undo, as far as records tell, and were not undone.
     pub(crate) fn undos_within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = &'a Path> {
-        self.effects_within(outer).filter(|path| {
-            let undone = self.at(&path.undo()).and_then(|undo| undo.end.as_ref());
-            self.at(path).is_some_and(|at| at.is_begun) && !matches!(undone, Some(End::Done(_)))
-        })
+        self.effects_within(outer)
+            .filter(|path| self.at(path).is_some_and(|at| at.is_begun) && !self.is_undone(path))
+    }
+
+    /// Whether the step at this path was undone.
+    pub(crate) fn is_undone(&self, path: &Path) -> bool {
+        let undo = self.at(&path.undo()).and_then(|undo| undo.end.as_ref());
+        matches!(undo, Some(End::Done(_)))
+    }
+
+    /// Whether the step at this path is inside of a scope that ended normally.
+    pub(crate) fn is_closed(&self, path: &Path) -> bool {
+        self.closed.iter().any(|scope| is_inside(path, scope))
+    }
+
+    /// What is recorded of each step, but for undos and for items, which belong to their step.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
+        self.by_path.iter().filter(|(path, _)| !path.is_of_undo() && !path.is_of_item())
     }
 
     /// Whether there is anything at this path or inside.
@@ -257,13 +297,17 @@ impl Records {
         let removed = inside.iter().filter_map(|path| self.by_path.remove(path));
         let mut tickets: Vec<Ticket> = removed.flat_map(|step| step.tickets_of_all()).collect();
         self.unwinding.retain(|path| !path.is_within(&outer));
+        self.closed.retain(|path| !path.is_within(&outer));
         let state = self.by_path.get_mut(path).zip(index.checked_sub(1));
         let state = state.and_then(|(at, before)| at.iterations.remove(&before));
         tickets.extend(state.map(|(ticket, _)| ticket));
         tickets
     }
 
-    fn within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = (&'a Path, &'a AtPath)> {
+    pub(crate) fn within<'a>(
+        &'a self,
+        outer: &'a Path,
+    ) -> impl Iterator<Item = (&'a Path, &'a AtPath)> {
         let after = self.by_path.range((Bound::Excluded(outer), Bound::Unbounded));
         // paths that begin with the same text come together, and some of them are of other steps
         after
@@ -271,6 +315,9 @@ impl Records {
             .filter(|(path, _)| path.is_within(outer))
     }
 }
+
+/// What tells the record of the normal end of a scope from others.
+const CLOSED: &str = "closed";
 
 /// The marks of the parts that are inside of the attempt of a step before them: not those of another
 /// attempt, or of an undo.
@@ -280,6 +327,22 @@ const INSIDE: [char; 3] = ['/', '#', '@'];
 fn is_inside(path: &Path, attempt: &Path) -> bool {
     let inside = path.is_within(attempt).then(|| &path.as_str()[attempt.as_str().len()..]);
     inside.is_some_and(|inside| inside.starts_with(INSIDE))
+}
+
+/// Whether it is this step, an attempt of it, or inside of one: not another step of the same name.
+pub(crate) fn is_part_of(path: &Path, outer: &Path) -> bool {
+    path == outer
+        || path.is_within(outer) && !path.as_str()[outer.as_str().len()..].starts_with('|')
+}
+
+/// Where it is recorded that the scope at this path ended normally.
+pub(crate) fn closing_of(scope: &Path) -> Path {
+    scope.branch(CLOSED)
+}
+
+/// The scope whose normal end is recorded at this path.
+fn closed_by(path: &Path) -> Option<Path> {
+    path.as_str().strip_suffix(CLOSED)?.strip_suffix('|')?.parse().ok()
 }
 
 /// The step of an attempt, and the number of that.

@@ -175,8 +175,14 @@ impl Run<'_> {
         }
     }
 
-    /// Records how the flow ended, and tells those who wait for it.
+    /// Records how the flow ended, and tells those who wait for it. Each effect that it has begun is done or undone
+    /// then: a flow with another one waits for an operator.
     async fn end(&self, flow: &Rc<Flow>, ending: Ending) {
+        let unfinished = flow.records.borrow().unfinished(&ending);
+        if let Some(reason) = unfinished {
+            flow.leave(Dropped::Paused(reason));
+            return self.give_up(flow).await;
+        }
         let ended = Record::new(flow.root().clone(), Event::Ended(Ended { ending }));
         match flow.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
             Answer::Written(_) => self.shared.tell_ended(flow.uid()),

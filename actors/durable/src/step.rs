@@ -6,8 +6,8 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use asyncsteps::memory::{After, Limit, Memory, Recall};
-use asyncsteps::{Error, Raised, Time, codes};
+use asyncsteps::memory::{Limit, Memory, Recall};
+use asyncsteps::{Completion, Error, Raised, Time, codes};
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::{
     DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Next, OUTCOME_UNKNOWN, Part,
@@ -19,7 +19,7 @@ use asyncsteps_journal::record::{
 use asyncsteps_journal::{Event, Path, Timestamp, Value};
 
 use crate::flow::{Dropped, Flow};
-use crate::records::{AtPath, End, error_of, failure_of};
+use crate::records::{AtPath, End, closing_of, error_of, failure_of};
 use crate::transact;
 
 /// How many keys of items an operator is shown.
@@ -96,6 +96,20 @@ impl Step {
         if attempt > 1 { self.path().attempt(attempt) } else { self.path().clone() }
     }
 
+    /// The path at which the step fails, or this attempt of it.
+    fn failing(&self, attempt: Option<u32>) -> Path {
+        match (self.step.form, attempt) {
+            (Form::Nested | Form::Loop, Some(attempt)) => self.attempt(attempt),
+            (Form::Body, _) | (_, None) => self.path().clone(),
+        }
+    }
+
+    /// The flow has come to the step.
+    fn recalled(&self) {
+        self.flow.records.borrow_mut().recall(self.path());
+        self.flow.activity.happens();
+    }
+
     /// How the body ended in an earlier run.
     fn recall_body(&self) -> Recall {
         let records = self.flow.records.borrow();
@@ -114,22 +128,26 @@ impl Step {
             }
             Some(End::Failed(failed)) => {
                 let undoes = undoes && failed.effect == Effect::Unknown;
-                // other branches may be cancelled now, and have to be undone
-                let after = (!records.are_recalled()).then(|| {
-                    let flow = Rc::clone(&self.flow);
-                    After::new(async move { flow.replayed().await })
-                });
-                return Recall::Failed { error: error_of(&failed.failure), undoes, after };
+                return Recall::Failed { error: error_of(&failed.failure), undoes };
             }
             None => {}
         }
         let is_open = at.is_some_and(|at| at.is_open);
-        if self.flow.is_ending() || records.is_unwinding(self.path()) {
-            if self.step.kind() == Some(Kind::Repeatable) {
+        let is_ending = self.flow.ends_around(self.path());
+        let runs = if is_open && undoes { Recall::Begun } else { Recall::Nothing };
+        if is_ending || records.is_unwinding(self.path()) {
+            let is_over = |at: &AtPath| at.timer.is_some_and(|end| end <= self.flow.now());
+            let goes_on = match self.step.kind() {
+                Some(Kind::Repeatable) => true,
+                Some(Kind::Wait) => at.is_some_and(is_over),
+                // it is undone while it holds its lock, and does not run
+                _ => is_open && undoes && self.step.is_locked(),
+            };
+            if goes_on {
                 // steps after it may have to be undone
-                return Recall::Nothing;
+                return runs;
             }
-            if !self.flow.is_ending() && !is_open {
+            if !is_ending && !is_open {
                 self.flow.expects_failure(self.path(), self.step.source);
             }
             return Recall::Never { undoes: undoes && is_open };
@@ -139,9 +157,14 @@ impl Step {
             let info = "the step began, and it is not known how it ended";
             let error = Error::with_info(OUTCOME_UNKNOWN, info);
             self.record_failure(1, &error, Effect::Unknown);
-            return Recall::Failed { error, undoes, after: None };
+            return Recall::Failed { error, undoes };
         }
-        Recall::Nothing
+        runs
+    }
+
+    /// Whether no effect of the step may begin any more.
+    fn must_not_begin(&self) -> bool {
+        self.flow.ends_around(self.path()) || self.flow.records.borrow().is_unwinding(self.path())
     }
 
     /// The program has changed: the flow waits for an operator, and the step for nothing.
@@ -163,7 +186,8 @@ impl Step {
 
     /// An attempt is about to begin.
     fn intent(&self, attempt: u32) -> Event {
-        Event::Intent(Intent { at: self.flow.now(), attempt, locks: Vec::new() })
+        let has_undo = Some(self.step.can_be_undone());
+        Event::Intent(Intent { at: self.flow.now(), attempt, locks: Vec::new(), has_undo })
     }
 
     fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
@@ -205,11 +229,17 @@ impl Memory for Step {
                 Recall::Nothing
             }
             Form::Body => {
-                self.flow.records.borrow_mut().recall(self.path());
-                self.flow.activity.happens();
-                self.recall_body()
+                let recalled = self.recall_body();
+                // one that waits for its lock is not where it was
+                if !(matches!(recalled, Recall::Begun) && self.step.is_locked()) {
+                    self.recalled();
+                }
+                recalled
             }
-            Form::Nested | Form::Loop => Recall::Nothing,
+            Form::Nested | Form::Loop => {
+                self.recalled();
+                Recall::Nothing
+            }
         }
     }
 
@@ -244,14 +274,29 @@ impl Memory for Step {
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         // what succeeded in time has succeeded, however long it takes to store that
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
-        match (limit, self.step.form) {
+        let left = match (limit, self.step.form) {
             (Limit::Attempt(_), Form::Body) => match self.measured.body_began.get() {
                 Some(began) => (began + of).saturating_since(now) + waited,
                 None => of,
             },
             // its end was recorded
             _ => waited,
+        };
+        match limit {
+            _ if !left.is_zero() => left,
+            Limit::Attempt(attempt) if self.step.form != Form::Body => {
+                self.flow.hold_limit(&self.attempt(attempt), of)
+            }
+            Limit::Attempt(_) | Limit::Overall => self.flow.hold_limit(self.path(), of),
         }
+    }
+
+    fn is_held(&self, attempt: Option<u32>) -> bool {
+        self.flow.is_held(&self.failing(attempt))
+    }
+
+    fn hold(&self, attempt: Option<u32>, error: &Error, held: Completion) {
+        self.flow.hold_error(&self.failing(attempt), error, held);
     }
 
     fn retries(&self, attempt: u32, error: &Error, next: Time) {
@@ -268,6 +313,7 @@ impl Memory for Step {
     }
 
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
+        self.flow.let_go(self.path());
         if let Some(reason) = self.flow.unknown_steps() {
             // nothing of it is recorded: a program without the mistake goes on
             return self.flow.leave(Dropped::Paused(reason));
@@ -298,6 +344,11 @@ impl StepMemory for Step {
         if self.is_retired() {
             return Box::pin(async { Ok(Box::new(()) as Running) });
         }
+        self.recalled();
+        let has_effect = !matches!(kind, Some(Kind::Repeatable | Kind::Wait));
+        if has_effect && self.must_not_begin() {
+            return Box::pin(pending());
+        }
         let activity = &self.flow.activity;
         activity.end_wait(self.path());
         let running: Running = match kind {
@@ -314,6 +365,9 @@ impl StepMemory for Step {
         };
         if is_effect || self.flow.is_suspect {
             self.flow.record(self.path(), [self.intent(attempt)]);
+        }
+        if kind == Some(Kind::Repeatable) {
+            self.flow.records.borrow_mut().repeats(self.path());
         }
         let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
         let measured = Rc::clone(&self.measured);
@@ -415,6 +469,8 @@ impl StepMemory for Step {
                 (WaitFor::Time(_), Some(until)) => {
                     flow.stored().await;
                     timer::sleep_until(flow.time(until)).await;
+                    // it is over also if the clock is set back
+                    flow.record(&path, [Event::Done(nothing())]);
                     Ok(Rc::new(()) as Stored)
                 }
                 _ => Ok(Rc::new(flow.signal(&path, &names, until).await) as Stored),
@@ -430,9 +486,14 @@ impl StepMemory for Step {
             || records.is_unwinding(self.path())
             || records.at(self.path()).is_some_and(has_failed);
         let undone = records.at(&self.path().undo()).and_then(|at| at.end.as_ref());
-        let is_undone = matches!(undone, Some(End::Done(_)));
+        let is_undone = matches!(undone, Some(End::Done(_))) || records.is_closed(self.path());
+        // a transaction is recorded when it is committed, others before they begin
+        let is_begun = self.is_retired()
+            || self.step.kind() == Some(Kind::Transacted)
+            || records.at(self.path()).is_some_and(|at| at.is_open || at.end.is_some());
         drop(records);
-        let is_meant = is_meant && !is_undone && (!self.is_retired() || self.undoes_retired());
+        let is_meant = is_meant && is_begun && !is_undone;
+        let is_meant = is_meant && (!self.is_retired() || self.undoes_retired());
         let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
         self.began.set(clock::now());
         Box::pin(async move {
@@ -449,13 +510,8 @@ impl StepMemory for Step {
     }
 
     fn undone(&self) -> Later<()> {
-        match Value::encode(&()) {
-            Ok(value) => {
-                let done = Done { value, attempt: 1, millis: self.millis() };
-                self.flow.record(&self.path().undo(), [Event::Done(done)]);
-            }
-            Err(_) => unreachable!("nothing can be written"),
-        }
+        let done = Done { millis: self.millis(), ..nothing() };
+        self.flow.record(&self.path().undo(), [Event::Done(done)]);
         Box::pin(async {})
     }
 
@@ -468,6 +524,12 @@ impl StepMemory for Step {
             at
         });
         SystemTime::UNIX_EPOCH + Duration::from_millis(at.as_millis())
+    }
+
+    fn closed(&self, path: &[Part]) {
+        let scope = self.flow.path(path.iter().copied());
+        let ending = Ending::Completed(nothing().value);
+        self.flow.record(&closing_of(&scope), [Event::Outcome(Outcome { winner: None, ending })]);
     }
 
     fn is_known(&self) -> bool {
@@ -547,6 +609,14 @@ struct Inside {
     path: Path,
 }
 
+/// The record of a step that gives nothing.
+fn nothing() -> Done {
+    match Value::encode(&()) {
+        Ok(value) => Done { value, attempt: 1, millis: 0 },
+        Err(_) => unreachable!("nothing can be written"),
+    }
+}
+
 impl Memory for Inside {
     fn recall(&self) -> Recall {
         Recall::Nothing
@@ -560,9 +630,22 @@ impl Memory for Inside {
         of
     }
 
+    fn left_at_limit(&self, _: Limit, of: Duration, _: Time) -> Duration {
+        self.flow.hold_limit(&self.path, of)
+    }
+
+    fn is_held(&self, _: Option<u32>) -> bool {
+        self.flow.is_held(&self.path)
+    }
+
+    fn hold(&self, _: Option<u32>, error: &Error, held: Completion) {
+        self.flow.hold_error(&self.path, error, held);
+    }
+
     fn retries(&self, _: u32, _: &Error, _: Time) {}
 
     fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
+        self.flow.let_go(&self.path);
         self.flow.unwinds(&self.path, error);
     }
 }

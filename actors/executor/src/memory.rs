@@ -110,6 +110,10 @@ pub trait StepMemory: Memory {
     /// request is carried out again.
     fn now(&self, path: &[Part]) -> SystemTime;
 
+    /// The sub-steps of the step at this path, which are those of a [scope](crate::Steps::scope), ended normally:
+    /// what they did is not undone any more.
+    fn closed(&self, path: &[Part]);
+
     /// Whether anything is stored of the step at the path that it has now, or inside of it. Asked before
     /// the step starts, if it [had other names](crate::Step::was).
     fn is_known(&self) -> bool;
@@ -171,6 +175,8 @@ pub struct DefinedStep {
     known_as: Cell<Option<(&'static str, usize)>>,
     kind: Cell<Option<Kind>>,
     is_undone: Cell<bool>,
+    is_locked: Cell<bool>,
+    has_items: Cell<bool>,
     read: OnceCell<ReadResult>,
 }
 
@@ -284,8 +290,9 @@ impl DefinedStep {
     ) -> Self {
         let names = RefCell::new(name.iter().map(|(name, _)| *name).collect());
         let (known_as, kind) = (Cell::new(name), Cell::new(None));
-        let (is_undone, read) = (Cell::new(false), OnceCell::new());
-        Self { source, form, around, names, known_as, kind, is_undone, read }
+        let (is_undone, is_locked, has_items) = (Cell::default(), Cell::default(), Cell::default());
+        let read = OnceCell::new();
+        Self { source, form, around, names, known_as, kind, is_undone, is_locked, has_items, read }
     }
 
     /// Where it is, from the outside in; empty for the function as a whole. A step that
@@ -341,6 +348,18 @@ impl DefinedStep {
         self.is_undone.get()
     }
 
+    /// Whether it runs, and is undone when it is cut, while it holds a lock.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.is_locked.get()
+    }
+
+    /// Whether its body does several things.
+    #[must_use]
+    pub fn has_items(&self) -> bool {
+        self.has_items.get()
+    }
+
     /// Reads a stored result of the step.
     ///
     /// # Errors
@@ -363,6 +382,16 @@ impl DefinedStep {
     #[cfg(feature = "schemars")]
     pub(crate) fn set_can_be_undone(&self) {
         self.is_undone.set(true);
+    }
+
+    #[cfg(feature = "schemars")]
+    pub(crate) fn set_locked(&self) {
+        self.is_locked.set(true);
+    }
+
+    #[cfg(feature = "schemars")]
+    pub(crate) fn set_has_items(&self) {
+        self.has_items.set(true);
     }
 }
 

@@ -207,7 +207,7 @@ mod tests {
                 deadline: Some(at),
                 trace: None,
             }),
-            Event::Intent(Intent { at, attempt, locks: vec![lock] }),
+            Event::Intent(Intent { at, attempt, locks: vec![lock], has_undo: Some(true) }),
             Event::Done(Done { value: value(), attempt, millis }),
             Event::Failed(Failed { failure: failure(), attempt, millis, effect: Effect::Unknown }),
             Event::Outcome(Outcome {

@@ -91,6 +91,9 @@ pub struct Intent {
     /// The locks that are held meanwhile, whose tokens the effect carries.
     #[n(2)]
     pub locks: Vec<LockToken>,
+    /// Whether the step had an undo; `None` in records of programs that did not say so.
+    #[n(3)]
+    pub has_undo: Option<bool>,
 }
 
 /// A lock that is held, as resources know it: they refuse a lower epoch of the same lock and key.

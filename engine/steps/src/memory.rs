@@ -1,10 +1,9 @@
 //! What steps remember of an earlier run of their flow, for hosts with flows that survive a crash.
 
-use std::fmt;
-use std::pin::Pin;
 use std::time::Duration;
 
 use crate::args::Args;
+use crate::completion::Completion;
 use crate::error::Error;
 use crate::time::Time;
 
@@ -25,11 +24,22 @@ pub trait Memory {
     /// `limit`.
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration;
 
-    /// The time limit of an attempt, or of all attempts together, has passed: what is left of `of` all the
-    /// same, because some of the time does not count. Nothing by default.
+    /// The time limit of an attempt, or of all attempts together, has passed: how long the step goes on all the
+    /// same, because some of the time does not count, or because an end now would be
+    /// [too early](Self::is_held). Then this is asked again. Zero by default: the limit ends the step.
     fn left_at_limit(&self, _limit: Limit, _of: Duration, _now: Time) -> Duration {
         Duration::ZERO
     }
+
+    /// An error came to the step, or to this attempt of it, and would end what is inside: whether that is too
+    /// early, because the flow has not come to all that an earlier run has begun inside. By default it is not.
+    fn is_held(&self, _attempt: Option<u32>) -> bool {
+        false
+    }
+
+    /// The error waits at the step, whose branches go on meanwhile, until this is completed. Asked for if the
+    /// step [is held](Self::is_held).
+    fn hold(&self, _attempt: Option<u32>, _error: &Error, _held: Completion) {}
 
     /// An attempt failed with this error, and the next one starts at `next`.
     fn retries(&self, attempt: u32, error: &Error, next: Time);
@@ -43,8 +53,11 @@ pub trait Memory {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "each answer needs its own behaviour")]
 pub enum Recall {
-    /// It did not end: the step runs.
+    /// Nothing: the step runs.
     Nothing,
+    /// It began, and did not end: the step runs, and has to be undone as
+    /// [`Undo::Unknown`](crate::Undo::Unknown) unless it ends well.
+    Begun,
     /// With this result, which the step gives again without running.
     Done(Args),
     /// With this error, which the step raises again without running.
@@ -53,34 +66,12 @@ pub enum Recall {
         error: Error,
         /// Whether the step has to be undone all the same, as [`Undo::Unknown`](crate::Undo::Unknown).
         undoes: bool,
-        /// What the step waits for before it raises the error.
-        after: Option<After>,
     },
     /// The step must not run in this flow any more, because the step around it fails. It waits for that.
     Never {
         /// Whether its body began, so that the step has to be undone.
         undoes: bool,
     },
-}
-
-/// What a step waits for before it ends as it did before: that others in its flow are where they were.
-pub struct After(Pin<Box<dyn Future<Output = ()>>>);
-
-impl After {
-    /// It waits for this.
-    pub fn new(future: impl Future<Output = ()> + 'static) -> Self {
-        Self(Box::pin(future))
-    }
-
-    pub(crate) fn into_future(self) -> impl Future<Output = ()> {
-        self.0
-    }
-}
-
-impl fmt::Debug for After {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("After")
-    }
 }
 
 /// Whose time limit it is.

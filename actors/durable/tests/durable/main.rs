@@ -1,6 +1,8 @@
 //! Durable requests, with crashes wherever there can be one.
 
 mod answers;
+mod bank;
+mod catching_up;
 mod changes;
 mod handles;
 mod held_up;

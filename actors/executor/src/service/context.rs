@@ -281,6 +281,11 @@ impl<S: Service, P> Cx<S, P> {
         self.siblings().check_defined()
     }
 
+    /// Tells the host that the steps beside the step ended normally, and are final.
+    pub(super) fn closed(&self) {
+        self.siblings().closed();
+    }
+
     /// What the host remembers of steps between the step around the step and the step.
     pub(super) fn memory_inside(&self) -> Option<Rc<dyn Memory>> {
         self.siblings().memory_inside()

@@ -121,6 +121,13 @@ impl Siblings {
         memory.defined(&self.path(), &self.defined.borrow())
     }
 
+    /// Tells the host that they ended normally, and are final.
+    pub(super) fn closed(&self) {
+        if let Some(memory) = &self.memory {
+            memory.closed(&self.path());
+        }
+    }
+
     /// What the host remembers of steps between the one around them and these.
     pub(super) fn memory_inside(&self) -> Option<Rc<dyn Memory>> {
         let attempt = self.around.as_ref().map_or(1, |around| around.attempt);

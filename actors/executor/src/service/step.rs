@@ -147,6 +147,9 @@ where
     /// Runs the step while it holds `lock`, with all attempts, see [`Added::locked`].
     pub fn locked<O: ISync + Clone + 'static>(self, lock: &O) -> Self {
         self.cx.locks();
+        if let Some(remembered) = &self.remembered {
+            remembered.step.set_locked();
+        }
         self.say(|step| _ = step.locked(lock))
     }
 
@@ -264,6 +267,7 @@ where
         items: Option<Rc<RememberedItems<R>>>,
     ) -> Step<'a, S, P, A, T, Items<R>> {
         if let Some((items, step)) = items.zip(self.remembered.as_ref()) {
+            step.step.set_has_items();
             items.belong_to(&step.memory);
             let _ = step.items.set(Box::new(items));
         }
@@ -273,6 +277,7 @@ where
     /// The step, which does a few things that are kept like this.
     pub(super) fn with_parts<N: KeptParts>(self, parts: Option<N>) -> Step<'a, S, P, A, T, Parts> {
         if let Some((parts, step)) = parts.zip(self.remembered.as_ref()) {
+            step.step.set_has_items();
             parts.belong_to(&step.memory);
             let _ = step.items.set(Box::new(parts));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use asyncsteps::sync::ISync;
 use asyncsteps::{
-    Added, Arguments, AsyncSteps, Error, Fallible, Flow, Raised, StepResult, StepReturn, codes,
+    Added, Args, Arguments, AsyncSteps, Error, Fallible, Flow, Raised, StepResult, StepReturn, codes,
     sleep,
 };
 
@@ -223,6 +223,14 @@ impl<S: Service, P: 'static> Steps<S, P> {
         }
         for policy in this {
             policy(&mut whole);
+        }
+        if is_final && cx.memory().is_some() {
+            let source = cx.source();
+            asi.add(move |asi, result: Args| {
+                cx.closed();
+                asi.success(result)
+            })
+            .located_at(source);
         }
         Ok(())
     }

@@ -33,7 +33,10 @@ pub(super) fn done(step: &str) -> Record {
 
 pub(super) fn intent(step: &str) -> Record {
     let at = Timestamp::from_millis(1);
-    Record::new(path(step), Event::Intent(Intent { at, attempt: 1, locks: Vec::new() }))
+    Record::new(
+        path(step),
+        Event::Intent(Intent { at, attempt: 1, locks: Vec::new(), has_undo: Some(true) }),
+    )
 }
 
 /// The undo of a step is done.

@@ -75,14 +75,14 @@ impl Machine {
         self.unwind(Fault::Error(Error::timeout(timer.limit(), location)))
     }
 
-    /// Arms a time limit again of which something is left.
+    /// Arms a time limit again of which something is left, or whose end is too early.
     fn extend(&mut self, timer: Timer) -> bool {
         let Timer { strand, depth, purpose, .. } = timer;
         let extras = self.frame(depth).extras.as_ref();
         let limited = extras.and_then(|extras| extras.limited.clone());
         let Some((memory, limit)) = limited else { return false };
         let (of, now) = (timer.limit(), self.asi.now);
-        let left = memory.left_at_limit(limit, of, now).min(of);
+        let left = memory.left_at_limit(limit, of, now);
         if left.is_zero() {
             return false;
         }

@@ -72,8 +72,13 @@ impl Policies {
         }
         if let Some(memory) = &self.memory {
             match memory.recall() {
-                Recall::Nothing => {
+                runs @ (Recall::Nothing | Recall::Begun) => {
                     asi.extras().memory = Some((Rc::clone(memory), None));
+                    if let (Recall::Begun, Some(undo)) = (runs, &undo) {
+                        // what it has done is not known
+                        undo.begin();
+                        undo.cut();
+                    }
                 }
                 ended @ (Recall::Done(_) | Recall::Failed { .. } | Recall::Never { .. }) => {
                     return recalled::end(ended, undo.as_deref(), asi);

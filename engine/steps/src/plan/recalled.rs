@@ -22,20 +22,15 @@ pub(super) fn end(recall: Recall, undo: Option<&dyn Undoable>, asi: &mut AsyncSt
             };
             asi.success(result)
         }
-        Recall::Failed { error, undoes, after } => {
+        Recall::Failed { error, undoes } => {
             undo_unknown(undoes);
-            let Some(after) = after else { return Err(error.into()) };
-            asi.poll(async move {
-                after.into_future().await;
-                Err(error)
-            });
-            Ok(())
+            Err(error.into())
         }
         Recall::Never { undoes } => {
             undo_unknown(undoes);
             asi.wait_only();
             Ok(())
         }
-        Recall::Nothing => Ok(()),
+        Recall::Nothing | Recall::Begun => Ok(()),
     }
 }

@@ -207,7 +207,8 @@ pub(crate) enum Activity {
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Polling(StepFuture),
-    /// It waits until what was inside is undone; then its error goes on, or it completes if it has none.
+    /// It waits until what was inside is undone, or until a host lets its error go on; then that does, or it
+    /// completes if it has none.
     Undoing(Option<Error>),
 }
 

@@ -1,13 +1,13 @@
 //! Steps that remember an earlier run of their flow.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps::memory::{Limit, Memory, Recall};
 use asyncsteps::sync::Mutex;
-use asyncsteps::{Args, Arguments, Error, Fallible, Flow, Retry, Time, Undo};
+use asyncsteps::{Args, Arguments, Completion, Error, Fallible, Flow, Retry, Time, Undo};
 
 use crate::support::{Log, ms, run};
 
@@ -88,7 +88,7 @@ fn a_step_that_failed_fails_again_and_its_handler_sees_it() {
     for (undoes, expected) in [(false, "handler"), (true, "undo Unknown handler")] {
         let log = Log::default();
         let (undo, handler) = (log.clone(), log.clone());
-        let recall = Recall::Failed { error: Error::new("Before"), undoes, after: None };
+        let recall = Recall::Failed { error: Error::new("Before"), undoes };
         let mut flow = Flow::new();
         flow.run(async |()| -> Fallible<()> { unreachable!("it ended in an earlier run") })
             .undo(async move |outcome: Undo<&()>| {
@@ -185,4 +185,129 @@ fn the_limit_of_an_attempt_counts_from_the_beginning_of_its_body() {
         let case = (is_shielded, is_tried);
         assert_eq!((error.code(), error.limit(), took), ("Timeout", Some(ms(10)), 35), "{case:?}");
     }
+}
+
+/// Has errors and limits wait until it is let go.
+#[derive(Default)]
+struct Held {
+    is_held: Cell<bool>,
+    held: RefCell<Option<Completion>>,
+    log: Log,
+}
+
+impl Held {
+    fn new(log: &Log) -> Rc<Self> {
+        Rc::new(Self { is_held: Cell::new(true), log: log.clone(), ..Self::default() })
+    }
+
+    fn let_go(&self) {
+        self.is_held.set(false);
+        if let Some(held) = self.held.take() {
+            held.success(()).expect("the error waits");
+        }
+    }
+}
+
+impl Memory for Held {
+    fn recall(&self) -> Recall {
+        Recall::Nothing
+    }
+
+    fn attempts(&self) -> Option<(u32, Time)> {
+        None
+    }
+
+    fn time_left(&self, _: Limit, of: Duration, _: Time) -> Duration {
+        of
+    }
+
+    fn left_at_limit(&self, limit: Limit, of: Duration, _: Time) -> Duration {
+        self.log.add(format_args!("{limit:?} {of:?}"));
+        if self.is_held.get() { ms(10) } else { Duration::ZERO }
+    }
+
+    fn is_held(&self, _: Option<u32>) -> bool {
+        self.is_held.get()
+    }
+
+    fn hold(&self, _: Option<u32>, error: &Error, held: Completion) {
+        self.log.add(format_args!("hold {}", error.code()));
+        self.held.replace(Some(held));
+    }
+
+    fn retries(&self, _: u32, _: &Error, _: Time) {}
+
+    fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
+        self.log.add(format_args!("fails {}", error.code()));
+    }
+}
+
+#[test]
+fn an_error_waits_at_a_step_that_is_held_and_other_branches_go_on() {
+    let log = Log::default();
+    let held = Held::new(&log);
+    let (of_branch, of_other, other, cut) = (held.clone(), held, log.clone(), log.clone());
+    let mut flow = Flow::new();
+    flow.parallel(|branches| {
+        branches
+            .add(move |asi, ()| {
+                asi.run(async |()| -> Fallible<()> { Err(Error::new("Inside").into()) });
+                asi.add(|_, ()| unreachable!("the step before it failed"));
+            })
+            .remembered(of_branch);
+        branches.run(async move |()| {
+            asyncsteps::sleep(ms(25)).await;
+            other.add("other");
+            of_other.let_go();
+            asyncsteps::sleep(ms(5)).await;
+            cut.add("not cut");
+            Ok(())
+        });
+    });
+    let (result, took) = run::<()>(flow);
+    let error = result.expect_err("the first branch fails");
+    assert_eq!((error.code(), took), ("Inside", 25));
+    assert_eq!(log.take(), "hold Inside other fails Inside");
+}
+
+#[test]
+fn a_limit_waits_at_a_step_that_is_held_and_says_what_it_was() {
+    for limit in [Limit::Attempt(1), Limit::Overall] {
+        let log = Log::default();
+        let held = Held::new(&log);
+        let of_body = held.clone();
+        let mut flow = Flow::new();
+        let mut step = flow.run(async move |()| {
+            asyncsteps::sleep(ms(12)).await;
+            of_body.let_go();
+            asyncsteps::sleep(ms(100)).await;
+            Ok(())
+        });
+        match limit {
+            Limit::Attempt(_) => step.timeout(ms(5)),
+            Limit::Overall => step.retry(Retry::attempts(2).within(ms(5))),
+        }
+        .remembered(held);
+        let (result, took) = run::<()>(flow);
+        let error = result.expect_err("it is over at last");
+        assert_eq!((error.code(), error.limit(), took), ("Timeout", Some(ms(5)), 15));
+        assert_eq!(log.take(), format!("{limit:?} 5ms {limit:?} 5ms fails Timeout"));
+    }
+}
+
+#[test]
+fn a_step_that_began_before_is_undone_also_if_it_does_not_begin_again() {
+    let (log, lock) = (Log::default(), Mutex::default());
+    let undo = log.clone();
+    let mut flow = Flow::new();
+    flow.run(async |()| -> Fallible<()> { Err(Error::new("Again").into()) })
+        .locked(&lock)
+        .undo(async move |outcome| {
+            undo.add(format_args!("undo {outcome:?}"));
+            Ok(())
+        })
+        .remembered(Rc::new(Kept::new(Recall::Begun, &log)));
+    let (result, _) = run::<()>(flow);
+    assert_eq!(result.expect_err("it fails again").code(), "Again");
+    assert_eq!(log.take(), "fails None Again true undo Unknown");
 }

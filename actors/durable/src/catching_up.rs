@@ -1,0 +1,106 @@
+//! A flow that goes on after a crash comes to all that it has begun before it ends: until then time limits, errors
+//! and cancels wait, and no effect begins where they do. One that does not come there waits for an operator.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps::{Completion, Error, codes};
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_journal::{POLL, Path};
+
+use crate::activity::CATCH_UP;
+use crate::flow::{Dropped, Flow};
+use crate::records::is_part_of;
+
+/// How often a time limit that is over is looked at again while it waits.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Flow {
+    /// Whether the flow has not come to something that it has begun with an undo in an earlier run, inside of
+    /// the step at this path.
+    pub(crate) fn is_held(&self, path: &Path) -> bool {
+        !self.is_left() && self.records.borrow().awaited_within(path).is_some()
+    }
+
+    /// An end of what is inside of the step at this path waits, for so long or [`CATCH_UP`]: no effect begins
+    /// there.
+    pub(crate) fn hold(self: &Rc<Self>, path: &Path, limit: Duration) {
+        if self.held.borrow_mut().insert(path.clone()) {
+            let (flow, path) = (Rc::clone(self), path.clone());
+            actix_rt::spawn(async move {
+                let late = async {
+                    timer::sleep_until(clock::now() + limit.max(CATCH_UP)).await;
+                    flow.pause_stuck(&path);
+                };
+                flow.unless_caught_up(&path, late).await;
+            });
+        }
+    }
+
+    /// An error waits at the step at this path.
+    pub(crate) fn hold_error(self: &Rc<Self>, path: &Path, error: &Error, held: Completion) {
+        let is_refused = error.code() == codes::DEFENSE_REJECTED;
+        if is_refused {
+            self.held.borrow_mut().insert(path.clone());
+        } else {
+            self.hold(path, CATCH_UP);
+        }
+        let (flow, path) = (Rc::clone(self), path.clone());
+        actix_rt::spawn(async move {
+            let late = async {
+                if !is_refused {
+                    std::future::pending::<()>().await;
+                }
+                // a lock has no room: the flow comes to what it has begun when that has
+                flow.activity.stuck().await;
+                flow.leave(Dropped::Parked(Some(flow.now().after(POLL))));
+            };
+            flow.unless_caught_up(&path, late).await;
+            // the step may have been ended from outside meanwhile
+            let _ = held.success(());
+        });
+    }
+
+    /// How long a time limit at this path that is over goes on all the same.
+    pub(crate) fn hold_limit(self: &Rc<Self>, path: &Path, of: Duration) -> Duration {
+        if self.is_held(path) {
+            self.hold(path, of);
+            LOOK
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Waits until the flow has come to all that it has begun inside of the step at this path.
+    pub(crate) async fn caught_up(&self, path: &Path) {
+        self.activity.until(|| !self.is_held(path)).await;
+    }
+
+    async fn unless_caught_up(&self, path: &Path, late: impl Future<Output = ()>) {
+        tokio::select! {
+            biased;
+            _ = self.left() => {}
+            () = self.caught_up(path) => {}
+            () = late => {}
+        }
+    }
+
+    /// Whether no effect may begin at this path any more, because an end of it waits.
+    pub(crate) fn ends_around(&self, path: &Path) -> bool {
+        self.is_ending() || self.held.borrow().iter().any(|outer| is_part_of(path, outer))
+    }
+
+    /// What waited at this path, or inside, has come.
+    pub(crate) fn let_go(&self, path: &Path) {
+        self.held.borrow_mut().retain(|held| !is_part_of(held, path));
+    }
+
+    fn pause_stuck(&self, path: &Path) {
+        let records = self.records.borrow();
+        let Some(awaited) = records.awaited_within(path).cloned() else { return };
+        drop(records);
+        self.leave(Dropped::Paused(format!(
+            "{path} is to end, and {awaited} was begun before a crash and has not been reached since"
+        )));
+    }
+}

@@ -1,0 +1,53 @@
+//! What the records of a flow say of its effects when it is to end: each is done on the way that it took, or undone.
+
+use asyncsteps_journal::Path;
+use asyncsteps_journal::record::Ending;
+
+use crate::records::{AtPath, End, Records, is_part_of};
+
+impl Records {
+    /// The first step at this path or inside that was begun with an undo in an earlier run, and to which the
+    /// program has not come in this one.
+    pub(crate) fn awaited_within<'a>(&'a self, outer: &'a Path) -> Option<&'a Path> {
+        let all = self.at(outer).map(|at| (outer, at)).into_iter().chain(self.within(outer));
+        let mut awaited = all.filter(|(path, at)| at.is_awaited && is_part_of(path, outer));
+        awaited.find(|(path, at)| at.is_begun && !self.needs_no_undo(path)).map(|(path, _)| path)
+    }
+
+    /// All steps to which the program has not come, though they are recorded as begun or done.
+    pub(crate) fn unreached(&self) -> Vec<Path> {
+        let awaited = self.steps().filter(|(_, at)| at.is_awaited);
+        awaited.map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Why a flow must not end like this: an effect was begun, and is neither done on the way that it took nor
+    /// undone.
+    pub(crate) fn unfinished(&self, ending: &Ending) -> Option<String> {
+        let has_result = matches!(ending, Ending::Completed(_));
+        let mut begun =
+            self.steps().filter(|(path, at)| at.is_effect(path) && !self.needs_no_undo(path));
+        begun.find_map(|(path, at)| {
+            if !has_result {
+                return at.is_begun.then(|| format!("{path} was begun, and is not undone"));
+            }
+            if self.is_unwinding(path) || at.is_cut() {
+                let why = format!("{path} was begun in a step that failed, and is not undone");
+                return at.is_begun.then_some(why);
+            }
+            at.is_awaited.then(|| {
+                format!("{path} is recorded, and the program has come to a result without it")
+            })
+        })
+    }
+
+    fn needs_no_undo(&self, path: &Path) -> bool {
+        self.is_undone(path) || self.is_closed(path)
+    }
+}
+
+impl AtPath {
+    /// Whether the step began, and did not end well.
+    fn is_cut(&self) -> bool {
+        self.is_open && !self.may_stay_open && !matches!(self.end, Some(End::Done(_)))
+    }
+}

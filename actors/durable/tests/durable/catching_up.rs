@@ -1,0 +1,174 @@
+//! A request whose replay has not come to what was begun does not end: what is begun is done or undone.
+
+use std::time::Duration;
+
+use asyncsteps_durable::journal::record::Ending;
+use asyncsteps_durable::{Options, Recorded, Repeatable};
+use asyncsteps_executor::{Cx, Gives, Steps};
+
+use crate::bank::{Bank, End, deal, hangs, hold};
+use crate::lab::Nothing;
+use crate::node::{Crash, Kind, run};
+
+const LIMIT: Duration = Duration::from_millis(400);
+
+/// A crash at each record, then `replay` ends the request; what it has begun is undone.
+async fn undone_after_each_crash(
+    function: crate::bank::Function,
+    replay: impl AsyncFn(&Bank, &asyncsteps_durable::Durable, asyncsteps_journal::Uid),
+) {
+    let (mut crashes, mut undone) = (0, 0);
+    for append in 1.. {
+        let bank = Bank::new(function);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let crash = Crash { append, kind: Kind::AfterStored };
+        let before =
+            tokio::time::timeout(Duration::from_secs(1_000), bank.crash(&journal, uid, crash));
+        if !matches!(before.await, Ok(None)) {
+            break;
+        }
+        crashes += 1;
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        let next = bank.process("", None);
+        let (durable, _) = next.serve(journal.clone());
+        replay(&next, &durable, uid).await;
+        let end = next.replay(&journal, uid).await;
+        assert!(matches!(end, End::Ended(Ending::Failed(_) | Ending::Cancelled)), "{end:?}");
+        assert_eq!(bank.kept(), [""; 0], "{crash:?}: {end:?}: {:?}", bank.entries());
+        undone += usize::from(!bank.entries().is_empty());
+    }
+    assert!(crashes >= 2 && undone >= 1, "{crashes} crashes, {undone} undone");
+}
+
+/// The charge is in a section of a lock.
+fn in_section(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.substeps("buy", |asi, ()| {
+        let lock = asi.cx().lock.clone();
+        asi.substeps("section", |asi, ()| {
+            deal!(asi, "charge");
+            asi.run("wait", hangs).recorded().into()
+        })
+        .locked(&lock)
+        .into()
+    })
+    .timeout(LIMIT);
+    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+}
+
+#[test]
+fn a_limit_waits_for_a_lock_around_what_was_begun() {
+    run(undone_after_each_crash(in_section, async |bank, _, _| {
+        hold(&bank.lock, Duration::from_millis(300));
+    }));
+}
+
+#[test]
+fn a_cancel_waits_for_a_lock_around_what_was_begun() {
+    run(undone_after_each_crash(in_section, async |bank, durable, uid| {
+        hold(&bank.lock, Duration::from_millis(300));
+        durable.cancel(uid, "the test").await.expect("it is open");
+    }));
+}
+
+/// The charge itself waits for a place, and does not end.
+fn with_place(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.substeps("buy", |asi, ()| {
+        let place = asi.cx().place.clone();
+        asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
+            cx.deal(cx.key());
+            hangs(cx, ()).await
+        })
+        .recorded()
+        .limited(&place)
+        .undo(async |cx, _| {
+            cx.undo(cx.key());
+            Ok(())
+        });
+        asi.run("more", async |_, ()| Ok(())).recorded().into()
+    })
+    .timeout(LIMIT);
+    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+}
+
+#[test]
+fn a_limit_undoes_a_step_that_waits_for_its_place_again() {
+    run(async {
+        let bank = Bank::new(with_place);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let crash = Crash { append: 3, kind: Kind::BeforeStored };
+        let first =
+            tokio::time::timeout(Duration::from_millis(300), bank.crash(&journal, uid, crash));
+        first.await.expect_err("the charge does not end");
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert_eq!(bank.kept(), ["order-buy/charge"]);
+        let next = bank.process("", None);
+        hold(&next.place, Duration::from_secs(10));
+        let end = next.replay(&journal, uid).await;
+        assert!(matches!(end, End::Ended(Ending::Failed(_))), "{end:?}");
+        assert_eq!(bank.kept(), [""; 0], "{:?}", bank.entries());
+    });
+}
+
+/// A look-up that is repeated is in front of the charge.
+fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.substeps("buy", |asi, ()| {
+        asi.run("look", async |_, ()| {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok(())
+        })
+        .repeatable();
+        deal!(asi, "charge");
+        asi.run("wait", hangs).recorded().into()
+    })
+    .timeout(LIMIT);
+    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+}
+
+#[test]
+fn a_limit_waits_for_a_look_up_in_front_of_what_was_begun() {
+    run(undone_after_each_crash(behind_look, async |_, _, _| {}));
+}
+
+/// The charge itself is locked, and nothing limits it.
+fn locked(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    let lock = asi.cx().lock.clone();
+    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
+        cx.deal(cx.key());
+        hangs(cx, ()).await
+    })
+    .recorded()
+    .locked(&lock)
+    .undo(async |cx, _| {
+        assert_eq!(cx.lock.load().holders, 1, "it is undone without its lock");
+        assert!(cx.lock.try_lock().is_some(), "it is undone while another request has its lock");
+        cx.undo(cx.key());
+        Ok(())
+    });
+    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+}
+
+#[test]
+fn a_cancel_undoes_a_step_that_waits_for_its_lock_again() {
+    run(async {
+        let bank = Bank::new(locked);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let crash = Crash { append: 3, kind: Kind::BeforeStored };
+        let first =
+            tokio::time::timeout(Duration::from_millis(300), bank.crash(&journal, uid, crash));
+        first.await.expect_err("the charge does not end");
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        let next = bank.process("", None);
+        hold(&next.lock, Duration::from_secs(10));
+        let (durable, _) = next.serve(journal.clone());
+        actix::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            durable.cancel(uid, "the test").await.expect("it is open");
+        });
+        let end = next.replay(&journal, uid).await;
+        assert!(matches!(end, End::Ended(Ending::Cancelled)), "{end:?}");
+        assert_eq!(bank.kept(), [""; 0], "{:?}", bank.entries());
+    });
+}
