@@ -130,6 +130,7 @@ mod commit;
 mod detached;
 mod durable;
 mod flow;
+mod forms;
 mod front;
 pub mod jobs;
 mod json;

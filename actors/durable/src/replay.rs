@@ -29,6 +29,9 @@ pub struct Replayed {
     /// Why it would be paused, or found by no node: what is recorded, and what the program has. `None` if it
     /// goes on.
     pub divergence: Option<String>,
+    /// Steps that are recorded as begun or done and that the check did not come to: they are behind a body
+    /// without a record, such as one that is repeated. It says nothing about them.
+    pub unreached: Vec<Path>,
 }
 
 impl Durable {
@@ -48,7 +51,8 @@ impl Durable {
     ///
     /// Each function runs from the top and is given what is recorded. The first body without a record ends
     /// the check of its branch: no body runs and no undo, only the code that defines steps and that of
-    /// error handlers. So what comes after such a body is not checked.
+    /// error handlers. So what comes after such a body is not checked: what is recorded of it is
+    /// [named](Replayed::unreached).
     ///
     /// ```no_run
     /// # use asyncsteps_durable::{Durable, journal::{dump::Dump, memory::Memory}};
@@ -66,17 +70,24 @@ impl Durable {
     pub async fn replay_check(&self, executor: &Executor, dump: &Dump) -> Vec<Replayed> {
         let mut replayed = Vec::with_capacity(dump.flows().len());
         for loaded in dump.flows() {
+            let mut unreached = Vec::new();
             replayed.push(Replayed {
                 uid: loaded.flow.uid,
                 template: loaded.flow.template.clone(),
-                divergence: self.replay(executor, loaded).await.err(),
+                divergence: self.replay(executor, loaded, &mut unreached).await.err(),
+                unreached,
             });
         }
         replayed
     }
 
-    /// Replays a request; fails with the reason why it does not go on.
-    async fn replay(&self, executor: &Executor, loaded: &Loaded) -> Result<(), String> {
+    /// Replays a request; fails with the reason why it does not go on, and notes what it did not come to.
+    async fn replay(
+        &self,
+        executor: &Executor,
+        loaded: &Loaded,
+        unreached: &mut Vec<Path>,
+    ) -> Result<(), String> {
         let template = &loaded.flow.template;
         let program = self.shared.program(template);
         let program = program.ok_or_else(|| format!("there is no function {template}"))?;
@@ -96,17 +107,21 @@ impl Durable {
         flow.replay_only();
         let incoming = incoming(started, &program, &flow)?;
         let left = Left(Rc::clone(&flow));
-        tokio::select! {
+        let refused = tokio::select! {
             biased;
-            dropped = flow.left() => match dropped {
+            _ = flow.left() => None,
+            reply = executor.dispatch(incoming) => response(reply),
+            () = comes_to_rest(&flow) => None,
+        };
+        *unreached = flow.records.borrow().unreached();
+        // it may have come to its end and been left in one turn
+        match (flow.is_left().then(|| flow.left()), refused) {
+            (Some(left), _) => match left.await {
                 Dropped::Paused(reason) => Err(reason),
                 Dropped::Lost | Dropped::Released | Dropped::Parked(_) => Ok(()),
             },
-            reply = executor.dispatch(incoming) => match response(reply) {
-                Some(response) if !left.0.has_begun() => Err(refusal(&response)),
-                _ => Ok(()),
-            },
-            () = comes_to_rest(&flow) => Ok(()),
+            (None, Some(response)) if !left.0.has_begun() => Err(refusal(&response)),
+            (None, _) => Ok(()),
         }
     }
 }

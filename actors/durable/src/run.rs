@@ -129,7 +129,8 @@ impl Run<'_> {
             }
             reply = self.executor.dispatch(incoming) => Some(reply),
         };
-        match reply {
+        // it may have come to its end and been left in one turn
+        match reply.filter(|_| !flow.is_left()) {
             Some(reply) if flow.has_ended() => match ending(flow, reply) {
                 Ending::Failed(_) if flow.unknown_steps().is_some() => self.give_up(flow).await,
                 Ending::Completed(_) if flow.is_cancelled() => {

@@ -587,6 +587,12 @@ impl StepMemory for Step {
             return Ok(());
         }
         let defined: Vec<Path> = steps.iter().map(|step| self.flow.path_of(step)).collect();
+        let mut changed = steps.iter().zip(&defined);
+        if let Some(why) = changed.find_map(|(step, path)| records.changed(step, path)) {
+            drop(records);
+            self.flow.leave(Dropped::Paused(why));
+            return Ok(());
+        }
         if let Some(unknown) = records.unknown_within(&scope, &defined) {
             let defined: Vec<String> = defined.iter().map(Path::to_string).collect();
             let why =

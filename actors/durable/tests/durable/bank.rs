@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use asyncsteps::sync::mutex;
 use asyncsteps_actors::sync;
+use asyncsteps_durable::journal::Uid;
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::FlowState;
-use asyncsteps_durable::journal::{Timestamp, Uid};
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
@@ -76,10 +76,6 @@ impl Bank {
 
     pub(crate) fn journal(&self) -> Memory {
         Memory::new(self.clock)
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        asyncsteps_durable::journal::Clock::now(&self.clock)
     }
 
     fn books(&self) -> MutexGuard<'_, Vec<Entry>> {

@@ -4,6 +4,7 @@ mod answers;
 mod bank;
 mod catching_up;
 mod changes;
+mod forms;
 mod handles;
 mod held_up;
 mod keys;
