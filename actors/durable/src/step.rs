@@ -10,8 +10,8 @@ use asyncsteps::memory::{Limit, Memory, Recall};
 use asyncsteps::{Completion, Error, Raised, Time, codes};
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::{
-    DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Next, OUTCOME_UNKNOWN, Part,
-    Running, StepMemory, Stored, WaitFor, Work,
+    DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Next, Part, Running, StepMemory,
+    Stored, WaitFor, Work,
 };
 use asyncsteps_journal::record::{
     Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome, Timer,
@@ -19,7 +19,8 @@ use asyncsteps_journal::record::{
 use asyncsteps_journal::{Event, Path, Timestamp, Value};
 
 use crate::flow::{Dropped, Flow};
-use crate::records::{AtPath, End, closing_of, error_of, failure_of};
+use crate::inside::Inside;
+use crate::records::{AtPath, End, closing_of, failure_of};
 use crate::transact;
 
 /// How many keys of items an operator is shown.
@@ -27,8 +28,8 @@ const SHOWN_KEYS: usize = 10;
 
 /// A step of a durable flow.
 pub(crate) struct Step {
-    flow: Rc<Flow>,
-    step: Rc<DefinedStep>,
+    pub(crate) flow: Rc<Flow>,
+    pub(crate) step: Rc<DefinedStep>,
     /// Settled when it is first asked for, which is when the step starts.
     path: OnceCell<Path>,
     began: Cell<Time>,
@@ -66,7 +67,7 @@ impl Step {
         Self { flow, step, path, began, measured: Rc::default(), has_failed }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.path.get_or_init(|| self.flow.path_of(&self.step))
     }
 
@@ -110,65 +111,13 @@ impl Step {
         self.flow.activity.happens();
     }
 
-    /// How the body ended in an earlier run.
-    fn recall_body(&self) -> Recall {
-        let records = self.flow.records.borrow();
-        let at = records.at(self.path());
-        let undoes = self.step.can_be_undone();
-        match at.and_then(|at| at.end.as_ref()) {
-            Some(End::Done(value)) => {
-                let stored: Stored = Rc::new(value.clone());
-                return match self.step.read(&stored) {
-                    Some(Ok(result)) => Recall::Done(result),
-                    Some(Err(error)) => {
-                        self.diverges(&format!("its result cannot be read: {error}"))
-                    }
-                    None => Recall::Nothing,
-                };
-            }
-            Some(End::Failed(failed)) => {
-                let undoes = undoes && failed.effect == Effect::Unknown;
-                return Recall::Failed { error: error_of(&failed.failure), undoes };
-            }
-            None => {}
-        }
-        let is_open = at.is_some_and(|at| at.is_open);
-        let is_ending = self.flow.ends_around(self.path());
-        let runs = if is_open && undoes { Recall::Begun } else { Recall::Nothing };
-        if is_ending || records.is_unwinding(self.path()) {
-            let is_over = |at: &AtPath| at.timer.is_some_and(|end| end <= self.flow.now());
-            let goes_on = match self.step.kind() {
-                Some(Kind::Repeatable) => true,
-                Some(Kind::Wait) => at.is_some_and(is_over),
-                // it is undone while it holds its lock, and does not run
-                _ => is_open && undoes && self.step.is_locked(),
-            };
-            if goes_on {
-                // steps after it may have to be undone
-                return runs;
-            }
-            if !is_ending && !is_open {
-                self.flow.expects_failure(self.path(), self.step.source);
-            }
-            return Recall::Never { undoes: undoes && is_open };
-        }
-        if is_open && self.step.kind() == Some(Kind::Once) {
-            drop(records);
-            let info = "the step began, and it is not known how it ended";
-            let error = Error::with_info(OUTCOME_UNKNOWN, info);
-            self.record_failure(1, &error, Effect::Unknown);
-            return Recall::Failed { error, undoes };
-        }
-        runs
-    }
-
     /// Whether no effect of the step may begin any more.
     fn must_not_begin(&self) -> bool {
         self.flow.ends_around(self.path()) || self.flow.records.borrow().is_unwinding(self.path())
     }
 
     /// The program has changed: the flow waits for an operator, and the step for nothing.
-    fn diverges(&self, why: &str) -> Recall {
+    pub(crate) fn diverges(&self, why: &str) -> Recall {
         let (path, source) = (self.path(), self.step.source);
         self.flow.leave(Dropped::Paused(format!("{path} ({source}): {why}")));
         Recall::Never { undoes: false }
@@ -190,7 +139,7 @@ impl Step {
         Event::Intent(Intent { at: self.flow.now(), attempt, locks: Vec::new(), has_undo })
     }
 
-    fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
+    pub(crate) fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
         let failure = failure_of(error);
         let millis = self.millis();
         let failed = Failed { failure, attempt, millis, effect };
@@ -609,49 +558,10 @@ impl StepMemory for Step {
 #[error("{0}")]
 struct Mistake(String);
 
-/// Steps of the executor inside of an attempt of a step.
-struct Inside {
-    flow: Rc<Flow>,
-    path: Path,
-}
-
 /// The record of a step that gives nothing.
 fn nothing() -> Done {
     match Value::encode(&()) {
         Ok(value) => Done { value, attempt: 1, millis: 0 },
         Err(_) => unreachable!("nothing can be written"),
-    }
-}
-
-impl Memory for Inside {
-    fn recall(&self) -> Recall {
-        Recall::Nothing
-    }
-
-    fn attempts(&self) -> Option<(u32, Time)> {
-        None
-    }
-
-    fn time_left(&self, _: Limit, of: Duration, _: Time) -> Duration {
-        of
-    }
-
-    fn left_at_limit(&self, _: Limit, of: Duration, _: Time) -> Duration {
-        self.flow.hold_limit(&self.path, of)
-    }
-
-    fn is_held(&self, _: Option<u32>) -> bool {
-        self.flow.is_held(&self.path)
-    }
-
-    fn hold(&self, _: Option<u32>, error: &Error, held: Completion) {
-        self.flow.hold_error(&self.path, error, held);
-    }
-
-    fn retries(&self, _: u32, _: &Error, _: Time) {}
-
-    fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
-        self.flow.let_go(&self.path);
-        self.flow.unwinds(&self.path, error);
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use asyncsteps::sync::ISync;
 use asyncsteps::{
-    Added, Args, Arguments, AsyncSteps, Error, Fallible, Flow, Raised, StepResult, StepReturn, codes,
-    sleep,
+    Added, Args, Arguments, AsyncSteps, Error, Fallible, Flow, Raised, StepResult, StepReturn,
+    codes, sleep,
 };
 
 use super::answer::AnswerWithin;

@@ -1,0 +1,65 @@
+//! How the body of a step ended in an earlier run of its flow.
+
+use std::rc::Rc;
+
+use asyncsteps::Error;
+use asyncsteps::memory::Recall;
+use asyncsteps_executor::memory::{Kind, OUTCOME_UNKNOWN, Stored};
+use asyncsteps_journal::record::Effect;
+
+use crate::records::{AtPath, End, error_of};
+use crate::step::Step;
+
+impl Step {
+    /// How the body ended in an earlier run.
+    pub(crate) fn recall_body(&self) -> Recall {
+        let records = self.flow.records.borrow();
+        let at = records.at(self.path());
+        let undoes = self.step.can_be_undone();
+        match at.and_then(|at| at.end.as_ref()) {
+            Some(End::Done(value)) => {
+                let stored: Stored = Rc::new(value.clone());
+                return match self.step.read(&stored) {
+                    Some(Ok(result)) => Recall::Done(result),
+                    Some(Err(error)) => {
+                        self.diverges(&format!("its result cannot be read: {error}"))
+                    }
+                    None => Recall::Nothing,
+                };
+            }
+            Some(End::Failed(failed)) => {
+                let undoes = undoes && failed.effect == Effect::Unknown;
+                return Recall::Failed { error: error_of(&failed.failure), undoes };
+            }
+            None => {}
+        }
+        let is_open = at.is_some_and(|at| at.is_open);
+        let is_ending = self.flow.ends_around(self.path());
+        let runs = if is_open && undoes { Recall::Begun } else { Recall::Nothing };
+        if is_ending || records.is_unwinding(self.path()) {
+            let is_over = |at: &AtPath| at.timer.is_some_and(|end| end <= self.flow.now());
+            let goes_on = match self.step.kind() {
+                Some(Kind::Repeatable) => true,
+                Some(Kind::Wait) => at.is_some_and(is_over),
+                // it is undone while it holds its lock, and does not run
+                _ => is_open && undoes && self.step.is_locked(),
+            };
+            if goes_on {
+                // steps after it may have to be undone
+                return runs;
+            }
+            if !is_ending && !is_open {
+                self.flow.expects_failure(self.path(), self.step.source);
+            }
+            return Recall::Never { undoes: undoes && is_open };
+        }
+        if is_open && self.step.kind() == Some(Kind::Once) {
+            drop(records);
+            let info = "the step began, and it is not known how it ended";
+            let error = Error::with_info(OUTCOME_UNKNOWN, info);
+            self.record_failure(1, &error, Effect::Unknown);
+            return Recall::Failed { error, undoes };
+        }
+        runs
+    }
+}
