@@ -15,7 +15,9 @@ use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::{DefinedStep, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
-use asyncsteps_journal::{Clock, Event, Part as PathPart, Path, Record, Timestamp, Uid, Value};
+use asyncsteps_journal::{
+    Clock, Event, LEASE, Part as PathPart, Path, Record, Timestamp, Uid, Value,
+};
 use tokio::sync::Notify;
 
 use crate::activity::{Activity, CATCH_UP};
@@ -33,6 +35,9 @@ pub(crate) const CANCELLED: &str = "Cancelled";
 /// How long a flow has to wait at least to be put aside: to go on costs a claim.
 const PARKED_FOR: Duration = Duration::from_secs(10);
 
+/// How long a body blocks its arbiter at least if the lease is lost by that: it is renewed each third.
+const BLOCKED: Duration = Duration::from_secs(LEASE.as_secs() / 2);
+
 /// A flow that this node owns.
 pub(crate) struct Flow {
     uid: Uid,
@@ -49,6 +54,8 @@ pub(crate) struct Flow {
     /// It only replays what is recorded.
     only_replays: Cell<bool>,
     has_locks: Cell<bool>,
+    /// A body of it has blocked the arbiter.
+    has_blocked: Cell<bool>,
     pub(crate) activity: Rc<Activity>,
     /// Results that wait for storage, because a lock is held around their steps.
     pub(crate) results: Rc<StorageWaits>,
@@ -127,6 +134,7 @@ impl Flow {
             is_suspect: deaths > 0,
             only_replays: Cell::new(false),
             has_locks: Cell::new(false),
+            has_blocked: Cell::new(false),
             activity: Rc::default(),
             results: Rc::default(),
             stage: Cell::new(Stage::New),
@@ -363,6 +371,23 @@ impl Flow {
 
     pub(crate) fn is_left(&self) -> bool {
         self.dropped.get().is_some()
+    }
+
+    /// Whether another node has it, or may have it.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.dropped.get(), Some(Dropped::Lost))
+    }
+
+    /// A body of the flow ran this long without letting others run on its arbiter.
+    pub(crate) fn ran(&self, without_a_pause: Duration) {
+        if without_a_pause >= BLOCKED {
+            self.has_blocked.set(true);
+        }
+    }
+
+    /// Whether a body has blocked the arbiter, so that the node may have lost its lease by that.
+    pub(crate) fn has_blocked(&self) -> bool {
+        self.has_blocked.get()
     }
 
     /// Completes when this node does not run the flow any more.

@@ -105,8 +105,9 @@
 //!   takes its locks again. Meanwhile others may have had them, so what was looked up under a lock and recorded
 //!   may be stale: see [Locks](guide#locks). While a request holds a lock, each step waits until its record is
 //!   stored; time limits do not count that.
-//! - If the process dies while a body runs that is recorded as begun, that counts; after
-//!   [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row the request is a dead letter.
+//! - If the process dies while a body runs that is recorded as begun, the request is a suspect. Few of these run at
+//!   once; after [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row with it as the only one, a request is
+//!   a dead letter.
 //!
 //! # Contents
 //!

@@ -42,6 +42,8 @@ struct Inner {
     count: Cell<usize>,
     /// What it does with flows that it gets, once it ends.
     ending: RefCell<Option<Dropped>>,
+    /// How many suspects it may have at once: one more for each that gets through, and one after a death.
+    suspects: Cell<usize>,
     /// A flow is over.
     changed: Notify,
 }
@@ -57,6 +59,7 @@ impl Node {
             flows: RefCell::default(),
             count: Cell::new(0),
             ending: RefCell::new(None),
+            suspects: Cell::new(1),
             changed: Notify::new(),
         });
         let (submits, given) = mpsc::unbounded_channel();
@@ -153,7 +156,8 @@ impl Inner {
             }
             drop(listed);
             tracing::warn!("the node has lost its lease: it drops its flows and begins anew");
-            self.leave_all(&Dropped::Lost);
+            self.give_back();
+            self.suspects.set(1);
             (term, given) = self.begin().await;
         }
     }
@@ -179,9 +183,13 @@ impl Inner {
     /// Takes flows, and reads what is new, whenever something may have changed.
     async fn claim_all(self: &Rc<Self>, term: &Term, given: &mut mpsc::UnboundedReceiver<Given>) {
         let mut changes = self.shared.journal.changes();
+        let begun = clock::now();
         loop {
             changes.mark_unchanged();
-            if let Err(error) = self.claim(term).await {
+            // what it gives back from before is not taken as from a dead node
+            if self.gives_back() && clock::now() < begun + LEASE {
+                tracing::debug!("the node gives the flows back that it had under its last lease");
+            } else if let Err(error) = self.claim(term).await {
                 tracing::warn!(%error, "the journal gives no flows: trying again");
             }
             let poll = timer::sleep_until(clock::now() + POLL);
@@ -219,8 +227,13 @@ impl Inner {
             Ok(ticket) => ticket,
             Err(error) => panic!("the system gives no random bytes: {error}"),
         };
-        let claim =
-            Claim { node: term.incarnation, ticket, programs: self.shared.programs(), limit: room };
+        let claim = Claim {
+            node: term.incarnation,
+            ticket,
+            programs: self.shared.programs(),
+            limit: room,
+            suspects: self.suspects.get(),
+        };
         // the same ticket gives the same flows
         let claimed = answered(|| journal.claim(claim.clone())).await?;
         for claimed in claimed {
@@ -255,7 +268,8 @@ impl Inner {
             // a caller that has left need not be told
             let _ = answer.send(stored);
             if let Some(place) = place.filter(|_| is_new) {
-                let claimed = Claimed { uid: submit.uid, epoch: Epoch::new(1), deaths: 0 };
+                let (uid, epoch) = (submit.uid, Epoch::new(1));
+                let claimed = Claimed { uid, epoch, deaths: 0, is_suspect: false };
                 place.run(lease, claimed).await;
             }
         });
@@ -265,6 +279,19 @@ impl Inner {
     fn end(&self, why: Dropped) {
         self.leave_all(&why);
         self.ending.replace(Some(why));
+    }
+
+    /// The lease is over, and the process lives: it gives its flows back, which counts as no death. That of a
+    /// flow whose body has blocked the arbiter is left as by a dead node.
+    fn give_back(&self) {
+        for flow in self.flows.borrow().values() {
+            flow.leave(if flow.has_blocked() { Dropped::Lost } else { Dropped::Released });
+        }
+    }
+
+    /// Whether it gives flows back that it had under an earlier lease.
+    fn gives_back(&self) -> bool {
+        self.flows.borrow().values().any(|flow| flow.is_left())
     }
 
     fn leave_all(&self, why: &Dropped) {
@@ -299,6 +326,9 @@ impl Counted {
         }
         node.flows.borrow_mut().insert(claimed.uid, Rc::clone(&flow));
         run.run(ready).await;
+        if claimed.is_suspect && !flow.is_lost() {
+            node.suspects.set((node.suspects.get() + 1).min(AT_ONCE));
+        }
         let mut flows = node.flows.borrow_mut();
         if flows.get(&claimed.uid).is_some_and(|other| Rc::ptr_eq(other, &flow)) {
             flows.remove(&claimed.uid);

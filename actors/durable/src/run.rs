@@ -44,7 +44,7 @@ const WRONG: [&str; 4] =
 impl Run<'_> {
     /// Prepares the flow; `None` if it cannot be run here, which the log tells.
     pub(crate) async fn load(&self) -> Option<Ready> {
-        let Claimed { uid, epoch, deaths } = self.claimed;
+        let Claimed { uid, epoch, deaths, .. } = self.claimed;
         let journal = &self.shared.journal;
         let loaded = self.loaded().await?;
         let Some(started) = started(&loaded) else {

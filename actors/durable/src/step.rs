@@ -332,6 +332,10 @@ impl StepMemory for Step {
         })
     }
 
+    fn ran(&self, without_a_pause: Duration) {
+        self.flow.ran(without_a_pause);
+    }
+
     fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>> {
         let done = Done { value: value(result), attempt, millis: self.millis() };
         self.flow.record(self.path(), [Event::Done(done)]);

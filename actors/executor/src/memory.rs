@@ -68,6 +68,9 @@ pub trait StepMemory: Memory {
     /// and never if this host does not own the request any more.
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>>;
 
+    /// The body ran this long without a pause, and nothing else on its arbiter meanwhile.
+    fn ran(&self, without_a_pause: Duration);
+
     /// An attempt of the body gave this result: completes when the step may go on.
     fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>>;
 

@@ -30,7 +30,8 @@ pub(crate) struct Head {
     /// The claim that gave it to its owner.
     pub(crate) ticket: Option<Uid>,
     pub(crate) run: u32,
-    /// How often in a row an owner died with an open effect.
+    /// 1 if an owner died with an open effect, and one more for each death in a row of an owner that had no
+    /// other suspect.
     pub(crate) claims: u32,
     /// How often in a row an owner died.
     pub(crate) deaths: u32,
@@ -213,22 +214,32 @@ impl Head {
 
     /// What a claim tells of it.
     pub(crate) const fn given(&self) -> Claimed {
-        Claimed { uid: self.uid, epoch: self.epoch, deaths: self.deaths }
+        let is_suspect = self.is_suspect();
+        Claimed { uid: self.uid, epoch: self.epoch, deaths: self.deaths, is_suspect }
     }
 
-    /// Takes the flow from an owner that is dead.
-    pub(crate) fn lose_owner(&mut self, effect: OpenEffect, limits: &Limits) {
+    /// Whether an owner died with an open effect of it, and it has not got further since.
+    pub(crate) const fn is_suspect(&self) -> bool {
+        self.claims > 0
+    }
+
+    /// Takes the flow from an owner that is dead, and had so many suspects. Of several it is not known which
+    /// one has killed it, so that counts for none of them.
+    pub(crate) fn lose_owner(&mut self, effect: OpenEffect, suspects: usize, limits: &Limits) {
         self.deaths += 1;
         match effect {
             OpenEffect::None => self.leave(FlowState::Ready, None),
             OpenEffect::Some => {
-                self.claims += 1;
+                self.claims += u32::from(!self.is_suspect() || suspects == 1);
                 self.leave(FlowState::Suspect, None);
             }
         }
         if self.claims > limits.claims {
             self.state = FlowState::Dead;
-            self.reason = Some(format!("{} owners died while an effect was open", self.claims));
+            let alone = self.claims - 1;
+            self.reason = Some(format!(
+                "{alone} owners died while an effect of it was open, and of no other suspect"
+            ));
         }
     }
 

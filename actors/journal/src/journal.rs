@@ -47,8 +47,8 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>>;
 
     /// Gives flows to a node, with higher epochs: flows that had begun before new ones, and oldest first.
-    /// On the way it takes flows from nodes whose lease is over. A node has one suspect at a time: a flow
-    /// whose owner died while an effect was open.
+    /// On the way it takes flows from nodes whose lease is over. A node has no more suspects than it
+    /// [asks for](Claim::suspects): flows whose owner died while an effect was open.
     ///
     /// # Errors
     /// [`Refused::NoLease`](crate::Refused::NoLease) if the node has no lease.

@@ -36,9 +36,9 @@ pub struct Limits {
     /// Signals of one flow that wait to be taken. 1,000 by default, so that a sender in a loop does not
     /// fill the disk.
     pub signals: u64,
-    /// How often in a row the owner of a flow may die while an effect of the flow was open, before the
-    /// flow is a dead letter. 3 by default: one crash is chance, and a flow that kills its process three
-    /// times does it again.
+    /// How often in a row the owner of a suspect may die while an effect of it was open, and of no other
+    /// suspect, before the flow is a dead letter. 3 by default: one crash is chance, and a flow that kills its
+    /// process three times does it again. A death with several suspects counts for none.
     pub claims: u32,
 }
 

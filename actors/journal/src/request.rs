@@ -125,6 +125,8 @@ pub struct Claim {
     pub programs: Vec<Program>,
     /// How many flows at the most; up to [`BATCH`](crate::limits::BATCH) are given.
     pub limit: usize,
+    /// How many suspects the node may have at once, with those that it has; at least one.
+    pub suspects: usize,
 }
 
 /// A template that a node has.
@@ -149,6 +151,8 @@ pub struct Claimed {
     /// owner writes an intent before each body that it runs, also where it would not otherwise: so a body
     /// that kills its process is counted.
     pub deaths: u32,
+    /// Whether it is a [suspect](FlowState::Suspect), until it gets further.
+    pub is_suspect: bool,
 }
 
 /// All that is recorded of a flow.
@@ -282,7 +286,8 @@ pub struct FlowInfo {
     pub owner: Option<Incarnation>,
     /// How often it began anew: part of the keys of its effects.
     pub run: u32,
-    /// How often in a row its owner died with an open effect.
+    /// 1 if its owner died with an open effect, and one more for each death in a row of an owner that had no
+    /// other suspect.
     pub claims: u32,
     /// When it was submitted.
     pub created: Timestamp,
@@ -304,7 +309,7 @@ pub enum FlowState {
     Ready = 0,
     /// It has not run yet, and may be claimed.
     New = 1,
-    /// Its owner died with an open effect: it may be claimed by a node that has no such flow.
+    /// Its owner died with an open effect: a node has [few](Claim::suspects) of these at once.
     Suspect = 2,
     /// A node has it.
     Running = 3,

@@ -20,3 +20,4 @@ mod rules;
 mod schedule;
 mod several;
 mod shop;
+mod suspects;

@@ -2,11 +2,14 @@
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
+use std::future::poll_fn;
 use std::panic::Location;
+use std::pin::pin;
 use std::rc::Rc;
 
 use asyncsteps::memory::Memory;
 use asyncsteps::{Args, AsyncSteps, Error, Fallible, StepResult};
+use asyncsteps_actors::clock;
 use tokio::sync::oneshot;
 
 use super::key::Item;
@@ -108,6 +111,18 @@ impl<A: 'static, B: 'static, C: 'static> KeptParts for (Kept<A>, Kept<B>, Kept<C
 impl<T> Remembered<T> {
     pub(super) fn new(step: Rc<DefinedStep>, memory: Rc<dyn StepMemory>) -> Rc<Self> {
         Rc::new(Self { step, memory, codec: OnceCell::new(), items: OnceCell::new() })
+    }
+
+    /// Runs the body, and tells the host how long it runs without a pause.
+    pub(super) async fn watched<R>(&self, body: impl Future<Output = R>) -> R {
+        let mut body = pin!(body);
+        poll_fn(|cx| {
+            let begun = clock::now();
+            let polled = body.as_mut().poll(cx);
+            self.memory.ran(clock::now().saturating_since(begun));
+            polled
+        })
+        .await
     }
 
     /// An attempt of the body gave this result.

@@ -234,14 +234,14 @@ where
         let remembered = of_step.remember::<T>();
         let of_memory = remembered.clone();
         let body = async move |run: RunContext, args| {
-            let _running = match &of_memory {
-                Some(step) => Some(step.memory.begin(run.attempt).await?),
-                None => None,
+            let Some(step) = &of_memory else {
+                let result = body(&of_body.of_attempt(run), args).await;
+                return Ok((result.map_err(coded::<S>)?,));
             };
-            let result = body(&of_body.of_attempt(run), args).await.map_err(coded::<S>)?;
-            if let Some(step) = &of_memory {
-                step.done(run.attempt, &result).await?;
-            }
+            let _running = step.memory.begin(run.attempt).await?;
+            let result = step.watched(body(&of_body.of_attempt(run), args)).await;
+            let result = result.map_err(coded::<S>)?;
+            step.done(run.attempt, &result).await?;
             Ok((result,))
         };
         flow.run_with::<A, (T,), _>(body).named(name);

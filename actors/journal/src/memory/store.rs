@@ -109,14 +109,14 @@ impl Store {
         self.expire(now);
         let mut given = Vec::new();
         let limit = check::limit(claim.limit);
-        let mut has_suspect = false;
+        let mut suspects = 0;
         for flow in self.flows.values_mut() {
             let head = &mut flow.head;
             if head.due.is_some_and(|due| due <= now) {
                 head.wake();
             }
             if head.owner == Some(claim.node) {
-                has_suspect |= head.claims > 0;
+                suspects += usize::from(head.is_suspect());
                 if head.ticket == Some(claim.ticket) {
                     given.push(head.given());
                 }
@@ -127,13 +127,13 @@ impl Store {
         }
         for state in [FlowState::Suspect, FlowState::Ready, FlowState::New] {
             for flow in self.flows.values_mut().filter(|flow| flow.head.state == state) {
-                let is_barred = state == FlowState::Suspect && has_suspect;
+                let is_barred = state == FlowState::Suspect && suspects >= claim.suspects.max(1);
                 if given.len() == limit || is_barred {
                     break;
                 }
                 if flow.head.suits(claim) {
                     given.push(flow.head.claim(claim));
-                    has_suspect |= state == FlowState::Suspect;
+                    suspects += usize::from(state == FlowState::Suspect);
                 }
             }
         }
@@ -146,10 +146,15 @@ impl Store {
         let dead: HashSet<Incarnation> =
             self.nodes.iter().filter(|(_, end)| is_dead(end)).map(|(node, _)| *node).collect();
         self.nodes.retain(|node, _| !dead.contains(node));
+        let heads = self.flows.values().map(|flow| &flow.head).filter(|head| head.is_suspect());
+        let mut suspects: HashMap<Incarnation, usize> = HashMap::new();
+        for owner in heads.filter_map(|head| head.owner) {
+            *suspects.entry(owner).or_default() += 1;
+        }
         for flow in self.flows.values_mut() {
-            if flow.head.owner.is_some_and(|owner| dead.contains(&owner)) {
-                let effect = flow.open_effect();
-                flow.head.lose_owner(effect, &self.limits);
+            if let Some(owner) = flow.head.owner.filter(|owner| dead.contains(owner)) {
+                let (effect, suspects) = (flow.open_effect(), suspects.get(&owner).copied());
+                flow.head.lose_owner(effect, suspects.unwrap_or_default(), &self.limits);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Nodes, and flows for them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -79,8 +79,9 @@ pub(super) async fn claim(
     }
     let limit = check::limit(claim.limit);
     let mut chosen = Vec::new();
-    if limit > 0 && !has_suspect(session, claim).await? {
-        chosen = claimable(session, FlowState::Suspect, claim, 1).await?;
+    let room = claim.suspects.max(1).saturating_sub(suspects_of(session, claim.node).await?);
+    if room > 0 {
+        chosen = claimable(session, FlowState::Suspect, claim, room.min(limit)).await?;
     }
     for state in [FlowState::Ready, FlowState::New] {
         if chosen.len() < limit {
@@ -92,7 +93,7 @@ pub(super) async fn claim(
     Ok(claimed)
 }
 
-/// Takes flows from nodes whose lease is over, oldest first. A node is gone when it has none left.
+/// Takes flows from nodes whose lease is over, suspects first, then the oldest. A node is gone when it has none left.
 async fn expire(session: &Session, limits: &Limits) -> Result<(), Failure> {
     let sql = concat!(
         "SELECT id FROM node WHERE ",
@@ -109,15 +110,20 @@ async fn expire(session: &Session, limits: &Limits) -> Result<(), Failure> {
         "SELECT ",
         head_columns!(),
         " FROM flow f WHERE owner = ANY($1) AND number IN \
-         (SELECT number FROM flow WHERE owner = ANY($1) ORDER BY number LIMIT $2) \
+         (SELECT number FROM flow WHERE owner = ANY($1) ORDER BY claims = 0, number LIMIT $2) \
          ORDER BY uid FOR UPDATE"
     );
     let mut lost = heads(session, sql, &[&dead, &int(BATCH as u64)]).await?;
     let open = open_effects(session, &lost).await?;
+    let mut suspects: HashMap<Option<Incarnation>, usize> = HashMap::new();
+    for suspect in lost.iter().filter(|head| head.is_suspect()) {
+        *suspects.entry(suspect.owner).or_default() += 1;
+    }
     for head in &mut lost {
         let is_open = open.contains(&int(head.number));
         let effect = if is_open { OpenEffect::Some } else { OpenEffect::None };
-        head.lose_owner(effect, limits);
+        let suspects = suspects.get(&head.owner).copied().unwrap_or_default();
+        head.lose_owner(effect, suspects, limits);
     }
     save_all(session, &lost).await?;
     let sql = "DELETE FROM node n WHERE id = ANY($1) \
@@ -150,9 +156,12 @@ async fn wake(session: &Session) -> Result<(), Failure> {
     save_all(session, &due).await
 }
 
-async fn has_suspect(session: &Session, claim: &Claim) -> Result<bool, Failure> {
-    let sql = "SELECT 1 FROM flow WHERE owner = $1 AND claims > 0 LIMIT 1";
-    Ok(!session.query(sql, &[&int(claim.node.get())]).await?.is_empty())
+/// How many suspects a node has.
+async fn suspects_of(session: &Session, node: Incarnation) -> Result<usize, Failure> {
+    let sql = "SELECT count(*) FROM flow WHERE owner = $1 AND claims > 0";
+    let rows = session.query(sql, &[&int(node.get())]).await?;
+    let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// The oldest flows in a state that the node has a program for and no other node is about to get.

@@ -23,8 +23,9 @@ impl Tables {
         }
         let limit = check::limit(claim.limit);
         let mut chosen = Vec::new();
-        if limit > 0 && !self.has_suspect(claim)? {
-            chosen = self.claimable(FlowState::Suspect, claim, 1)?;
+        let room = claim.suspects.max(1).saturating_sub(self.suspects_of(int(claim.node.get()))?);
+        if room > 0 {
+            chosen = self.claimable(FlowState::Suspect, claim, room.min(limit))?;
         }
         for state in [FlowState::Ready, FlowState::New] {
             if chosen.len() < limit {
@@ -40,15 +41,16 @@ impl Tables {
         chosen.into_iter().map(give).collect()
     }
 
-    /// Takes flows from nodes whose lease is over: the oldest of each, and the node is gone when it has
-    /// none left.
+    /// Takes flows from nodes whose lease is over: suspects first, then the oldest of each, and the node is gone
+    /// when it has none left.
     fn expire(&self, now: Timestamp) -> Result<(), Error> {
         let mut statement = self.prepare("SELECT id FROM node WHERE ends <= ?1")?;
         let dead = statement.query_map([millis(now)], |row| row.get(0));
         let dead: Vec<i64> = dead.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
         for node in dead {
-            let lost = self
-                .heads("owner = ?1 ORDER BY number LIMIT ?2", params![node, int(BATCH as u64)])?;
+            let suspects = self.suspects_of(node)?;
+            let first = "owner = ?1 ORDER BY claims = 0, number LIMIT ?2";
+            let lost = self.heads(first, params![node, int(BATCH as u64)])?;
             if lost.len() < BATCH {
                 self.prepare("DELETE FROM node WHERE id = ?1")?
                     .execute([node])
@@ -56,7 +58,7 @@ impl Tables {
             }
             for old in lost {
                 let mut new = old.clone();
-                new.lose_owner(self.open_effect(&old)?, &self.limits);
+                new.lose_owner(self.open_effect(&old)?, suspects, &self.limits);
                 self.update(&old, &new)?;
             }
         }
@@ -86,11 +88,12 @@ impl Tables {
         Ok(())
     }
 
-    fn has_suspect(&self, claim: &Claim) -> Result<bool, Error> {
+    /// How many suspects a node has.
+    fn suspects_of(&self, node: i64) -> Result<usize, Error> {
         let sql = "SELECT count(*) FROM flow WHERE owner = ?1 AND claims > 0";
-        let node = [int(claim.node.get())];
-        let count: i64 = self.prepare(sql)?.query_row(node, |row| row.get(0)).map_err(db_error)?;
-        Ok(count > 0)
+        let count: i64 =
+            self.prepare(sql)?.query_row([node], |row| row.get(0)).map_err(db_error)?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// The oldest flows in a state that the node has a program for.

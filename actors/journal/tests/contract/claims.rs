@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use asyncsteps_journal::request::{Append, Claim, FirstOwner, FlowState, Then};
+use asyncsteps_journal::request::{Append, Claim, FirstOwner, FlowState, Query, Then};
 use asyncsteps_journal::{Error, Incarnation, Journal, NotWritten, Refused, Timestamp};
 use futures_util::future::{join, join_all};
 
@@ -46,7 +46,8 @@ pub(super) async fn a_claim_races_with_an_append(journal: &dyn Journal) {
 pub(super) async fn a_claim_whose_answer_was_lost_is_repeated(journal: &dyn Journal) {
     join_all((0..4).map(|_| journal.submit(submit(FirstOwner::Any)))).await;
     let node = node(journal).await;
-    let request = Claim { node, ticket: uid(), programs: vec![program(1, &[])], limit: 3 };
+    let request =
+        Claim { node, ticket: uid(), programs: vec![program(1, &[])], limit: 3, suspects: 1 };
     let first = journal.claim(request.clone()).await.unwrap();
     assert_eq!(first.len(), 3);
     let again = journal.claim(request).await.unwrap();
@@ -87,6 +88,7 @@ pub(super) async fn a_node_gets_flows_of_its_versions_only(journal: &dyn Journal
         ticket: uid(),
         programs: vec![program(version, compatible)],
         limit: 9,
+        suspects: 1,
     };
     assert_eq!(journal.claim(claim(2, &[])).await.unwrap(), []);
     let given = journal.claim(claim(2, &[1])).await.unwrap();
@@ -108,7 +110,7 @@ pub(super) async fn a_node_without_a_lease_gets_nothing(journal: &dyn Journal) {
     let renewed = journal.renew(lost, Duration::from_secs(10)).await;
     refused(renewed.unwrap_err(), lost);
     for node in [lost, Incarnation::new(999_999)] {
-        let request = Claim { node, ticket: uid(), programs: Vec::new(), limit: 1 };
+        let request = Claim { node, ticket: uid(), programs: Vec::new(), limit: 1, suspects: 1 };
         refused(journal.claim(request).await.unwrap_err(), node);
         let submitted = journal.submit(submit(FirstOwner::Node(node))).await;
         refused(submitted.unwrap_err(), node);
@@ -224,6 +226,38 @@ pub(super) async fn suspects_run_one_at_a_time(journal: &dyn Journal) {
     Owned::load(journal, suspect).await.write(vec![done("pay")]).await.unwrap();
     let [third] = claim(journal, next, 9).await[..] else { panic!("the first got further") };
     assert_eq!(third.uid, flows[2]);
+}
+
+pub(super) async fn a_death_counts_for_a_suspect_that_was_the_only_one(journal: &dyn Journal) {
+    const FLOWS: usize = 5;
+    let mut owner = node(journal).await;
+    for _ in 0..FLOWS {
+        let mut flow = Owned::start(journal, owner).await;
+        flow.write(vec![intent("pay")]).await.unwrap();
+    }
+    // however often owners die with several of them, none becomes a dead letter
+    for _ in 0..2 * LIMITS.claims {
+        kill(journal, owner).await;
+        owner = node(journal).await;
+        assert_eq!(claim_suspects(journal, owner, 9, 1).await.len(), 1);
+        let given = claim_suspects(journal, owner, 9, FLOWS).await;
+        assert_eq!(given.len(), FLOWS - 1, "as many as it asks for, with the one that it has");
+        for claimed in given {
+            assert!(claimed.is_suspect);
+            assert_eq!(journal.status(claimed.uid).await.unwrap().flow.claims, 1);
+        }
+    }
+    // it counts for one that runs alone
+    for alone in 1..=LIMITS.claims {
+        kill(journal, owner).await;
+        owner = node(journal).await;
+        let [suspect] = claim(journal, owner, 9).await[..] else { panic!("one suspect") };
+        assert_eq!(journal.status(suspect.uid).await.unwrap().flow.claims, alone);
+    }
+    kill(journal, owner).await;
+    claim(journal, node(journal).await, 9).await;
+    let dead = Query { state: Some(FlowState::Dead), limit: 9, ..Query::default() };
+    assert_eq!(journal.list(dead).await.unwrap().len(), 1);
 }
 
 pub(super) async fn a_delayed_start_waits_for_its_time(journal: &dyn Journal) {

@@ -69,6 +69,7 @@ rules! {
         progress_resets_the_count
         deaths_without_an_open_effect_are_told_and_not_counted
         suspects_run_one_at_a_time
+        a_death_counts_for_a_suspect_that_was_the_only_one
         a_delayed_start_waits_for_its_time;
     inbox:
         the_first_of_cancel_and_end_wins

@@ -183,8 +183,19 @@ pub(super) async fn kill(journal: &dyn Journal, node: Incarnation) {
 }
 
 pub(super) async fn claim(journal: &dyn Journal, node: Incarnation, limit: usize) -> Vec<Claimed> {
+    claim_suspects(journal, node, limit, 1).await
+}
+
+/// The same for a node that may have so many suspects at once.
+pub(super) async fn claim_suspects(
+    journal: &dyn Journal,
+    node: Incarnation,
+    limit: usize,
+    suspects: usize,
+) -> Vec<Claimed> {
     let programs = vec![program(1, &[])];
-    journal.claim(Claim { node, ticket: uid(), programs, limit }).await.expect("the node lives")
+    let claim = Claim { node, ticket: uid(), programs, limit, suspects };
+    journal.claim(claim).await.expect("the node lives")
 }
 
 /// The one flow that can be claimed, on a new node.

@@ -1,0 +1,185 @@
+//! Requests that may be what kills processes: they are found, and the others are recovered soon.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use asyncsteps_durable::{Durable, Node, Options, Recorded};
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::request::{FlowInfo, FlowState, Query};
+use asyncsteps_journal::{Clock, LEASE, Timestamp, Uid};
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::node::{TestClock, run};
+
+/// How long an order takes.
+const ORDER: Duration = Duration::from_millis(250);
+
+/// The clock of the journal, which goes on while the process is held up.
+#[derive(Clone, Debug)]
+struct ServerClock {
+    clock: TestClock,
+    ahead: Arc<AtomicU64>,
+}
+
+impl Clock for ServerClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now().after(Duration::from_millis(self.ahead.load(Ordering::Relaxed)))
+    }
+}
+
+#[derive(Clone)]
+struct Shop {
+    clock: ServerClock,
+    journal: Memory,
+}
+
+impl Service for Shop {
+    type Errors = ();
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Order {
+    /// Milliseconds that it takes.
+    takes: i32,
+    /// The body blocks its arbiter until the lease is over.
+    blocks: bool,
+}
+
+fn order(asi: &mut Steps<Shop, Order>) -> Gives<()> {
+    asi.run("pay", async |cx, ()| {
+        if cx.params.blocks {
+            // no task of the arbiter runs meanwhile
+            tokio::time::advance(LEASE * 2).await;
+        }
+        tokio::time::sleep(Duration::from_millis(cx.params.takes.try_into()?)).await;
+        Ok(())
+    })
+    .recorded()
+    .undo(async |_, _| Ok(()))
+    .into()
+}
+
+impl Shop {
+    fn new() -> Self {
+        let clock = ServerClock { clock: TestClock::start(), ahead: Arc::default() };
+        Self { journal: Memory::new(clock.clone()), clock }
+    }
+
+    /// The process is held up past its lease.
+    fn pauses(&self) {
+        let lease = u64::try_from(LEASE.as_millis()).expect("some seconds");
+        self.clock.ahead.fetch_add(2 * lease, Ordering::Relaxed);
+    }
+
+    async fn process(&self) -> (Durable, Node) {
+        let durable = Durable::with_clock(self.journal.clone(), self.clock.clone());
+        let interface = Interface::new("test.shop:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, self.clone(), |functions| {
+            durable.on(functions, "order", order);
+        });
+        let executor = executor.build().expect("it is complete");
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        (durable, node)
+    }
+
+    /// A process that has begun with orders.
+    async fn busy(&self, orders: usize, takes: Duration) -> (Durable, Node) {
+        let (durable, node) = self.process().await;
+        join_all((0..orders).map(|_| submit(&durable, takes, false))).await;
+        tokio::time::sleep(ORDER / 5).await;
+        (durable, node)
+    }
+
+    /// The process is killed, and another one starts.
+    async fn dies(&self, node: Node) -> (Durable, Node) {
+        drop(node);
+        self.pauses();
+        self.process().await
+    }
+}
+
+async fn submit(durable: &Durable, takes: Duration, blocks: bool) -> Uid {
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    let options = Options::default().caller(&ann);
+    let takes = u32::try_from(takes.as_millis()).expect("some seconds");
+    let params = json!({ "takes": takes, "blocks": blocks });
+    let uid = durable.submit("test.shop:1.0:order", params, options).await;
+    uid.expect("it is stored")
+}
+
+async fn flows(durable: &Durable) -> Vec<FlowInfo> {
+    durable.list(Query { limit: 1_000, ..Query::default() }).await.expect("the journal answers")
+}
+
+/// How long it takes until all orders have ended.
+async fn recovered(durable: &Durable, clock: TestClock) -> Duration {
+    let begun = clock.now();
+    let uids: Vec<_> = flows(durable).await.into_iter().map(|flow| flow.uid).collect();
+    for uid in uids {
+        durable.ended(uid).await.expect("it is known");
+    }
+    Duration::from_millis(clock.now().as_millis() - begun.as_millis())
+}
+
+#[test]
+fn orders_of_a_process_that_died_twice_are_recovered_soon() {
+    run(async {
+        let shop = Shop::new();
+        let (_durable, node) = shop.busy(200, ORDER).await;
+        let (_durable, node) = shop.dies(node).await;
+        tokio::time::sleep(ORDER / 5).await;
+        let (durable, _node) = shop.dies(node).await;
+        let took = recovered(&durable, shop.clock.clock).await;
+        // one at a time it was 50 s; doubled they take eight turns
+        assert!(took <= ORDER * 12, "{took:?}");
+    });
+}
+
+#[test]
+fn a_process_that_was_held_up_condemns_no_order() {
+    run(async {
+        let shop = Shop::new();
+        let (durable, node) = shop.busy(150, LEASE * 2).await;
+        for _ in 0..5 {
+            shop.pauses();
+            // until the node knows, and has begun again with its flows
+            tokio::time::sleep(LEASE / 3 + ORDER / 2).await;
+            let suspects: Vec<_> =
+                flows(&durable).await.into_iter().filter(|flow| flow.claims > 0).collect();
+            assert_eq!(suspects, []);
+            join_all((0..10).map(|_| submit(&durable, LEASE * 2, false))).await;
+        }
+        let took = recovered(&durable, shop.clock.clock).await;
+        assert!(took <= LEASE * 3, "{took:?}");
+        assert_eq!(node.running(), 0);
+    });
+}
+
+#[test]
+fn a_body_that_blocks_its_arbiter_past_the_lease_is_found() {
+    run(async {
+        let shop = Shop::new();
+        let (durable, _node) = shop.busy(20, ORDER).await;
+        let blocks = submit(&durable, ORDER, true).await;
+        let mut passed = Duration::ZERO;
+        loop {
+            let flow = durable.status(blocks).await.expect("it is known").flow;
+            if flow.state == FlowState::Dead {
+                break;
+            }
+            tokio::time::sleep(ORDER).await;
+            passed += ORDER;
+            assert!(passed < LEASE * 100, "it is never found: {flow:?}");
+        }
+        for other in flows(&durable).await.into_iter().filter(|flow| flow.uid != blocks) {
+            durable.ended(other.uid).await.expect("it is known");
+        }
+    });
+}
