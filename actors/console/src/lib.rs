@@ -43,9 +43,8 @@
 //!
 //! # What it costs
 //!
-//! Nothing while no page is open. All open pages, 32 at the most, together cost one snapshot a second. A
-//! page gets snapshots for 30 seconds and asks again, so that a client which reads none gives its place
-//! back. A snapshot is bounded
+//! Nothing while no page is open. All open pages, 32 at the most, together cost one snapshot a second; one
+//! more ends the oldest. A page gets snapshots for 30 seconds and asks again. A snapshot is bounded
 //! whatever is in flight: the oldest 200 flows, the last 100 requests and 50 refused ones, and the
 //! longest queues. A filter by function or cause looks at all flows, for one
 //! request at a time; eight more wait, and others are answered with 503. The nodes, the first 200 by name,

@@ -8,7 +8,7 @@ use asyncsteps_executor::InFlightFilter;
 use asyncsteps_executor::admin::{FlowsInFlight, Inspector, RecentRequest};
 use bytes::Bytes;
 use futures_util::stream;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Notify, Semaphore};
 
 use crate::body::Snapshots;
 use crate::bounds::{self, Bounded as _};
@@ -19,11 +19,12 @@ use crate::snapshot::{History, Snapshot};
 /// The time between two snapshots.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The most pages that are open at once, over all peers: more are of no use to people.
+/// The most pages that are open at once, over all peers: more are of no use to people. One more ends the
+/// oldest, so that pages that are not looked at any more lock no operator out.
 const VIEWERS: usize = 32;
 
-/// How long a page gets snapshots, before it has to ask again. A client that reads nothing keeps its place no
-/// longer: it is not noticed earlier, because the network has room for minutes of snapshots.
+/// How long a page gets snapshots, before it has to ask again: so what a client that reads nothing makes the
+/// network keep is bounded.
 const TERM: Duration = Duration::from_secs(30);
 
 /// The most searches at once: one looks at all requests, the others wait for it.
@@ -58,6 +59,8 @@ struct Latest {
 /// An open page, until this is dropped or its term is over.
 struct Viewer {
     until: Duration,
+    /// Notified when a newer page has its place.
+    displaced: Notify,
 }
 
 impl Live {
@@ -67,33 +70,37 @@ impl Live {
         Self { inspector, others, clock, state, viewers: StdMutex::default(), searches, turn }
     }
 
-    /// The snapshots for another page, until its term is over or the executor closes; `None` if there are
-    /// too many pages.
-    pub(crate) fn watch(self: &Arc<Self>) -> Option<Snapshots> {
-        let page = (Arc::clone(self), self.admit()?, 0);
+    /// The snapshots for another page, until its term is over, newer pages need its place, or the executor
+    /// closes.
+    pub(crate) fn watch(self: &Arc<Self>) -> Snapshots {
+        let page = (Arc::clone(self), self.admit(), 0);
         let snapshots = stream::unfold(page, |(live, viewer, seen)| async move {
             if live.clock.elapsed() >= viewer.until {
                 return None;
             }
             tokio::select! {
+                biased;
+                () = viewer.displaced.notified() => None,
                 latest = live.next(seen) => Some((latest.event, (live, viewer, latest.number))),
                 () = live.inspector.executor().closing() => None,
             }
         });
-        Some(Box::pin(snapshots))
+        Box::pin(snapshots)
     }
 
-    /// A place for another page, if there is one.
-    fn admit(&self) -> Option<Arc<Viewer>> {
+    /// A place for another page, which may be that of the oldest.
+    fn admit(&self) -> Arc<Viewer> {
         let now = self.clock.elapsed();
         let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
         viewers.retain(|viewer| viewer.upgrade().is_some_and(|viewer| now < viewer.until));
-        if viewers.len() >= VIEWERS {
-            return None;
+        if viewers.len() >= VIEWERS
+            && let Some(oldest) = viewers.remove(0).upgrade()
+        {
+            oldest.displaced.notify_one();
         }
-        let viewer = Arc::new(Viewer { until: now + TERM });
+        let viewer = Arc::new(Viewer { until: now + TERM, displaced: Notify::new() });
         viewers.push(Arc::downgrade(&viewer));
-        Some(viewer)
+        viewer
     }
 
     /// The oldest flows that the filter is for, among all: one search at a time, for it costs other
