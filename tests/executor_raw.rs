@@ -9,6 +9,7 @@ use asyncsteps_executor::message::Request;
 use asyncsteps_executor::raw::{RawBody, RawInput};
 use asyncsteps_executor::{Executor, Incoming, ReplyBody, RequestSteps};
 use asyncsteps_support::conform;
+use asyncsteps_support::log::Log;
 use bytes::Bytes;
 use expect_test::expect;
 use futures_util::{StreamExt, stream};
@@ -122,12 +123,27 @@ async fn an_upload_is_read_to_its_end() {
 
 #[actix::test]
 async fn an_upload_that_breaks_off_fails() {
-    let executor = executor();
+    let (executor, log) = (executor(), Log::default());
+    let _guard = log.open();
     let (chunks, input) = upload();
     chunks.send(Err(std::io::ErrorKind::ConnectionReset.into())).await.unwrap();
     let incoming = request("upload", &json!({ "name": "x" })).with_input(input);
     expect![[r#"{"e":"InternalError","edesc":"Not expected error"}"#]]
         .assert_eq(&message(&executor, incoming).await);
+    // it is no fault of the service
+    let log = log.take();
+    assert!(log.contains("the client broke its upload off") && !log.contains("ERROR"), "{log}");
+}
+
+#[actix::test]
+async fn what_a_handler_may_not_set_is_told_to_the_log_alone() {
+    let (executor, log) = (executor(), Log::default());
+    let _guard = log.open();
+    let incoming = request("download", &json!({ "n": 1, "status": 600 }));
+    expect![[r#"{"e":"InternalError","edesc":"Not expected error"}"#]]
+        .assert_eq(&message(&executor, incoming).await);
+    let log = log.take();
+    assert!(log.contains("600 is no status of an answer"), "{log}");
 }
 
 #[actix::test]

@@ -24,7 +24,7 @@ use super::request::RequestInfo;
 use super::standard::STANDARD;
 use crate::memory::OfRequest;
 use crate::observe::{Recorder, RequestRecord, TraceParent, Wanted};
-use crate::raw::Head;
+use crate::raw::{BrokenOff, Head};
 
 /// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
 pub(super) struct Responder(pub(super) Rc<Exchange>);
@@ -150,6 +150,11 @@ impl Responder {
                 tracing::info!(error = %code, cause, attempts, place, "the function failed");
             }
             return Response::error(code, error.info());
+        }
+        if error.find::<BrokenOff>().is_some() {
+            // it is no fault of the function
+            tracing::info!(error = %code, cause, place, "the client broke its upload off");
+            return not_expected();
         }
         let limit = error.limit().map(tracing::field::debug);
         let hint =

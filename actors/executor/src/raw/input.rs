@@ -29,7 +29,7 @@ impl RawInput {
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let failed = |error: E| Error::caused_by(codes::COMM_ERROR, error);
+        let failed = |error: E| Error::caused_by(codes::COMM_ERROR, BrokenOff(error.into()));
         let chunks = chunks.map(move |chunk| chunk.map_err(failed));
         Self { chunks: Box::pin(chunks), flow: None, content_type: None, length: None }
     }
@@ -75,6 +75,11 @@ impl RawInput {
 }
 
 impl Arg for RawInput {}
+
+/// The client left, or sent nothing for too long, before the end of its upload.
+#[derive(Debug, thiserror::Error)]
+#[error("the upload was broken off")]
+pub(crate) struct BrokenOff(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl Stream for RawInput {
     type Item = Result<Bytes, Error>;

@@ -13,6 +13,7 @@ mod token;
 pub use self::cookie::Cookie;
 pub(crate) use self::flow::RawFlow;
 pub use self::head::Head;
+pub(crate) use self::input::BrokenOff;
 pub use self::input::RawInput;
 pub(crate) use self::output::raw_result;
 pub use self::output::{RawBody, RawOutput};

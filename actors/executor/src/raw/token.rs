@@ -8,7 +8,12 @@ pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-/// The error of a handler that sets what cannot be sent.
+/// The error of a handler that sets what cannot be sent: its text goes to the log, and not to the caller.
 pub(super) fn wrong(info: String) -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, info)
+    Error::caused_by(codes::INTERNAL_ERROR, NotSendable(info))
 }
+
+/// What a handler has set that cannot be sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotSendable(String);
