@@ -82,6 +82,9 @@ pub fn log() -> Log {
     Log { format: None, filter: None, buffer: BUFFER, longest_value: LONGEST_VALUE, output: None }
 }
 
+/// What is logged unless it is said otherwise: h2 warns of what clients do.
+const FILTER: &str = "info,h2=error";
+
 /// The options of a log; made by [`log()`].
 #[must_use = "nothing is logged before `init`"]
 pub struct Log {
@@ -101,7 +104,8 @@ impl Log {
     }
 
     /// What is logged, in the syntax of [`EnvFilter`]. Unless set, the variable `RUST_LOG` says it,
-    /// and without that `info`: one line per request.
+    /// and without that `info,h2=error`: one line per request, and none for each client that breaks the
+    /// rules of HTTP/2.
     pub fn filter(mut self, directives: impl Into<String>) -> Self {
         self.filter = Some(directives.into());
         self
@@ -178,7 +182,7 @@ impl Log {
     fn env_filter(&self) -> Result<EnvFilter, LogError> {
         let directives = match &self.filter {
             Some(directives) => directives.clone(),
-            None => variable(EnvFilter::DEFAULT_ENV)?.unwrap_or_else(|| "info".to_owned()),
+            None => variable(EnvFilter::DEFAULT_ENV)?.unwrap_or_else(|| FILTER.to_owned()),
         };
         Ok(EnvFilter::builder().parse(directives)?)
     }
