@@ -85,7 +85,62 @@ fn another_method_is_refused_with_an_empty_body(front: Front) {
     assert_eq!(head.status(), 405);
 }
 
+fn an_upgrade_of_an_old_client_is_ignored(front: Front) {
+    let host = host(front);
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for (version, status) in [("HTTP/1.0", 405), ("HTTP/1.1", 101)] {
+        let request = format!("GET /ftn/ {version}\r\nHost: a\r\n{upgrade}\r\n");
+        let answer = Connection::open(host.address).send(request.as_bytes()).receive();
+        assert_eq!(answer.status(), status, "{version}");
+    }
+}
+
+#[test]
+fn what_a_client_expects_beyond_100_continue_is_refused() {
+    let host = host(Front::Own);
+    for (expected, status) in [
+        ("100-Continue", 200),
+        ("100-continue, 100-continue", 200),
+        ("nonsense", 417),
+        ("100-continue, nonsense", 417),
+    ] {
+        let request = post_with("/ftn/", &format!("Expect: {expected}\r\n"), ANSWER);
+        let mut client = Connection::open(host.address);
+        let mut answer = client.send(&request).receive();
+        while answer.status() == 100 {
+            answer = client.receive();
+        }
+        assert_eq!(answer.status(), status, "{expected}");
+    }
+}
+
+#[test]
+fn a_client_that_sends_no_more_gets_its_answers() {
+    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let executor = builder.build().expect("a right configuration");
+    let host = TestServer::start(1, || executor);
+    let wait = |n| post(format!(r#"{{"f":"test.jobs:1.0:wait","p":{{"n":{n}}}}}"#).as_bytes());
+    let refused = post(br#"{"f":"test.jobs:1.0:none","rid":"C2"}"#);
+    let mut client = Connection::open(host.address);
+    client.send(&[wait(1), refused, wait(3)].concat()).finish_sending();
+    jobs.wait_for_start().finish();
+    assert_eq!(client.receive().json(), json!({ "r": { "n": 1 } }));
+    assert_eq!(client.receive().json()["rid"], "C2");
+    jobs.wait_for_start().finish();
+    assert_eq!(client.receive().json(), json!({ "r": { "n": 3 } }));
+    client.expect_closed();
+    // whether it has left is not known, so it is not waited for
+    let mut silent = Connection::open(host.address);
+    silent.send(&wait(4)).finish_sending();
+    let job = jobs.wait_for_start();
+    assert_eq!(jobs.wait_for_cancel(), 4);
+    assert!(!job.is_waiting());
+    silent.expect_closed();
+}
+
 asyncsteps_support::on_both_fronts! {
+    an_upgrade_of_an_old_client_is_ignored,
     a_connection_is_kept_for_the_next_request,
     requests_in_one_packet_are_answered_in_order,
     a_chunked_request_is_a_request,

@@ -439,6 +439,11 @@ fn the_catalog_is_published_only_if_it_is_switched_on(front: Front) {
     assert!(page.text().contains(echo), "{page}");
     let id = r#"<i>UserId</i></dt><dd>{"max":1000,"type":"BaseId"}</dd>"#;
     assert!(page.text().contains(id), "{page}");
+    for answer in [list, page] {
+        assert_eq!(answer.header("vary"), Some("Accept"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
 }
 
 #[test]

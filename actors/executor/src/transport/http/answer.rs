@@ -1,7 +1,7 @@
 //! What the end point answers, for any server to send.
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
 use asyncsteps_futoin::message::{Coding, MediaType, Response as Message};
@@ -44,6 +44,17 @@ pub(super) fn with_type(media: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = with_body(StatusCode::OK, body);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
     answer
+}
+
+/// Says what the function did not say otherwise about an answer to GET, which a browser may show and a
+/// cache may keep: it is of the type that it has, and of this moment.
+pub(super) fn guard(answer: &mut Answer) {
+    if matches!(answer.body(), AnswerBody::WebSocket(_)) {
+        return;
+    }
+    let headers = answer.headers_mut();
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
 }
 
 /// A refusal by the transport, as a message that also old clients can read (FTN3 §1.13).

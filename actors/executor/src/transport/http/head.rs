@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use actix_web::HttpRequest;
 use asyncsteps_futoin::message::Headers;
-use http::header::{AUTHORIZATION, CONNECTION};
+use http::header::{AUTHORIZATION, CONNECTION, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
@@ -175,6 +175,15 @@ impl RequestHead {
             Inner::Own { parts, .. } => parts.version <= Version::HTTP_11,
             Inner::Mounted(http) => http.version() <= actix_web::http::Version::HTTP_11,
         }
+    }
+
+    /// Whether it asks for another protocol, which in HTTP/1.0 is ignored (RFC 9110 §7.8).
+    pub(super) fn has_upgrade(&self) -> bool {
+        let is_http10 = match &self.0 {
+            Inner::Own { parts, .. } => parts.version < Version::HTTP_11,
+            Inner::Mounted(http) => http.version() < actix_web::http::Version::HTTP_11,
+        };
+        !is_http10 && self.has(&UPGRADE)
     }
 
     /// Whether the client offers another protocol for the rest of its connection.

@@ -1,5 +1,7 @@
 //! The hosted interfaces, as a page and as JSON.
 
+use http::HeaderValue;
+use http::header::VARY;
 use serde_json::Value;
 
 use super::super::answer::{self, Answer};
@@ -8,13 +10,15 @@ use crate::executor::{Catalog, Executor, FunctionInfo, ParameterInfo};
 /// A page for clients that accept one, JSON for all others.
 pub(super) fn answer(executor: &Executor, accept: &str) -> Answer {
     let listing = executor.catalog();
-    if accept.contains("text/html") {
+    let mut answer = if accept.contains("text/html") {
         answer::with_type("text/html; charset=utf-8", page(&listing))
     } else {
         // it has nothing that JSON has not
         let listing = serde_json::to_vec(&listing).unwrap_or_default();
         answer::with_type("application/json", listing)
-    }
+    };
+    answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    answer
 }
 
 fn page(listing: &Catalog) -> String {

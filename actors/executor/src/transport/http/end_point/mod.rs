@@ -17,7 +17,7 @@ use asyncsteps_futoin::message::{Coding, MediaType, Request};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{self, Answer, AnswerBody};
@@ -60,7 +60,7 @@ impl EndPoint {
     pub(super) async fn serve(&self, head: Rc<RequestHead>, route: Route, body: Body) -> Answer {
         let mut answer = match (self.sites.check(&head), head.method(), route) {
             (Err(why), ..) => forbidden(why),
-            (Ok(()), "GET", Route::Root) if head.has(&UPGRADE) => self.upgrade(&head),
+            (Ok(()), "GET", Route::Root) if head.has_upgrade() => self.upgrade(&head),
             (Ok(()), "OPTIONS", _) if self.sites.cors.is_some() => {
                 answer::empty(StatusCode::NO_CONTENT)
             }
@@ -74,6 +74,9 @@ impl EndPoint {
         };
         if let Some(cors) = &self.sites.cors {
             cors.mark(&head, &mut answer);
+        }
+        if head.method() == "GET" {
+            answer::guard(&mut answer);
         }
         // while the executor closes, the next request belongs to another server; and a client whose
         // offer of another protocol is not taken must not believe that it was

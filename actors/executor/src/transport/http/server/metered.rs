@@ -117,14 +117,26 @@ impl<T: AsyncRead + Unpin> Metered<T> {
         if self.progress.is_refused() {
             return Poll::Ready(Ok(()));
         }
-        let begin = buf.filled().len();
+        if self.progress.is_half_closed() {
+            return self.poll_end();
+        }
+        let (begin, has_room) = (buf.filled().len(), buf.remaining() > 0);
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let is_end = has_room && buf.filled().len() == begin;
+        if is_end && matches!(polled, Poll::Ready(Ok(()))) && self.progress.half_close() {
+            return Poll::Pending;
+        }
         if polled.is_ready() {
             let clear = self.follow(&buf.filled()[begin..]);
             self.tell();
             buf.set_filled(begin + clear);
             return polled;
         }
+        self.poll_end()
+    }
+
+    /// The end of what is read, if it has one now.
+    fn poll_end(&self) -> Poll<io::Result<()>> {
         match self.progress.read_end() {
             None => Poll::Pending,
             Some(ReadEnd::Idle) => Poll::Ready(Ok(())),
@@ -164,6 +176,7 @@ impl<T> Metered<T> {
 
     fn moved(&mut self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
+            self.progress.written();
             self.writing.moved(*bytes);
         }
     }

@@ -20,6 +20,10 @@ use crate::transport::websocket::WebSocket;
 /// just before, and for answers that are on their way.
 const WHILE_CLOSING: Duration = Duration::from_secs(1);
 
+/// How long requests go on whose client has closed its half of the connection. It may have left, or wait
+/// for its answers: the network does not tell.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
+
 /// How far a connection is.
 ///
 /// What it waits for depends on all of its state, so each change goes through [`Progress::change`]: one
@@ -60,6 +64,8 @@ struct State {
     idle_turn: Option<u64>,
     /// When the first byte of the head that is read now came.
     head_since: Option<Time>,
+    /// When the client was last known to be there, if it sends no more while its requests go on, in HTTP/1.
+    half_closed: Option<Time>,
     /// Since when the server closes.
     closing: Option<Time>,
     /// Whether written bytes wait for the client to take them.
@@ -119,6 +125,7 @@ impl Progress {
             is_in_body: false,
             idle_turn: None,
             head_since: None,
+            half_closed: None,
             closing: None,
             is_blocked: false,
             had_request: false,
@@ -238,6 +245,28 @@ impl Progress {
         });
     }
 
+    /// The client sends no more: whether its requests go on for a while.
+    pub(super) fn half_close(&self) -> bool {
+        self.change(|state| {
+            let goes_on = state.in_service > 0 && !state.is_in_body && !state.is_multiplexed;
+            if goes_on {
+                state.half_closed = Some(clock::now());
+            }
+            goes_on
+        })
+    }
+
+    /// Bytes were written: if the client has left, the next ones cannot be.
+    pub(super) fn written(&self) {
+        if self.is_half_closed() {
+            self.change(|state| state.half_closed = Some(clock::now()));
+        }
+    }
+
+    pub(super) fn is_half_closed(&self) -> bool {
+        self.state.borrow().half_closed.is_some()
+    }
+
     /// Why nothing more is read in this turn.
     pub(super) fn read_end(&self) -> Option<ReadEnd> {
         self.state.borrow().read_end
@@ -249,9 +278,17 @@ impl Progress {
         let state = self.state.borrow();
         let was_used = state.requests > 0;
         let is_blocked = state.is_blocked && state.head_since.is_none();
+        if let Some(since) = state.half_closed
+            && state.in_service > 0
+        {
+            return Waiting::Idle(since + HALF_CLOSED);
+        }
         if !state.is_metered || state.in_service > 0 || state.is_in_body || is_blocked {
             // what is written has a limit of its own
             return Waiting::InService;
+        }
+        if state.half_closed.is_some() {
+            return Waiting::Over;
         }
         match (state.head_since, state.closing) {
             (Some(_), _) if head_timeout.is_zero() && !was_used => Waiting::InService,

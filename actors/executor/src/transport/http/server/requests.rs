@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt as _;
@@ -93,11 +93,15 @@ impl Requests {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + use<> {
         let in_service = self.progress.begin();
-        let is_clear = !self.progress.refuses_this() && is_clear(&request);
+        let refused = if self.progress.refuses_this() || !is_clear(&request) {
+            Some(StatusCode::BAD_REQUEST)
+        } else {
+            (!is_expectation_known(&request)).then_some(StatusCode::EXPECTATION_FAILED)
+        };
         let this = self.clone();
         async move {
-            if !is_clear {
-                let (mut head, content) = bare(StatusCode::BAD_REQUEST).into_parts();
+            if let Some(status) = refused {
+                let (mut head, content) = bare(status).into_parts();
                 head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 return Ok(Response::from_parts(head, Sending::new(content, in_service)));
             }
@@ -178,6 +182,15 @@ fn is_clear(request: &Request<Incoming>) -> bool {
     };
     let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
     has_host && headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked)
+}
+
+/// Whether the client expects nothing but an interim answer before its body (RFC 9110 §10.1.1).
+fn is_expectation_known(request: &Request<Incoming>) -> bool {
+    let is_known = |value: &HeaderValue| {
+        let mut members = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        members.all(|member| member.is_empty() || member.eq_ignore_ascii_case(b"100-continue"))
+    };
+    request.headers().get_all(EXPECT).iter().all(is_known)
 }
 
 /// An answer of the server itself.
