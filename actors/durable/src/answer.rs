@@ -18,7 +18,7 @@ use crate::durable::Durable;
 use crate::flow::CANCELLED;
 use crate::front::error_of_submit;
 use crate::records::{error_of, failure_of};
-use crate::submit::Options;
+use crate::submit::{NotSubmitted, Options};
 
 /// How long the journal may take to decide after the limit of the caller.
 const DECISION: Duration = Duration::from_millis(250);
@@ -43,13 +43,13 @@ impl Called {
     pub(crate) async fn answer(self, durable: Durable) -> Result<Value, Error> {
         let Self { function, params, options, within } = self;
         let Some((within, arrived)) = within else {
-            let submitted = durable.submit(&function, params, options).await;
+            let submitted = submit(&durable, &function, params, options).await;
             return durable.result(submitted.map_err(|error| error_of_submit(&error))?).await;
         };
         let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let stored = Cell::new(None);
         let result = async {
-            let submitted = durable.submit(&function, params, options.uid(uid)).await;
+            let submitted = submit(&durable, &function, params, options.uid(uid)).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
             stored.set(Some(uid));
             durable.result(uid).await
@@ -67,6 +67,16 @@ impl Called {
             () = timer::sleep_until(clock::now() + DECISION) => Err(unknown(uid)),
         }
     }
+}
+
+/// Stores a request that the executor has checked.
+async fn submit(
+    durable: &Durable,
+    function: &str,
+    params: Map<String, Value>,
+    options: Options,
+) -> Result<Uid, NotSubmitted> {
+    durable.submit_checked(durable.program(function)?, params, options).await
 }
 
 /// Ends the request with the error of the limit, unless it has ended or is ended otherwise; returns the answer that

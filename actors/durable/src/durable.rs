@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use asyncsteps::codes;
 use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::record::{Ending, Started, StoredRecord};
 use asyncsteps_journal::request::{
@@ -14,6 +15,7 @@ use asyncsteps_journal::request::{
 use asyncsteps_journal::{Clock, Error, Journal, POLL, Repeat, SystemClock, Timestamp, Uid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Map;
 
 use crate::answer::{by_person, failure_of_limit};
 use crate::answered::answered;
@@ -59,7 +61,8 @@ impl Durable {
     }
 
     /// Stores a request, and gives its name when it is stored: it runs to an end then, as long as the
-    /// journal survives.
+    /// journal survives. While nodes of this process run, it is checked first: a request that its function would
+    /// refuse, for the level of its caller or its parameters, is not stored.
     ///
     /// # Errors
     /// If it is not stored, see [`NotSubmitted`].
@@ -72,7 +75,22 @@ impl Durable {
         params: impl Serialize,
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
-        let Program { template, version, .. } = self.program(function)?;
+        let (program, params) = (self.program(function)?, json::params(&params)?);
+        if let Some(node) = self.shared.next_node() {
+            let request = Request::new(&program.function, params.clone());
+            node.executor.check(request, &options.caller).map_err(NotSubmitted::Refused)?;
+        }
+        self.submit_checked(program, params, options).await
+    }
+
+    /// Stores a request that was checked.
+    pub(crate) async fn submit_checked(
+        &self,
+        program: Program,
+        params: Map<String, serde_json::Value>,
+        options: Options,
+    ) -> Result<Uid, NotSubmitted> {
+        let Program { template, version, .. } = program;
         let Options { caller, key, deadline, start, uid } = options;
         let uid = match uid {
             Some(uid) => uid,
@@ -133,7 +151,7 @@ impl Durable {
     }
 
     /// The durable function of this name.
-    fn program(&self, function: &str) -> Result<Program, NotSubmitted> {
+    pub(crate) fn program(&self, function: &str) -> Result<Program, NotSubmitted> {
         let name: Option<FunctionName> = function.parse().ok();
         let template = name.map(|it| template_of(it.iface(), it.version().major, it.func()));
         let program = template.and_then(|template| self.shared.program(&template));

@@ -79,6 +79,9 @@ fn front(durable: &Durable) -> Template {
 pub(crate) fn error_of_submit(error: &NotSubmitted) -> Error {
     let key_in_use = |error: &_| matches!(error, journal::Error::Refused(Refused::KeyInUse { .. }));
     match error {
+        NotSubmitted::Refused(refused) => {
+            Error::with_info(refused.code(), refused.text().unwrap_or_default().to_owned())
+        }
         NotSubmitted::Parameters(_) => Error::with_info(codes::INVALID_REQUEST, error.to_string()),
         NotSubmitted::Journal(cause) if key_in_use(cause) => {
             Error::with_info(codes::INVALID_REQUEST, error.to_string())

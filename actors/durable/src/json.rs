@@ -2,18 +2,23 @@
 
 use asyncsteps_journal::{Value, ValueError};
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
-/// The value of parameters, which are an object; nothing is one without fields.
-pub(crate) fn encode_params(params: &impl Serialize) -> Result<Value, ValueError> {
+/// Parameters as JSON, which are an object; nothing is one without fields.
+pub(crate) fn params(params: &impl Serialize) -> Result<Map<String, Json>, ValueError> {
     let params = serde_json::to_value(params);
     match params.map_err(|error| ValueError::NotWritten(error.to_string()))? {
-        Json::Null => Value::encode_json(&Json::Object(serde_json::Map::new())),
-        params @ Json::Object(_) => Value::encode_json(&params),
+        Json::Null => Ok(Map::new()),
+        Json::Object(params) => Ok(params),
         other @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
             Err(ValueError::NotWritten(format!("it is {other}, and not an object")))
         }
     }
+}
+
+/// The value of parameters.
+pub(crate) fn encode_params(params: &impl Serialize) -> Result<Value, ValueError> {
+    Value::encode_json(&Json::Object(self::params(params)?))
 }
 
 #[cfg(test)]

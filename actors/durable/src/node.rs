@@ -63,7 +63,7 @@ impl Node {
             changed: Notify::new(),
         });
         let (submits, given) = mpsc::unbounded_channel();
-        inner.shared.add_node(LocalNode { incarnation, submits });
+        inner.add_to_process(incarnation, submits);
         let task = actix_rt::spawn(Rc::clone(&inner).serve(Term { incarnation, lease }, given));
         Ok(Self { inner, task })
     }
@@ -145,6 +145,12 @@ impl Drop for Listed<'_> {
 }
 
 impl Inner {
+    /// Handles of this process give it requests from now on.
+    fn add_to_process(&self, incarnation: Incarnation, submits: mpsc::UnboundedSender<Given>) {
+        let executor = self.executor.clone();
+        self.shared.add_node(LocalNode { incarnation, submits, executor });
+    }
+
     /// Serves one term after the other.
     async fn serve(self: Rc<Self>, mut term: Term, mut given: mpsc::UnboundedReceiver<Given>) {
         loop {
@@ -169,7 +175,7 @@ impl Inner {
             match self.shared.journal.register(LEASE).await {
                 Ok(incarnation) => {
                     let (submits, given) = mpsc::unbounded_channel();
-                    self.shared.add_node(LocalNode { incarnation, submits });
+                    self.add_to_process(incarnation, submits);
                     return (Term { incarnation, lease: Rc::new(Lease::new(asked, LEASE)) }, given);
                 }
                 Err(error) => {

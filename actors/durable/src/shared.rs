@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use asyncsteps_executor::Executor;
 use asyncsteps_journal::request::{self, Submit, Submitted};
 use asyncsteps_journal::{Clock, Error, Incarnation, Journal, Uid};
 use tokio::sync::futures::Notified;
@@ -44,6 +45,8 @@ pub(crate) struct Program {
 pub(crate) struct LocalNode {
     pub(crate) incarnation: Incarnation,
     pub(crate) submits: mpsc::UnboundedSender<Given>,
+    /// What carries its requests out.
+    pub(crate) executor: Executor,
 }
 
 /// A request for a node to store and to run.

@@ -1,6 +1,6 @@
 //! What is said about a request that is submitted.
 
-use asyncsteps_executor::Caller;
+use asyncsteps_executor::{Caller, Refused};
 use asyncsteps_journal::{Error, Timestamp, Uid, ValueError};
 
 /// What is said about a request that is [submitted](crate::Durable::submit).
@@ -50,6 +50,9 @@ pub enum NotSubmitted {
     /// No durable function has this name here.
     #[error("there is no durable function `{0}`")]
     NoFunction(String),
+    /// The function would refuse it, such as for the level of the caller or for a parameter.
+    #[error("the function refuses the request: {0}")]
+    Refused(#[source] Refused),
     /// The parameters cannot be stored.
     #[error("the parameters cannot be stored: {0}")]
     Parameters(#[from] ValueError),

@@ -102,11 +102,12 @@ async fn a_key_gives_the_first_job_and_wrong_requests_are_told() -> Result<(), E
         assert_eq!(refused.code(), "InvalidRequest", "{key:?}");
         assert!(refused.info().is_some_and(|text| text.contains("printable")), "{refused}");
     }
-    // it ends with what the executor says of it, and waits for no operator
-    let wrong = submit(&executor, json!({ "seconds": "many" }), None).await?;
-    let ended = ask(&executor, ANN, "result", json!({ "uid": wrong, "wait": 1000 })).await?;
-    assert_eq!(ended["error"], "InvalidRequest");
-    assert!(ended["text"].as_str().is_some_and(|text| text.contains("seconds")), "{ended}");
+    let wrong = submit(&executor, json!({ "seconds": "many" }), None).await;
+    let wrong = wrong.expect_err("it is refused before it is stored");
+    assert_eq!(wrong.code(), "InvalidRequest");
+    assert!(wrong.info().is_some_and(|text| text.contains("seconds")), "{wrong}");
+    let listed = ask(&executor, OPERATOR, "list", json!({})).await?;
+    assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(1), "{listed}");
     Ok(())
 }
 

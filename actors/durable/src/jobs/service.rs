@@ -16,6 +16,7 @@ use super::params::{
 };
 use super::types::{Job, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, template_of};
+use crate::front::error_of_submit;
 use crate::key;
 use crate::submit::{NotSubmitted, Options};
 use crate::{caller, records};
@@ -144,6 +145,7 @@ impl Jobs {
         let options = deadline.iter().fold(options, |options, at| options.deadline(time(*at)));
         match cx.durable.submit(function, params, options).await {
             Ok(uid) => Ok(Submitted { uid: uid.to_string() }),
+            Err(error @ NotSubmitted::Refused(_)) => Err(error_of_submit(&error).into()),
             Err(NotSubmitted::NoFunction(name)) => Err(JobsError::NotDurable(name).into()),
             Err(NotSubmitted::Journal(journal::Error::Refused(Refused::KeyInUse {
                 uid, ..

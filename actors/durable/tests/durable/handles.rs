@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps_durable::{Durable, Options, Recorded as _, Signals as _};
+use asyncsteps_durable::{Durable, NotSubmitted, Options, Recorded as _, Signals as _};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Steps};
@@ -21,6 +21,30 @@ fn approved(asi: &mut Steps<(), ()>) -> Gives<String> {
 /// Handlers of axum and tasks of tokio take such futures only.
 fn sent<T>(future: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
     future
+}
+
+#[test]
+fn what_the_function_would_refuse_is_not_stored() {
+    actix::System::new().block_on(async {
+        let durable = Durable::new(Memory::default());
+        let interface = Interface::new("test.approval:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, (), |functions| {
+            durable.on(functions, "approved", approved);
+        });
+        let executor = executor.build().expect("it is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let ann = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+        for (params, options, code) in [
+            (json!({}), Options::default(), "SecurityError"),
+            (json!({ "unknown": 1 }), ann, "InvalidRequest"),
+        ] {
+            let refused = durable.submit("test.approval:1.0:approved", params, options).await;
+            let Err(NotSubmitted::Refused(refused)) = refused else { panic!("{refused:?}") };
+            assert_eq!(refused.code(), code);
+        }
+        let all = Query { limit: 10, ..Query::default() };
+        assert_eq!(durable.list(all).await.expect("they are listed"), []);
+    });
 }
 
 /// All that a handler may ask of a handle.

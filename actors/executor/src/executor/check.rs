@@ -13,13 +13,15 @@ use serde_json::{Map, Value};
 
 use super::admission::{self, Admission};
 use super::authenticate::AuthContext;
+use super::caller::Caller;
 use super::estimate;
-use super::handle::{Config, Shared};
+use super::handle::{Config, Executor, Shared};
 use super::incoming::RequestParts;
 use super::over::{Queued, Times};
 use super::refused::Refused;
 use super::registry::HostedFunction;
 use super::reply_to::ReplyTo;
+use crate::channel::Channel;
 
 /// A request that passed the checks.
 pub(super) struct Checked {
@@ -134,6 +136,25 @@ impl Shared {
             return Err(Refused::new(codes::INTERNAL_ERROR, text));
         }
         Ok(Checked { function, template, called, params })
+    }
+}
+
+impl Executor {
+    /// Whether a request would be refused: for the name of its function, the level of the caller (FTN3 §1.12), or
+    /// parameters that the definition does not allow. For hosts that store requests before they
+    /// [dispatch](Self::dispatch) them.
+    ///
+    /// # Errors
+    /// What its caller would get.
+    pub fn check(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
+        let (caller, mut request) = (caller.within(), request);
+        let called = request.function_name()?;
+        let function = self.shared.registry.resolve(&called, &caller)?;
+        function.check_conditions(&Channel::local(), &caller)?;
+        let declared = function.declared();
+        let mut params = request.take_params(&called, declared)?;
+        declared.check_params(&called, &mut params)?;
+        Ok(())
     }
 }
 
