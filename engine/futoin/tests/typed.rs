@@ -446,19 +446,42 @@ fn what_cannot_be_written_is_told() {
     struct Tree {
         children: Vec<Self>,
     }
+    #[derive(JsonSchema)]
+    #[serde(rename_all = "camelCase")]
+    struct Booking {
+        flight_number: String,
+    }
     fn told<P: JsonSchema, R: JsonSchema>() -> String {
+        told_of::<P, R>("f", "Gone")
+    }
+    fn told_of<P: JsonSchema, R: JsonSchema>(function: &str, code: &str) -> String {
         let mut interface = Interface::new("a.b:1.0".parse().expect("a name"));
-        interface.function::<P, R>("f");
+        interface.function::<P, R>(function).throws([code]);
         match interface.definition() {
             Err(InterfaceError::Unwritable(error)) => error.to_string(),
             other => panic!("{other:?}"),
         }
     }
-    let all = [told::<(), Large>(), told::<Nulls, ()>(), told::<Tree, ()>(), told::<String, ()>()];
+    let all = [
+        told::<(), Large>(),
+        told::<Nulls, ()>(),
+        told::<Tree, ()>(),
+        told::<String, ()>(),
+        told::<Booking, ()>(),
+        told::<(), Booking>(),
+        told::<(), Vec<Booking>>(),
+        told_of::<(), ()>("book_durably", "Gone"),
+        told_of::<(), ()>("f", "no_seats"),
+    ];
     expect![[r#"
         result total of f: integers of FTN3 have 32 bits: use i32, or f64 for larger ones
         parameter all[] of f: FTN3 has no null: use `Option<T>` in a field or a parameter
         parameter children[] of f: Tree contains itself, and no type of FTN3 does: use a map
-        parameters of f: string has no fields: use a struct"#]]
+        parameters of f: string has no fields: use a struct
+        parameter flightNumber of f: FTN3 names parameters, results and fields like some_name: write flight_number
+        result flightNumber of f: FTN3 names parameters, results and fields like some_name: write flight_number
+        result result[].flightNumber of f: FTN3 names parameters, results and fields like some_name: write flight_number
+        function book_durably: FTN3 names functions like someFunc: write bookDurably
+        error no_seats of f: FTN3 names errors like SomeError or SOME_ERROR: write NoSeats"#]]
     .assert_eq(&all.join("\n"));
 }

@@ -230,12 +230,12 @@ fn are_words(text: &str) -> bool {
 }
 
 /// `someFunc` (FTN3 §2.2.2).
-pub(super) fn is_function(text: &str) -> bool {
+pub(crate) fn is_function(text: &str) -> bool {
     is_word(text.as_bytes(), |byte| byte.is_ascii_alphanumeric())
 }
 
 /// `some_param` (FTN3 §2.2.3); fields of maps and result variables follow it too.
-pub(super) fn is_variable(text: &str) -> bool {
+pub(crate) fn is_variable(text: &str) -> bool {
     is_word(text.as_bytes(), |byte| is_lower_or_digit(byte) || byte == b'_')
 }
 
@@ -246,7 +246,7 @@ pub(super) fn is_type(text: &str) -> bool {
 }
 
 /// `SomeError` or `SOME_ERROR`; not a mix of both.
-pub(super) fn is_error(text: &str) -> bool {
+pub(crate) fn is_error(text: &str) -> bool {
     let upper = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     is_type(text)
         || text.starts_with(|first: char| first.is_ascii_uppercase()) && text.bytes().all(upper)

@@ -8,7 +8,8 @@ use crate::refusal::Refusal;
 /// FTN3 §1.9.1: the caller is known, but not well enough for this call.
 pub const PLEASE_REAUTH: &str = "PleaseReauth";
 
-/// How well a caller is known, lowest first (FTN8 §2.12).
+/// How well a caller is known, lowest first (FTN8 §2.12). It is no access control (FTN3 §1.12): the function
+/// itself answers `Unauthorized` to users who may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[expect(clippy::exhaustive_enums, reason = "FTN8 names them all, and they are compared")]
 pub enum SecurityLevel {

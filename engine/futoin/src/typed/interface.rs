@@ -7,8 +7,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
-use super::schema;
 use super::value_type::{Field, Length, Range, ValueType};
+use super::{names, schema};
 use crate::iface::{Definition, IfaceVer, LoadError, Loader, Source};
 use crate::security::SecurityLevel;
 
@@ -66,7 +66,7 @@ pub struct DeclaredFunction {
     heavy: bool,
 }
 
-/// A Rust type has values that no type of FTN3 has.
+/// A Rust type has values that no type of FTN3 has, or a name is none of FTN3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unwritable {
@@ -91,7 +91,8 @@ impl DeclaredFunction {
         self
     }
 
-    /// How well a caller must be known (FTN3 §1.12).
+    /// How well a caller must be known; others get PleaseReauth (FTN3 §1.12). It does not say who may call: the
+    /// function answers Unauthorized to those who may not.
     pub fn seclvl(&mut self, level: SecurityLevel) -> &mut Self {
         self.seclvl = Some(level);
         self
@@ -177,10 +178,10 @@ impl Interface {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum InterfaceError {
-    /// A type cannot be written in FTN3.
+    /// A type or a name cannot be written in FTN3.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
-    /// A name or a constraint breaks the rules of FTN3.
+    /// A constraint breaks the rules of FTN3.
     #[error("the definition breaks a rule of FTN3")]
     Load(#[from] LoadError),
 }
@@ -228,10 +229,14 @@ impl Types {
             function: name,
             name: format!("{}{}", capitalized(name), capitalized(of)),
         };
+        if let Err(what) = names::function(name) {
+            return Err(Unwritable { at: format!("function {name}"), what });
+        }
         let mut declared = Map::new();
         let mut params = Map::new();
         for field in fields(&function.params, &at("parameters", ""))? {
             let place = at("parameter", &field.name);
+            names::variable(&field.name).map_err(|what| place.fail(what))?;
             params.insert(field.name.clone(), self.parameter(&place, field)?);
         }
         if !params.is_empty() {
@@ -243,6 +248,7 @@ impl Types {
                 let mut variables = Map::new();
                 for field in fields {
                     let place = at("result", &field.name);
+                    names::variable(&field.name).map_err(|what| place.fail(what))?;
                     if !field.required {
                         return Err(place.fail("a result has all of its variables, always"));
                     }
@@ -255,6 +261,9 @@ impl Types {
                 let kind = self.write(&at("result", "result"), whole, false)?;
                 declared.insert("result".to_owned(), kind);
             }
+        }
+        for code in &function.throws {
+            names::error(code).map_err(|what| at("error", code).fail(what))?;
         }
         if !function.throws.is_empty() {
             declared.insert("throws".to_owned(), json!(function.throws));
@@ -353,6 +362,7 @@ impl Types {
         let mut written = Map::new();
         for field in fields {
             let place = at.inner(&field.name);
+            names::variable(&field.name).map_err(|what| place.fail(what))?;
             let is_optional = !field.required || field.values.has_null();
             let kind = self.write(&place, &field.values.without_null(), read)?;
             if read && !field.required && !field.values.has_null() {

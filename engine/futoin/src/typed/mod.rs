@@ -45,6 +45,7 @@
 mod compare;
 mod declared;
 mod interface;
+mod names;
 mod schema;
 mod value_type;
 
