@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use asyncsteps::Fallible;
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_durable::{Durable, Recorded as _, Repeatable as _};
+use asyncsteps_durable::Durable;
+use asyncsteps_durable::prelude::*;
 use asyncsteps_executor::{Cx, Functions, Gives, Service, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};

@@ -165,5 +165,25 @@ pub use steps::{Recorded, Repeatable, Signals};
 pub use submit::{NotSubmitted, Options};
 pub use transact::{ThenTransacts, Transacts};
 
+/// The methods that steps of durable functions have beside those of [`Steps`](asyncsteps_executor::Steps):
+/// `recorded`, `repeatable`, `wait_for`, `transact`, ...
+///
+/// ```
+/// use asyncsteps_durable::prelude::*;
+/// # use asyncsteps_executor::{Gives, Steps};
+///
+/// # type Shop = ();
+/// fn order(asi: &mut Steps<Shop, ()>) -> Gives<bool> {
+///     asi.run("look", async |_, ()| Ok(())).repeatable();
+///     asi.run("pay", async |_, ()| Ok(())).recorded();
+///     asi.wait_for::<bool>("delivered").into()
+/// }
+/// ```
+pub mod prelude {
+    pub use crate::{
+        Recorded as _, Repeatable as _, Signals as _, ThenTransacts as _, Transacts as _,
+    };
+}
+
 #[doc = include_str!("docs/durable.md")]
 pub mod guide {}
