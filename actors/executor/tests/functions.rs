@@ -562,21 +562,6 @@ fn a_type_that_cannot_be_written_is_an_error() {
     assert_eq!(format!("{error:?}"), error.to_string(), "what `main` prints says it once");
 }
 
-#[test]
-fn a_name_that_cannot_be_written_is_an_error() {
-    async fn book(_: &Cx<(), ()>) -> Fallible<bool> {
-        Ok(true)
-    }
-    let interface = Interface::new("acme.travel:1.0".parse().expect("a name"));
-    let error = Executor::builder()
-        .service(interface, (), |functions| {
-            functions.on("book_durably", book);
-        })
-        .build()
-        .expect_err("functions are camelCase");
-    expect!["acme.travel:1.0 cannot be written down: function book_durably: FTN3 names functions like someFunc: write bookDurably"].assert_eq(&error.to_string());
-}
-
 /// What a function sees of its request, and a call that it makes.
 struct Requests;
 

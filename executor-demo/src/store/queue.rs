@@ -24,8 +24,7 @@ pub(super) struct Taker<T>(End<T>);
 
 /// Why a job was not added, or no longer waits.
 pub(super) enum Refused<T> {
-    /// There is no room: this is the last job of the longest lane, which may be another job than the one
-    /// that was added.
+    /// There is no room: this is the last job of the longest lane, which may be another one than was added.
     Full(T),
     /// The jobs are no longer taken.
     Ended(T),
@@ -69,8 +68,8 @@ impl<T> Adder<T> {
         }
         let lane = products.into_iter().max_by_key(|product| waiting.length(product));
         let lane = lane.map_or_else(|| Arc::from(OTHERS), Arc::clone);
-        waiting.push(lane, job);
-        let refused = if waiting.count > *room { waiting.drop_last() } else { None };
+        waiting.push(Arc::clone(&lane), job);
+        let refused = if waiting.count > *room { waiting.drop_last(lane) } else { None };
         drop(waiting);
         changed.notify_one();
         refused.map_or(Ok(()), |job| Err(Refused::Full(job)))
@@ -115,10 +114,16 @@ impl<T> Waiting<T> {
         job
     }
 
-    /// Takes the last job of the longest lane, which has others before it: there is room for one of each.
-    fn drop_last(&mut self) -> Option<T> {
-        let (lane, jobs) = self.lanes.iter_mut().max_by_key(|(_, jobs)| jobs.len())?;
-        let (lane, job) = (Arc::clone(lane), jobs.pop_back());
+    /// Takes the last job of the longest lane: of this one, unless another is longer.
+    fn drop_last(&mut self, this: Arc<str>) -> Option<T> {
+        let (longest, length) = self
+            .lanes
+            .iter()
+            .map(|(lane, jobs)| (lane, jobs.len()))
+            .max_by_key(|(_, length)| *length)?;
+        let lane = if length > self.length(&this) { Arc::clone(longest) } else { this };
+        let jobs = self.lanes.get_mut(&lane)?;
+        let job = jobs.pop_back();
         self.count -= 1;
         if jobs.is_empty() {
             self.lanes.remove(&lane);
@@ -193,6 +198,11 @@ mod tests {
         assert_eq!(add(&adder, &["hot"], "h4"), "h4");
         assert_eq!(add(&adder, &["cold"], "c1"), "h3");
         assert_eq!(taker.take(9), ["h1", "c1", "h2"]);
+        // none is longer: the one that comes last
+        for job in ["a", "b", "c"] {
+            assert_eq!(add(&adder, &[job], job), "");
+        }
+        assert_eq!(add(&adder, &["d"], "d"), "d");
         drop(taker);
         assert_eq!(add(&adder, &["hot"], "h5"), "h5");
     }

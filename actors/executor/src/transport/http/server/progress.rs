@@ -280,6 +280,7 @@ impl Progress {
         let is_blocked = state.is_blocked && state.head_since.is_none();
         if let Some(since) = state.half_closed
             && state.in_service > 0
+            && !is_blocked
         {
             return Waiting::Idle(since + HALF_CLOSED);
         }
