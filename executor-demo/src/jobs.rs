@@ -108,9 +108,9 @@ impl JobsOptions {
             }
             Command::Result { uid, wait } => server.result(uid, *wait).await,
             Command::Cancel { uid } => {
-                match server.call("cancel", json!({ "uid": uid })).await?.as_bool() {
-                    Some(true) => Ok(format!("{uid} is cancelled")),
-                    _ => bail!("{uid} has ended"),
+                match server.call("cancel", json!({ "uid": uid })).await?.as_str() {
+                    Some("requested") => Ok(format!("{uid} is being cancelled")),
+                    _ => bail!("too late: {uid} has ended, or is committed; its result says how"),
                 }
             }
             Command::List { state, function } => {

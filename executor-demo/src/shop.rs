@@ -9,7 +9,8 @@
 //! step may have done without a record it does again with the same key, which changes nothing.
 //!
 //! The transaction decides: an order that was answered with an error is not stored, unless its request
-//! ended just then, which it cannot know. The payment is kept then, with the order. A customer who got
+//! ended just then, which it cannot know. The payment is kept then, with the order. With a journal the transaction
+//! commits the request: no cancel and no limit ends it once that has begun. A customer who got
 //! no answer gives the order a key and asks again: calls with the same key take turns, and all get the
 //! first answer.
 
@@ -134,6 +135,7 @@ impl Shop {
             Ok(cx.store.place_order(&cx.params, payment.terms, cx.key(), written).await?)
         })
         .recorded()
+        .commits()
         .into()
     }
 

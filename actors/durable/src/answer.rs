@@ -9,7 +9,7 @@ use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::OUTCOME_UNKNOWN;
 use asyncsteps_executor::service::AnswerWithin;
 use asyncsteps_journal::record::Failure;
-use asyncsteps_journal::request::{Cancel, Cancelled};
+use asyncsteps_journal::request::Cancel;
 use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};
 use serde_json::{Map, Value};
 
@@ -84,9 +84,9 @@ async fn submit(
 async fn decide(durable: Durable, uid: Uid, error: Error) -> Result<Value, Error> {
     let (by, given_up) = (by_limit(&failure_of(&error)), clock::now() + LEASE);
     loop {
-        match durable.shared.journal.cancel(uid, by.clone()).await {
-            Ok(Cancelled::Recorded(cancel)) => return Err(error_of_cancel(&cancel)),
-            Ok(Cancelled::HasEnded | _) => return durable.result(uid).await,
+        match durable.cancelled(uid, by.clone()).await {
+            Ok(Some(cancel)) => return Err(error_of_cancel(&cancel)),
+            Ok(None) => return durable.result(uid).await,
             Err(error) if error.repeat() == Repeat::Never || clock::now() >= given_up => {
                 tracing::warn!(flow = %uid, %error, "it is not decided whether a caller has its result in time");
                 return Err(unknown(uid));

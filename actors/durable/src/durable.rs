@@ -10,7 +10,8 @@ use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::record::{Ending, Started, StoredRecord};
 use asyncsteps_journal::request::{
-    CallerKey, Cancelled, FirstOwner, FlowInfo, Query, Resume, Signal, Status, Submit, Submitted,
+    CallerKey, Cancel, Cancelled, FirstOwner, FlowInfo, Query, Resume, Signal, Status, Submit,
+    Submitted,
 };
 use asyncsteps_journal::{Clock, Error, Journal, POLL, Repeat, SystemClock, Timestamp, Uid};
 use serde::Serialize;
@@ -20,11 +21,12 @@ use serde_json::Map;
 use crate::answer::{by_person, failure_of_limit};
 use crate::answered::answered;
 use crate::caller;
+use crate::committed::is_committed;
 use crate::json;
 use crate::node::Node;
 use crate::schedule::{Schedule, Scheduled};
 use crate::shared::{Program, Shared};
-use crate::submit::{NotSubmitted, Options};
+use crate::submit::{Cancelling, NotSubmitted, Options};
 
 /// Requests that survive a crash, and the journal that keeps them. Clones share both.
 ///
@@ -189,7 +191,12 @@ impl Durable {
     /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone.
     async fn decided(&self, uid: Uid) -> Result<Ending, Error> {
         let of_limit = |status: &Status| failure_of_limit(&status.flow.cancel.as_ref()?.by);
-        self.until(uid, |status| of_limit(&status).map(Ending::Failed).or(status.ending)).await
+        let decided = |status: Status| of_limit(&status).map(Err).or(status.ending.map(Ok));
+        match self.until(uid, decided).await? {
+            Ok(ending) => Ok(ending),
+            Err(_) if is_committed(&self.records(uid).await?) => self.ended(uid).await,
+            Err(failure) => Ok(Ending::Failed(failure)),
+        }
     }
 
     /// Looks whenever the request may have ended, until there is what is looked for.
@@ -248,12 +255,26 @@ impl Durable {
         Ok(answered(|| self.shared.journal.signal(uid, signal.clone())).await?)
     }
 
-    /// Cancels a request: its steps are undone. `by` says who it was, for people.
+    /// Requests that a request ends, and its steps are undone. `by` says who it was, for people.
+    /// [`result`](Self::result) says what became true.
     ///
     /// # Errors
     /// Those of [`status`](Self::status).
-    pub async fn cancel(&self, uid: Uid, by: &str) -> Result<Cancelled, Error> {
-        self.shared.journal.cancel(uid, by_person(by)).await
+    pub async fn cancel(&self, uid: Uid, by: &str) -> Result<Cancelling, Error> {
+        let cancelled = self.cancelled(uid, by_person(by)).await?;
+        Ok(cancelled.map_or(Cancelling::TooLate, |_| Cancelling::Requested))
+    }
+
+    /// The cancel that ends a request; `None` if none does any more.
+    pub(crate) async fn cancelled(&self, uid: Uid, by: String) -> Result<Option<Cancel>, Error> {
+        match self.shared.journal.cancel(uid, by).await? {
+            // no step begins to commit after a cancel that is stored, so this is not decided otherwise later
+            Cancelled::Recorded(cancel) => {
+                let is_committed = is_committed(&self.records(uid).await?);
+                Ok((!is_committed).then_some(cancel))
+            }
+            Cancelled::HasEnded | _ => Ok(None),
+        }
     }
 
     /// Requests, oldest first, see [`Journal::list`].

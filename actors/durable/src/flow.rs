@@ -68,7 +68,9 @@ pub(crate) struct Flow {
     interrupted: Notify,
     /// Signals that no step has taken.
     signals: RefCell<Vec<StoredSignal>>,
-    signalled: Notify,
+    pub(crate) signalled: Notify,
+    /// How many steps are about to commit it, which the journal decides.
+    pub(crate) deciding: Cell<usize>,
     /// Steps that have done something or may have, and that the program has no more.
     retired: RefCell<BTreeSet<Path>>,
     /// The step that failed last.
@@ -144,6 +146,7 @@ impl Flow {
             interrupted: Notify::new(),
             signals: RefCell::new(loaded.inbox.signals.clone()),
             signalled: Notify::new(),
+            deciding: Cell::new(0),
             retired: RefCell::default(),
             last_failed: RefCell::new(None),
             unwinding: RefCell::default(),
@@ -265,12 +268,12 @@ impl Flow {
 
     /// Whether it was ended from outside.
     pub(crate) fn is_ending(&self) -> bool {
-        self.interrupt.borrow().is_some()
+        self.interrupt().is_some()
     }
 
     /// Whether it was cancelled. Whoever was told so gets no result of it.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.is_cancelled.get()
+        self.is_cancelled.get() && !self.is_committed()
     }
 
     /// A step failed.
@@ -351,11 +354,10 @@ impl Flow {
 
     /// How it ends, if that was decided outside.
     pub(crate) fn interruption(&self) -> Option<Ending> {
-        let interrupt = self.interrupt.borrow();
-        let error = interrupt.as_ref()?;
+        let error = self.interrupt()?;
         Some(match error.code() {
             CANCELLED => Ending::Cancelled,
-            _ => Ending::Failed(failure_of(error)),
+            _ => Ending::Failed(failure_of(&error)),
         })
     }
 
@@ -531,18 +533,23 @@ impl Flow {
         self.has_locks.set(true);
     }
 
-    /// The error that ends it, if it is known already.
+    /// The error that ends it, if it is known already, and no step has committed it.
     pub(crate) fn interrupt(&self) -> Option<Error> {
-        self.interrupt.borrow().clone()
+        self.interrupt.borrow().clone().filter(|_| !self.is_committed())
     }
 
     /// Waits for the error that ends it.
     pub(crate) async fn interrupted(self: &Rc<Self>) -> Error {
         loop {
+            self.uncommitted().await;
             let interrupted = self.interrupted.notified();
             if let Some(error) = self.interrupt() {
                 self.hold(&self.root, CATCH_UP);
                 self.caught_up(&self.root).await;
+                if self.deciding.get() > 0 || self.is_committed() {
+                    self.let_go(&self.root);
+                    continue;
+                }
                 return error;
             }
             let Some(deadline) = self.deadline else {

@@ -29,6 +29,9 @@ impl Memory for Inside {
     }
 
     fn left_at_limit(&self, _: Limit, of: Duration, _: Time) -> Duration {
+        if self.flow.records.borrow().commits_within(&self.path) {
+            return of;
+        }
         self.flow.hold_limit(&self.path, of)
     }
 

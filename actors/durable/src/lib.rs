@@ -128,6 +128,7 @@ mod answered;
 mod caller;
 mod catching_up;
 mod commit;
+mod committed;
 mod detached;
 mod durable;
 mod flow;
@@ -162,7 +163,7 @@ pub use node::Node;
 pub use replay::Replayed;
 pub use schedule::{Schedule, WrongSchedule};
 pub use steps::{Recorded, Repeatable, Signals};
-pub use submit::{NotSubmitted, Options};
+pub use submit::{Cancelling, NotSubmitted, Options};
 pub use transact::{ThenTransacts, Transacts};
 
 /// The methods that steps of durable functions have beside those of [`Steps`](asyncsteps_executor::Steps):

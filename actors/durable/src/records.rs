@@ -9,6 +9,7 @@ use asyncsteps_journal::record::{Effect, Ending, Failed, Failure, Outcome, Start
 use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Event, Path, Record, Timestamp, Value};
 
+use crate::committed::committed_by;
 use crate::writer::Ticket;
 
 /// What is recorded of a flow, as far as its steps ask for it.
@@ -19,6 +20,8 @@ pub(crate) struct Records {
     unwinding: Vec<Path>,
     /// The scopes that ended normally: what is inside is not undone any more.
     closed: Vec<Path>,
+    /// The steps that have begun to commit the request, and have not failed.
+    committed: BTreeSet<Path>,
 }
 
 /// What is recorded of one step.
@@ -86,6 +89,15 @@ impl Records {
             return;
         }
         step.tickets.push(ticket);
+        if let (Event::Outcome(outcome), Some(commits)) =
+            (&record.event, committed_by(&record.path))
+        {
+            match outcome.ending {
+                Ending::Completed(_) => _ = self.committed.insert(commits),
+                _ => _ = self.committed.remove(&commits),
+            }
+            return;
+        }
         match &record.event {
             Event::Intent(intent) => {
                 (step.is_open, step.has_body) = (true, true);
@@ -233,6 +245,16 @@ impl Records {
     pub(crate) fn is_undone(&self, path: &Path) -> bool {
         let undo = self.at(&path.undo()).and_then(|undo| undo.end.as_ref());
         matches!(undo, Some(End::Done(_)))
+    }
+
+    /// Whether the step at this path has begun to commit the request, and has not failed.
+    pub(crate) fn commits_at(&self, path: &Path) -> bool {
+        self.committed.contains(path)
+    }
+
+    /// Whether it has, or a step inside of it.
+    pub(crate) fn commits_within(&self, outer: &Path) -> bool {
+        self.committed.iter().any(|path| is_part_of(path, outer))
     }
 
     /// Whether the step at this path is inside of a scope that ended normally.

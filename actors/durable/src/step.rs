@@ -140,6 +140,7 @@ impl Step {
     }
 
     pub(crate) fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
+        self.flow.commit_fails(self.path(), error);
         let failure = failure_of(error);
         let millis = self.millis();
         let failed = Failed { failure, attempt, millis, effect };
@@ -223,6 +224,10 @@ impl Memory for Step {
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         // what succeeded in time has succeeded, however long it takes to store that
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
+        let is_around = limit == Limit::Overall || self.step.form != Form::Body;
+        if is_around && self.flow.records.borrow().commits_within(self.path()) {
+            return of;
+        }
         let left = match (limit, self.step.form) {
             (Limit::Attempt(_), Form::Body) => match self.measured.body_began.get() {
                 Some(began) => (began + of).saturating_since(now) + waited,
@@ -290,6 +295,7 @@ impl Memory for Step {
 impl StepMemory for Step {
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>> {
         let kind = self.step.kind();
+        let commits = self.step.commits() && !self.path().is_of_item();
         if self.is_retired() {
             return Box::pin(async { Ok(Box::new(()) as Running) });
         }
@@ -310,7 +316,7 @@ impl StepMemory for Step {
             Some(Kind::Once) => true,
             // it is recorded with its effect
             Some(Kind::Transacted) => false,
-            _ => self.step.can_be_undone(),
+            _ => self.step.can_be_undone() || commits,
         };
         if is_effect || self.flow.is_suspect {
             self.flow.record(self.path(), [self.intent(attempt)]);
@@ -319,9 +325,12 @@ impl StepMemory for Step {
             self.flow.records.borrow_mut().repeats(self.path());
         }
         let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
-        let measured = Rc::clone(&self.measured);
+        let (measured, path) = (Rc::clone(&self.measured), commits.then(|| self.path().clone()));
         Box::pin(async move {
             stored.await;
+            if let Some(path) = path {
+                Rc::clone(&flow).commits(path).await;
+            }
             if kind == Some(Kind::Once) {
                 flow.lease.valid().await;
             }
@@ -503,7 +512,9 @@ impl StepMemory for Step {
             }
         };
         let path = self.attempt(attempt);
-        if can_be_undone || self.flow.has_retired_within(&path.iteration(index)) {
+        let inside = path.iteration(index);
+        let commits = self.flow.records.borrow().commits_within(&inside);
+        if can_be_undone || commits || self.flow.has_retired_within(&inside) {
             self.flow.record(&path, [event]);
         } else {
             self.flow.replace_iteration(&path, index, event);

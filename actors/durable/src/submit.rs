@@ -43,6 +43,17 @@ impl Options {
     }
 }
 
+/// The answer to a [cancel](crate::Durable::cancel).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a cancel comes in time or too late")]
+pub enum Cancelling {
+    /// The request ends by this cancel or an earlier one. If a step that [commits](asyncsteps_executor::Step::commits)
+    /// fails later, also by one that was too late.
+    Requested,
+    /// The request has ended, or a step that commits it has begun.
+    TooLate,
+}
+
 /// Why a request was not stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

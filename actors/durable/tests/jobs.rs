@@ -129,10 +129,10 @@ async fn a_user_sees_and_cancels_own_jobs_only() -> Result<(), Error> {
     assert_eq!(resumed.expect_err("it is for operators").code(), "PleaseReauth");
     let resumed = ask(&executor, OPERATOR, "resume", named.clone()).await;
     assert_eq!(resumed.expect_err("it runs").code(), "NotStopped");
-    assert_eq!(ask(&executor, ANN, "cancel", named.clone()).await?, json!(true));
+    assert_eq!(ask(&executor, ANN, "cancel", named.clone()).await?, json!("requested"));
     let ended = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 4000 })).await?;
     assert_eq!((&ended["state"], &ended["error"]), (&json!("ended"), &json!("Cancelled")));
-    assert_eq!(ask(&executor, ANN, "cancel", named).await?, json!(false));
+    assert_eq!(ask(&executor, ANN, "cancel", named).await?, json!("tooLate"));
     Ok(())
 }
 

@@ -178,6 +178,7 @@ pub struct DefinedStep {
     known_as: Cell<Option<(&'static str, usize)>>,
     kind: Cell<Option<Kind>>,
     is_undone: Cell<bool>,
+    commits: Cell<bool>,
     is_locked: Cell<bool>,
     has_items: Cell<bool>,
     read: OnceCell<ReadResult>,
@@ -294,8 +295,20 @@ impl DefinedStep {
         let names = RefCell::new(name.iter().map(|(name, _)| *name).collect());
         let (known_as, kind) = (Cell::new(name), Cell::new(None));
         let (is_undone, is_locked, has_items) = (Cell::default(), Cell::default(), Cell::default());
-        let read = OnceCell::new();
-        Self { source, form, around, names, known_as, kind, is_undone, is_locked, has_items, read }
+        let (commits, read) = (Cell::default(), OnceCell::new());
+        Self {
+            source,
+            form,
+            around,
+            names,
+            known_as,
+            kind,
+            is_undone,
+            commits,
+            is_locked,
+            has_items,
+            read,
+        }
     }
 
     /// Where it is, from the outside in; empty for the function as a whole. A step that
@@ -343,6 +356,17 @@ impl DefinedStep {
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         self.kind.get()
+    }
+
+    /// Whether it [commits](crate::Step::commits) its request.
+    #[must_use]
+    pub fn commits(&self) -> bool {
+        self.commits.get()
+    }
+
+    #[cfg(feature = "schemars")]
+    pub(crate) fn set_commits(&self) {
+        self.commits.set(true);
     }
 
     /// Whether it can be undone.

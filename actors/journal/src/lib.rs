@@ -91,10 +91,10 @@
 //! complete. If the lease is over, or an append is answered with [`NotWritten::Stale`], the node drops the
 //! flow as if it had crashed: without handlers, without undo.
 //!
-//! A flow whose owner dies while an effect was open (an [`Intent`](Event::Intent) without an end) is
-//! counted: it may be what killed it. Such suspects run one at a time on a node, and after
-//! [`Limits::claims`] they are dead letters. A flow that was released is not counted, and any progress
-//! resets the count. [`Claimed::deaths`](request::Claimed::deaths) tells of every death: then the owner
+//! A flow whose owner dies while an effect was open (an [`Intent`](Event::Intent) without an end) is a suspect: it
+//! may be what killed it. A node has few of these at once ([`Claim::suspects`](request::Claim::suspects)), and
+//! after [`Limits::claims`] deaths as the only one a suspect is a dead letter. A flow that was released is not
+//! counted, and any progress resets the count. [`Claimed::deaths`](request::Claimed::deaths) tells of every death: then the owner
 //! writes an intent before each body, so a body without one that kills its process is found too.
 #![forbid(unsafe_code)]
 

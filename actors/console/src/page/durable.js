@@ -14,7 +14,7 @@ const STATES = {
 const HINTS = {
     dead: 'Its processes died too often in the middle of its steps. It goes on when it is resumed.',
     paused: 'It does not fit the program: see the reason. Deploy a program that has its steps, and resume it.',
-    suspect: 'Its last process died while it ran. It runs again while no other such request does.',
+    suspect: 'Its last process died while it ran. It runs again, beside few other such requests.',
     parked: 'It waits for a time or a signal, in no process.',
 };
 

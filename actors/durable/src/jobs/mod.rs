@@ -18,7 +18,7 @@
 //! | `submit` | `function`, `params`, `key`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on |
 //! | `status` | `uid` | [`JobStatus`] |
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
-//! | `cancel` | `uid` | whether it is cancelled; `false` if it had ended |
+//! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `list` | `function`, `state`, `after`, `most` | [`JobList`], the oldest first |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of those that wait for an operator |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
@@ -35,4 +35,4 @@ mod service;
 mod types;
 
 pub use service::{Jobs, JobsError};
-pub use types::{Job, JobList, JobResult, JobState, JobStatus};
+pub use types::{Job, JobCancel, JobList, JobResult, JobState, JobStatus};

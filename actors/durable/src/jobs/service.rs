@@ -8,17 +8,17 @@ use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Builder, Cx, Functions, Service};
-use asyncsteps_journal::request::{Cancelled, FlowInfo, FlowState, Query, Resume};
+use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Refused, Uid};
 
 use super::params::{
     Awaited, How, Named, Page, Resumed, Submission, Submitted, Which, time, whole,
 };
-use super::types::{Job, JobList, JobResult, JobStatus};
+use super::types::{Job, JobCancel, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, template_of};
 use crate::front::error_of_submit;
 use crate::key;
-use crate::submit::{NotSubmitted, Options};
+use crate::submit::{Cancelling, NotSubmitted, Options};
 use crate::{caller, records};
 
 /// How many jobs are on a page at the most, and unless a caller asks for fewer.
@@ -113,7 +113,7 @@ impl Jobs {
         submit.seclvl(callers).throws(["NotDurable", "KeyInUse"]);
         interface.function::<Named, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
-        interface.function::<Named, bool>("cancel").seclvl(callers).throws(unknown);
+        interface.function::<Named, JobCancel>("cancel").seclvl(callers).throws(unknown);
         interface.function::<Which, JobList>("list").seclvl(callers);
         interface.function::<Page, JobList>("deadLetters").seclvl(callers);
         let resume = interface.function::<Resumed, bool>("resume");
@@ -188,11 +188,14 @@ impl Jobs {
         }
     }
 
-    async fn cancel(cx: &Cx<Self, Named>) -> Fallible<bool> {
+    async fn cancel(cx: &Cx<Self, Named>) -> Fallible<JobCancel> {
         let uid = visible(cx, &cx.params.uid).await?;
         let user = cx.request().user();
         let by = user.map_or("an anonymous caller", |user| user.local_id());
-        Ok(cx.durable.cancel(uid, by).await? != Cancelled::HasEnded)
+        Ok(match cx.durable.cancel(uid, by).await? {
+            Cancelling::Requested => JobCancel::Requested,
+            Cancelling::TooLate => JobCancel::TooLate,
+        })
     }
 
     async fn list(cx: &Cx<Self, Which>) -> Fallible<JobList> {

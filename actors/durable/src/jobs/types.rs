@@ -69,6 +69,17 @@ pub struct JobStatus {
     pub job: Job,
 }
 
+/// The answer to a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum JobCancel {
+    /// The job ends, and is undone; its result says so.
+    Requested,
+    /// The job has ended, or has begun what commits it.
+    TooLate,
+}
+
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]

@@ -70,6 +70,18 @@ fn book(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
     .into()
 }
 
+/// The payment commits the request.
+fn sell(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+    asi.answer_within(LIMIT, || HotelError::Slow);
+    asi.run("pay", async |cx, ()| {
+        tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+        Ok("sold".to_owned())
+    })
+    .recorded()
+    .commits()
+    .into()
+}
+
 impl Hotel {
     fn new() -> Self {
         Self { clock: TestClock::start(), rooms: Arc::default() }
@@ -89,6 +101,7 @@ impl Hotel {
         let interface = Interface::new("test.hotel:1.0".parse().expect("it is a name"));
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "book", book);
+            durable.on(functions, "sell", sell);
         });
         (durable, executor.build().expect("it is complete"))
     }
@@ -96,8 +109,16 @@ impl Hotel {
 
 /// Calls as ann; returns the answer, and how long it took.
 async fn call(executor: &Executor, pay: i32) -> (Result<String, Error>, Duration) {
+    call_of(executor, BOOK, pay).await
+}
+
+async fn call_of(
+    executor: &Executor,
+    function: &str,
+    pay: i32,
+) -> (Result<String, Error>, Duration) {
     let begun = Instant::now();
-    let request = TestRequest::new(BOOK).params(json!({ "pay": pay }));
+    let request = TestRequest::new(function).params(json!({ "pay": pay }));
     let answer = request.user("ann", SecurityLevel::SafeOps).call(executor).await;
     (answer, begun.elapsed())
 }
@@ -202,6 +223,20 @@ fn a_caller_whom_the_journal_does_not_tell_in_time_gets_the_name_of_the_request(
             assert_eq!((durable.ended(uid).await.expect("it is known"), hotel.kept()), (slow(), 0));
         });
     }
+}
+
+#[test]
+fn a_limit_does_not_end_a_request_that_is_committed() {
+    run(async {
+        let hotel = Hotel::new();
+        let (durable, executor) = hotel.process(Memory::new(hotel.clock));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let (answer, took) = call_of(&executor, "test.hotel:1.0:sell", 60_000).await;
+        assert_eq!(answer.expect_err("it is not known").code(), "OutcomeUnknown");
+        assert!((LIMIT..LIMIT * 2).contains(&took), "{took:?}");
+        let sold: String = durable.result(only(&durable).await).await.expect("it is sold");
+        assert_eq!(sold, "sold");
+    });
 }
 
 #[test]

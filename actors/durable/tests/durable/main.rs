@@ -4,6 +4,7 @@ mod answers;
 mod bank;
 mod catching_up;
 mod changes;
+mod commits;
 mod forms;
 mod handles;
 mod held_up;

@@ -325,6 +325,19 @@ where
         })
     }
 
+    /// Says that the step commits the request, such as one that places an order: once it has begun, no cancel, no
+    /// deadline and no limit around it ends a [durable](crate::memory) request, unless the step fails. A cancel is
+    /// answered as too late then, and the result says what became true. The beginning is stored before the body
+    /// runs, which takes a flush of its own. In other requests it does nothing.
+    ///
+    /// A limit of the step itself still cuts its body, and a later step that fails still undoes those before it.
+    pub fn commits(self) -> Self {
+        if let Some(remembered) = &self.remembered {
+            remembered.step.set_commits();
+        }
+        self
+    }
+
     /// Shields the body from what ends the step from outside, see [`Added::shielded`].
     pub fn shielded(self) -> Self {
         self.say(|step| _ = step.shielded())

@@ -1,0 +1,111 @@
+//! Steps that commit their request: once one has begun, no cancel and no limit ends the request, unless the step fails.
+//!
+//! That it begins is recorded on the condition that the owner has seen each cancel. So of the beginning and a cancel
+//! the first one wins: a cancel that is stored while no such step is recorded ends the request.
+
+use std::future::pending;
+use std::rc::Rc;
+
+use asyncsteps::Error;
+use asyncsteps_journal::record::{Ending, Outcome, StoredRecord};
+use asyncsteps_journal::request::Condition;
+use asyncsteps_journal::{Event, Path, Record, Value};
+
+use crate::detached::detached;
+use crate::flow::Flow;
+use crate::records::failure_of;
+use crate::writer::Answer;
+
+/// What tells the record of a step that commits from others.
+const COMMITTED: &str = "committed";
+
+/// The step whose commit is recorded at this path.
+pub(crate) fn committed_by(path: &Path) -> Option<Path> {
+    path.as_str().strip_suffix(COMMITTED)?.strip_suffix('|')?.parse().ok()
+}
+
+/// Whether a step that commits has begun, and has not failed.
+pub(crate) fn is_committed(records: &[StoredRecord]) -> bool {
+    let mut open = Vec::new();
+    for record in records.iter().map(|stored| &stored.record) {
+        if let (Event::Outcome(outcome), Some(step)) = (&record.event, committed_by(&record.path)) {
+            open.retain(|other| *other != step);
+            open.extend(matches!(outcome.ending, Ending::Completed(_)).then_some(step));
+        }
+    }
+    !open.is_empty()
+}
+
+fn record(step: &Path, ending: Ending) -> Record {
+    let outcome = Outcome { winner: None, ending };
+    Record::new(step.branch(COMMITTED), Event::Outcome(outcome))
+}
+
+impl Flow {
+    /// Whether a step that commits has begun.
+    pub(crate) fn is_committed(&self) -> bool {
+        self.records.borrow().commits_within(self.root())
+    }
+
+    /// Records that the step at this path begins to commit. If the request is ended before, this never completes.
+    pub(crate) async fn commits(self: Rc<Self>, path: Path) {
+        self.deciding.set(self.deciding.get() + 1);
+        let flow = Rc::clone(&self);
+        let begins = detached(async move {
+            let begins = flow.begins_to_commit(&path).await;
+            flow.deciding.set(flow.deciding.get() - 1);
+            flow.activity.happens();
+            begins
+        });
+        if !begins.await {
+            pending::<()>().await;
+        }
+    }
+
+    async fn begins_to_commit(&self, path: &Path) -> bool {
+        let Ok(nothing) = Value::encode(&()) else { unreachable!("nothing can be written") };
+        let begun = record(path, Ending::Completed(nothing));
+        while !self.records.borrow().commits_within(path) {
+            if self.is_left() || self.interrupt().is_some() {
+                return false;
+            }
+            let seen = self.signalled.notified();
+            let answer = self.writer.append_last(|entry| {
+                entry.records = vec![begun.clone()];
+                entry.condition = Condition::AllSeen;
+            });
+            match answer.await {
+                (Answer::Written(_), ticket) => {
+                    self.records.borrow_mut().add_stored(vec![(ticket, begun.clone())]);
+                }
+                (Answer::Unseen, _) => {
+                    // it may be a cancel
+                    self.writer.has_news();
+                    tokio::select! {
+                        () = seen => {}
+                        _ = self.left() => return false,
+                    }
+                }
+                (Answer::Stopped(stopped), _) => {
+                    self.stopped(stopped);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// The step at this path has failed: if it was to commit, the request may be ended again.
+    pub(crate) fn commit_fails(&self, path: &Path, error: &Error) {
+        if self.records.borrow().commits_at(path) {
+            let Record { path, event } = record(path, Ending::Failed(failure_of(error)));
+            self.record(&path, [event]);
+            self.activity.happens();
+        }
+    }
+
+    /// Completes when it is known that no step commits the request.
+    pub(crate) async fn uncommitted(&self) {
+        self.activity.until(|| self.deciding.get() == 0 && !self.is_committed()).await;
+    }
+}
