@@ -79,6 +79,8 @@ pub(crate) struct Flow {
     unwinding: RefCell<BTreeSet<Path>>,
     /// Where an end waits until the flow has come to what it has begun inside.
     pub(crate) held: RefCell<BTreeSet<Path>>,
+    /// Failures of bodies that are repeated, which are recorded when a step around them fails.
+    unrecorded: RefCell<Vec<(Path, Event)>>,
     /// Why this node does not run it any more.
     dropped: OnceCell<Dropped>,
     was_dropped: Notify,
@@ -151,6 +153,7 @@ impl Flow {
             last_failed: RefCell::new(None),
             unwinding: RefCell::default(),
             held: RefCell::default(),
+            unrecorded: RefCell::default(),
             dropped: OnceCell::new(),
             was_dropped: Notify::new(),
         });
@@ -299,6 +302,9 @@ impl Flow {
     /// What is inside of the step at this path is undone from now on, because of this error.
     pub(crate) fn unwinds(&self, path: &Path, error: &Error) {
         self.unwinding.borrow_mut().insert(path.clone());
+        for (failed, event) in self.unrecorded.take() {
+            self.record(&failed, [event]);
+        }
         let records = self.records.borrow();
         if records.at(path).is_some_and(|at| at.failed.is_some()) {
             return;
@@ -423,6 +429,16 @@ impl Flow {
     /// Whether a step that the program has no more has done something inside of this one, or may have.
     pub(crate) fn has_retired_within(&self, outer: &Path) -> bool {
         self.retired.borrow().iter().any(|path| path.is_within(outer))
+    }
+
+    /// Records the failure of a body that is repeated, when the flow has come to all that it has begun: if it does
+    /// not, and waits for an operator, the body runs again when it goes on.
+    pub(crate) fn record_repeated(&self, path: &Path, failed: Event) {
+        if self.is_held(&self.root) {
+            self.unrecorded.borrow_mut().push((path.clone(), failed));
+        } else {
+            self.record(path, [failed]);
+        }
     }
 
     /// Records what happened at a path.

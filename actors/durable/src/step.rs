@@ -144,7 +144,12 @@ impl Step {
         let failure = failure_of(error);
         let millis = self.millis();
         let failed = Failed { failure, attempt, millis, effect };
-        self.flow.record(self.path(), [Event::Failed(failed)]);
+        match self.step.kind() {
+            Some(Kind::Repeatable) => {
+                self.flow.record_repeated(self.path(), Event::Failed(failed));
+            }
+            _ => self.flow.record(self.path(), [Event::Failed(failed)]),
+        }
     }
 
     fn millis(&self) -> u64 {
