@@ -87,6 +87,38 @@ enum Command {
         #[arg(long)]
         again: bool,
     },
+    /// Say what has become of a step that a paused request has begun, and let the request go on.
+    Settle {
+        /// The uid of the request.
+        uid: String,
+
+        /// The path of the step, as the reason of the pause names it.
+        path: String,
+
+        /// kept: what it did stays; undone: it is undone already; result: it ended with the JSON behind it.
+        #[arg(value_parser = ["kept", "undone", "result"])]
+        how: String,
+
+        /// The result of the step, as JSON.
+        #[arg(required_if_eq("how", "result"))]
+        result: Option<String>,
+
+        /// For what reason; it is recorded with the name of the operator.
+        #[arg(long)]
+        why: Option<String>,
+    },
+    /// Have the program undo a step that a paused request has begun, out of turn, and let the request go on.
+    Undo {
+        /// The uid of the request.
+        uid: String,
+
+        /// The path of the step, as the reason of the pause names it.
+        path: String,
+
+        /// For what reason; it is recorded with the name of the operator.
+        #[arg(long)]
+        why: Option<String>,
+    },
 }
 
 impl JobsOptions {
@@ -122,6 +154,17 @@ impl JobsOptions {
                 let how = if *again { "again" } else { "continue" };
                 server.call("resume", json!({ "uid": uid, "how": how })).await?;
                 Ok(format!("{uid} goes on"))
+            }
+            Command::Settle { uid, path, how, result, why } => {
+                let settled = json!({
+                    "uid": uid, "path": path, "how": how, "result": result, "why": why,
+                });
+                server.call("settle", settled).await?;
+                Ok(format!("{path} is settled: {uid} goes on"))
+            }
+            Command::Undo { uid, path, why } => {
+                server.call("undo", json!({ "uid": uid, "path": path, "why": why })).await?;
+                Ok(format!("{path} is to be undone: {uid} goes on"))
             }
         }
     }

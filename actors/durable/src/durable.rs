@@ -250,8 +250,11 @@ impl Durable {
         value: impl Serialize,
     ) -> Result<(), NotSubmitted> {
         let id = Uid::random().map_err(NotSubmitted::NoRandom)?;
-        let signal =
-            Signal { id, name: name.to_owned(), value: asyncsteps_journal::Value::encode(&value)? };
+        let signal = Signal {
+            id,
+            name: name.replace('\u{1}', " "),
+            value: asyncsteps_journal::Value::encode(&value)?,
+        };
         Ok(answered(|| self.shared.journal.signal(uid, signal.clone())).await?)
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use asyncsteps::{Error, Time, codes};
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_executor::memory::{DefinedStep, Part};
+use asyncsteps_executor::memory::{DefinedStep, HostUndo, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
 use asyncsteps_journal::{
@@ -79,6 +79,8 @@ pub(crate) struct Flow {
     unwinding: RefCell<BTreeSet<Path>>,
     /// Where an end waits until the flow has come to what it has begun inside.
     pub(crate) held: RefCell<BTreeSet<Path>>,
+    /// The undos of steps that were just defined, while an operator has some undone.
+    pub(crate) undos: RefCell<Vec<(Rc<DefinedStep>, HostUndo)>>,
     /// Failures of bodies that are repeated, which are recorded when a step around them fails.
     unrecorded: RefCell<Vec<(Path, Event)>>,
     /// Why this node does not run it any more.
@@ -153,6 +155,7 @@ impl Flow {
             last_failed: RefCell::new(None),
             unwinding: RefCell::default(),
             held: RefCell::default(),
+            undos: RefCell::default(),
             unrecorded: RefCell::default(),
             dropped: OnceCell::new(),
             was_dropped: Notify::new(),
@@ -226,6 +229,12 @@ impl Flow {
                 }
             }
         }
+    }
+
+    /// Takes all signals that are so.
+    pub(crate) fn take_signals(&self, is_so: impl Fn(&StoredSignal) -> bool) -> Vec<StoredSignal> {
+        let mut signals = self.signals.borrow_mut();
+        signals.extract_if(.., |signal| is_so(signal)).collect()
     }
 
     fn take_signal(&self, names: &[&str]) -> Option<StoredSignal> {

@@ -41,7 +41,7 @@ impl Records {
                 "{path} is recorded as {was}, and the program has {is} ({source})"
             ));
         }
-        let at = self.at(path)?;
+        let at = self.at(path).filter(|at| !at.is_settled())?;
         if step.kind() == Some(Kind::Repeatable) && matches!(at.end, Some(End::Done(_))) {
             return Some(format!("{path} is done, and the program would repeat it ({source})"));
         }
@@ -52,7 +52,8 @@ impl Records {
     }
 
     fn form_of(&self, path: &Path) -> Option<Recorded> {
-        let inside = self.within(path).filter_map(|(inner, _)| {
+        let unsettled = self.within(path).filter(|(_, at)| !at.is_settled());
+        let inside = unsettled.filter_map(|(inner, _)| {
             let rest = &inner.as_str()[path.as_str().len()..];
             let rest = match rest.strip_prefix('!') {
                 Some(attempt) => attempt.trim_start_matches(|letter: char| letter.is_ascii_digit()),
@@ -71,7 +72,9 @@ impl Records {
 
 impl AtPath {
     fn form(&self) -> Option<Recorded> {
-        if self.has_body || self.end.is_some() {
+        if self.is_settled() {
+            None
+        } else if self.has_body || self.end.is_some() {
             Some(Recorded::Body)
         } else if self.is_loop() {
             Some(Recorded::Loop)

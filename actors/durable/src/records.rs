@@ -10,6 +10,7 @@ use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Event, Path, Record, Timestamp, Value};
 
 use crate::committed::committed_by;
+use crate::settled::{Settle, Settled, step_at};
 use crate::writer::Ticket;
 
 /// What is recorded of a flow, as far as its steps ask for it.
@@ -35,6 +36,8 @@ pub(crate) struct AtPath {
     pub(crate) is_begun: bool,
     /// It has a body, and no sub-steps.
     pub(crate) has_body: bool,
+    /// What an operator has said about it.
+    pub(crate) settled: Option<Settle>,
     /// How it ended is not recorded: its body is repeated, or the program has it no more.
     pub(crate) may_stay_open: bool,
     /// The attempts that failed so far, and when the next one may start.
@@ -65,8 +68,16 @@ pub(crate) enum End {
 impl AtPath {
     /// Whether the step at this path has done something or may have.
     pub(crate) fn is_effect(&self, path: &Path) -> bool {
+        if self.is_settled() {
+            return false;
+        }
         let is_begun = self.is_open || matches!(self.end, Some(End::Done(_)));
         is_begun && !path.is_of_undo()
+    }
+
+    /// Whether an operator has settled it: nothing is expected of it.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.settled, Some(Settle::Kept | Settle::Undone))
     }
 
     /// Whether it is recorded that iterations of a loop ended.
@@ -83,6 +94,9 @@ impl AtPath {
 impl Records {
     /// Takes a record in, newer than all before.
     pub(crate) fn add(&mut self, record: &Record, ticket: Ticket) {
+        if let (Some(step), Event::Signal(taken)) = (step_at(&record.path), &record.event) {
+            return self.settle(step, &taken.value, ticket);
+        }
         let step = self.by_path.entry(record.path.clone()).or_default();
         if let Event::Iteration(iteration) = &record.event {
             step.iterations.insert(iteration.index, (ticket, iteration.state.clone()));
@@ -137,6 +151,22 @@ impl Records {
             }
             Event::Started(_) | Event::Outcome(_) | Event::Iteration(_) | Event::Ended(_) | _ => {}
         }
+    }
+
+    /// An operator has said this about a step.
+    fn settle(&mut self, path: Path, said: &Value, ticket: Ticket) {
+        let at = self.by_path.entry(path).or_default();
+        at.tickets.push(ticket);
+        let Some(settled) = Settled::decode(said) else { return };
+        if let Settle::Result(json) = &settled.how
+            && let Ok(value) =
+                if json.is_null() { Value::encode_result(&()) } else { Value::encode_json(json) }
+        {
+            at.end = Some(End::Done(value));
+            (at.is_open, at.has_body) = (false, true);
+        }
+        at.is_awaited &= !matches!(settled.how, Settle::Kept | Settle::Undone);
+        at.settled = Some(settled.how);
     }
 
     /// Takes in records that were stored while the program went on: a step that ended meanwhile in another
@@ -280,7 +310,10 @@ impl Records {
     /// A recorded path inside of a scope whose next part is none of the steps that the scope defines.
     pub(crate) fn unknown_within(&self, scope: &Path, defined: &[Path]) -> Option<Path> {
         let mut inside = self.steps_within(scope);
-        inside.find(|path| !defined.iter().any(|step| path.is_within(step))).cloned()
+        let is_settled = |path: &Path| self.at(path).is_some_and(AtPath::is_settled);
+        inside
+            .find(|path| !is_settled(path) && !defined.iter().any(|step| path.is_within(step)))
+            .cloned()
     }
 
     fn steps_within<'a>(&'a self, scope: &'a Path) -> impl Iterator<Item = &'a Path> {

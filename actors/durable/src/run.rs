@@ -59,6 +59,7 @@ impl Run<'_> {
         let writer = Writer::new(journal.clone(), (uid, epoch, program.version), next, seen);
         let (root, clock) = (Path::template(&program.template), self.shared.clock.clone());
         let flow = Flow::new(&loaded, root, writer, Rc::clone(self.lease), clock, deaths);
+        flow.take_settled();
         match incoming(started, &program, &flow) {
             Ok(incoming) => Some(Ready { flow, incoming, is_new: loaded.records.len() == 1 }),
             Err(reason) => {
@@ -113,7 +114,14 @@ impl Run<'_> {
     }
 
     /// Runs the flow to its end, or until this node leaves it.
-    pub(crate) async fn run(&self, Ready { flow, incoming, is_new }: Ready) {
+    pub(crate) async fn run(&self, ready: Ready) {
+        let flow = Rc::clone(&ready.flow);
+        self.run_kept(ready).await;
+        // they keep the flow
+        drop(flow.undos.take());
+    }
+
+    async fn run_kept(&self, Ready { flow, incoming, is_new }: Ready) {
         let flow = &flow;
         let reply = tokio::select! {
             biased;
@@ -179,6 +187,11 @@ impl Run<'_> {
     /// Records how the flow ended, and tells those who wait for it. Each effect that it has begun is done or undone
     /// then: a flow with another one waits for an operator.
     async fn end(&self, flow: &Rc<Flow>, ending: Ending) {
+        tokio::select! {
+            biased;
+            _ = flow.left() => return self.give_up(flow).await,
+            () = flow.orders_done() => {}
+        }
         let unfinished = flow.records.borrow().unfinished(&ending);
         if let Some(reason) = unfinished {
             flow.leave(Dropped::Paused(reason));

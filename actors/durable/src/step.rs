@@ -10,8 +10,8 @@ use asyncsteps::memory::{Limit, Memory, Recall};
 use asyncsteps::{Completion, Error, Raised, Time, codes};
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::{
-    DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Next, Part, Running, StepMemory,
-    Stored, WaitFor, Work,
+    DefinedStep, EndedIteration, Form, HostUndo, Iterations, Kind, Later, Next, Part, Running,
+    StepMemory, Stored, WaitFor, Work,
 };
 use asyncsteps_journal::record::{
     Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome, Timer,
@@ -333,6 +333,9 @@ impl StepMemory for Step {
         let (measured, path) = (Rc::clone(&self.measured), commits.then(|| self.path().clone()));
         Box::pin(async move {
             stored.await;
+            if has_effect {
+                flow.orders_done().await;
+            }
             if let Some(path) = path {
                 Rc::clone(&flow).commits(path).await;
             }
@@ -445,6 +448,10 @@ impl StepMemory for Step {
         })
     }
 
+    fn undo_by(&self, undo: HostUndo) {
+        self.flow.keep_undo(&self.step, undo);
+    }
+
     fn begin_undo(&self) -> Later<Option<Running>> {
         let records = self.flow.records.borrow();
         let has_failed = |at: &AtPath| matches!(at.end, Some(End::Failed(_)));
@@ -453,7 +460,9 @@ impl StepMemory for Step {
             || records.is_unwinding(self.path())
             || records.at(self.path()).is_some_and(has_failed);
         let undone = records.at(&self.path().undo()).and_then(|at| at.end.as_ref());
-        let is_undone = matches!(undone, Some(End::Done(_))) || records.is_closed(self.path());
+        let is_undone = matches!(undone, Some(End::Done(_)))
+            || records.is_closed(self.path())
+            || records.at(self.path()).is_some_and(AtPath::is_settled);
         // a transaction is recorded when it is committed, others before they begin
         let is_begun = self.is_retired()
             || self.step.kind() == Some(Kind::Transacted)
@@ -568,7 +577,10 @@ impl StepMemory for Step {
                 format!("{unknown} is recorded, and the program has only {}", defined.join(", "));
             drop(records);
             self.diverges(&why);
+            return Ok(());
         }
+        drop(records);
+        self.flow.carry_out_orders(steps.iter().zip(&defined));
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use asyncsteps_journal::Path;
 use asyncsteps_journal::record::Ending;
 
 use crate::records::{AtPath, End, Records, is_part_of};
+use crate::settled::Settle;
 
 impl Records {
     /// The first step at this path or inside that was begun with an undo in an earlier run, and to which the
@@ -12,6 +13,17 @@ impl Records {
         let all = self.at(outer).map(|at| (outer, at)).into_iter().chain(self.within(outer));
         let mut awaited = all.filter(|(path, at)| at.is_awaited && is_part_of(path, outer));
         awaited.find(|(path, at)| at.is_begun && !self.needs_no_undo(path)).map(|(path, _)| path)
+    }
+
+    /// Whether an operator has had this step undone, and it is not.
+    pub(crate) fn is_ordered(&self, path: &Path) -> bool {
+        let is_ordered = self.at(path).is_some_and(|at| matches!(at.settled, Some(Settle::Undo)));
+        is_ordered && !self.is_undone(path)
+    }
+
+    /// The first step that an operator has had undone, and that is not.
+    pub(crate) fn ordered(&self) -> Option<&Path> {
+        self.steps().map(|(path, _)| path).find(|path| self.is_ordered(path))
     }
 
     /// All steps to which the program has not come, though they are recorded as begun or done.

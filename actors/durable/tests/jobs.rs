@@ -40,6 +40,7 @@ async fn start() -> (Executor, Node) {
     let interface = Interface::new("test.work:1.0".parse().expect("a name"));
     let builder = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "work", work);
+        durable.on(functions, "charge", charge);
     });
     let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
     let node = durable.start(&executor).await.expect("a lease");
@@ -54,6 +55,16 @@ async fn ask(
 ) -> Result<Value, Error> {
     let request = TestRequest::new(format!("asyncsteps.jobs:1.0:{function}")).params(params);
     request.user(user, level).call(executor).await
+}
+
+/// A charge whose undo fails.
+fn charge(asi: &mut Steps<(), Work>) -> Gives<()> {
+    asi.run("charge", async |_, ()| Ok(()))
+        .recorded()
+        .undo(async |_, _| Err("Away".into()))
+        .then("ship", async |_, ()| Err("NoShip".into()))
+        .recorded()
+        .into()
 }
 
 const ANN: (&str, SecurityLevel) = ("ann", SecurityLevel::SafeOps);
@@ -196,4 +207,40 @@ fn its_definition_is_written_down() {
     let text = format!("{:#}\n", interface.to_json().expect("types of FTN3"));
     expect_file!["../ifaces/asyncsteps.jobs-1.0-iface.json"].assert_eq(&text);
     interface.definition().expect("it keeps to FTN3");
+}
+
+#[actix::test]
+async fn an_operator_settles_what_a_paused_job_has_begun() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let submission = json!({ "function": "test.work:1.0:charge", "params": { "seconds": 1 } });
+    let uid = ask(&executor, ANN, "submit", submission).await?["uid"].clone();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
+    let reason = status["job"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("test.work:1:charge/charge was begun"), "{status}");
+    let path = "test.work:1:charge/charge";
+    let kept = json!({ "uid": uid, "path": path, "how": "kept", "why": "case 7" });
+    ask(&executor, ANN, "settle", kept.clone()).await.expect_err("ann is no operator");
+    for (wrong, code) in [
+        (json!({ "uid": uid, "path": "test.work:1:charge/other", "how": "kept" }), "UnknownStep"),
+        (json!({ "uid": uid, "path": "\n", "how": "kept" }), "UnknownStep"),
+        (json!({ "uid": uid, "path": path, "how": "result" }), "InvalidRequest"),
+        (json!({ "uid": uid, "path": path, "how": "result", "result": "{" }), "InvalidRequest"),
+        (json!({ "uid": uid, "path": path, "how": "kept", "result": "1" }), "InvalidRequest"),
+    ] {
+        let refused = ask(&executor, OPERATOR, "settle", wrong.clone()).await;
+        assert_eq!(refused.expect_err("it is wrong").code(), code, "{wrong}");
+    }
+    let again = json!({ "uid": uid, "path": path, "why": "the bank is back" });
+    assert_eq!(ask(&executor, OPERATOR, "undo", again.clone()).await?, json!(true));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
+    let reason = status["job"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("charge cannot be undone") || reason.contains("was begun"), "{status}");
+    assert_eq!(ask(&executor, OPERATOR, "settle", kept).await?, json!(true));
+    let ended = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 4_000 })).await?;
+    assert_eq!((&ended["state"], &ended["error"]), (&json!("ended"), &json!("InternalError")));
+    let refused = ask(&executor, OPERATOR, "undo", again).await.expect_err("it has ended");
+    assert_eq!(refused.code(), "NotStopped");
+    Ok(())
 }

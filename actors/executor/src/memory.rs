@@ -35,6 +35,9 @@ pub type Stored = Rc<dyn Any>;
 /// What a step has the host do, in a form that the host knows.
 pub type Work = Box<dyn Any>;
 
+/// Runs the undo of a step outside of the steps of its request: with the stored result of the step, if it was done.
+pub type HostUndo = Rc<dyn Fn(Option<Stored>) -> Later<Result<(), Error>>>;
+
 /// What is kept as long as a body runs: the host knows by that that it does.
 pub type Running = Box<dyn Any>;
 
@@ -96,6 +99,9 @@ pub trait StepMemory: Memory {
 
     /// The result that is stored of the step, if it ended well in an earlier run.
     fn stored(&self) -> Option<Stored>;
+
+    /// The step has this undo: the host may run it by itself when the step has been defined, if an operator says so.
+    fn undo_by(&self, undo: HostUndo);
 
     /// The undo of the step is about to begin; `None` if it must not run.
     fn begin_undo(&self) -> Later<Option<Running>>;

@@ -22,6 +22,8 @@
 //! | `list` | `function`, `state`, `after`, `most` | [`JobList`], the oldest first |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of those that wait for an operator |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
+//! | `settle` | `uid`, `path`, `how`: `kept`, `undone`, `result`; `result`, `why` | |
+//! | `undo` | `uid`, `path`, `why` | |
 //!
 //! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
 //! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and

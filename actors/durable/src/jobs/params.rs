@@ -65,6 +65,39 @@ pub(super) struct Resumed {
     pub(super) how: Option<How>,
 }
 
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Settlement {
+    pub(super) uid: String,
+    /// The path of the step, as the reason of the pause names it.
+    pub(super) path: String,
+    pub(super) how: Settling,
+    /// With which result the step has ended, as JSON, for `result`.
+    pub(super) result: Option<String>,
+    /// For what reason; it is recorded with the name of the operator.
+    pub(super) why: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Undoing {
+    pub(super) uid: String,
+    /// The path of the step, as the reason of the pause names it.
+    pub(super) path: String,
+    /// For what reason; it is recorded with the name of the operator.
+    pub(super) why: Option<String>,
+}
+
+/// What becomes of a step that a paused job has begun.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Settling {
+    /// What it did stays.
+    Kept,
+    /// It is undone already.
+    Undone,
+    /// It ended with this result.
+    Result,
+}
+
 /// How a job goes on.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

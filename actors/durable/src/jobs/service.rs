@@ -9,15 +9,18 @@ use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Builder, Cx, Functions, Service};
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
-use asyncsteps_journal::{self as journal, Refused, Uid};
+use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use super::params::{
-    Awaited, How, Named, Page, Resumed, Submission, Submitted, Which, time, whole,
+    Awaited, How, Named, Page, Resumed, Settlement, Settling, Submission, Submitted, Undoing,
+    Which, time, whole,
 };
 use super::types::{Job, JobCancel, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, template_of};
 use crate::front::error_of_submit;
 use crate::key;
+use crate::settle::NotSettled;
+use crate::settled::Settle;
 use crate::submit::{Cancelling, NotSubmitted, Options};
 use crate::{caller, records};
 
@@ -61,6 +64,10 @@ pub enum JobsError {
     #[error("the job {0} does not wait for an operator")]
     #[code(public)]
     NotStopped(Uid),
+    /// The job has begun no step at this path.
+    #[error("the job has begun no step {0}")]
+    #[code(public)]
+    UnknownStep(String),
     /// The job cannot begin anew while something that it did is not undone.
     #[error("{0}")]
     #[code(public)]
@@ -118,6 +125,10 @@ impl Jobs {
         interface.function::<Page, JobList>("deadLetters").seclvl(callers);
         let resume = interface.function::<Resumed, bool>("resume");
         resume.seclvl(operators).throws(["UnknownJob", "NotStopped", "NotUndone"]);
+        let settle = interface.function::<Settlement, bool>("settle");
+        settle.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep"]);
+        let undo = interface.function::<Undoing, bool>("undo");
+        undo.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep"]);
         interface
     }
 
@@ -129,7 +140,9 @@ impl Jobs {
             .on("cancel", Self::cancel)
             .on("list", Self::list)
             .on("deadLetters", Self::dead_letters)
-            .on("resume", Self::resume);
+            .on("resume", Self::resume)
+            .on("settle", Self::settle)
+            .on("undo", Self::undo);
     }
 
     async fn submit(cx: &Cx<Self, Submission>) -> Fallible<Submitted> {
@@ -219,6 +232,29 @@ impl Jobs {
         listed(cx, flows, limit).await
     }
 
+    async fn settle(cx: &Cx<Self, Settlement>) -> Fallible<bool> {
+        let Settlement { uid, path, how, result, why } = &*cx.params;
+        let wrong = |info: String| Error::with_info(codes::INVALID_REQUEST, info);
+        let how = match (how, result) {
+            (Settling::Kept, None) => Settle::Kept,
+            (Settling::Undone, None) => Settle::Undone,
+            (Settling::Result, Some(json)) => Settle::Result(
+                serde_json::from_str(json)
+                    .map_err(|error| wrong(format!("`result` is no JSON: {error}")))?,
+            ),
+            (Settling::Result, None) | (_, Some(_)) => {
+                let info = "a `result` is given for `how: result`, and only then";
+                return Err(wrong(info.to_owned()).into());
+            }
+        };
+        settled(cx, (uid, path), how, why.as_deref()).await
+    }
+
+    async fn undo(cx: &Cx<Self, Undoing>) -> Fallible<bool> {
+        let Undoing { uid, path, why } = &*cx.params;
+        settled(cx, (uid, path), Settle::Undo, why.as_deref()).await
+    }
+
     async fn resume(cx: &Cx<Self, Resumed>) -> Fallible<bool> {
         let uid = visible(cx, &cx.params.uid).await?;
         let how = match cx.params.how.unwrap_or(How::Continue) {
@@ -235,6 +271,31 @@ impl Jobs {
             }
             resumed => Ok(resumed.map(|()| true)?),
         }
+    }
+}
+
+/// Settles a step of a job, for the operator that asks.
+async fn settled<P>(
+    cx: &Cx<Jobs, P>,
+    (uid, path): (&str, &str),
+    how: Settle,
+    why: Option<&str>,
+) -> Fallible<bool> {
+    let uid = visible(cx, uid).await?;
+    let unknown = || JobsError::UnknownStep(path.to_owned());
+    let step: Path = path.parse().map_err(|_| unknown())?;
+    let user = cx.request().user();
+    let by = user.map_or("an anonymous caller", |user| user.local_id());
+    match cx.durable.settle(uid, &step, how, by, why.unwrap_or_default()).await {
+        Ok(()) => Ok(true),
+        Err(NotSettled::NoStep(_)) => Err(unknown().into()),
+        Err(NotSettled::Journal(journal::Error::Refused(Refused::NotStopped(uid)))) => {
+            Err(JobsError::NotStopped(uid).into())
+        }
+        Err(NotSettled::Value(error)) => {
+            Err(Error::with_info(codes::INVALID_REQUEST, error.to_string()).into())
+        }
+        Err(error @ (NotSettled::NoRandom(_) | NotSettled::Journal(_))) => Err(error.into()),
     }
 }
 

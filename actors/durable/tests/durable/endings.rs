@@ -94,7 +94,11 @@ fn pay(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
     .repeatable();
     deal!(asi, "charge").limited(&place);
     let slip = async |cx: &Cx<Bank, Nothing>, ()| -> Fallible<()> {
-        if cx.program.starts_with("limit") { hangs(cx, ()).await } else { Ok(soon().await) }
+        if cx.program.starts_with("limit") {
+            return hangs(cx, ()).await;
+        }
+        soon().await;
+        Ok(())
     };
     asi.run("slip", slip).recorded().into()
 }

@@ -20,6 +20,7 @@ mod replay;
 mod results;
 mod rules;
 mod schedule;
+mod settled;
 mod several;
 mod shop;
 mod suspects;

@@ -13,7 +13,7 @@ use asyncsteps::{
 
 use super::context::{Cx, Service, coded};
 use super::remembered::{KeptParts, Remembered, RememberedItems};
-use crate::memory::{Codec, Form, Kind as Remember, Running};
+use crate::memory::{Codec, Form, HostUndo, Kind as Remember, Running};
 
 /// The step just added to [`Steps`](super::Steps): it gives `T`, and [`then`](Self::then) adds the
 /// step that takes it.
@@ -373,8 +373,10 @@ where
         F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
     {
         let (cx, remembered) = (self.of_step.clone(), self.remembered.clone());
+        let undo = Rc::new(undo);
         if let Some(step) = &remembered {
             step.step.set_can_be_undone();
+            step.memory.undo_by(host_undo(step, &cx, &undo));
         }
         self.say(|step| {
             step.undo_with(policy, async move |outcome: Undo<&(T,)>| {
@@ -414,6 +416,27 @@ impl<S: Service, P, A, T, R: 'static> Step<'_, S, P, A, T, Items<R>> {
         }
         self
     }
+}
+
+/// The undo of a step, for its host. It does not keep the step.
+fn host_undo<S, P, T, F>(step: &Rc<Remembered<T>>, cx: &Cx<S, P>, undo: &Rc<F>) -> HostUndo
+where
+    S: Service,
+    P: 'static,
+    T: 'static,
+    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
+{
+    let (step, cx, undo) = (Rc::downgrade(step), cx.clone(), Rc::clone(undo));
+    Rc::new(move |stored| {
+        let codec = step.upgrade().and_then(|step| step.codec.get().copied());
+        let (cx, undo) = (cx.clone(), Rc::clone(&undo));
+        Box::pin(async move {
+            let value = stored.zip(codec).map(|(stored, codec)| (codec.read)(&stored));
+            let value = value.transpose()?;
+            let outcome = value.as_ref().map_or(Undo::Unknown, Undo::Done);
+            undo(&cx, outcome).await.map_err(|raised| coded::<S>(raised).into_error())
+        })
+    })
 }
 
 impl<S: Service, P, A, T, K> fmt::Debug for Step<'_, S, P, A, T, K> {
