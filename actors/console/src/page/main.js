@@ -208,14 +208,19 @@ async function follow() {
     for (;;) {
         let failure = 'The service does not answer. Trying again\u2026';
         let hasAnswered = false;
+        const begin = performance.now();
         try {
             await server.watch((next) => {
                 hasAnswered = true;
                 byId('notice').hidden = true;
                 take(next);
             });
-            // each stream has its end; one of a service that closes has nothing before it
-            if (hasAnswered) continue;
+            // each stream has its end; one of a service that closes has nothing before it, and one that ended
+            // at once made room for a newer page: pages that are too many take turns, with a pause
+            if (hasAnswered) {
+                if (performance.now() - begin < AGAIN) await passed(AGAIN);
+                continue;
+            }
         } catch (error) {
             if (error instanceof server.NoToken) {
                 askForToken();
@@ -226,8 +231,12 @@ async function follow() {
         setState('gone', 'Disconnected');
         byId('notice').textContent = failure;
         byId('notice').hidden = false;
-        await new Promise((again) => setTimeout(again, AGAIN));
+        await passed(AGAIN);
     }
+}
+
+function passed(time) {
+    return new Promise((over) => setTimeout(over, time));
 }
 
 function askForToken() {
