@@ -8,10 +8,10 @@ use asyncsteps::{Template, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{
-    Attempt, Credentials, Grant, PasswordHash, Refusal, Secret, SecurityLevel, SecurityProvider,
-    StaticUsers, User, Verdict,
+    Attempt, Credentials, Grant, MacAlgorithm, PasswordHash, Refusal, Secret, SecurityLevel,
+    SecurityProvider, StaticUsers, User, Verdict,
 };
-use asyncsteps_executor::{BlockingRequest, Executor, Incoming, Reply, RequestSteps};
+use asyncsteps_executor::{BlockingRequest, Builder, Executor, Incoming, Reply, RequestSteps};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -36,7 +36,11 @@ fn call(function: &str, sec: &Value) -> Value {
 }
 
 /// `conform.secret`, and `conform.main` with what it says of its caller.
-fn executor(security: impl SecurityProvider + 'static) -> Executor {
+fn executor(provider: impl SecurityProvider + 'static) -> Executor {
+    security(provider).build().expect("a right configuration")
+}
+
+fn security(provider: impl SecurityProvider + 'static) -> Builder {
     let whoami = conform::whoami();
     let ok = Template::build(|asi| {
         asi.add(|asi, ()| asi.reply(json!({ "ok": true })));
@@ -50,7 +54,7 @@ fn executor(security: impl SecurityProvider + 'static) -> Executor {
         Ok(json!({ "sum": terms.iter().sum::<i64>(), "seclvl": level }))
     };
     Executor::builder()
-        .security(security)
+        .security(provider)
         .interface(conform::definition("conform.secret:1.0"), |functions| {
             functions.others_not_implemented();
             functions.add("whoami", &whoami).add("priv", &ok);
@@ -63,8 +67,6 @@ fn executor(security: impl SecurityProvider + 'static) -> Executor {
             functions.others_not_implemented();
             functions.add_blocking("sum", sum);
         })
-        .build()
-        .expect("a right configuration")
 }
 
 fn users() -> StaticUsers {
@@ -123,6 +125,38 @@ async fn the_answer_to_a_signed_request_is_signed() {
     // the signature is that of another message
     expect![[r#"{"e":"SecurityError","edesc":"Basic Auth Verification Failed"}"#]]
         .assert_eq(&answer(&executor, http(), &message(3)).await);
+}
+
+#[actix::test]
+async fn signatures_with_sha3_are_known_and_only_accepted_algorithms_are_checked() {
+    let signed =
+        |sec: &str| json!({ "f": "conform.signed:1.0:sum", "p": { "a": 1, "b": 2 }, "sec": sec });
+    // echo -n 'f:conform.signed:1.0:sum;p:a:1;b:2;;' | openssl dgst -ALGO -hmac MyLongTestSecretKey
+    let sha3 = signed("-hmac:hmacuser:SHA3-256:eUb9gIHMN0ntLyS/oEu6Jz4v4Bdvf925Et7qmYzc/AQ=");
+    let sha256 = signed("-smac:hmacuser:HS256:KhjBlv2YZrA4u6gs6VuNymCLgphfk8USAPZzA4LWiYw=");
+    let md5 = signed("-hmac:hmacuser:MD5:OQ+kT3xPtDnyF0ZDymaA4w==");
+    let all = executor(users());
+    let some = security(users()).mac_algorithms([MacAlgorithm::Sha256, MacAlgorithm::Sha3_256]);
+    let some = some.build().expect("a right configuration");
+    let none = security(users()).mac_algorithms([]).build().expect("a right configuration");
+    let mut out = String::new();
+    for (executor, messages) in
+        [(all, vec![&sha3, &sha256, &md5]), (some, vec![&sha3, &sha256, &md5]), (none, vec![&sha3])]
+    {
+        for message in messages {
+            out += &answer(&executor, http(), message).await;
+            out.push('\n');
+        }
+    }
+    expect![[r#"
+        {"r":{"seclvl":"PrivilegedOps","sum":3},"sec":"Cw7ofBsls3LAXYt6AtNTqm4ekyuYdtH7VyiFVcd0wGA="}
+        {"r":{"seclvl":"PrivilegedOps","sum":3},"sec":"SDkgyPq+n0K2PHj/RnuRGmKrqNDYLYA3yforuke06Ik="}
+        {"r":{"seclvl":"PrivilegedOps","sum":3},"sec":"nxJtpCKFt9C8TZNevFV15g=="}
+        {"r":{"seclvl":"PrivilegedOps","sum":3},"sec":"Cw7ofBsls3LAXYt6AtNTqm4ekyuYdtH7VyiFVcd0wGA="}
+        {"r":{"seclvl":"PrivilegedOps","sum":3},"sec":"SDkgyPq+n0K2PHj/RnuRGmKrqNDYLYA3yforuke06Ik="}
+        {"e":"SecurityError","edesc":"MAC algorithm is not accepted: MD5"}
+        {"e":"SecurityError","edesc":"MAC algorithm is not accepted: SHA3-256"}
+    "#]].assert_eq(&out);
 }
 
 #[actix::test]

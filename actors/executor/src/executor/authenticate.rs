@@ -13,7 +13,7 @@ use super::incoming::RequestParts;
 use super::refused::Refused;
 use crate::channel::ChannelKind;
 use crate::security::{
-    Attempt, Client, Credentials, Grant, Refusal, RequestContext, User, Verdict,
+    Attempt, Client, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, User, Verdict,
 };
 
 /// What limits the checks of a request's credentials, which may take a while.
@@ -80,6 +80,7 @@ impl Shared {
         let Some(provider) = &self.config.security else {
             return Err(Refusal::credentials().into());
         };
+        self.check_algorithm(&credentials)?;
         let verdict = {
             let (signed, client) = (incoming.request.signed_fields(), client(incoming));
             let beside = beside_message(incoming, &client);
@@ -87,6 +88,20 @@ impl Shared {
         };
         let caller = self.granted(incoming, verdict, credentials.user(), context).await?;
         Ok(caller.with_signature(credentials.is_signature()))
+    }
+
+    /// Refuses signatures whose algorithm is not accepted (FTN6 §1.3.3).
+    fn check_algorithm(&self, credentials: &Credentials) -> Result<(), Refused> {
+        let (Credentials::Mac { algorithm, .. }, Some(accepted)) =
+            (credentials, &self.config.mac_algorithms)
+        else {
+            return Ok(());
+        };
+        if accepted.contains(algorithm) {
+            return Ok(());
+        }
+        let text = format!("MAC algorithm is not accepted: {}", algorithm.name());
+        Err(Refused::new(SECURITY_ERROR, text))
     }
 
     /// The caller that the provider admits, once the limits of users admit it too.

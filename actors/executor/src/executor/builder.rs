@@ -18,7 +18,7 @@ use super::invoker::Invoker;
 use super::registry::Registry;
 use crate::channel::Channel;
 use crate::observe::{Exporter, Keep, Recorder, Sampling};
-use crate::security::SecurityProvider;
+use crate::security::{MacAlgorithm, SecurityProvider};
 #[cfg(feature = "schemars")]
 use crate::service::Service;
 
@@ -77,6 +77,7 @@ impl Builder {
             budget: Budget::new(Limits::default()),
             client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
             security: None,
+            mac_algorithms: None,
             hooks: None,
             client_limits: None,
             checks_results: true,
@@ -185,6 +186,22 @@ impl Builder {
     /// The provider of users (FTN6 §1.2). Without one, all credentials are wrong.
     pub fn security(mut self, provider: impl SecurityProvider + 'static) -> Self {
         self.config.security = Some(Arc::new(provider));
+        self
+    }
+
+    /// Which algorithms a signed request may use; all of [`MacAlgorithm`] unless set, none if this is
+    /// empty. A request with another one is refused with SecurityError before the provider is asked (FTN6
+    /// §1.3.3, FTN8 §2.11.2).
+    ///
+    /// ```
+    /// use asyncsteps_executor::Executor;
+    /// use asyncsteps_executor::security::MacAlgorithm::{Sha256, Sha3_256, Sha512};
+    ///
+    /// let executor = Executor::builder().mac_algorithms([Sha256, Sha512, Sha3_256]).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn mac_algorithms(mut self, accepted: impl IntoIterator<Item = MacAlgorithm>) -> Self {
+        self.config.mac_algorithms = Some(accepted.into_iter().collect());
         self
     }
 

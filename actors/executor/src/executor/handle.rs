@@ -33,7 +33,7 @@ use crate::health::Dependencies;
 use crate::observe::{
     ErrorCounts, ExportFigures, Figures, Recorder, RequestRecord, Sampling, Traffic, TrafficFigures,
 };
-use crate::security::SecurityProvider;
+use crate::security::{MacAlgorithm, SecurityProvider};
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
 ///
@@ -65,6 +65,8 @@ pub(super) struct Config {
     pub(super) budget: Budget,
     pub(super) client: ClientOf,
     pub(super) security: Option<Arc<dyn SecurityProvider>>,
+    /// `None` for all.
+    pub(super) mac_algorithms: Option<Arc<[MacAlgorithm]>>,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) client_limits: Option<Arc<ClientLimiters>>,
     pub(super) checks_results: bool,

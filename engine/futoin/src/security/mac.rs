@@ -9,14 +9,15 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, KeyInit, Mac, SimpleHmac};
 use md5::Md5;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 
 use crate::refusal::Refusal;
 
-/// The hash of an HMAC. Names before FTN8 are `MD5`, `SHA224`, ..., those of FTN8 `HMD5`, `HS256`,
-/// `HS384`, `HS512`.
+/// The hash of an HMAC. FTN6 §1.3.3 names it `MD5`, `SHA224`, ..., `SHA3-512`, and FTN8 §2.11.2 `HMD5`,
+/// `HS256`, `HS384` or `HS512`. KMAC128 and KMAC256 are not known: FTN8 leaves open how long they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MacAlgorithm {
@@ -30,10 +31,18 @@ pub enum MacAlgorithm {
     Sha384,
     /// SHA-512.
     Sha512,
+    /// SHA3-224.
+    Sha3_224,
+    /// SHA3-256.
+    Sha3_256,
+    /// SHA3-384.
+    Sha3_384,
+    /// SHA3-512.
+    Sha3_512,
 }
 
 impl MacAlgorithm {
-    /// The name before FTN8, which all executors know.
+    /// The name of FTN6 §1.3.3, which executors of before FTN8 know too.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,6 +51,24 @@ impl MacAlgorithm {
             Self::Sha256 => "SHA256",
             Self::Sha384 => "SHA384",
             Self::Sha512 => "SHA512",
+            Self::Sha3_224 => "SHA3-224",
+            Self::Sha3_256 => "SHA3-256",
+            Self::Sha3_384 => "SHA3-384",
+            Self::Sha3_512 => "SHA3-512",
+        }
+    }
+
+    /// The name of FTN8 §2.11.2; `None` if it has none.
+    #[must_use]
+    pub fn ftn8_name(self) -> Option<&'static str> {
+        match self {
+            Self::Md5 => Some("HMD5"),
+            Self::Sha256 => Some("HS256"),
+            Self::Sha384 => Some("HS384"),
+            Self::Sha512 => Some("HS512"),
+            Self::Sha224 | Self::Sha3_224 | Self::Sha3_256 | Self::Sha3_384 | Self::Sha3_512 => {
+                None
+            }
         }
     }
 }
@@ -56,6 +83,10 @@ impl FromStr for MacAlgorithm {
             "SHA256" | "HS256" => Self::Sha256,
             "SHA384" | "HS384" => Self::Sha384,
             "SHA512" | "HS512" => Self::Sha512,
+            "SHA3-224" => Self::Sha3_224,
+            "SHA3-256" => Self::Sha3_256,
+            "SHA3-384" => Self::Sha3_384,
+            "SHA3-512" => Self::Sha3_512,
             _ => return Err(Refusal::credentials()),
         })
     }
@@ -82,6 +113,10 @@ impl MacKey {
             MacAlgorithm::Sha256 => self.code::<Hmac<Sha256>>(base),
             MacAlgorithm::Sha384 => self.code::<Hmac<Sha384>>(base),
             MacAlgorithm::Sha512 => self.code::<Hmac<Sha512>>(base),
+            MacAlgorithm::Sha3_224 => self.code::<SimpleHmac<Sha3_224>>(base),
+            MacAlgorithm::Sha3_256 => self.code::<SimpleHmac<Sha3_256>>(base),
+            MacAlgorithm::Sha3_384 => self.code::<SimpleHmac<Sha3_384>>(base),
+            MacAlgorithm::Sha3_512 => self.code::<SimpleHmac<Sha3_512>>(base),
         }
     }
 
@@ -94,6 +129,10 @@ impl MacKey {
             MacAlgorithm::Sha256 => self.is_code::<Hmac<Sha256>>(base, mac),
             MacAlgorithm::Sha384 => self.is_code::<Hmac<Sha384>>(base, mac),
             MacAlgorithm::Sha512 => self.is_code::<Hmac<Sha512>>(base, mac),
+            MacAlgorithm::Sha3_224 => self.is_code::<SimpleHmac<Sha3_224>>(base, mac),
+            MacAlgorithm::Sha3_256 => self.is_code::<SimpleHmac<Sha3_256>>(base, mac),
+            MacAlgorithm::Sha3_384 => self.is_code::<SimpleHmac<Sha3_384>>(base, mac),
+            MacAlgorithm::Sha3_512 => self.is_code::<SimpleHmac<Sha3_512>>(base, mac),
         }
     }
 
@@ -125,7 +164,7 @@ impl fmt::Debug for MacKey {
 mod tests {
     use super::*;
 
-    const NAMES: [(&str, MacAlgorithm); 9] = [
+    const NAMES: [(&str, MacAlgorithm); 13] = [
         ("MD5", MacAlgorithm::Md5),
         ("HMD5", MacAlgorithm::Md5),
         ("SHA224", MacAlgorithm::Sha224),
@@ -135,6 +174,10 @@ mod tests {
         ("HS384", MacAlgorithm::Sha384),
         ("SHA512", MacAlgorithm::Sha512),
         ("HS512", MacAlgorithm::Sha512),
+        ("SHA3-224", MacAlgorithm::Sha3_224),
+        ("SHA3-256", MacAlgorithm::Sha3_256),
+        ("SHA3-384", MacAlgorithm::Sha3_384),
+        ("SHA3-512", MacAlgorithm::Sha3_512),
     ];
 
     #[test]
@@ -154,6 +197,16 @@ mod tests {
                 MacAlgorithm::Sha512,
                 "NSbkAho8d45Y4qKvGXMNnZeHoAplaowwxj/lGqe12QlvxuNgGY/6uBh5WxlwvC7XUl48V8YcL1LV+3W4LEFUtg==",
             ),
+            (MacAlgorithm::Sha3_224, "MZ+EP82H/3+EQ8HZD4RQmVonUNPC8igqB7Yj5w=="),
+            (MacAlgorithm::Sha3_256, "eUb9gIHMN0ntLyS/oEu6Jz4v4Bdvf925Et7qmYzc/AQ="),
+            (
+                MacAlgorithm::Sha3_384,
+                "JnWXB4BhlO6PXdoOFjEgwJ+zZVpVz7jMf9nh//98lm5fuHZN79gtd9krmiUFH7mP",
+            ),
+            (
+                MacAlgorithm::Sha3_512,
+                "ESd3MJMDeuJNv6mbsWCbuhMEydVaJpeC1wvBdg4DFUi3W5P6UWLbatrlFaRV0NKuNhQikvKNsxJbU0i3E1Xdrg==",
+            ),
         ] {
             assert_eq!(key.sign(algorithm, base), expected);
         }
@@ -165,6 +218,7 @@ mod tests {
         for (name, algorithm) in NAMES {
             assert_eq!(name.parse(), Ok(algorithm));
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
+            assert!(algorithm.ftn8_name().is_none_or(|name| name.parse() == Ok(algorithm)));
             let mac = STANDARD.decode(key.sign(algorithm, b"base")).unwrap();
             assert!(key.verify(algorithm, b"base", &mac));
             assert!(!key.verify(algorithm, b"bass", &mac));
