@@ -49,6 +49,9 @@ fn a_channel_knows_that_it_is_secure() {
     let mut client = Connection::over(Stream::secure(host.address));
     let info = client.call("conform.main:1.2:channelInfo", &json!({}));
     assert_eq!((&info["r"]["secure"], &info["r"]["type"]), (&json!(true), &json!("HTTP")));
+    client.send(b"GET /ftn/conform.main/1.2/httpInfo HTTP/1.1\r\nHost: a\r\n\r\n");
+    let cookie = client.receive();
+    assert_eq!(cookie.header("set-cookie"), Some("conform=c1; Secure; HttpOnly"));
     // a large message is many records
     let data = "x".repeat(300_000);
     let large = client.post(&message("conform.main:1.2:bigIn", &json!({ "data": data })));

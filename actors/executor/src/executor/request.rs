@@ -317,7 +317,8 @@ impl RequestSteps for AsyncSteps {
         if !info.channel().carries_raw_data() {
             return Err(rule("the request did not come over HTTP"));
         }
-        Ok(info.head.get_or_insert_default())
+        let secure = info.channel().is_secure();
+        Ok(info.head.get_or_insert_with(|| Box::new(Head::over(secure))))
     }
 
     fn raw_input(&mut self) -> Result<RawInput, Error> {

@@ -6,8 +6,8 @@ use asyncsteps::Error;
 
 use super::token::{is_token, wrong};
 
-/// A cookie to set. By default only secure connections get it back, and scripts of pages do not see
-/// it, as a cookie that holds a session needs.
+/// A cookie to set. By default scripts of pages do not see it, and one that was set over a secure channel is
+/// sent back over secure connections only, as a cookie that holds a session needs (FTN5 §3.6).
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,13 +19,16 @@ use super::token::{is_token, wrong};
 /// assert_eq!(value, "session=s3cr3t; Path=/; Max-Age=3600; Secure; HttpOnly");
 /// # Ok::<(), asyncsteps::Error>(())
 /// ```
+///
+/// Behind a proxy that ends TLS, the channel is secure if the transport trusts the proxy.
 #[derive(Clone, Debug)]
 #[must_use = "it is not set before a head has it"]
 pub struct Cookie {
     name: String,
     value: String,
     attributes: String,
-    secure: bool,
+    /// `None` for what the channel is.
+    secure: Option<bool>,
     http_only: bool,
 }
 
@@ -33,7 +36,7 @@ impl Cookie {
     /// A cookie until the end of the browser's session.
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
-        Self { name, value, attributes: String::new(), secure: true, http_only: true }
+        Self { name, value, attributes: String::new(), secure: None, http_only: true }
     }
 
     /// For requests to this path and below it only.
@@ -62,9 +65,15 @@ impl Cookie {
         self.attribute("SameSite", rule)
     }
 
-    /// Sent over connections without TLS too: for services that have none.
+    /// Sent back over connections without TLS too, also if it is set over a secure one.
     pub fn over_any_channel(self) -> Self {
-        Self { secure: false, ..self }
+        Self { secure: Some(false), ..self }
+    }
+
+    /// Sent back over secure connections only, also if it is set over one that is not: behind a proxy that
+    /// ends TLS and is not trusted.
+    pub fn over_secure_channels(self) -> Self {
+        Self { secure: Some(true), ..self }
     }
 
     /// Seen by scripts of pages too.
@@ -78,14 +87,14 @@ impl Cookie {
         self
     }
 
-    /// The value of the header `set-cookie`.
-    pub(super) fn into_header(self) -> Result<String, Error> {
+    /// The value of the header `set-cookie`, over a channel that is secure or not.
+    pub(super) fn into_header(self, over_secure: bool) -> Result<String, Error> {
         let Self { name, value, attributes, secure, http_only } = self;
         let is_value = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
         if !is_token(&name) || !value.chars().all(is_value) {
             return Err(wrong(format!("{name:?} cannot be a cookie")));
         }
-        let secure = if secure { "; Secure" } else { "" };
+        let secure = if secure.unwrap_or(over_secure) { "; Secure" } else { "" };
         let http_only = if http_only { "; HttpOnly" } else { "" };
         Ok(format!("{name}={value}{attributes}{secure}{http_only}"))
     }
@@ -96,14 +105,25 @@ mod tests {
     use super::super::head::Head;
     use super::*;
 
+    fn set_over(mut head: Head, cookie: Cookie) -> Result<String, Error> {
+        head.set_cookie(cookie).map(drop)?;
+        let header = head.headers().next().map(|(_, value)| value.to_owned());
+        Ok(header.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_cookie_is_as_secure_as_its_channel_unless_it_says_otherwise() {
+        let set = |secure, cookie| set_over(Head::over(secure), cookie).unwrap();
+        let cookie = || Cookie::new("a", "b");
+        assert_eq!(set(true, cookie()), "a=b; Secure; HttpOnly");
+        assert_eq!(set(false, cookie()), "a=b; HttpOnly");
+        assert_eq!(set(true, cookie().over_any_channel()), "a=b; HttpOnly");
+        assert_eq!(set(false, cookie().over_secure_channels()), "a=b; Secure; HttpOnly");
+    }
+
     #[test]
     fn a_cookie_is_secure_and_http_only_by_default() {
-        let set = |cookie: Cookie| {
-            let mut head = Head::new();
-            head.set_cookie(cookie).map(drop)?;
-            let header = head.headers().next().map(|(_, value)| value.to_owned());
-            Ok::<_, Error>(header.unwrap_or_default())
-        };
+        let set = |cookie: Cookie| set_over(Head::new(), cookie);
         assert_eq!(set(Cookie::new("a", "b")).unwrap(), "a=b; Secure; HttpOnly");
         let open = Cookie::new("a", "").domain("x.example").over_any_channel().for_scripts();
         assert_eq!(set(open).unwrap(), "a=; Domain=x.example");

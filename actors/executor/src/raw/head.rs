@@ -15,6 +15,8 @@ const MAX_HEADERS: usize = 64;
 pub struct Head {
     status: Option<u16>,
     headers: Vec<(Cow<'static, str>, String)>,
+    /// Its answer goes over a channel that is not secure.
+    is_insecure: bool,
 }
 
 impl Head {
@@ -22,6 +24,11 @@ impl Head {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same for an answer over a channel that is secure or not.
+    pub(crate) fn over(secure: bool) -> Self {
+        Self { is_insecure: !secure, ..Self::default() }
     }
 
     /// Sets the status, 200 to 599. With 204 and 304 no message is sent, and raw data is refused:
@@ -84,7 +91,7 @@ impl Head {
     /// InternalError if name, value or an attribute cannot be those of a cookie, or there are too many
     /// headers.
     pub fn set_cookie(&mut self, cookie: Cookie) -> Result<&mut Self, Error> {
-        self.add_header(SET_COOKIE, cookie.into_header()?)
+        self.add_header(SET_COOKIE, cookie.into_header(!self.is_insecure)?)
     }
 
     /// The status, if it was set.
