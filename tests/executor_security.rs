@@ -12,6 +12,7 @@ use asyncsteps_executor::security::{
     SecurityProvider, StaticUsers, User, Verdict,
 };
 use asyncsteps_executor::{BlockingRequest, Builder, Executor, Incoming, Reply, RequestSteps};
+use asyncsteps_support::log::Log;
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -201,6 +202,26 @@ async fn only_the_service_itself_acts_for_others() {
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let denied = executor.call_for::<Value>(&ann, "conform.secret:1.0:priv", ()).await;
     assert_eq!(denied.unwrap_err().code(), codes::PLEASE_REAUTH);
+}
+
+#[actix::test]
+async fn the_span_of_a_request_says_how_long_it_waited_to_be_admitted() {
+    tokio::time::pause();
+    let log = Log::default();
+    let open = log.open_with_spans();
+    let slow = executor(Slow(Some(Duration::from_secs(3))));
+    for user in ["ann", "evil"] {
+        let message = call("conform.secret:1.0:whoami", &json!(format!("{user}:x")));
+        answer(&slow, http(), &message).await;
+    }
+    drop(open);
+    let text = log.take();
+    let lines: Vec<_> = text.lines().filter(|line| line.contains("whoami")).collect();
+    let [admitted, refused] = lines[..] else { panic!("{text}") };
+    // timers may be late by a millisecond
+    assert!(admitted.contains("waited=3s") || admitted.contains("waited=3.001s"), "{text}");
+    assert!(refused.contains("waited=3s") || refused.contains("waited=3.001s"), "{text}");
+    assert!(refused.contains("outcome=\"SecurityError\""), "{text}");
 }
 
 /// Admits every user after a time, or never.

@@ -70,7 +70,8 @@ impl Executor {
     ) -> PendingReply {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
-        let span = observe::request_span(&called, reply_to.rid.as_ref(), reply_to.trace.span);
+        let (rid, trace) = (reply_to.rid.as_ref(), reply_to.trace.span);
+        let span = observe::request_span(&called, rid, trace, times.arrived);
         let limit = match incoming.memory {
             None => TimeLimit::new(deadline, patience),
             Some(_) => TimeLimit::fixed(None),

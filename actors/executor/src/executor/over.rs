@@ -87,6 +87,7 @@ pub(super) fn request_over(
                 function,
                 reply_to.rid.as_ref(),
                 reply_to.trace.span,
+                total,
                 &reply_to.channel,
                 refused.code(),
                 refused.text(),

@@ -214,7 +214,8 @@ impl Running {
     fn new(reply_to: ReplyTo, times: Times, admitted: Admitted) -> Self {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
-        let span = observe::request_span(&called, reply_to.rid.as_ref(), reply_to.trace.span);
+        let (rid, trace) = (reply_to.rid.as_ref(), reply_to.trace.span);
+        let span = observe::request_span(&called, rid, trace, times.arrived);
         let limit = TimeLimit::new(deadline, patience);
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
         Self { exchange, template, params, patience }

@@ -1,5 +1,9 @@
 //! Spans of requests through `tracing`.
 
+use std::time::Duration;
+
+use asyncsteps::Time;
+use asyncsteps_actors::clock;
 use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
@@ -9,24 +13,33 @@ use crate::channel::Channel;
 
 const REQUEST: &str = "asyncsteps::request";
 
-/// The span of a request; `outcome` is recorded when it is answered, and `steps` if it is kept.
-pub(crate) fn request_span(function: &FunctionName, rid: Option<&Rid>, trace: TraceParent) -> Span {
+/// The span of a request that is admitted now. `waited` is the time since it arrived: for the check of its
+/// credentials, for its budget and for the limits of its user. `outcome` is recorded when it is answered, and
+/// `steps` if it is kept.
+pub(crate) fn request_span(
+    function: &FunctionName,
+    rid: Option<&Rid>,
+    trace: TraceParent,
+    arrived: Time,
+) -> Span {
     tracing::info_span!(
         target: REQUEST,
         "request",
         f = function.as_str(),
         rid = rid.map(Rid::to_string).as_deref(),
         trace = trace.trace_digits().as_str(),
+        waited = field::debug(clock::now().saturating_since(arrived)),
         outcome = field::Empty,
         steps = field::Empty,
     )
 }
 
-/// Logs a request that was refused before its flow began.
+/// Logs a request that was refused before its flow began, after it had waited for so long.
 pub(crate) fn refused(
     f: &str,
     rid: Option<&Rid>,
     trace: TraceParent,
+    waited: Duration,
     channel: &Channel,
     code: &str,
     text: Option<&str>,
@@ -38,6 +51,7 @@ pub(crate) fn refused(
         f,
         rid = rid.as_deref(),
         trace = trace.trace_digits().as_str(),
+        waited = field::debug(waited),
         peer = peer.map(field::display),
         outcome = code,
         text,

@@ -42,6 +42,9 @@ fn request_span(request: &RequestRecord) -> SpanData {
     if !request.queued.is_zero() {
         attributes.push(KeyValue::new("asyncsteps.queued", request.queued.as_secs_f64()));
     }
+    if let Some(waited) = request.started.filter(|waited| !waited.is_zero()) {
+        attributes.push(KeyValue::new("asyncsteps.waited", waited.as_secs_f64()));
+    }
     if request.steps.lost > 0 {
         let lost = i64::try_from(request.steps.lost).unwrap_or(i64::MAX);
         attributes.push(KeyValue::new("asyncsteps.lost_events", lost));
