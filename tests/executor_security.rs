@@ -2,18 +2,19 @@
 //! and sees nothing of a private interface if it is anonymous (FTN6 §1.2-1.4, FTN8).
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asyncsteps::{Template, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
-use asyncsteps_executor::message::Request;
+use asyncsteps_executor::message::{Coding, Request, Response};
 use asyncsteps_executor::security::{
     Attempt, Credentials, Grant, MacAlgorithm, PasswordHash, Refusal, Secret, SecurityLevel,
     SecurityProvider, StaticUsers, User, Verdict,
 };
 use asyncsteps_executor::{BlockingRequest, Builder, Executor, Incoming, Reply, RequestSteps};
 use asyncsteps_support::log::Log;
-use asyncsteps_support::conform;
+use asyncsteps_support::{conform, definition};
 use expect_test::expect;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -202,6 +203,46 @@ async fn only_the_service_itself_acts_for_others() {
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let denied = executor.call_for::<Value>(&ann, "conform.secret:1.0:priv", ()).await;
     assert_eq!(denied.unwrap_err().code(), codes::PLEASE_REAUTH);
+}
+
+/// What a message is in JSON.
+fn json_of(request: &Request) -> Value {
+    let mut bytes = Vec::new();
+    request.clone().write(Coding::Json, None, &mut bytes);
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
+#[actix::test]
+async fn a_function_sees_the_request_and_the_response_as_messages() {
+    const ECHO: &str = r#"{ "iface": "test.raw", "version": "1.0", "ftn3rev": "1.9", "funcs": { "echo": {
+        "params": { "a": "integer", "b": { "type": "integer", "default": 2 } }, "result": "any" } } }"#;
+    let seen: Arc<Mutex<Option<(Request, Response)>>> = Arc::default();
+    let sees = Arc::clone(&seen);
+    let echo = Template::build(|asi| {
+        asi.add(move |asi, ()| {
+            asi.request_mut()?.result_mut().insert("x".to_owned(), json!(1));
+            asi.reply(json!({ "y": 2 }))?;
+            let info = asi.request()?;
+            *sees.lock().unwrap() = Some((info.raw_request(), info.raw_response()));
+            Ok(())
+        });
+    });
+    let executor = Executor::builder().security(users());
+    let executor = executor.interface(definition("test.raw:1.0", ECHO), |functions| {
+        functions.add("echo", &echo);
+    });
+    let executor = executor.build().expect("a right configuration");
+    let message = json!({ "f": "test.raw:1.0:echo", "p": { "a": 1 }, "rid": "C7", "forcersp": true,
+        "sec": "user:pass" });
+    let answered = answer(&executor, http(), &message).await;
+    assert_eq!(answered, r#"{"r":{"x":1,"y":2},"rid":"C7"}"#);
+    let (request, response) = seen.lock().unwrap().take().expect("it was seen");
+    let mut expected = message;
+    expected["p"]["b"] = json!(2);
+    assert_eq!(json_of(&request), expected, "with the defaults of its parameters");
+    assert!(!format!("{request:?}").contains("pass"), "its password is not for logs");
+    assert_eq!(response.result(), Some(&json!({ "x": 1, "y": 2 })));
+    assert_eq!(response.rid().map(ToString::to_string), Some("C7".to_owned()));
 }
 
 #[actix::test]

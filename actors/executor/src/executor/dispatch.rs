@@ -92,6 +92,7 @@ impl Executor {
         }
         flow.extend(RequestInfo {
             exchange: Rc::clone(&exchange),
+            request: incoming.request,
             params,
             headers: incoming.headers,
             input: incoming.input,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use asyncsteps::{AsyncSteps, Error, StepResult, Time, codes};
 use asyncsteps_actors::clock;
 use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Headers, Response, Rid};
+use asyncsteps_futoin::message::{Headers, Request, Response, Rid};
 use asyncsteps_futoin::net::SourceAddress;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +25,8 @@ use crate::security::{SecurityLevel, User};
 /// The request that a flow serves: what is known of it, and its result.
 pub struct RequestInfo {
     pub(super) exchange: Rc<Exchange>,
+    /// The message, without its parameters.
+    pub(super) request: Request,
     pub(super) params: Map<String, Value>,
     pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
@@ -85,6 +87,23 @@ impl RequestInfo {
     #[must_use]
     pub fn transport<T: 'static>(&self) -> Option<&T> {
         self.headers.as_ref()?.transport()?.downcast_ref()
+    }
+
+    /// The request as a message, with the [parameters](Self::params) as they were checked and with the
+    /// credentials of its caller (FTN6 §2.2 `RAW_REQUEST`): to keep it, or to look at its field `sec`. It is
+    /// copied with each call.
+    #[must_use]
+    pub fn raw_request(&self) -> Request {
+        self.request.clone().with_params(self.params.clone())
+    }
+
+    /// The response as a message, with the result as far as it is set (FTN6 §2.2 `RAW_RESPONSE`). It is not
+    /// signed: that is done when the flow has ended. It is copied with each call, and changes to it have no
+    /// effect: for them there are [`result_mut`](Self::result_mut) and [`reply`](RequestSteps::reply).
+    #[must_use]
+    pub fn raw_response(&self) -> Response {
+        let written = self.response.clone();
+        written.unwrap_or_else(|| Response::success(self.result.so_far())).with_rid(self.rid())
     }
 
     /// The caller's number of the request.

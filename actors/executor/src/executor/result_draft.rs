@@ -7,7 +7,7 @@ use asyncsteps::{Args, Foreign, ForeignArgs};
 use serde_json::{Map, Number, Value};
 
 /// The parts of a result that the steps have set so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ResultDraft {
     pub(super) variables: Map<String, Value>,
     pub(super) replaced: Option<Value>,
@@ -18,6 +18,11 @@ pub(super) struct ResultDraft {
 pub(super) struct NotMerged(pub(super) Cow<'static, str>);
 
 impl ResultDraft {
+    /// The result if the last step returns nothing.
+    pub(super) fn so_far(&self) -> Value {
+        self.clone().merge(Returned::nothing()).unwrap_or_default()
+    }
+
     /// The result: the variables, then what the last step returned, then what
     /// [`RequestSteps::reply`](super::RequestSteps::reply) set (FTN6 §2.9).
     ///

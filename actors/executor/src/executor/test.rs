@@ -188,7 +188,7 @@ fn serve(
         let mut times = Times { arrived, queued: Queued::For(Duration::ZERO) };
         let mut reply_to = ReplyTo::new(shared, &incoming);
         match shared.admit(&mut incoming, &mut reply_to, &mut times).await {
-            Ok(admitted) => Ok(Running::new(reply_to, times, admitted)),
+            Ok(admitted) => Ok(Running::new(reply_to, incoming.request, times, admitted)),
             Err(refused) => {
                 let reply = refuse(&reply_to, incoming.request.f(), times, &refused);
                 Err(result_of(reply).err().unwrap_or_else(no_message))
@@ -204,6 +204,7 @@ fn serve(
 struct Running {
     exchange: Rc<Exchange>,
     template: Template,
+    request: Request,
     params: Map<String, Value>,
     patience: Duration,
 }
@@ -211,21 +212,22 @@ struct Running {
 impl Arg for Running {}
 
 impl Running {
-    fn new(reply_to: ReplyTo, times: Times, admitted: Admitted) -> Self {
+    fn new(reply_to: ReplyTo, request: Request, times: Times, admitted: Admitted) -> Self {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
         let (rid, trace) = (reply_to.rid.as_ref(), reply_to.trace.span);
         let span = observe::request_span(&called, rid, trace, times.arrived);
         let limit = TimeLimit::new(deadline, patience);
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
-        Self { exchange, template, params, patience }
+        Self { exchange, template, request, params, patience }
     }
 
     /// Adds the steps of the function, and the answer to what they end with.
     fn run(self, asi: &mut AsyncSteps, source: &'static Location<'static>) {
-        let Self { exchange, template, params, patience } = self;
+        let Self { exchange, template, request, params, patience } = self;
         asi.extend(RequestInfo {
             exchange: Rc::clone(&exchange),
+            request,
             params,
             headers: None,
             input: None,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Map, Value};
 
@@ -16,7 +17,7 @@ use crate::iface::{Function, FunctionName, clipped, parameter_type};
 use crate::refusal::Refusal;
 
 /// A request as it came, not yet checked against an interface (FTN3 §1.6).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Request {
     pub(super) coding: Coding,
     pub(super) f: Called,
@@ -89,6 +90,12 @@ impl Request {
             forcersp: None,
             unknown: Vec::new(),
         }
+    }
+
+    /// The same with these parameters.
+    #[must_use]
+    pub fn with_params(self, params: Map<String, Value>) -> Self {
+        Self { p: Some(Params::Json(params.into())), ..self }
     }
 
     /// The same with credentials (FTN8).
@@ -225,6 +232,18 @@ impl Request {
             signed.value(name, value);
         }
         signed
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `sec` may be a password, which a log must not have
+        f.debug_struct("Request")
+            .field("f", &self.f)
+            .field("p", &self.p)
+            .field("rid", &self.rid)
+            .field("obf", &self.obf)
+            .finish_non_exhaustive()
     }
 }
 
