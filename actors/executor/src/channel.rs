@@ -11,7 +11,7 @@ use asyncsteps::{Error, codes};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use asyncsteps_futoin::iface::{Compatibility, Definition, FunctionName};
+use asyncsteps_futoin::iface::{Compatibility, Definition, FunctionName, IfaceVer, Version};
 use asyncsteps_futoin::net::SourceAddress;
 
 /// What requests come over: one HTTP request, one WebSocket connection, another node, or the process
@@ -270,13 +270,9 @@ impl Channel {
     ///
     /// # Cancel safety
     /// Dropping the future gives the answer up: it is forgotten when it comes.
-    pub fn call(
-        &self,
-        function: &str,
-        params: impl Serialize,
-    ) -> impl Future<Output = Result<Value, Error>> + Send + 'static {
+    pub fn call(&self, function: &str, params: impl Serialize) -> Calling {
         let begun = self.begin(function, serde_json::to_value(params));
-        async move {
+        Box::pin(async move {
             let Begun { calling, definition, called } = begun?;
             let mut result = calling.await?;
             let Some(function) = definition.function(called.func()) else {
@@ -286,7 +282,34 @@ impl Channel {
                 .check_result(&mut result)
                 .map_err(|violation| Error::caused_by(codes::INTERNAL_ERROR, violation))?;
             Ok(result)
+        })
+    }
+
+    /// An interface that the other end [implements](Self::register), `iface:version`, for calls by the names
+    /// of its functions (FTN6 §2.10 `iface`).
+    ///
+    /// ```
+    /// # use asyncsteps::Error;
+    /// # use asyncsteps_executor::channel::Channel;
+    /// # async fn greet(channel: &Channel) -> Result<(), Error> {
+    /// let screen = channel.iface("shop.screen:1.0")?;
+    /// screen.call("show", serde_json::json!({ "text": "Your order is ready" })).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// InvokerError if the text is no interface with its version; UnknownInterface if the other end does
+    /// not implement it in a version that serves this one; InvalidRequest if the channel takes no calls.
+    pub fn iface(&self, ifacever: &str) -> Result<PeerIface, Error> {
+        if !self.is_bidirectional() {
+            return Err(one_way());
         }
+        let id: IfaceVer = ifacever.parse().map_err(|error| {
+            Error::with_info(codes::INVOKER_ERROR, format!("{ifacever}: {error}"))
+        })?;
+        let definition = self.implemented(id.iface(), id.version(), &id)?;
+        Ok(PeerIface { channel: self.clone(), id, definition })
     }
 
     fn begin(
@@ -298,7 +321,7 @@ impl Channel {
         let client = self.0.peer_client.as_ref().ok_or_else(one_way)?;
         let called: FunctionName =
             function.parse().map_err(|error| wrong(format!("{function}: {error}")))?;
-        let definition = self.implemented(&called)?;
+        let definition = self.implemented(called.iface(), called.version(), &called)?;
         let declared = definition
             .function(called.func())
             .ok_or_else(|| wrong(format!("Unknown interface function: {}", called.func())))?;
@@ -321,14 +344,19 @@ impl Channel {
         Ok(Begun { calling, definition, called })
     }
 
-    fn implemented(&self, called: &FunctionName) -> Result<Arc<Definition>, Error> {
+    fn implemented(
+        &self,
+        iface: &str,
+        version: Version,
+        wanted: &dyn fmt::Display,
+    ) -> Result<Arc<Definition>, Error> {
         let implemented = self.0.implemented.read().unwrap_or_else(PoisonError::into_inner);
         let serves = |definition: &&Arc<Definition>| {
-            definition.iface() == called.iface()
-                && definition.version().serves(called.version()) == Compatibility::Served
+            definition.iface() == iface
+                && definition.version().serves(version) == Compatibility::Served
         };
         implemented.iter().find(serves).cloned().ok_or_else(|| {
-            let info = format!("the other end does not implement {called}");
+            let info = format!("the other end does not implement {wanted}");
             Error::with_info(codes::UNKNOWN_INTERFACE, info)
         })
     }
@@ -355,6 +383,34 @@ impl fmt::Debug for Channel {
             .field("secure", &self.0.secure)
             .field("peer", &self.0.peer)
             .finish_non_exhaustive()
+    }
+}
+
+/// An interface of the other end; made by [`Channel::iface`]. A cheap handle, for any thread.
+#[derive(Clone, Debug)]
+pub struct PeerIface {
+    channel: Channel,
+    id: IfaceVer,
+    definition: Arc<Definition>,
+}
+
+impl PeerIface {
+    /// The definition that the other end was registered with, which may be a newer minor version (FTN7 §2.2
+    /// `ifaceInfo`).
+    #[must_use]
+    pub fn definition(&self) -> &Arc<Definition> {
+        &self.definition
+    }
+
+    /// Calls a function of the interface, as [`Channel::call`] does.
+    ///
+    /// # Errors
+    /// As for [`Channel::call`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the answer up: it is forgotten when it comes.
+    pub fn call(&self, function: &str, params: impl Serialize) -> Calling {
+        self.channel.call(&format!("{}:{function}", self.id), params)
     }
 }
 
@@ -493,8 +549,32 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_of_the_other_end_is_called_by_the_names_of_its_functions() {
+        let peer = Arc::new(Peer(json!({ "echo": 5 }), AtomicUsize::new(0)));
+        let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(peer);
+        let unknown = channel.iface("futoin.ping:1.0").unwrap_err();
+        assert_eq!(unknown.code(), codes::UNKNOWN_INTERFACE);
+        channel.register(ping()).unwrap();
+        for (name, code) in [
+            ("futoin.ping:1.1", codes::UNKNOWN_INTERFACE),
+            ("futoin.ping:2.0", codes::UNKNOWN_INTERFACE),
+            ("futoin.ping", codes::INVOKER_ERROR),
+        ] {
+            assert_eq!(channel.iface(name).unwrap_err().code(), code, "{name}");
+        }
+        let ping = channel.iface("futoin.ping:1.0").unwrap();
+        assert!(ping.definition().function("ping").is_some());
+        let call = |function: &str, params: Value| {
+            ping.call(function, params).now_or_never().expect("it is ready")
+        };
+        assert_eq!(call("ping", json!({ "echo": 5 })).unwrap(), json!({ "echo": 5 }));
+        assert_eq!(call("pong", json!({})).unwrap_err().code(), codes::INVOKER_ERROR);
+    }
+
+    #[test]
     fn a_channel_of_one_way_takes_no_calls() {
         let channel = Channel::new(ChannelKind::Http);
+        assert_eq!(channel.iface("futoin.ping:1.0").unwrap_err().code(), codes::INVALID_REQUEST);
         assert_eq!(channel.register(ping()).unwrap_err().code(), codes::INVALID_REQUEST);
         let answer = channel.call("futoin.ping:1.0:ping", json!({ "echo": 5 })).now_or_never();
         assert!(answer.is_some_and(|answer| answer.is_err()));
