@@ -43,6 +43,15 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         }
     }
 
+    /// Forgets an entry.
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
     /// The value of `key`, if it is not forgotten. To look does not count as use.
     #[must_use]
     pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>

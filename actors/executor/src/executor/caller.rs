@@ -89,7 +89,7 @@ impl Caller {
     }
 
     /// This process itself.
-    pub(super) fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self { user: Some(Arc::clone(&INTERNAL)), signed: true, signer: None }
     }
 

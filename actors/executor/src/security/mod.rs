@@ -1,5 +1,5 @@
-//! Users and credentials (FTN8): the parts of `asyncsteps-futoin`, users in memory, and passwords that were right
-//! a short while ago.
+//! Users and credentials (FTN8): the parts of `asyncsteps-futoin`, users in memory ([`StaticUsers`]), users of an
+//! AuthService ([`AuthService`]), and passwords that were right a short while ago.
 //!
 //! ```
 //! use asyncsteps_executor::message::Request;
@@ -38,12 +38,16 @@
 //! # }
 //! ```
 
+mod auth_memory;
+mod auth_service;
+mod mac_signer;
 mod memory;
 mod users;
 
 pub use asyncsteps_futoin::security::*;
 
 pub use self::{
+    auth_service::AuthService,
     memory::{MemoryOptions, PasswordMemory},
     users::StaticUsers,
 };

@@ -2,11 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use asyncsteps_futoin::message::SignedFields;
-
+use super::mac_signer::MacSigner;
 use super::{
-    Attempt, Credentials, Grant, MacAlgorithm, MacKey, MemoryOptions, PasswordHash, PasswordMemory,
-    Refusal, SecurityLevel, SecurityProvider, Signer, User, Verdict,
+    Attempt, Credentials, Grant, MacKey, MemoryOptions, PasswordHash, PasswordMemory, Refusal,
+    SecurityLevel, SecurityProvider, User, Verdict,
 };
 
 /// Users with passwords and keys given at start: for tests and small services.
@@ -104,7 +103,7 @@ impl SecurityProvider for StaticUsers {
                 let key = known.unwrap_or_else(|| Arc::new(MacKey::new(&[])));
                 let is_right = key.verify(*algorithm, &base, mac);
                 Verdict::Known(if is_known && is_right {
-                    let signer = MacSigner { key, algorithm: *algorithm };
+                    let signer = MacSigner::new(key, *algorithm);
                     let user = self.granted(user, SecurityLevel::PrivilegedOps);
                     Ok(Grant::signed(user, Arc::new(signer)))
                 } else {
@@ -118,24 +117,11 @@ impl SecurityProvider for StaticUsers {
     }
 }
 
-/// Signs with the key and the algorithm of the request.
-#[derive(Debug)]
-struct MacSigner {
-    key: Arc<MacKey>,
-    algorithm: MacAlgorithm,
-}
-
-impl Signer for MacSigner {
-    fn sign(&self, answer: &SignedFields<'_>) -> String {
-        self.key.sign(self.algorithm, &answer.base())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::{Client, Secret};
+    use super::super::{Client, MacAlgorithm, Secret};
     use super::*;
     use asyncsteps_futoin::message::{Coding, Request, Response};
 

@@ -15,8 +15,9 @@ pub enum Verdict {
     Known(Result<Grant, Refusal>),
     /// Work for a thread that may block.
     Compute(Box<dyn FnOnce() -> Result<Grant, Refusal> + Send>),
-    /// The verdict of another service. Dropping the future gives up.
-    Wait(Pin<Box<dyn Future<Output = Result<Grant, Refusal>> + Send>>),
+    /// The verdict of another service, awaited on the thread of the request. Dropping the future gives
+    /// up.
+    Wait(Pin<Box<dyn Future<Output = Result<Grant, Refusal>>>>),
 }
 
 impl Verdict {
@@ -28,7 +29,7 @@ impl Verdict {
 
     /// A verdict to wait for.
     #[must_use]
-    pub fn wait(verdict: impl Future<Output = Result<Grant, Refusal>> + Send + 'static) -> Self {
+    pub fn wait(verdict: impl Future<Output = Result<Grant, Refusal>> + 'static) -> Self {
         Self::Wait(Box::pin(verdict))
     }
 }
