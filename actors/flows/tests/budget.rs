@@ -3,14 +3,15 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake};
 use std::thread;
 
 use asyncsteps::sim::Random;
 use asyncsteps::{Flow, codes};
 use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
 use asyncsteps_actors::flow::start_flow;
+use futures_util::FutureExt;
 
 const THREADS: u64 = 4;
 
@@ -151,4 +152,30 @@ async fn a_permit_is_the_result_of_a_step_and_is_kept_as_long_as_the_flow() {
     drop(waits);
     tokio::task::yield_now().await;
     assert_eq!(usage(), (0, 0));
+}
+
+#[test]
+fn the_owner_of_a_holding_that_is_displaced_is_woken() {
+    let budget = Budget::new(LIMITS);
+    let (eve, ann) = (Client::from("eve"), Client::from("ann"));
+    let mut held = budget.hold(&eve);
+    let woken = Arc::new(Woken::default());
+    assert!(!held.poll_displaced(&Context::from_waker(&Arc::clone(&woken).into())));
+    held.set(LIMITS.memory, true).unwrap();
+    assert_eq!(budget.usage().memory, LIMITS.memory);
+    let _permit = budget.admit(&ann, 100).now_or_never().unwrap().unwrap();
+    assert!(held.is_displaced() && woken.0.load(Ordering::SeqCst));
+    assert_eq!(held.set(1, false).unwrap_err().code(), codes::DEFENSE_REJECTED);
+    assert_eq!(budget.usage().memory, 100);
+    drop(held);
+    assert_eq!(budget.usage().memory, 100);
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }

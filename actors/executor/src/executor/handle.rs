@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Context};
 #[cfg(feature = "http")]
-use asyncsteps_actors::budget::Reservation;
+use asyncsteps_actors::budget::Holding;
 use asyncsteps_actors::budget::{Budget, Client, Usage};
 use asyncsteps_actors::drain::Drain;
 use asyncsteps_futoin::iface::{Definition, FunctionName};
@@ -314,10 +314,10 @@ impl Executor {
         &self.shared.dependencies
     }
 
-    /// Memory of the budget for a message that is being read.
+    /// Memory of the budget for what a connection of this client holds.
     #[cfg(feature = "http")]
-    pub(crate) fn reserve(&self) -> Reservation<'_> {
-        self.shared.config.budget.reserve()
+    pub(crate) fn hold(&self, client: &Client) -> Holding {
+        self.shared.config.budget.hold(client)
     }
 }
 

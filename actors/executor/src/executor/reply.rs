@@ -10,6 +10,9 @@ use super::refused::Refused;
 use super::registry::HostedFunction;
 use crate::raw::{Head, RawBody};
 
+/// Messages of more bytes are kept without memory that they do not use.
+const LARGE: usize = 16 << 10;
+
 /// The reply to a request, for a transport to send.
 #[derive(Debug)]
 pub struct Reply {
@@ -129,6 +132,10 @@ impl Message {
         let function = function.as_ref().map(|function| function.declared());
         let mut bytes = Vec::with_capacity(128);
         response.write(coding, function, &mut bytes);
+        if bytes.len() > LARGE {
+            // it may wait for its client
+            bytes.shrink_to_fit();
+        }
         if function.is_some_and(|function| bytes.len() > function.max_response_size()) {
             bytes.clear();
             let text = "Response size has exceeded the limit";

@@ -106,6 +106,8 @@
 //! [`Request::parse`]: crate::message::Request::parse
 
 #[cfg(feature = "http")]
+mod account;
+#[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "http")]
 pub mod websocket;

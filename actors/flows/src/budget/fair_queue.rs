@@ -2,9 +2,13 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem;
+use std::sync::Arc;
 
 use super::client::Client;
+use super::holdings::Holdings;
 use super::limits::{Limits, Usage};
+use super::signal::Signal;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,9 @@ pub(super) struct FairQueue<W> {
     /// Numbers turns and tickets.
     last: u64,
     usage: Usage,
+    holdings: Holdings<Arc<Signal>>,
+    /// Holdings that were displaced, whose owners are not notified yet.
+    displaced: Vec<(usize, Arc<Signal>)>,
 }
 
 #[derive(Debug)]
@@ -74,6 +81,8 @@ impl<W> FairQueue<W> {
             lengths: BTreeSet::new(),
             last: 0,
             usage: Usage::default(),
+            holdings: Holdings::new(),
+            displaced: Vec::new(),
         }
     }
 
@@ -85,7 +94,7 @@ impl<W> FairQueue<W> {
     pub(super) fn is_full(&self) -> bool {
         let Usage { running, queued, memory, .. } = self.usage;
         let Limits { concurrent, queued: places, memory: bytes } = self.limits;
-        running >= concurrent && queued >= places || memory >= bytes
+        running >= concurrent && queued >= places || memory - self.holdings.waiting() >= bytes
     }
 
     /// Admits a request of a client, or queues it; `waiter` is made if it waits.
@@ -100,8 +109,7 @@ impl<W> FairQueue<W> {
     ) -> (Decision, Option<W>) {
         let is_full = self.usage.running >= self.limits.concurrent
             || self.inside_of(client) >= self.of_client;
-        let memory = self.usage.memory.saturating_add(bytes);
-        let refusal = if memory > self.limits.memory {
+        let refusal = if !self.make_room(bytes) {
             Some(Refusal::Memory)
         } else if is_full && self.usage.queued >= self.limits.queued {
             Some(Refusal::TooMany)
@@ -129,12 +137,65 @@ impl<W> FairQueue<W> {
 
     /// Corrects the estimate of a running request; false if there is no room for it.
     pub(super) fn resize(&mut self, from: usize, to: usize) -> bool {
-        let memory = (self.usage.memory - from).saturating_add(to);
-        let fits = to <= from || memory <= self.limits.memory;
+        let fits = to <= from || self.make_room(to - from);
         if fits {
-            self.usage.memory = memory;
+            self.usage.memory = self.usage.memory - from + to;
         }
         fits
+    }
+
+    /// Counts in what is held for a client; no bytes so far.
+    pub(super) fn hold(&mut self, client: Client, signal: Arc<Signal>) -> usize {
+        self.holdings.insert(client, signal)
+    }
+
+    /// Sets the bytes of a holding, and whether it waits for its client; false if there is no room.
+    pub(super) fn set_held(&mut self, key: usize, bytes: usize, waits: bool) -> bool {
+        let before = self.holdings.open(key);
+        let fits = self.resize(before, bytes);
+        self.holdings.set(key, if fits { bytes } else { before }, waits);
+        fits
+    }
+
+    /// The same for memory that is taken already: it counts even if there is no room.
+    pub(super) fn set_held_taken(&mut self, key: usize, bytes: usize, waits: bool) -> bool {
+        let before = self.holdings.open(key);
+        if !self.resize(before, bytes) {
+            self.usage.memory = self.usage.memory - before + bytes;
+        }
+        self.holdings.set(key, bytes, waits);
+        true
+    }
+
+    /// What a holding has is released.
+    pub(super) fn release(&mut self, key: usize) {
+        let (bytes, _) = self.holdings.remove(key);
+        self.usage.memory -= bytes;
+    }
+
+    pub(super) fn take_displaced(&mut self) -> Vec<(usize, Arc<Signal>)> {
+        mem::take(&mut self.displaced)
+    }
+
+    /// Whether there is room for more bytes. It is made by displacing holdings if that is enough; then a
+    /// little more than is needed, so that it is not done for each request.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        let Usage { memory, .. } = self.usage;
+        let most = self.limits.memory;
+        if memory.saturating_add(bytes) <= most {
+            return true;
+        }
+        if (memory - self.holdings.waiting()).saturating_add(bytes) > most {
+            return false;
+        }
+        while (self.usage.memory + bytes).saturating_add(most / 64) > most
+            && let Some((bytes, signal)) = self.holdings.displace()
+        {
+            self.usage.memory -= bytes;
+            signal.displace();
+            self.displaced.push((bytes, signal));
+        }
+        true
     }
 
     /// A request of a client ended; gives the one that is admitted instead, with its client and bytes.
@@ -329,6 +390,30 @@ mod tests {
         // a running request may turn out to be larger
         assert!(queue.resize(40, 90) && !queue.resize(90, 101) && queue.resize(90, 30));
         assert_eq!(queue.usage().memory, 30);
+    }
+
+    #[test]
+    fn what_waits_for_clients_makes_room_for_requests() {
+        let mut queue = FairQueue::new(limits(10, 10, 100), usize::MAX);
+        let hold = |queue: &mut FairQueue<()>, bytes, waits| {
+            let signal = Arc::<Signal>::default();
+            let key = queue.hold(client("eve"), Arc::clone(&signal));
+            queue.set_held(key, bytes, waits).then_some((key, signal))
+        };
+        let enter = |queue: &mut FairQueue<()>, bytes| {
+            matches!(queue.enter(&client("ann"), bytes, || ()).0, Decision::Admitted)
+        };
+        let (_, first) = hold(&mut queue, 30, true).expect("there is room");
+        let (at_work, second) = hold(&mut queue, 30, false).expect("there is room");
+        assert!(hold(&mut queue, 71, true).is_none(), "displacing is not enough");
+        assert!(enter(&mut queue, 40) && !queue.is_full());
+        assert!(enter(&mut queue, 20) && first.is_displaced());
+        assert_eq!((queue.usage().memory, queue.take_displaced().len()), (90, 1));
+        assert!(!enter(&mut queue, 20) && !second.is_displaced());
+        queue.release(at_work);
+        assert_eq!(queue.leave(&client("ann"), 40), None);
+        assert_eq!(queue.leave(&client("ann"), 20), None);
+        assert_empty(&queue);
     }
 
     #[test]

@@ -7,13 +7,19 @@
 //! few requests in its queue displaces the latest request of the client with the most: a client that
 //! sends too much delays and displaces only itself. A client may have all permits; but one that has
 //! half of them gets no more while others wait.
+//!
+//! What is held for clients that neither go on nor take what was made for them counts in the same
+//! memory, as a [`Holding`]. When there is no memory left, such holdings are displaced.
 
 mod client;
 mod fair_queue;
+mod holdings;
 mod limits;
+mod signal;
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -24,6 +30,7 @@ pub use client::Client;
 pub use limits::{Limits, Usage};
 
 use fair_queue::{Decision, FairQueue, Refusal, Ticket};
+use signal::Signal;
 
 /// Admits requests up to its [`Limits`], from any thread; a cheap handle.
 ///
@@ -40,7 +47,18 @@ use fair_queue::{Decision, FairQueue, Refusal, Ticket};
 /// # });
 /// ```
 #[derive(Clone)]
-pub struct Budget(Arc<Mutex<FairQueue<Waiter>>>);
+pub struct Budget(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<FairQueue<Waiter>>,
+    /// Bytes from which on displaced holdings are waited for.
+    most_leaving: usize,
+    /// Bytes of holdings that were displaced and are not released yet.
+    leaving: AtomicUsize,
+}
+
+/// The part of the memory that displaced holdings may still take before they are waited for.
+const LEAVING: usize = 16;
 
 /// Takes the permit of a request that waits.
 type Waiter = oneshot::Sender<Permit>;
@@ -55,7 +73,9 @@ impl Budget {
     /// The same, where no client may have more than `most` permits, however many are free.
     #[must_use]
     pub fn with_most_of_client(limits: Limits, most: usize) -> Self {
-        Self(Arc::new(Mutex::new(FairQueue::new(limits, most))))
+        let queue = Mutex::new(FairQueue::new(limits, most));
+        let (most_leaving, leaving) = (limits.memory / LEAVING, AtomicUsize::new(0));
+        Self(Arc::new(Shared { queue, most_leaving, leaving }))
     }
 
     /// Asks for a permit for a request that takes about `bytes`.
@@ -70,10 +90,12 @@ impl Budget {
     /// Dropping the future leaves the queue, or gives the permit back.
     pub fn admit(&self, client: &Client, bytes: usize) -> PendingPermit {
         let mut answer = None;
-        let (entered, displaced) = self.queue().enter(client, bytes, || {
-            let (waiter, told) = oneshot::channel();
-            answer = Some(told);
-            waiter
+        let (entered, displaced) = self.with(|queue| {
+            queue.enter(client, bytes, || {
+                let (waiter, told) = oneshot::channel();
+                answer = Some(told);
+                waiter
+            })
         });
         // dropping their waiters tells them
         drop(displaced);
@@ -90,10 +112,18 @@ impl Budget {
         })
     }
 
-    /// Memory of the budget for what has no permit yet, such as a body that arrives; none so far.
+    /// Memory of the budget that is held for a client beside its permits, such as a body that arrives;
+    /// none so far.
     #[must_use]
-    pub fn reserve(&self) -> Reservation<'_> {
-        Reservation { budget: self, bytes: 0 }
+    pub fn hold(&self, client: &Client) -> Holding {
+        Holding {
+            budget: self.clone(),
+            client: client.clone(),
+            key: None,
+            bytes: 0,
+            waits: false,
+            signal: Arc::default(),
+        }
     }
 
     /// How the budget is used.
@@ -110,7 +140,20 @@ impl Budget {
     }
 
     fn queue(&self) -> MutexGuard<'_, FairQueue<Waiter>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the queue, and notifies the owners of holdings that were displaced for it.
+    fn with<R>(&self, change: impl FnOnce(&mut FairQueue<Waiter>) -> R) -> R {
+        let mut queue = self.queue();
+        let result = change(&mut queue);
+        let displaced = queue.take_displaced();
+        drop(queue);
+        for (bytes, signal) in displaced {
+            self.0.leaving.fetch_add(bytes, Ordering::SeqCst);
+            signal.notify();
+        }
+        result
     }
 }
 
@@ -135,7 +178,7 @@ impl Permit {
     /// # Errors
     /// DefenseRejected if there is no room for them.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Error> {
-        if !self.budget.queue().resize(self.bytes, bytes) {
+        if !self.budget.with(|queue| queue.resize(self.bytes, bytes)) {
             return Err(refused(Refusal::Memory));
         }
         self.bytes = bytes;
@@ -143,35 +186,98 @@ impl Permit {
     }
 }
 
-/// Memory that is taken before there is a request to admit; given back when it is dropped.
+/// Memory that is held for a client beside its requests, such as a message that has begun or an answer
+/// that is not sent; released when this is dropped. Made by [`Budget::hold`].
+///
+/// While it waits for its client it can be displaced, when memory is wanted and there is none: the
+/// holding that has waited longest, of the client whose waiting holdings have the most bytes. Its bytes
+/// are no longer counted then, and its owner has to release them at once.
 #[derive(Debug)]
-pub struct Reservation<'a> {
-    budget: &'a Budget,
+pub struct Holding {
+    budget: Budget,
+    client: Client,
+    /// Its place in the budget, once it has had bytes.
+    key: Option<usize>,
     bytes: usize,
+    waits: bool,
+    signal: Arc<Signal>,
 }
 
-impl Reservation<'_> {
-    /// Takes `bytes` in all, if that is more than before.
+impl Holding {
+    /// Takes `bytes` in all. `waits` says whether it waits for its client from now on.
     ///
     /// # Errors
-    /// DefenseRejected if there is no room for them.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        if bytes <= self.bytes {
+    /// DefenseRejected if there is no room for them; it has as many as before then. Also if it was
+    /// displaced.
+    pub fn set(&mut self, bytes: usize, waits: bool) -> Result<(), Error> {
+        self.change(bytes, waits, FairQueue::set_held)
+    }
+
+    /// The same for memory that is taken already: it counts even if there is no room for it.
+    ///
+    /// # Errors
+    /// DefenseRejected if it was displaced.
+    pub fn set_taken(&mut self, bytes: usize, waits: bool) -> Result<(), Error> {
+        self.change(bytes, waits, FairQueue::set_held_taken)
+    }
+
+    fn change(
+        &mut self,
+        bytes: usize,
+        waits: bool,
+        set: impl FnOnce(&mut FairQueue<Waiter>, usize, usize, bool) -> bool,
+    ) -> Result<(), Error> {
+        if (bytes, waits) == (self.bytes, self.waits) && !waits {
             return Ok(());
         }
-        if !self.budget.queue().resize(self.bytes, bytes) {
+        let Self { budget, client, key, signal, .. } = self;
+        let is_set = budget.with(|queue| {
+            if signal.is_displaced() {
+                return false;
+            }
+            let key = *key.get_or_insert_with(|| queue.hold(client.clone(), Arc::clone(signal)));
+            set(queue, key, bytes, waits)
+        });
+        if !is_set {
             return Err(refused(Refusal::Memory));
         }
-        self.bytes = bytes;
+        (self.bytes, self.waits) = (bytes, waits);
         Ok(())
+    }
+
+    /// Whether it was displaced.
+    #[must_use]
+    pub fn is_displaced(&self) -> bool {
+        self.signal.is_displaced()
+    }
+
+    /// Whether much was displaced that is not released yet: what is not begun should wait a turn.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        let Shared { most_leaving, leaving, .. } = &*self.budget.0;
+        leaving.load(Ordering::Relaxed) > *most_leaving
+    }
+
+    /// The same; the task is woken when it is.
+    #[must_use]
+    pub fn poll_displaced(&self, cx: &Context<'_>) -> bool {
+        self.signal.register(cx.waker());
+        self.is_displaced()
     }
 }
 
-impl Drop for Reservation<'_> {
+impl Drop for Holding {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            // less is always possible
-            let _ = self.budget.queue().resize(self.bytes, 0);
+        let Some(key) = self.key else { return };
+        let was_displaced = self.budget.with(|queue| {
+            let was_displaced = self.is_displaced();
+            if !was_displaced {
+                queue.release(key);
+            }
+            was_displaced
+        });
+        if was_displaced {
+            self.budget.0.leaving.fetch_sub(self.bytes, Ordering::SeqCst);
         }
     }
 }
@@ -248,6 +354,7 @@ fn refused(why: Refusal) -> Error {
 const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<Budget>();
+    any_thread::<Holding>();
     any_thread::<Permit>();
     any_thread::<PendingPermit>();
 };

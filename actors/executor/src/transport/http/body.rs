@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use asyncsteps_actors::budget::Reservation;
+use asyncsteps_actors::budget::Client;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use http::StatusCode;
@@ -15,6 +15,8 @@ use http_body::Body as _;
 
 use super::mount::upload::Upload;
 use super::server::receiving::Receiving;
+use crate::executor::Executor;
+use crate::transport::account::{Account, Share};
 
 /// The body of a request, as it comes.
 pub(super) enum Body {
@@ -25,6 +27,16 @@ pub(super) enum Body {
 }
 
 impl Body {
+    /// What it holds of what has come; the memory of an application's own server cannot be displaced.
+    pub(super) fn room(&self, executor: &Executor, client: &Client) -> Room {
+        match self {
+            Self::Own(body) => Room { share: body.share(), waits: true },
+            Self::Mounted(_) => {
+                Room { share: Account::new(executor.hold(client)).share(), waits: false }
+            }
+        }
+    }
+
     /// Its length in bytes, if the client sent it or there is no body.
     pub(super) fn length(&self) -> Option<u64> {
         match self {
@@ -55,6 +67,13 @@ impl Stream for Body {
     }
 }
 
+/// Memory for a body while it comes.
+pub(super) struct Room {
+    share: Share,
+    /// Whether it can be displaced while its client sends nothing.
+    waits: bool,
+}
+
 /// Why a body cannot be read to its end.
 pub(super) enum BodyError {
     Status(StatusCode),
@@ -68,7 +87,7 @@ pub(super) async fn read(
     body: Body,
     limit: usize,
     time: Duration,
-    room: &mut Reservation<'_>,
+    room: &mut Room,
 ) -> Result<Bytes, BodyError> {
     let length = body.length();
     if length.is_some_and(|length| length > limit as u64) {
@@ -114,14 +133,16 @@ async fn collect(
     mut source: Body,
     length: usize,
     limit: usize,
-    room: &mut Reservation<'_>,
+    room: &mut Room,
 ) -> Result<Bytes, BodyError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = source.next().await {
         let chunk = chunk.map_err(|error| {
-            let is_late = error.kind() == io::ErrorKind::TimedOut;
-            BodyError::Status(if is_late {
+            let kind = error.kind();
+            BodyError::Status(if kind == io::ErrorKind::TimedOut {
                 StatusCode::REQUEST_TIMEOUT
+            } else if kind == io::ErrorKind::OutOfMemory {
+                StatusCode::SERVICE_UNAVAILABLE
             } else {
                 StatusCode::BAD_REQUEST
             })
@@ -133,7 +154,8 @@ async fn collect(
         if body.len() + chunk.len() > limit {
             return Err(BodyError::Status(StatusCode::PAYLOAD_TOO_LARGE));
         }
-        room.grow(length.max(body.len() + chunk.len())).map_err(BodyError::NoRoom)?;
+        let bytes = length.max(body.len() + chunk.len());
+        room.share.set(bytes, room.waits).map_err(BodyError::NoRoom)?;
         if body.is_empty() {
             body.reserve(length.max(chunk.len()));
         }

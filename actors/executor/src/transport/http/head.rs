@@ -9,7 +9,7 @@ use actix_web::HttpRequest;
 use asyncsteps_futoin::message::Headers;
 use http::header::{AUTHORIZATION, CONNECTION, UPGRADE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 
 use crate::security::{Credentials, Refusal};
 
@@ -194,15 +194,13 @@ impl RequestHead {
 
     /// Bytes that it keeps in memory.
     pub(super) fn size(&self) -> usize {
-        let headers: usize = match &self.0 {
-            Inner::Own { parts, .. } => {
-                parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
-            }
-            Inner::Mounted(http) => {
-                http.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
-            }
+        let http = match &self.0 {
+            Inner::Own { parts, .. } => return size_of_head(&parts.headers, &parts.uri),
+            Inner::Mounted(http) => http,
         };
-        headers + self.path().len() + self.query().len()
+        let fields = http.headers().iter();
+        let fields = fields.map(|(name, value)| FIELD + name.as_str().len() + value.len());
+        fields.sum::<usize>() + self.path().len() + self.query().len()
     }
 }
 
@@ -250,6 +248,21 @@ impl fmt::Debug for RequestHead {
             .field("path", &self.path())
             .finish_non_exhaustive()
     }
+}
+
+/// Bytes of a field beside its name and value: its place in a map, which has free ones.
+const FIELD: usize = 112;
+
+/// A head of which more than so much is text lies in a buffer that has doubled as it grew.
+const GROWN: usize = 8 << 10;
+
+/// Bytes that a head keeps in memory.
+pub(super) fn size_of_head(headers: &HeaderMap, uri: &Uri) -> usize {
+    let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    let target = uri.path().len() + uri.query().map_or(0, str::len);
+    let text = fields.sum::<usize>() + target;
+    let buffer = if text > GROWN { 2 * text } else { text };
+    buffer + headers.len() * FIELD
 }
 
 /// The same parts in memory of their own.

@@ -1,7 +1,9 @@
 //! A connection at work: brings a [`Session`] together with the socket, the executor and the clock.
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
@@ -11,7 +13,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
 use super::calls::Call;
-use super::close_code::GOING_AWAY;
+use super::close_code::{GOING_AWAY, TRY_AGAIN_LATER};
 use super::frames::{Broken, FrameKind, Frames, Incoming};
 use super::handler::{Handled, MessageHandler};
 use super::limits::WebSocketLimits;
@@ -19,6 +21,7 @@ use super::link::Output;
 use super::session::{End, Session};
 use crate::executor::Way;
 use crate::transport::UNTAKEN;
+use crate::transport::account::{Account, Share};
 
 /// How long a client may take to take what was sent to it before its connection is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
@@ -30,6 +33,8 @@ pub(super) struct Connection {
     /// Calls to the other end.
     pub(super) calls: mpsc::Receiver<Box<Call>>,
     pub(super) output: Output,
+    /// What it holds for its client.
+    pub(super) account: Rc<Account>,
 }
 
 /// What happens to a connection.
@@ -41,18 +46,26 @@ enum Event {
     Tick,
     /// The executor closes.
     Closing,
+    /// Others need the memory of what waits for the client.
+    Displaced,
 }
 
 impl Connection {
     /// Reads requests and writes replies until the connection ends; whether the client was told why.
     pub(super) async fn serve(mut self, limits: WebSocketLimits) -> bool {
-        let mut session = Session::new(limits, clock::now());
+        let message_time = self.handler.executor.request_timeout();
+        let mut session = Session::new(limits, message_time, clock::now());
         let end = self.run(&mut session).await;
         // requests in flight were dropped, which cancels them
-        self.handler.channel.close();
+        let Self { handler, frames, output, account, .. } = self;
+        handler.channel.close();
+        drop(frames);
+        if account.is_displaced() {
+            account.release();
+        }
         let End::Close(code) = end else { return false };
         session.send_close(code);
-        let farewell = self.output.send_last(session.take_output(clock::now()));
+        let farewell = output.send_last(session.take_output(clock::now()));
         let grace = if session.is_closing() { UNTAKEN } else { CLOSE_GRACE };
         // a client that takes nothing needs no code
         matches!(tokio::time::timeout(grace, farewell).await, Ok(Ok(())))
@@ -70,9 +83,13 @@ impl Connection {
             [self.handler.executor.closing()].into_iter().collect();
         // in boxes, because an empty set has the memory of one element
         let mut messages = FuturesUnordered::new();
+        let account = Rc::clone(&self.account);
+        let mut waiting = Waiting { share: account.share(), bytes: 0 };
         let mut alarm_at = session.due();
         let mut alarm = pin!(timer::sleep_until(alarm_at));
         loop {
+            session.set_begun(self.frames.has_begun(), clock::now);
+            waiting.hold(session, &output);
             if session.due() < alarm_at {
                 alarm_at = session.due();
                 alarm.set(timer::sleep_until(alarm_at));
@@ -80,9 +97,8 @@ impl Connection {
             let event = tokio::select! {
                 biased;
                 () = &mut output_closed => return End::Gone,
-                Some((kind, handled)) = messages.next(), if !session.is_full() => {
-                    Event::Handled(kind, handled)
-                }
+                () = displaced(&account) => Event::Displaced,
+                Some((kind, handled)) = messages.next() => Event::Handled(kind, handled),
                 frame = self.frames.next(), if session.may_read() => Event::Frame(frame),
                 Some(call) = self.calls.recv(), if !session.is_full() => Event::Call(call),
                 taken = output.ready(), if session.has_output() || output.is_sending() => {
@@ -120,6 +136,9 @@ impl Connection {
         match event {
             Event::Frame(frame) => {
                 let message = session.frame(frame, clock::now())?;
+                if !self.frames.is_fragmented() {
+                    session.frame_ended();
+                }
                 if let Some((message, _)) = &message {
                     self.handler.trace(message, Way::In);
                 }
@@ -144,6 +163,9 @@ impl Connection {
             }
             Event::Call(call) => self.call(session, *call),
             Event::Closing => session.close(clock::now(), self.output.unsent()),
+            // a client that takes nothing needs no code
+            Event::Displaced if self.output.waiting() > 0 => return Err(End::Gone),
+            Event::Displaced => return Err(End::Close(TRY_AGAIN_LATER)),
             Event::Tick => session.tick(clock::now(), self.output.unsent())?,
         }
         Ok(None)
@@ -154,4 +176,27 @@ impl Connection {
         self.handler.trace(&message, Way::Out);
         session.send_call(&message);
     }
+}
+
+/// Output that waits for the client.
+struct Waiting {
+    share: Share,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Counts it while the client does not take what was sent before.
+    fn hold(&mut self, session: &Session, output: &Output) {
+        let waiting = output.waiting();
+        let bytes = if waiting > 0 { waiting + session.output() } else { 0 };
+        if bytes != self.bytes {
+            self.share.set_taken(bytes, bytes > 0);
+            self.bytes = bytes;
+        }
+    }
+}
+
+/// Waits until others need the memory of a connection.
+async fn displaced(account: &Account) {
+    poll_fn(|cx| if account.poll_displaced(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
 }

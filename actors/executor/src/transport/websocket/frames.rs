@@ -5,6 +5,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::close_code::NORMAL;
 use super::link::Input;
+use crate::transport::account::Share;
 
 /// A message or a control frame of the other end.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(super) enum Broken {
     Protocol,
     /// A text is not UTF-8.
     Text,
+    /// The budget has no room for what has come of a message.
+    NoRoom,
     /// The connection ended.
     Ended,
 }
@@ -48,12 +51,38 @@ pub(super) struct Frames {
     fragments: Option<(OpCode, BytesMut)>,
     /// Largest message, in bytes; at least [`CONTROL`].
     limit: usize,
+    /// What is held of a message that has begun, and so many bytes of it.
+    begun: Share,
+    held: usize,
 }
 
 impl Frames {
     /// Reads from `input`, of which `read` was read already.
-    pub(super) fn new(input: Input, read: BytesMut, limit: usize) -> Self {
-        Self { input, buffer: read, fragments: None, limit: limit.max(CONTROL) }
+    pub(super) fn new(input: Input, read: BytesMut, limit: usize, begun: Share) -> Self {
+        let limit = limit.max(CONTROL);
+        Self { input, buffer: read, fragments: None, limit, begun, held: 0 }
+    }
+
+    /// Whether a part of a message or of a frame has come, and its rest has not.
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_fragmented() || !self.buffer.is_empty()
+    }
+
+    /// Whether a message has begun that comes in several frames.
+    pub(super) fn is_fragmented(&self) -> bool {
+        self.fragments.is_some()
+    }
+
+    /// Counts what has begun, before more is read.
+    fn hold(&mut self) -> Result<(), Broken> {
+        let fragments = self.fragments.as_ref().map_or(0, |(_, whole)| whole.capacity());
+        let buffer = if self.buffer.is_empty() { 0 } else { self.buffer.capacity() };
+        let bytes = fragments + buffer;
+        if bytes != self.held {
+            self.begun.set(bytes, bytes > 0).map_err(|_| Broken::NoRoom)?;
+            self.held = bytes;
+        }
+        Ok(())
     }
 
     /// Reads the next message or control frame.
@@ -67,6 +96,7 @@ impl Frames {
                     return Ok(incoming);
                 }
             }
+            self.hold()?;
             if !self.input.read(&mut self.buffer).await {
                 return Err(Broken::Ended);
             }

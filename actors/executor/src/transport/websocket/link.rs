@@ -22,6 +22,9 @@ const READ: usize = 4 << 10;
 /// How much is read at once at most.
 const MOST_READ: usize = 64 << 10;
 
+/// Bytes of a chunk in the body of an answer, about.
+const CHUNK: usize = 64 << 10;
+
 /// The reading half.
 pub(super) enum Input {
     /// The body of the request, where an actix-web application took it.
@@ -82,6 +85,15 @@ impl Output {
     /// Bytes that were sent and are not on their way, as far as that is known.
     pub(super) fn unsent(&self) -> usize {
         match self {
+            Self::Body(_) => 0,
+            Self::Socket(socket) => socket.unsent(),
+        }
+    }
+
+    /// Bytes that wait for the client here, about.
+    pub(super) fn waiting(&self) -> usize {
+        match self {
+            Self::Body(body) if body.capacity() == 0 => CHUNK,
             Self::Body(_) => 0,
             Self::Socket(socket) => socket.unsent(),
         }

@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_web::dev::Payload;
+use asyncsteps_actors::budget::Client;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE};
@@ -31,6 +32,7 @@ use http::{Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
+use super::account::Account;
 use super::http::head::RequestHead;
 use crate::channel::Channel;
 use crate::executor::Executor;
@@ -92,8 +94,11 @@ impl WebSocket {
     ) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
         // one chunk is on its way, and one waits
         let (sink, mut chunks) = mpsc::channel(1);
+        let client = self.handler.channel.peer().map_or(Client::Unknown, Client::from);
+        let account = Account::new(self.handler.executor.hold(&client));
         actix_rt::spawn(async move {
-            self.serve(Input::Payload(payload), Output::Body(sink), BytesMut::new()).await;
+            let (input, output) = (Input::Payload(payload), Output::Body(sink));
+            self.serve(input, output, BytesMut::new(), account).await;
             drop(open);
         });
         stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)))
@@ -101,26 +106,35 @@ impl WebSocket {
 
     /// Serves it over a connection, of which `read` was read already. Gives the connection back if
     /// the code that says why it ends was sent: it has to arrive.
-    pub(super) async fn serve_io<T>(self, io: T, read: BytesMut) -> Option<T>
+    pub(super) async fn serve_io<T>(self, io: T, read: BytesMut, account: Rc<Account>) -> Option<T>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         let socket = Rc::new(Socket::new(io));
         let (input, output) = (Rc::clone(&socket), Rc::clone(&socket));
-        let is_told = self.serve(Input::Socket(input), Output::Socket(output), read).await;
+        let (input, output) = (Input::Socket(input), Output::Socket(output));
+        let is_told = self.serve(input, output, read, account).await;
         socket.into_inner().filter(|_| is_told)
     }
 
-    async fn serve(self, input: Input, output: Output, read: BytesMut) -> bool {
+    async fn serve(
+        self,
+        input: Input,
+        output: Output,
+        read: BytesMut,
+        account: Rc<Account>,
+    ) -> bool {
         let Self { handler, calls, limits } = self;
-        let frames = Frames::new(input, read, handler.executor.max_request_size());
-        Connection { handler, frames, calls, output }.serve(limits).await
+        let limit = handler.executor.max_request_size();
+        let frames = Frames::new(input, read, limit, account.share());
+        Connection { handler, frames, calls, output, account }.serve(limits).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
+    use asyncsteps_actors::budget;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
 
@@ -153,10 +167,17 @@ mod tests {
         let payload: Payload = Payload::Stream { payload: Box::pin(payload) as _ };
         let (sink, output) = mpsc::channel(1);
         let (WebSocket { handler, calls, limits }, outgoing) = socket();
-        let frames = Frames::new(Input::Payload(payload), BytesMut::new(), 1000);
-        let connection = Connection { handler, frames, calls, output: Output::Body(sink) };
+        let account = account(&handler);
+        let payload = Input::Payload(payload);
+        let frames = Frames::new(payload, BytesMut::new(), 1000, account.share());
+        let output_half = Output::Body(sink);
+        let connection = Connection { handler, frames, calls, output: output_half, account };
         actix_rt::spawn(connection.serve(limits));
         (input, output, outgoing)
+    }
+
+    fn account(handler: &MessageHandler) -> Rc<Account> {
+        Account::new(handler.executor.hold(&budget::Client::Unknown))
     }
 
     /// A connection that is served over nothing yet.
@@ -213,6 +234,25 @@ mod tests {
     }
 
     #[actix::test]
+    async fn a_message_in_fragments_that_does_not_end_ends_its_connection() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        let pongs = actix_rt::spawn(async move {
+            let begun = [&b"\x02\x80\0\0\0\0"[..], PONG].concat();
+            let mut sent = input.send(begun.into());
+            while sent.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                sent = input.send(Bytes::from_static(PONG));
+            }
+        });
+        // a policy is violated
+        assert_eq!(output.recv().await.as_deref(), Some(&b"\x88\x02\x03\xf0"[..]));
+        assert_eq!(start.elapsed().as_secs(), 5);
+        assert_eq!(output.recv().await, None);
+        pongs.await.expect("it ends");
+    }
+
+    #[actix::test]
     async fn a_call_that_is_not_answered_ends() {
         let (_input, mut output, outgoing) = connect_with_calls();
         let begin = Instant::now();
@@ -237,7 +277,8 @@ mod tests {
             client.write_all(sent).await.expect("there is room");
             client.shutdown().await.expect("nothing else is sent");
             let (socket, _outgoing) = socket();
-            let given_back = socket.serve_io(server, BytesMut::new()).await;
+            let account = account(&socket.handler);
+            let given_back = socket.serve_io(server, BytesMut::new(), account).await;
             assert_eq!(given_back.is_some(), !told.is_empty());
             drop(given_back);
             let mut received = Vec::new();

@@ -2,6 +2,7 @@
 //! end of the connection come out. It has no socket, task or clock.
 
 use std::mem;
+use std::time::Duration;
 
 use actix_http::ws::OpCode;
 use asyncsteps::Time;
@@ -9,13 +10,13 @@ use asyncsteps_futoin::message::Response;
 use bytes::{Bytes, BytesMut};
 
 use super::calls::{Call, Calls};
-use super::close_code::{NO_TEXT, PROTOCOL_ERROR, TOO_LARGE};
+use super::close_code::{NO_TEXT, POLICY_VIOLATION, PROTOCOL_ERROR, TOO_LARGE, TRY_AGAIN_LATER};
 use super::frames::{self, Broken, FrameKind, Incoming};
 use super::limits::WebSocketLimits;
 use crate::transport::UNTAKEN;
 
-/// Bytes of output that may wait for the client, beside the largest message; while there are more,
-/// nothing is read from it.
+/// Bytes of output that may wait for the client; while there are more, nothing is read from it. The
+/// answers to what was read before come on top.
 pub(super) const MAX_WAITING: usize = 64 << 10;
 
 /// Why a connection ends.
@@ -41,6 +42,9 @@ pub(super) struct Session {
     /// Calls to the client that wait for its answers.
     calls: Calls,
     watch: Watch,
+    /// How long a message may take to come, and when the one that comes now began.
+    message_time: Duration,
+    begun: Option<Time>,
     /// The executor closes.
     closing: Option<Closing>,
 }
@@ -54,7 +58,8 @@ struct Closing {
 }
 
 impl Session {
-    pub(super) fn new(limits: WebSocketLimits, now: Time) -> Self {
+    /// Watched from now on; each message may take so long to come.
+    pub(super) fn new(limits: WebSocketLimits, message_time: Duration, now: Time) -> Self {
         Self {
             limits,
             out: BytesMut::new(),
@@ -63,6 +68,8 @@ impl Session {
             written: FrameKind::Binary,
             calls: Calls::new(limits.call_timeout),
             watch: Watch { heard: now, pinged: false },
+            message_time,
+            begun: None,
             closing: None,
         }
     }
@@ -86,9 +93,26 @@ impl Session {
             Err(Broken::TooLarge) => return Err(End::Close(TOO_LARGE)),
             Err(Broken::Protocol) => return Err(End::Close(PROTOCOL_ERROR)),
             Err(Broken::Text) => return Err(End::Close(NO_TEXT)),
+            Err(Broken::NoRoom) => return Err(End::Close(TRY_AGAIN_LATER)),
             Err(Broken::Ended) => return Err(End::Gone),
         }
         Ok(None)
+    }
+
+    /// Whether the rest of a message is waited for; `now` is asked for if that is new.
+    pub(super) fn set_begun(&mut self, has_begun: bool, now: impl FnOnce() -> Time) {
+        // while nothing is read, the client is not late
+        self.begun = (has_begun && self.may_read()).then(|| self.begun.unwrap_or_else(now));
+    }
+
+    /// A frame has ended that is no part of a message in several frames.
+    pub(super) fn frame_ended(&mut self) {
+        self.begun = None;
+    }
+
+    /// Bytes that the output takes.
+    pub(super) fn output(&self) -> usize {
+        self.out.capacity()
     }
 
     /// A message was handled.
@@ -149,6 +173,9 @@ impl Session {
     /// Does what is due. The socket has `unsent` bytes.
     pub(super) fn tick(&mut self, now: Time, unsent: usize) -> Result<(), End> {
         self.calls.expire(now);
+        if self.message_due().is_some_and(|due| now >= due) {
+            return Err(End::Close(POLICY_VIOLATION));
+        }
         if let Some(Closing { looked_at, stood_at }) = self.closing
             && now >= looked_at + UNTAKEN
         {
@@ -171,7 +198,12 @@ impl Session {
     pub(super) fn due(&self) -> Time {
         let looks = self.closing.as_ref().map(|closing| closing.looked_at + UNTAKEN);
         let watched = self.watch.next(&self.limits);
-        [self.calls.due(), looks].into_iter().flatten().fold(watched, Time::min)
+        [self.calls.due(), self.message_due(), looks].into_iter().flatten().fold(watched, Time::min)
+    }
+
+    /// When the message that comes now is late.
+    fn message_due(&self) -> Option<Time> {
+        self.begun.map(|begun| begun + self.message_time)
     }
 
     /// Whether the output has to be taken before more may be put into it.
@@ -247,8 +279,6 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(seconds: u64) -> Time {
@@ -256,7 +286,7 @@ mod tests {
     }
 
     fn session() -> Session {
-        Session::new(WebSocketLimits::default(), at(0))
+        Session::new(WebSocketLimits::default(), Duration::from_secs(5), at(0))
     }
 
     fn message() -> Result<Incoming, Broken> {
@@ -332,11 +362,30 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_does_not_end_is_late_whatever_comes_between() {
+        let mut session = session();
+        session.set_begun(true, || at(10));
+        assert!(session.frame(Ok(Incoming::Pong), at(14)).is_ok());
+        session.set_begun(true, || at(14));
+        assert_eq!((session.due(), session.tick(at(14), 0)), (at(15), Ok(())));
+        assert_eq!(session.tick(at(15), 0), Err(End::Close(1008)));
+        // the next one has as much time
+        session.frame_ended();
+        session.set_begun(true, || at(16));
+        assert_eq!((session.due(), session.tick(at(16), 0)), (at(21), Ok(())));
+        // nothing is read from a client that takes nothing
+        session.send_call(&[0; MAX_WAITING]);
+        session.set_begun(true, || at(17));
+        assert_eq!(session.tick(at(60), 0), Ok(()));
+    }
+
+    #[test]
     fn a_broken_frame_ends_the_connection_with_its_code() {
         let end = |broken| session().frame(Err(broken), at(0)).expect_err("it is broken");
         assert_eq!(end(Broken::TooLarge), End::Close(1009));
         assert_eq!(end(Broken::Protocol), End::Close(1002));
         assert_eq!(end(Broken::Text), End::Close(1007));
+        assert_eq!(end(Broken::NoRoom), End::Close(1013));
         assert_eq!(end(Broken::Ended), End::Gone);
         let goodbye = session().frame(Ok(Incoming::Close(1000)), at(0));
         assert_eq!(goodbye.expect_err("it says so"), End::Close(1000));

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::codes;
+use asyncsteps_actors::budget::Client;
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::iface::{Function, FunctionName};
 use asyncsteps_futoin::message::{Coding, MediaType, Request};
@@ -119,8 +120,9 @@ impl EndPoint {
                 return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
-        let mut reservation = self.executor.reserve();
-        let whole = body::read(body, limit, time, &mut reservation);
+        let client = channel.peer().map_or(Client::Unknown, Client::from);
+        let mut room = body.room(&self.executor, &client);
+        let whole = body::read(body, limit, time, &mut room);
         let body = match whole.await {
             Ok(body) => body,
             Err(BodyError::Status(status)) => return answer::last(status),
@@ -133,7 +135,7 @@ impl EndPoint {
         let size = body.len();
         let parsed = Request::parse(&body);
         // a request may wait for long, and what it says is in its parameters
-        drop((body, reservation));
+        drop((body, room));
         let reply = match parsed {
             Ok(request) => {
                 let incoming = incoming(head, request, channel.clone());

@@ -3,9 +3,10 @@
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
@@ -16,15 +17,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use super::blocks::PREFACE;
 use super::limits::ServerLimits;
 use super::metered::Metered;
-use super::progress::Alarm;
+use super::progress::{Alarm, Progress};
 use super::requests::Requests;
 use crate::observe::{OpenConnection, Protocol};
 use crate::transport::websocket::WebSocket;
-
-/// How a client that knows beforehand that this end speaks HTTP/2 begins (RFC 9113 §3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The least size of hyper's buffers.
 const LEAST_BUFFER: usize = 8 << 10;
@@ -39,6 +38,10 @@ const MOST_LINGER: usize = 1 << 20;
 /// The answer to a head that does not end in time.
 const HEAD_TIMEOUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// The answer to a request that has not come while others need its memory.
+const NO_ROOM: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// How connections are served; the same for all of a worker.
 pub(super) struct Protocols {
@@ -80,6 +83,7 @@ impl Protocols {
     {
         if is_http2 || read_preface(&mut io).await {
             open.speak(Protocol::Http2);
+            io.begin_http2();
             // its memory is only taken for those that speak it
             return Box::pin(self.serve_http2(io, requests)).await;
         }
@@ -98,7 +102,8 @@ impl Protocols {
                 Then::WebSocket(socket, io, read) => {
                     open.speak(Protocol::WebSocket);
                     // its memory is free before the lingering
-                    let told = Box::pin(socket.serve_io(io, read)).await;
+                    let account = Rc::clone(progress.holds().account());
+                    let told = Box::pin(socket.serve_io(io, read, account)).await;
                     if let Some(io) = told {
                         Box::pin(linger(io)).await;
                     }
@@ -108,7 +113,11 @@ impl Protocols {
             };
         };
         // what comes last has memory of its own, too
-        Box::pin(end(io, progress.is_head_late(), &ended)).await;
+        let last = last_word(&progress);
+        if progress.holds().account().is_displaced() {
+            progress.holds().account().release();
+        }
+        Box::pin(end(io, last, &ended)).await;
         ended
     }
 
@@ -148,16 +157,22 @@ impl Protocols {
     {
         let progress = Rc::clone(&requests.progress);
         progress.multiplex();
-        let service = service_fn(move |request| requests.respond(request));
+        // in a box, whose memory is free while the answer waits for the client
+        let service = service_fn(move |request| Box::pin(requests.respond(request)));
         let mut connection = pin!(self.http2.serve_connection(TokioIo::new(io), service));
         let (mut alarm, mut is_told) = (Alarm::default(), false);
         poll_fn(|cx| {
-            if progress.closing().is_some() && !is_told {
+            let is_displaced = progress.holds().account().is_displaced();
+            if (progress.closing().is_some() || is_displaced) && !is_told {
                 is_told = true;
                 connection.as_mut().graceful_shutdown();
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(ended);
+            }
+            if is_displaced {
+                tracing::debug!("others need the memory of a connection");
+                return Poll::Ready(Ok(()));
             }
             if progress.is_flooded() {
                 tracing::debug!("a client gives up too many requests");
@@ -202,16 +217,27 @@ async fn read_preface<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> bool {
 }
 
 /// Answers what hyper does not, and ends a connection whose client can know why.
-async fn end<T>(mut io: Metered<T>, is_head_late: bool, ended: &Result<(), hyper::Error>)
+async fn end<T>(mut io: Metered<T>, last: &[u8], ended: &Result<(), hyper::Error>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    if is_head_late {
+    if !last.is_empty() {
         // its client may be gone
-        let _ = io.write_all(HEAD_TIMEOUT).await;
+        let _ = io.write_all(last).await;
     }
     if ended.as_ref().err().is_none_or(is_answered) {
         linger(io).await;
+    }
+}
+
+/// The answer of the server itself to a request that does not come to its end, if there is one.
+fn last_word(progress: &Progress) -> &'static [u8] {
+    if progress.is_head_late() {
+        HEAD_TIMEOUT
+    } else if progress.holds().account().is_displaced() && !progress.holds().has_begun_answer() {
+        NO_ROOM
+    } else {
+        b""
     }
 }
 
@@ -249,11 +275,20 @@ fn is_answered(error: &hyper::Error) -> bool {
 }
 
 /// Runs the streams of HTTP/2 connections on this arbiter.
+///
+/// Each has its first turn at once: those of many connections that came together would otherwise wait for
+/// it with their memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnArbiter;
 
 impl<F: Future<Output = ()> + 'static> HyperExecutor<F> for OnArbiter {
     fn execute(&self, stream: F) {
-        actix_rt::spawn(stream);
+        let mut stream = Box::pin(stream);
+        let mut turn = || stream.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        // a panic ends the stream alone, as it does in a task
+        match catch_unwind(AssertUnwindSafe(&mut turn)) {
+            Ok(Poll::Pending) => drop(actix_rt::spawn(stream)),
+            Ok(Poll::Ready(())) | Err(_) => {}
+        }
     }
 }

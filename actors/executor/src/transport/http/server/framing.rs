@@ -12,6 +12,8 @@ pub(super) struct Framing {
     line: Vec<u8>,
     heads: u64,
     has_seen_head: bool,
+    /// Bytes of the head that comes now, or came last.
+    head: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +44,7 @@ pub(super) struct Ambiguous {
 impl Framing {
     pub(super) fn new() -> Self {
         let state = State::Head(Head::default());
-        Self { state, line: Vec::new(), heads: 0, has_seen_head: false }
+        Self { state, line: Vec::new(), heads: 0, has_seen_head: false, head: 0 }
     }
 
     /// Takes the next bytes of the connection.
@@ -71,10 +73,15 @@ impl Framing {
                 }
                 State::Head(head) => {
                     self.has_seen_head = true;
+                    if !head.has_begun && self.line.is_empty() {
+                        self.head = 0;
+                    }
                     let Some(length) = memchr::memchr(b'\n', &bytes[at..]) else {
                         self.line.extend_from_slice(&bytes[at..]);
+                        self.head += bytes.len() - at;
                         return Ok(());
                     };
+                    self.head += length + 1;
                     let piece = &bytes[at..at + length];
                     at += length + 1;
                     let is_end = if self.line.is_empty() {
@@ -97,6 +104,16 @@ impl Framing {
     /// Whether the bytes that were followed last were not of bodies alone.
     pub(super) fn has_seen_head(&self) -> bool {
         self.has_seen_head
+    }
+
+    /// Bytes of the head that comes now, or came last.
+    pub(super) fn head(&self) -> usize {
+        self.head
+    }
+
+    /// Whether the rest of a head is to come.
+    pub(super) fn is_in_head(&self) -> bool {
+        !self.line.is_empty() || matches!(self.state, State::Head(Head { has_begun: true, .. }))
     }
 
     /// Whether the rest of a body is to come.

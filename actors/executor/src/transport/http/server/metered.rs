@@ -7,17 +7,35 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use asyncsteps::Error;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::blocks::Blocks;
 use super::framing::{Ambiguous, Framing};
 use super::limits::ServerLimits;
 use super::patience::{Patience, timed_out};
 use super::progress::{Progress, ReadEnd};
 use crate::transport::UNTAKEN;
+use crate::transport::account::Share;
 
 /// How much is read at once without a buffer.
 const FIRST_READ: usize = 4 << 10;
+
+/// How much is read at once in HTTP/1: a byte less than what has hyper read twice as much the next time,
+/// into a buffer that its connection keeps.
+const READ: usize = (8 << 10) - 1;
+
+/// Bytes of hyper's buffers of an HTTP/1 connection whose head is small, with the connection itself.
+const BUFFERS: usize = 28 << 10;
+
+/// What a byte of a head takes in HTTP/1 at most: hyper's buffer has doubled as it grew, and a line
+/// without an end is here too.
+const OF_HEAD_BYTE: usize = 3;
+
+/// What a byte of a head takes in HTTP/2 at most: it can stand for an entry of a map, in a table that has
+/// doubled as it grew.
+const OF_BLOCK_BYTE: usize = 150;
 
 /// A connection that ends when its client is too slow.
 ///
@@ -29,23 +47,45 @@ pub(super) struct Metered<T> {
     progress: Rc<Progress>,
     /// Read already, before anything was there to parse it.
     first: Bytes,
-    /// Where its requests end, in HTTP/1.
-    framing: Option<Framing>,
+    /// Where its requests end.
+    follower: Follower,
+    /// What it holds of what has begun to come.
+    begun: Share,
+    /// What it holds of what its client does not take, in HTTP/1.
+    blocked: Share,
     writing: Patience,
+}
+
+/// Finds out where requests end.
+enum Follower {
+    /// The protocol is not known.
+    None,
+    Http1(Framing),
+    Http2(Blocks),
 }
 
 impl<T> Metered<T> {
     pub(super) fn new(io: T, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
         progress.meter(true);
         let writing = Patience::new(limits, UNTAKEN);
-        Self { io, progress, first: Bytes::new(), framing: None, writing }
+        let account = progress.holds().account();
+        let (begun, blocked) = (account.share(), account.share());
+        let follower = Follower::None;
+        Self { io, progress, first: Bytes::new(), follower, begun, blocked, writing }
     }
 
     /// Follows requests of HTTP/1 from the first byte on.
     pub(super) fn begin_http1(&mut self) {
-        self.framing = Some(Framing::new());
+        self.follower = Follower::Http1(Framing::new());
         let clear = self.follow(&self.first.clone());
         self.first.truncate(clear);
+        self.tell();
+    }
+
+    /// Follows heads of HTTP/2 from the first byte on.
+    pub(super) fn begin_http2(&mut self) {
+        self.follower = Follower::Http2(Blocks::new());
+        self.follow(&self.first.clone());
         self.tell();
     }
 
@@ -68,16 +108,46 @@ impl<T> Metered<T> {
 
     /// Tells what was read.
     fn tell(&self) {
-        match &self.framing {
-            None => self.progress.read(true, false),
-            Some(framing) => self.progress.read(framing.has_seen_head(), framing.is_in_body()),
+        match &self.follower {
+            Follower::None => self.progress.read(true, false),
+            Follower::Http1(framing) => {
+                self.progress.read(framing.has_seen_head(), framing.is_in_body());
+            }
+            Follower::Http2(blocks) => self.progress.read_frames(blocks.begun().is_some()),
         }
+    }
+
+    /// Counts what has begun to come, while the rest is waited for.
+    fn hold_begun(&mut self) -> Result<(), Error> {
+        let (bytes, waits) = match &mut self.follower {
+            Follower::None => (0, false),
+            Follower::Http1(framing) if framing.is_in_head() || framing.is_in_body() => {
+                (BUFFERS + OF_HEAD_BYTE * framing.head(), true)
+            }
+            Follower::Http1(_) => (0, false),
+            Follower::Http2(blocks) => {
+                let unread =
+                    self.progress.holds().unread(blocks.take_data(), self.progress.limits());
+                let most = OF_HEAD_BYTE * self.progress.limits().head_size;
+                let block = blocks.begun().map_or(0, |block| (OF_BLOCK_BYTE * block).min(most));
+                let partial = blocks.partial();
+                (block + partial + unread, block + partial > 0)
+            }
+        };
+        self.begun.set(bytes, waits)
     }
 
     /// Looks at what was read; how much of it may be given: nothing behind a head that two ends could
     /// take for different requests.
     fn follow(&mut self, read: &[u8]) -> usize {
-        let Some(framing) = &mut self.framing else { return read.len() };
+        let framing = match &mut self.follower {
+            Follower::None => return read.len(),
+            Follower::Http2(blocks) => {
+                blocks.follow(read);
+                return read.len();
+            }
+            Follower::Http1(framing) => framing,
+        };
         match framing.follow(read) {
             Ok(()) => read.len(),
             Err(Ambiguous { end, number }) => {
@@ -117,11 +187,24 @@ impl<T: AsyncRead + Unpin> Metered<T> {
         if self.progress.is_refused() {
             return Poll::Ready(Ok(()));
         }
+        if self.progress.holds().account().is_displaced() {
+            return Poll::Ready(Err(displaced()));
+        }
         if self.progress.is_half_closed() {
             return self.poll_end();
         }
+        if self.progress.holds().account().is_crowded() {
+            // the tasks that release it come first
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let (begin, has_room) = (buf.filled().len(), buf.remaining() > 0);
-        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let polled = match &self.follower {
+            Follower::Http1(_) if buf.remaining() > READ => self.poll_part(cx, buf),
+            Follower::None | Follower::Http1(_) | Follower::Http2(_) => {
+                Pin::new(&mut self.io).poll_read(cx, buf)
+            }
+        };
         let is_end = has_room && buf.filled().len() == begin;
         if is_end && matches!(polled, Poll::Ready(Ok(()))) && self.progress.half_close() {
             return Poll::Pending;
@@ -131,6 +214,10 @@ impl<T: AsyncRead + Unpin> Metered<T> {
             self.tell();
             buf.set_filled(begin + clear);
             return polled;
+        }
+        if self.hold_begun().is_err() {
+            self.progress.holds().account().refuse();
+            return Poll::Ready(Err(displaced()));
         }
         self.poll_end()
     }
@@ -142,6 +229,17 @@ impl<T: AsyncRead + Unpin> Metered<T> {
             Some(ReadEnd::Idle) => Poll::Ready(Ok(())),
             Some(ReadEnd::Late) => Poll::Ready(Err(timed_out())),
         }
+    }
+}
+
+impl<T: AsyncRead + Unpin> Metered<T> {
+    /// Reads a part of what there is room for.
+    fn poll_part(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut part = [MaybeUninit::uninit(); READ];
+        let mut part = ReadBuf::uninit(&mut part);
+        ready!(Pin::new(&mut self.io).poll_read(cx, &mut part))?;
+        buf.put_slice(part.filled());
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -170,6 +268,12 @@ impl<T> Metered<T> {
         if written.is_pending() {
             self.progress.block();
             self.writing.wait(self.progress.closing(), cx)?;
+            if self.progress.holds().account().is_displaced() {
+                return Poll::Ready(Err(displaced()));
+            }
+            if let Follower::Http1(_) = self.follower {
+                self.blocked.set_taken(BUFFERS + self.progress.holds().unsent(), true);
+            }
         }
         written
     }
@@ -215,6 +319,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
         if flushed.is_ready() {
             // all is written before it is flushed
             this.writing.rest();
+            this.blocked.set_taken(0, false);
             if this.progress.unblock() {
                 // the next request may have waited for it
                 cx.waker().wake_by_ref();
@@ -228,4 +333,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
         let shut = Pin::new(&mut this.io).poll_shutdown(cx);
         this.watch(shut, cx)
     }
+}
+
+/// The connection ends because others need its memory.
+fn displaced() -> io::Error {
+    io::Error::other("displaced")
 }

@@ -2,12 +2,14 @@
 //! whatever its clients do.
 
 mod accept;
+mod blocks;
 #[cfg(feature = "rustls")]
 mod certificate;
 mod connection;
 mod connections;
 mod counted;
 mod framing;
+mod holds;
 mod io;
 mod limits;
 mod metered;

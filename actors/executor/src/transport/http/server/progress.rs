@@ -12,8 +12,10 @@ use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use slab::Slab;
 
+use super::holds::{HeldRequest, Holds};
 use super::limits::ServerLimits;
 use crate::transport::UNTAKEN;
+use crate::transport::account::Account;
 use crate::transport::websocket::WebSocket;
 
 /// How long a connection without a request is kept while the server closes: for those that were made
@@ -31,6 +33,8 @@ const HALF_CLOSED: Duration = Duration::from_secs(1);
 /// two turns wakes the task.
 pub(super) struct Progress {
     limits: ServerLimits,
+    /// What the connection holds for its client.
+    holds: Rc<Holds>,
     state: RefCell<State>,
     /// The task of the connection.
     task: RefCell<Waker>,
@@ -66,6 +70,8 @@ struct State {
     head_since: Option<Time>,
     /// When the client was last known to be there, if it sends no more while its requests go on, in HTTP/1.
     half_closed: Option<Time>,
+    /// The same in HTTP/2, where other requests are in service meanwhile.
+    block_since: Option<Time>,
     /// Since when the server closes.
     closing: Option<Time>,
     /// Whether written bytes wait for the client to take them.
@@ -111,7 +117,7 @@ enum Waiting {
 }
 
 impl Progress {
-    pub(super) fn new(limits: ServerLimits) -> Rc<Self> {
+    pub(super) fn new(limits: ServerLimits, account: Rc<Account>) -> Rc<Self> {
         let now = clock::now();
         let state = State {
             is_metered: false,
@@ -126,6 +132,7 @@ impl Progress {
             idle_turn: None,
             head_since: None,
             half_closed: None,
+            block_since: None,
             closing: None,
             is_blocked: false,
             had_request: false,
@@ -136,6 +143,7 @@ impl Progress {
         };
         Rc::new(Self {
             limits,
+            holds: Holds::new(account),
             state: RefCell::new(state),
             task: RefCell::new(Waker::noop().clone()),
             is_in_turn: Cell::new(false),
@@ -216,6 +224,25 @@ impl Progress {
             state.is_multiplexed = true;
             state.head_since = None;
         });
+        self.holds.multiplex();
+    }
+
+    pub(super) fn limits(&self) -> &ServerLimits {
+        &self.limits
+    }
+
+    /// What the connection holds for its client.
+    pub(super) fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// Bytes were read in HTTP/2; whether the rest of a head is to come.
+    pub(super) fn read_frames(&self, is_in_head: bool) {
+        self.change(|state| {
+            state.was_given_a_turn = false;
+            let since = state.block_since;
+            state.block_since = is_in_head.then(|| since.unwrap_or_else(clock::now));
+        });
     }
 
     /// Since when the server closes.
@@ -237,6 +264,7 @@ impl Progress {
             let is_served = state.in_service > 0;
             if is_of_head && !is_served && state.head_since.is_none() && !state.is_multiplexed {
                 state.head_since = Some(clock::now());
+                self.holds.begin_head();
             }
             let was_in_body = mem::replace(&mut state.is_in_body, is_in_body);
             if was_in_body && !is_in_body && !is_served {
@@ -277,6 +305,9 @@ impl Progress {
         let ServerLimits { head_timeout, keep_alive, .. } = self.limits;
         let state = self.state.borrow();
         let was_used = state.requests > 0;
+        if let Some(since) = state.block_since {
+            return Waiting::Head(since + head_timeout);
+        }
         let is_blocked = state.is_blocked && state.head_since.is_none();
         if let Some(since) = state.half_closed
             && state.in_service > 0
@@ -352,7 +383,12 @@ impl Progress {
             state.idle_turn = None;
             state.has_foreign_body = false;
         });
-        InService { progress: Rc::clone(self), is_answered: false, unsent: None }
+        InService {
+            progress: Rc::clone(self),
+            is_answered: Cell::new(false),
+            unsent: Cell::new(None),
+            held: self.holds.begin(),
+        }
     }
 
     /// Refuses the request of this number; nothing is read behind it.
@@ -444,27 +480,36 @@ impl Resets {
     }
 }
 
-/// A request from its head to the end of its answer.
+/// A request from its head until its answer is sent.
 pub(super) struct InService {
     progress: Rc<Progress>,
-    is_answered: bool,
+    is_answered: Cell<bool>,
     /// Where it is among the answers that wait for the client, if it does.
-    unsent: Option<usize>,
+    unsent: Cell<Option<usize>>,
+    held: HeldRequest,
 }
 
 impl InService {
+    /// What is held of it.
+    pub(super) fn held(&self) -> &HeldRequest {
+        &self.held
+    }
+
     /// Its answer has begun, or its body goes on.
-    pub(super) fn sent(&mut self) {
-        self.is_answered = true;
-        if self.unsent.is_none() {
-            self.unsent = self
+    pub(super) fn sent(&self) {
+        if !self.is_answered.replace(true) {
+            self.progress.holds.begin_answer();
+        }
+        if self.unsent.get().is_none() {
+            let unsent = self
                 .progress
                 .change(|state| state.is_multiplexed.then(|| state.unsent.insert(clock::now())));
+            self.unsent.set(unsent);
         }
     }
 
     /// The client has taken all of its answer that was made.
-    pub(super) fn taken(&mut self) {
+    pub(super) fn taken(&self) {
         if let Some(unsent) = self.unsent.take() {
             self.progress.change(|state| state.unsent.remove(unsent));
         }
@@ -476,7 +521,7 @@ impl Drop for InService {
         self.taken();
         let now = clock::now();
         self.progress.change(|state| {
-            if !self.is_answered {
+            if !self.is_answered.get() {
                 state.resets.count(now);
             }
             state.in_service -= 1;
@@ -504,11 +549,18 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
+    use asyncsteps_actors::budget::{Budget, Client, Limits};
+
     use super::*;
+
+    fn progress() -> Rc<Progress> {
+        let budget = Budget::new(Limits::default());
+        Progress::new(ServerLimits::default(), Account::new(budget.hold(&Client::Unknown)))
+    }
 
     #[test]
     fn a_body_that_comes_after_the_answer_is_no_head() {
-        let progress = Progress::new(ServerLimits::default());
+        let progress = progress();
         progress.meter(true);
         progress.read(true, true);
         drop(progress.begin());
@@ -521,7 +573,7 @@ mod tests {
 
     #[test]
     fn a_connection_whose_body_may_be_read_on_is_not_idle() {
-        let progress = Progress::new(ServerLimits::default());
+        let progress = progress();
         let request = progress.begin();
         progress.open_body();
         assert!(!progress.is_idle());

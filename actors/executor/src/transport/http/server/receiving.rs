@@ -13,11 +13,13 @@ use super::limits::ServerLimits;
 use super::patience::Patience;
 use super::progress::Progress;
 use super::request_body::RequestBody;
+use crate::transport::account::Share;
 
 /// How long a client may send nothing of a body while the server closes.
 const UNSENT: Duration = Duration::from_secs(5);
 
-/// A body that fails with `TimedOut` when its client is too slow.
+/// A body that fails with `TimedOut` when its client is too slow, and with `OutOfMemory` when others need
+/// its memory.
 pub(in crate::transport::http) struct Receiving {
     body: RequestBody,
     progress: Rc<Progress>,
@@ -31,6 +33,11 @@ impl Receiving {
         let patience = Patience::new(limits, UNSENT);
         progress.open_body();
         Self { body, progress, patience, is_wanted: false }
+    }
+
+    /// A part of what its connection holds.
+    pub(in crate::transport::http) fn share(&self) -> Share {
+        self.progress.holds().account().share()
     }
 }
 
@@ -48,7 +55,13 @@ impl Body for Receiving {
                 patience.moved(frame.data_ref().map_or(0, Bytes::len));
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(io::Error::other(error)))),
+            Poll::Ready(Some(Err(error))) => {
+                Poll::Ready(Some(Err(if progress.holds().account().is_displaced() {
+                    io::ErrorKind::OutOfMemory.into()
+                } else {
+                    io::Error::other(error)
+                })))
+            }
             Poll::Ready(None) => {
                 patience.rest();
                 Poll::Ready(None)

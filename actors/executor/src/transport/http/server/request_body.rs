@@ -1,7 +1,9 @@
 //! The body of a request, as hyper reads it.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -11,11 +13,15 @@ use hyper::body::Incoming;
 /// [`Server::fallback`](super::Server::fallback). It can be read on another thread, and on after the
 /// answer.
 #[derive(Debug)]
-pub struct RequestBody(Incoming);
+pub struct RequestBody {
+    body: Incoming,
+    /// Bytes of bodies that its connection has read so far and that were taken, in HTTP/2.
+    taken: Arc<AtomicUsize>,
+}
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self(body)
+    pub(super) fn new(body: Incoming, taken: &Arc<AtomicUsize>) -> Self {
+        Self { body, taken: Arc::clone(taken) }
     }
 }
 
@@ -27,18 +33,22 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if self.0.is_end_stream() {
+        if self.body.is_end_stream() {
             // after an answer, hyper says so only with the next request
             return Poll::Ready(None);
         }
-        Pin::new(&mut self.0).poll_frame(cx)
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            self.taken.fetch_add(frame.data_ref().map_or(0, Bytes::len), Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
+        self.body.size_hint()
     }
 }

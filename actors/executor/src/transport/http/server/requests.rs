@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 use super::limits::ServerLimits;
-use super::progress::Progress;
+use super::progress::{InService, Progress};
 use super::receiving::Receiving;
 use super::request_body::RequestBody;
 use super::sending::{BoxError, Content, Sending};
@@ -23,7 +23,10 @@ use super::warm::Warm;
 use crate::transport::http::answer::AnswerBody;
 use crate::transport::http::body::Body;
 use crate::transport::http::end_point::{EndPoint, Route};
-use crate::transport::http::head::{ConnectionInfo, RequestHead};
+use crate::transport::http::head::{ConnectionInfo, RequestHead, size_of_head};
+
+/// The fields of a head at most, as many as hyper takes in HTTP/1.
+const MOST_FIELDS: usize = 100;
 
 /// What the connections of a worker serve.
 pub(super) struct Site {
@@ -93,16 +96,16 @@ impl Requests {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + use<> {
         let in_service = self.progress.begin();
-        let refused = if self.progress.refuses_this() || !is_clear(&request) {
-            Some(StatusCode::BAD_REQUEST)
-        } else {
-            (!is_expectation_known(&request)).then_some(StatusCode::EXPECTATION_FAILED)
-        };
+        let refusal = self.refusal(&request, &in_service);
         let this = self.clone();
         async move {
-            if let Some(status) = refused {
+            if let Some(status) = refusal {
+                let version = request.version();
+                drop(request);
                 let (mut head, content) = bare(status).into_parts();
-                head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                if version <= Version::HTTP_11 {
+                    head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 return Ok(Response::from_parts(head, Sending::new(content, in_service)));
             }
             this.progress.next_turn().await;
@@ -124,6 +127,22 @@ impl Requests {
         }
     }
 
+    /// The status with which a request is refused before anything is done for it.
+    fn refusal(&self, request: &Request<Incoming>, in_service: &InService) -> Option<StatusCode> {
+        let headers = request.headers();
+        if self.progress.refuses_this() || !is_clear(request) {
+            Some(StatusCode::BAD_REQUEST)
+        } else if !is_expectation_known(request) {
+            Some(StatusCode::EXPECTATION_FAILED)
+        } else if headers.len() > MOST_FIELDS {
+            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+        } else if !in_service.held().head(size_of_head(headers, request.uri())) {
+            Some(StatusCode::SERVICE_UNAVAILABLE)
+        } else {
+            None
+        }
+    }
+
     async fn answer(self, request: Request<Incoming>) -> Response<Content> {
         let Self { site, progress, connection } = self;
         let uri = request.uri();
@@ -131,13 +150,13 @@ impl Requests {
             if !request.body().is_end_stream() {
                 progress.give_body();
             }
-            let mut request = request.map(RequestBody::new);
+            let mut request = request.map(|body| RequestBody::new(body, progress.holds().taken()));
             request.extensions_mut().insert(connection.peer);
             return site.answer_other(request).await;
         };
         let (parts, body) = request.into_parts();
-        let body =
-            Body::Own(Receiving::new(RequestBody::new(body), Rc::clone(&progress), &site.limits));
+        let body = RequestBody::new(body, progress.holds().taken());
+        let body = Body::Own(Receiving::new(body, Rc::clone(&progress), &site.limits));
         let head = Rc::new(RequestHead::own(parts, connection));
         let answer = site.end_point.serve(head, route, body).await;
         answer.map(|body| match body {

@@ -2,9 +2,10 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
 
@@ -21,7 +22,15 @@ pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 /// A body whose request is in service until it is sent.
 pub(super) struct Sending {
     content: Content,
-    in_service: InService,
+    in_service: Rc<InService>,
+}
+
+/// A part of an answer, which counts as held until it is on its way.
+pub(super) struct Piece {
+    rest: Bytes,
+    /// Its bytes, if they have memory of their own.
+    length: usize,
+    in_service: Rc<InService>,
 }
 
 /// What is sent.
@@ -34,22 +43,48 @@ pub(super) enum Content {
 }
 
 impl Sending {
-    pub(super) fn new(content: Content, mut in_service: InService) -> Self {
+    pub(super) fn new(content: Content, in_service: InService) -> Self {
         in_service.sent();
-        Self { content, in_service }
+        let made = match &content {
+            Content::Whole(bytes) => bytes.len(),
+            Content::Nothing | Content::Raw(_) | Content::Other(_) => 0,
+        };
+        in_service.held().answer(made, 0);
+        Self { content, in_service: Rc::new(in_service) }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.rest.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.rest.chunk()
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.rest.advance(bytes);
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.in_service.held().answer(0, self.length);
     }
 }
 
 impl Body for Sending {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, BoxError>>> {
         let Self { content, in_service } = &mut *self;
         in_service.taken();
+        let is_whole = matches!(content, Content::Whole(_));
         let frame = match content {
             Content::Nothing => None,
             Content::Whole(rest) if rest.is_empty() => None,
@@ -61,7 +96,12 @@ impl Body for Sending {
             Content::Other(body) => ready!(body.as_mut().poll_frame(cx)),
         };
         in_service.sent();
-        Poll::Ready(frame)
+        let piece = |rest: Bytes| {
+            let length = if is_whole { 0 } else { rest.len() };
+            in_service.held().answer(length, 0);
+            Piece { rest, length, in_service: Rc::clone(in_service) }
+        };
+        Poll::Ready(frame.map(|frame| frame.map(|frame: Frame<Bytes>| frame.map_data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

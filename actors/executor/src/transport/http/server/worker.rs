@@ -24,6 +24,7 @@ use super::progress::Progress;
 use super::requests::{Requests, Site};
 use super::tls::Handshakes;
 use crate::observe::{Protocol, Traffic};
+use crate::transport::account::Account;
 use crate::transport::http::head::ConnectionInfo;
 
 /// What a worker is told.
@@ -71,7 +72,9 @@ impl Worker {
         while let Some(order) = orders.recv().await {
             match order {
                 Order::Serve(accepted) => {
-                    let progress = Progress::new(this.site.limits);
+                    let client = accepted.connected.client();
+                    let account = Account::new(this.site.end_point.executor.hold(client));
+                    let progress = Progress::new(this.site.limits, account);
                     let this = Rc::clone(&this);
                     actix_rt::spawn(async move {
                         let served = pin!(this.serve(accepted, &progress));
@@ -151,6 +154,8 @@ impl Running {
                 State::Closing(since) => progress.close(since),
                 State::Ended => return Poll::Ready(()),
             }
+            // it ends by itself
+            let _ = progress.holds().account().poll_displaced(cx);
             progress.turn(cx, |cx| served.as_mut().poll(cx))
         })
         .await;
