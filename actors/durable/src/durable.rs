@@ -191,7 +191,7 @@ impl Durable {
     /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone.
     async fn decided(&self, uid: Uid) -> Result<Ending, Error> {
         let of_limit = |status: &Status| failure_of_limit(&status.flow.cancel.as_ref()?.by);
-        let decided = |status: Status| of_limit(&status).map(Err).or(status.ending.map(Ok));
+        let decided = |status: Status| of_limit(&status).map(Err).or_else(|| status.ending.map(Ok));
         match self.until(uid, decided).await? {
             Ok(ending) => Ok(ending),
             Err(_) if is_committed(&self.records(uid).await?) => self.ended(uid).await,

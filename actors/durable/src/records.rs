@@ -108,7 +108,7 @@ impl Records {
         {
             match outcome.ending {
                 Ending::Completed(_) => _ = self.committed.insert(commits),
-                _ => _ = self.committed.remove(&commits),
+                Ending::Failed(_) | Ending::Cancelled | _ => _ = self.committed.remove(&commits),
             }
             return;
         }
