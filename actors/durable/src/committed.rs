@@ -7,38 +7,18 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps::Error;
-use asyncsteps_journal::record::{Ending, Outcome, StoredRecord};
+use asyncsteps_journal::record::{Ending, Outcome};
 use asyncsteps_journal::request::Condition;
 use asyncsteps_journal::{Event, Path, Record, Value};
 
 use crate::detached::detached;
 use crate::flow::Flow;
-use crate::records::failure_of;
+use crate::records::{commit_of, failure_of};
 use crate::writer::Answer;
-
-/// What tells the record of a step that commits from others.
-const COMMITTED: &str = "committed";
-
-/// The step whose commit is recorded at this path.
-pub(crate) fn committed_by(path: &Path) -> Option<Path> {
-    path.as_str().strip_suffix(COMMITTED)?.strip_suffix('|')?.parse().ok()
-}
-
-/// Whether a step that commits has begun, and has not failed.
-pub(crate) fn is_committed(records: &[StoredRecord]) -> bool {
-    let mut open = Vec::new();
-    for record in records.iter().map(|stored| &stored.record) {
-        if let (Event::Outcome(outcome), Some(step)) = (&record.event, committed_by(&record.path)) {
-            open.retain(|other| *other != step);
-            open.extend(matches!(outcome.ending, Ending::Completed(_)).then_some(step));
-        }
-    }
-    !open.is_empty()
-}
 
 fn record(step: &Path, ending: Ending) -> Record {
     let outcome = Outcome { winner: None, ending };
-    Record::new(step.branch(COMMITTED), Event::Outcome(outcome))
+    Record::new(commit_of(step), Event::Outcome(outcome))
 }
 
 impl Flow {

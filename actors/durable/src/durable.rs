@@ -18,12 +18,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
 
-use crate::answer::{by_person, failure_of_limit};
 use crate::answered::answered;
 use crate::caller;
-use crate::committed::is_committed;
+use crate::cancels::{by_person, failure_of_limit};
 use crate::json;
 use crate::node::Node;
+use crate::records::is_committed;
 use crate::schedule::{Schedule, Scheduled};
 use crate::shared::{Program, Shared};
 use crate::submit::{Cancelling, NotSubmitted, Options};
@@ -232,7 +232,7 @@ impl Durable {
                 T::deserialize(json).map_err(unreadable)
             }
             Ending::Failed(failure) => Err(crate::records::error_of(&failure)),
-            Ending::Cancelled | _ => Err(asyncsteps::Error::new(crate::flow::CANCELLED)),
+            Ending::Cancelled | _ => Err(asyncsteps::Error::new(crate::cancels::CANCELLED)),
         }
     }
 

@@ -21,16 +21,13 @@ use asyncsteps_journal::{
 use tokio::sync::Notify;
 
 use crate::activity::{Activity, CATCH_UP};
-use crate::answer::error_of_cancel;
+use crate::cancels::{CANCELLED, error_of_cancel};
 use crate::detached::detached;
 use crate::lease::Lease;
 use crate::records::{Records, failure_of, started};
 use crate::storage_waits::StorageWaits;
 use crate::until::until;
 use crate::writer::{Answer, Stopped, Ticket, Writer};
-
-/// The code of the error that ends a flow which was cancelled.
-pub(crate) const CANCELLED: &str = "Cancelled";
 
 /// How long a flow has to wait at least to be put aside: to go on costs a claim.
 const PARKED_FOR: Duration = Duration::from_secs(10);

@@ -1,9 +1,8 @@
 //! What callers of a durable function get: the request is submitted, and they wait for its end.
 
-use asyncsteps::{Error, Template, codes};
+use asyncsteps::Template;
 use asyncsteps_executor::service::{AddsSteps, AnswerWithin, Handler};
 use asyncsteps_executor::{Functions, RequestSteps, Service};
-use asyncsteps_journal::{self as journal, Refused};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +12,7 @@ use crate::answer::Called;
 use crate::durable::{Declared, Durable, template_of};
 use crate::key;
 use crate::shared::Program;
-use crate::submit::{NotSubmitted, Options};
+use crate::submit::Options;
 
 impl Durable {
     /// Makes a function of the interface durable: a call of it survives the process that took it.
@@ -73,22 +72,4 @@ fn front(durable: &Durable) -> Template {
             Ok(())
         });
     })
-}
-
-/// What a caller is told.
-pub(crate) fn error_of_submit(error: &NotSubmitted) -> Error {
-    let key_in_use = |error: &_| matches!(error, journal::Error::Refused(Refused::KeyInUse { .. }));
-    match error {
-        NotSubmitted::Refused(refused) => {
-            Error::with_info(refused.code(), refused.text().unwrap_or_default().to_owned())
-        }
-        NotSubmitted::Parameters(_) => Error::with_info(codes::INVALID_REQUEST, error.to_string()),
-        NotSubmitted::Journal(cause) if key_in_use(cause) => {
-            Error::with_info(codes::INVALID_REQUEST, error.to_string())
-        }
-        NotSubmitted::NoFunction(_) | NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_) => {
-            tracing::error!(%error, "a durable request cannot be stored");
-            Error::with_info(codes::INTERNAL_ERROR, "The request cannot be stored")
-        }
-    }
 }

@@ -126,6 +126,7 @@ mod activity;
 mod answer;
 mod answered;
 mod caller;
+mod cancels;
 mod catching_up;
 mod commit;
 mod committed;

@@ -5,11 +5,10 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use asyncsteps_executor::memory::{Iterations, Next, Stored};
-use asyncsteps_journal::record::{Effect, Ending, Failed, Failure, Outcome, Started};
+use asyncsteps_journal::record::{Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord};
 use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Event, Path, Record, Timestamp, Value};
 
-use crate::committed::committed_by;
 use crate::settled::{Settle, Settled, step_at};
 use crate::writer::Ticket;
 
@@ -398,6 +397,31 @@ pub(crate) fn closing_of(scope: &Path) -> Path {
 /// The scope whose normal end is recorded at this path.
 fn closed_by(path: &Path) -> Option<Path> {
     path.as_str().strip_suffix(CLOSED)?.strip_suffix('|')?.parse().ok()
+}
+
+/// What tells the record of a step that commits from others.
+const COMMITTED: &str = "committed";
+
+/// Where it is recorded that the step at this path has begun to commit the request.
+pub(crate) fn commit_of(step: &Path) -> Path {
+    step.branch(COMMITTED)
+}
+
+/// The step whose commit is recorded at this path.
+fn committed_by(path: &Path) -> Option<Path> {
+    path.as_str().strip_suffix(COMMITTED)?.strip_suffix('|')?.parse().ok()
+}
+
+/// Whether a step that commits has begun, and has not failed.
+pub(crate) fn is_committed(records: &[StoredRecord]) -> bool {
+    let mut open = Vec::new();
+    for record in records.iter().map(|stored| &stored.record) {
+        if let (Event::Outcome(outcome), Some(step)) = (&record.event, committed_by(&record.path)) {
+            open.retain(|other| *other != step);
+            open.extend(matches!(outcome.ending, Ending::Completed(_)).then_some(step));
+        }
+    }
+    !open.is_empty()
 }
 
 /// The step of an attempt, and the number of that.

@@ -1,5 +1,6 @@
 //! What is said about a request that is submitted.
 
+use asyncsteps::codes;
 use asyncsteps_executor::{Caller, Refused};
 use asyncsteps_journal::{Error, Timestamp, Uid, ValueError};
 
@@ -73,4 +74,26 @@ pub enum NotSubmitted {
     /// The journal did not take it.
     #[error(transparent)]
     Journal(#[from] Error),
+}
+
+/// What a caller is told.
+pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps::Error {
+    let key_in_use =
+        |error: &_| matches!(error, Error::Refused(asyncsteps_journal::Refused::KeyInUse { .. }));
+    match error {
+        NotSubmitted::Refused(refused) => asyncsteps::Error::with_info(
+            refused.code(),
+            refused.text().unwrap_or_default().to_owned(),
+        ),
+        NotSubmitted::Parameters(_) => {
+            asyncsteps::Error::with_info(codes::INVALID_REQUEST, error.to_string())
+        }
+        NotSubmitted::Journal(cause) if key_in_use(cause) => {
+            asyncsteps::Error::with_info(codes::INVALID_REQUEST, error.to_string())
+        }
+        NotSubmitted::NoFunction(_) | NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_) => {
+            tracing::error!(%error, "a durable request cannot be stored");
+            asyncsteps::Error::with_info(codes::INTERNAL_ERROR, "The request cannot be stored")
+        }
+    }
 }

@@ -17,11 +17,10 @@ use super::params::{
 };
 use super::types::{Job, JobCancel, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, template_of};
-use crate::front::error_of_submit;
 use crate::key;
 use crate::settle::NotSettled;
 use crate::settled::Settle;
-use crate::submit::{Cancelling, NotSubmitted, Options};
+use crate::submit::{Cancelling, NotSubmitted, Options, error_of_submit};
 use crate::{caller, records};
 
 /// How many jobs are on a page at the most, and unless a caller asks for fewer.

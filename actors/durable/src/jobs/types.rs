@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::answer::shown_by;
+use crate::cancels::shown_by;
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -168,7 +168,7 @@ impl JobResult {
             Ending::Failed(failure) => {
                 Self { error: failure.code, text: failure.text.unwrap_or_default(), ..ended }
             }
-            Ending::Cancelled | _ => Self { error: crate::flow::CANCELLED.to_owned(), ..ended },
+            Ending::Cancelled | _ => Self { error: crate::cancels::CANCELLED.to_owned(), ..ended },
         })
     }
 }
