@@ -123,14 +123,16 @@ impl Model {
             End::Return => Ok(Values::new()),
             End::Success(values) => strand.success(values),
             End::Error(info) => Err(Fault::raised(id, *info)),
-            End::Leave(leave) | End::StepsAnd(_, Late::Leave(leave)) => Err(strand.leave(*leave)),
+            End::Leave(leave) => Err(strand.leave(*leave)),
             End::Wait(wait) => self.completed(strand, wait),
             End::Until(pause) => self.wait(strand, Some(pause.end(now))),
             End::Steps(nodes) | End::StepsAnd(nodes, Late::Add) => {
                 self.steps(strand, nodes, Values::new())
             }
             End::Panic | End::SuccessAnd(_) => Err(Fault::internal()),
-            End::StepsAnd(_, Late::Success | Late::Error) => Err(Fault::internal()),
+            End::StepsAnd(_, Late::Success | Late::Error | Late::Leave(_)) => {
+                Err(Fault::internal())
+            }
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) enum End {
     /// `wait_until`
     Until(Pause),
     Steps(Vec<Node>),
-    /// Against the rules, but for the end of a loop: something after adding steps.
+    /// Against the rules, but for a further step: something after adding steps.
     StepsAnd(Vec<Node>, Late),
     /// Against the rules: something after success.
     SuccessAnd(Late),

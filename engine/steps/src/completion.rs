@@ -53,8 +53,9 @@ impl Completion {
     /// Completes the step with a result, as `success` inside of it would.
     ///
     /// `Ok` means that the step takes the result: it completes before a time limit, a cancel or the
-    /// failure of another branch that comes later. Only the step itself can still fail, by an error
-    /// that its own body raises after it gave the handle away.
+    /// failure of another branch that comes later. Only the step itself can still fail: by an error
+    /// that its own body raises after it gave the handle away, or with `InternalError` because its body
+    /// breaks a rule, by adding sub-steps or calling [`success`](crate::AsyncSteps::success) as well.
     ///
     /// # Errors
     /// [`Stale`] if the step is over, was completed before, or its flow is being cancelled; then
@@ -97,10 +98,10 @@ impl Completion {
         self.send(Message::Error(error))
     }
 
-    /// Whether the step still waits for this.
+    /// Whether the step still waits for this: a completion is refused if not.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.key.get().is_some_and(|key| self.inbox.lock().get_mut(key).is_some())
+        self.key.get().is_some_and(|key| self.inbox.is_open(key))
     }
 
     fn send(&self, message: Message) -> Result<(), Stale> {

@@ -117,6 +117,12 @@ impl Inbox {
         self.lock().open(strand, handles)
     }
 
+    /// Whether this wait can be completed.
+    pub(crate) fn is_open(&self, key: WaitKey) -> bool {
+        let mut waits = self.lock();
+        !self.is_cancelled() && waits.get_mut(key).is_some()
+    }
+
     /// Whether the flow is to be cancelled.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -88,6 +88,33 @@ fn a_step_with_sub_steps_neither_succeeds_nor_fails() {
         }),
         "error after adding sub-steps"
     );
+    let ends: [fn(&mut AsyncSteps) -> asyncsteps::StepResult; 2] =
+        [|asi| asi.break_loop(None), |asi| asi.continue_loop("OUTER")];
+    for end in ends {
+        assert_eq!(
+            broken_by(move |asi| {
+                let body = move |asi: &mut AsyncSteps, _| {
+                    asi.add(|_, ()| {});
+                    end(asi)
+                };
+                asi.repeat(2, body).label("OUTER").named("culprit");
+            }),
+            "the end of a loop after adding sub-steps"
+        );
+        assert_eq!(
+            broken_by(move |asi| {
+                asi.repeat(2, move |asi, _| {
+                    let mut step = asi.add(|asi, ()| asi.error("First", ()));
+                    step.named("culprit").on_error(move |asi, _| {
+                        asi.add(|_, ()| {});
+                        end(asi)
+                    });
+                })
+                .label("OUTER");
+            }),
+            "the end of a loop after adding sub-steps"
+        );
+    }
 }
 
 #[test]

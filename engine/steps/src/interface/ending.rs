@@ -11,8 +11,8 @@ impl AsyncSteps {
     /// Completes the step with a result: the arguments of the next step.
     ///
     /// # Errors
-    /// Records `InternalError` if the step has sub-steps, was completed before, or is the step of
-    /// a parallel branch and the result is not empty.
+    /// Records `InternalError` if the step has sub-steps, was completed before, also from outside, or
+    /// is the step of a parallel branch and the result is not empty.
     pub fn success(&mut self, result: impl Arguments) -> StepResult {
         self.check()?;
         match self.callback {
@@ -25,6 +25,9 @@ impl AsyncSteps {
         }
         if self.strand.has_substeps() {
             return self.violation("success after adding sub-steps");
+        }
+        if self.strand.top.wait.is_some() {
+            self.end_wait()?;
         }
         let result = result.into_args();
         if let Err(error) = self.check_result(&result) {
@@ -67,7 +70,7 @@ impl AsyncSteps {
     /// (FTN12 §2.2.4 `break`).
     ///
     /// # Errors
-    /// Always; `InternalError` if there is no such loop.
+    /// Always; `InternalError` if there is no such loop, or the step has sub-steps or has completed.
     pub fn break_loop<'a>(&mut self, label: impl Into<Option<&'a str>>) -> StepResult {
         self.end_iteration(LoopEnd { continues: false, label: own_label(label.into()) })
     }
@@ -76,7 +79,7 @@ impl AsyncSteps {
     /// with this label (FTN12 §2.2.4 `continue`).
     ///
     /// # Errors
-    /// Always; `InternalError` if there is no such loop.
+    /// Always; `InternalError` if there is no such loop, or the step has sub-steps or has completed.
     pub fn continue_loop<'a>(&mut self, label: impl Into<Option<&'a str>>) -> StepResult {
         self.end_iteration(LoopEnd { continues: true, label: own_label(label.into()) })
     }
@@ -85,6 +88,10 @@ impl AsyncSteps {
         self.check()?;
         if self.completed {
             return self.violation("the end of a loop after success");
+        }
+        // the sub-steps that a cancel handler finds are those that its step had
+        if self.strand.has_substeps() && self.callback != Callback::CancelHandler {
+            return self.violation("the end of a loop after adding sub-steps");
         }
         self.raised = Some(Fault::Loop(Box::new(end)));
         Err(Raised::RECORDED)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::completion::Completion;
-use crate::error::StepReturn;
+use crate::error::{Fault, Raised, StepResult, StepReturn};
 use crate::flow::Awaitable;
 use crate::inbox::{Message, WaitKey};
 use crate::memory::{Limit, Memory};
@@ -85,7 +85,8 @@ impl AsyncSteps {
     /// A handle that completes this step from outside while it waits, for any reason.
     ///
     /// Unlike [`wait_external`](Self::wait_external) it does not make the step wait by itself; a
-    /// timeout or a cancel handler does.
+    /// timeout or a cancel handler does. A step that does not wait can be completed while its body
+    /// runs. After [`success`](Self::success), and in an error or cancel handler, the handle is stale.
     pub fn completion(&mut self) -> Completion {
         match self.wait_key(1) {
             (key, true) => Completion::counted(self.inbox(), key),
@@ -99,15 +100,44 @@ impl AsyncSteps {
     }
 
     /// The key under which external events know the wait of the running step, and whether it is
-    /// new; a new wait counts `handles` that are about to be made.
+    /// new; a new wait counts `handles` that are about to be made. If nothing can complete the step any
+    /// more, its wait is closed from the beginning.
     pub(super) fn wait_key(&mut self, handles: u32) -> (WaitKey, bool) {
         if let Some(key) = self.strand.top.wait {
             return (key, false);
         }
         let strand = self.active();
+        let can_wait = match self.callback {
+            Callback::Body => !self.completed,
+            // the machine itself has a step wait
+            Callback::None => true,
+            Callback::ErrorHandler | Callback::CancelHandler => false,
+        };
         let key = self.inbox().open(strand, handles);
-        self.strand.top.wait = Some(key);
-        (key, true)
+        if can_wait {
+            self.strand.top.wait = Some(key);
+        } else {
+            drop(self.inbox().lock().close(key));
+        }
+        (key, can_wait)
+    }
+
+    /// Closes the wait of the running step, which completes itself.
+    ///
+    /// # Errors
+    /// Records the error if the step was completed or interrupted from outside before.
+    #[cold]
+    pub(super) fn end_wait(&mut self) -> StepResult {
+        match self.close_wait() {
+            Some(Message::Success(_) | Message::Error(_)) => {
+                self.violation("success after an external completion")
+            }
+            Some(Message::Interrupt(error)) => {
+                self.raised = Some(Fault::Error(error.at(self.location())));
+                Err(Raised::RECORDED)
+            }
+            Some(Message::Abandoned | Message::Poll) | None => Ok(()),
+        }
     }
 
     /// Closes the wait of the step on top: nothing can complete it any more. Gives the message

@@ -34,10 +34,6 @@ impl Machine {
                 return Some(Outcome::Error(error));
             }
         }
-        if self.asi.strand.runnable {
-            // the branches go on in the order in which they became runnable
-            self.rotate();
-        }
         None
     }
 
@@ -52,6 +48,29 @@ impl Machine {
             }
             Message::Abandoned | Message::Poll => None,
         }
+    }
+
+    /// The body of the step on top made a handle and returned without waiting: the step is complete,
+    /// with what the handle sent until then.
+    #[cold]
+    pub(super) fn complete_with_handle(&mut self) -> Next {
+        self.receive_last().unwrap_or_else(|| self.complete())
+    }
+
+    /// The sub-steps of the step on top, which has a wait, are complete, and so is the step, unless
+    /// something was sent to it that must not be lost.
+    #[cold]
+    pub(super) fn complete_with_wait(&mut self) -> Next {
+        match self.asi.close_wait() {
+            Some(Message::Success(_) | Message::Error(_)) => self.completed_with_substeps(),
+            Some(Message::Interrupt(error)) => self.interrupt_top(&error),
+            Some(Message::Abandoned | Message::Poll) | None => self.complete(),
+        }
+    }
+
+    fn complete(&mut self) -> Next {
+        self.leave(StepEnd::Success);
+        Next::Step
     }
 
     /// Whether the step on top was completed from outside and had not received that yet.
@@ -136,16 +155,19 @@ impl Machine {
     fn receive_elsewhere(&mut self, key: WaitKey, message: &Message) -> Next {
         let is_open = || self.asi.strand.open_frames().any(|frame| frame.wait == Some(key));
         match message {
-            Message::Success(_) | Message::Error(_) if is_open() => {
-                let rule = "external completion of a step with sub-steps";
-                self.unwind(Fault::Error(Error::violation(rule, self.asi.location())))
-            }
+            Message::Success(_) | Message::Error(_) if is_open() => self.completed_with_substeps(),
             Message::Success(_)
             | Message::Error(_)
             | Message::Abandoned
             | Message::Interrupt(_)
             | Message::Poll => Next::Wait,
         }
+    }
+
+    #[cold]
+    fn completed_with_substeps(&mut self) -> Next {
+        let rule = "external completion of a step with sub-steps";
+        self.unwind(Fault::Error(Error::violation(rule, self.asi.location())))
     }
 
     /// Completes the step on top, which waited, with a result.

@@ -6,7 +6,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::observe::StepEnd;
 use crate::slot::index;
-use crate::stack::{Activity, NextBranch, Strand, Turn, Unstarted};
+use crate::stack::{ActiveTurn, Activity, NextBranch, Strand, Turn, Unstarted};
 
 impl Machine {
     /// Makes a strand the active one; `false` if it does not exist any more.
@@ -23,13 +23,42 @@ impl Machine {
         true
     }
 
+    /// The active strand, if it can go on, was to go on before all others.
+    #[inline]
+    pub(super) fn begin_arrivals(&mut self) {
+        let runnable = self.asi.strand.runnable;
+        if let Some(cold) = &mut self.asi.cold {
+            cold.strands.active_turn = if runnable { ActiveTurn::First } else { ActiveTurn::Last };
+        }
+    }
+
+    /// Makes that strand the active one which is to go on before all others: strands go on in the order
+    /// in which they became able to.
+    #[inline]
+    pub(super) fn end_arrivals(&mut self) {
+        let Some(cold) = &mut self.asi.cold else { return };
+        let strands = &mut cold.strands;
+        if strands.turns.is_empty() || strands.active_turn == ActiveTurn::First {
+            strands.active_turn = ActiveTurn::Last;
+        } else if self.asi.strand.runnable {
+            self.take_turn();
+        }
+    }
+
     /// Makes `strand`, which belongs into slot `id`, the active one, and parks the one before it.
     fn switch(&mut self, id: u32, strand: Strand) {
+        let turn_of_new = if strand.runnable { ActiveTurn::Queued } else { ActiveTurn::Last };
         let before = mem::replace(&mut self.asi.strand, strand);
         let strands = &mut self.asi.cold().strands;
         if before.runnable {
-            strands.turns.push_back(Turn::Resume(strands.active));
+            let turn = Turn::Resume(strands.active);
+            match strands.active_turn {
+                ActiveTurn::First => strands.turns.push_front(turn),
+                ActiveTurn::Last => strands.turns.push_back(turn),
+                ActiveTurn::Queued => {}
+            }
         }
+        strands.active_turn = turn_of_new;
         strands.park_active(before, id);
     }
 
@@ -45,12 +74,16 @@ impl Machine {
             && let Some(turn) = cold.strands.turns.pop()
         {
             let found = match turn {
+                Turn::Resume(id) if id == cold.strands.active => {
+                    self.asi.strand.runnable && cold.strands.active_turn == ActiveTurn::Queued
+                }
                 Turn::Resume(id) => {
                     cold.strands.get(id).is_some_and(|strand| strand.runnable) && self.activate(id)
                 }
                 Turn::Start(id) => self.start_branch(id),
             };
             if found {
+                self.asi.cold().strands.active_turn = ActiveTurn::Last;
                 return true;
             }
         }
@@ -150,6 +183,7 @@ impl Machine {
         let Some((parent, position)) = strands.parent_and_position(left) else { return 0 };
         let Some(strand) = strands.take(parent) else { return 0 };
         strands.active = parent;
+        strands.active_turn = ActiveTurn::Last;
         strands.remove(left);
         let finished = mem::replace(&mut self.asi.strand, strand);
         let Some(branches) = self.asi.strand.branches() else { return 0 };

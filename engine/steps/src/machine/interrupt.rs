@@ -20,6 +20,11 @@ impl Machine {
         self.cancel_inside(index(depth));
         // the inbox has closed the wait
         self.asi.strand.top.wait = None;
+        self.interrupt_top(error)
+    }
+
+    /// Raises the error at the step on top, which has no wait and nothing in progress inside.
+    pub(super) fn interrupt_top(&mut self, error: &Error) -> Next {
         if self.can_undo_inside() {
             self.asi.regain_before_undo();
         }

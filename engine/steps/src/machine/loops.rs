@@ -29,6 +29,9 @@ impl Machine {
 
     /// The iteration on top is complete: the next one takes its place, unless the turn is over.
     pub(super) fn end_iteration(&mut self) -> Next {
+        if self.asi.strand.top.wait.is_some() {
+            return self.complete_with_wait();
+        }
         self.leave(StepEnd::Success);
         if self.asi.burst == 0 || self.is_cancelled() { Next::Step } else { self.iterate_inside() }
     }

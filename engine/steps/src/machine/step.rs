@@ -181,6 +181,7 @@ impl Machine {
             && (self.asi.completed
                 || (!self.asi.strand.has_substeps()
                     && !top.flags.waits
+                    && top.wait.is_none()
                     && matches!(top.activity(), Activity::Plain | Activity::Holding(_))))
     }
 
@@ -194,7 +195,7 @@ impl Machine {
                 return Next::Step;
             }
             // what waits for a completion, which is most of what waits, need not be looked at again
-            if matches!(strand.top.activity(), Activity::Plain) {
+            if strand.top.flags.waits && matches!(strand.top.activity(), Activity::Plain) {
                 return Next::Wait;
             }
         }
@@ -207,7 +208,11 @@ impl Machine {
         if let Some(fault) = self.asi.raised.take() {
             return self.unwind(fault);
         }
-        match self.asi.strand.top.activity() {
+        let top = &self.asi.strand.top;
+        match top.activity() {
+            Activity::Plain | Activity::Holding(_) if !top.flags.waits => {
+                self.complete_with_handle()
+            }
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Waiting(_)

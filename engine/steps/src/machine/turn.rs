@@ -35,13 +35,17 @@ impl Machine {
         self.asi.now = now;
         self.asi.time_passed();
         self.asi.burst = burst;
+        self.begin_arrivals();
         self.wake_sleepers();
         let end = self.receive_arrivals(waker);
         let end = end.or_else(|| self.poll_root(waker));
         let end = end.or_else(|| self.expire_timers());
         let progress = match end.or_else(|| self.cancel_if_asked()) {
             Some(outcome) => Progress::Done(outcome),
-            None => self.run_strands(waker),
+            None => {
+                self.end_arrivals();
+                self.run_strands(waker)
+            }
         };
         if matches!(progress, Progress::Waiting) && !self.asi.inbox().wake_on_news(waker) {
             return Progress::Ready;
@@ -115,6 +119,9 @@ impl Machine {
             | Activity::Parallel(_)
             | Activity::Polling(_)
             | Activity::Undoing(_) => {
+                if self.asi.strand.top.wait.is_some() {
+                    return self.complete_with_wait();
+                }
                 self.leave(StepEnd::Success);
                 Next::Step
             }

@@ -36,7 +36,7 @@ pub(crate) use shapes::{
     TemplateStep, ToUndo, UndoWork, Undoable, Unstarted, Work,
 };
 pub(crate) use timers::{Purpose, Timer};
-pub(crate) use turns::Turn;
+pub(crate) use turns::{ActiveTurn, Turn};
 pub(crate) use undo::UndoEntry;
 pub(crate) use undo_queue::{Locks, NextUndo, UndoItem, UndoQueue, UndoWorker, Undone};
 pub(crate) use values::Lifetime;

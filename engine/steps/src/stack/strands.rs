@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::turns::TurnQueue;
+use super::turns::{ActiveTurn, TurnQueue};
 use crate::slot::index;
 
 /// All strands of a flow but the active one, which is in the flow itself.
@@ -15,6 +15,7 @@ pub(crate) struct Strands<S> {
     pub(crate) turns: TurnQueue,
     /// The slot of the active strand.
     pub(crate) active: u32,
+    pub(crate) active_turn: ActiveTurn,
     /// How many branches the flow has had: the number of the last one.
     pub(crate) branches: u32,
 }
@@ -29,7 +30,14 @@ struct BranchSlot<S> {
 
 impl<S> Default for Strands<S> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: 0, turns: TurnQueue::default(), active: 0, branches: 0 }
+        Self {
+            slots: Vec::new(),
+            free: 0,
+            turns: TurnQueue::default(),
+            active: 0,
+            active_turn: ActiveTurn::default(),
+            branches: 0,
+        }
     }
 }
 

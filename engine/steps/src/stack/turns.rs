@@ -11,6 +11,18 @@ pub(crate) enum Turn {
     Start(u32),
 }
 
+/// When the active strand goes on, if it can go on.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ActiveTurn {
+    /// Before all others.
+    First,
+    /// After all others.
+    #[default]
+    Last,
+    /// When the queue says: it is in there.
+    Queued,
+}
+
 /// The turns to come. Most flows have one at a time, which takes no allocation.
 #[derive(Default)]
 pub(crate) struct TurnQueue {
@@ -19,8 +31,12 @@ pub(crate) struct TurnQueue {
 }
 
 impl TurnQueue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
+
     pub(crate) fn push_back(&mut self, turn: Turn) {
-        if self.first.is_none() && self.others.is_empty() {
+        if self.is_empty() {
             self.first = Some(turn);
         } else {
             self.others.push_back(turn);

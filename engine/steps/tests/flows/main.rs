@@ -1,5 +1,7 @@
 //! What flows promise, one promise per file.
 
+/// A completion that was accepted is not lost, whatever the body does meanwhile.
+mod accepted;
 /// A branch can be any kind of step.
 mod branches;
 /// Cancel handlers from the innermost step outwards; drop is cancel.

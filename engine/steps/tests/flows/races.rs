@@ -2,11 +2,14 @@
 //! cancel takes effect before the next step.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::task::Waker;
 use std::time::Duration;
 
 use asyncsteps::{
-    AsyncSteps, Canceller, Completion, Error, Flow, Outcome, Progress, Stale, Template, codes,
+    AsyncSteps, Canceller, Completion, Error, Flow, Outcome, Parallel, Progress, Stale, Template,
+    codes,
 };
 
 use crate::support::{Log, at, end, run, wait};
@@ -59,6 +62,96 @@ fn branches_go_on_in_the_order_in_which_they_were_completed() {
         let expected = order.map(|at| format!("{}+", at + 1)).join(" ");
         assert_eq!(log.take(), expected);
     }
+}
+
+/// The handles of waiting steps, by the numbers of their branches.
+type Numbered = Rc<RefCell<BTreeMap<usize, Completion>>>;
+
+/// Branches that wait for their handles and then run this many steps, in which they log their number.
+fn numbered(
+    handles: &Numbered,
+    log: &Log,
+    count: usize,
+    steps: usize,
+) -> impl FnOnce(&mut Parallel) {
+    let (handles, log) = (Rc::clone(handles), log.clone());
+    move |p| {
+        for number in 0..count {
+            let (handles, log) = (Rc::clone(&handles), log.clone());
+            p.add(move |asi, ()| {
+                asi.add(move |asi, ()| {
+                    handles.borrow_mut().insert(number, asi.wait_external());
+                });
+                asi.add(move |_, ()| log.add(number));
+                for _ in 1..steps {
+                    asi.add(|_, ()| {});
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn branches_go_on_in_the_order_of_their_completions_also_if_timers_are_due() {
+    // more arrivals than steps in a turn and fewer, and branches that go on in a later turn
+    for (count, steps) in [(3, 1), (99, 1), (60, 3), (500, 1), (500, 4)] {
+        let (handles, log) = (Numbered::default(), Log::default());
+        let define = numbered(&handles, &log, count, steps);
+        let timers = log.clone();
+        let mut flow = Flow::new();
+        flow.parallel(move |p| {
+            define(p);
+            for name in ["t1", "t2"] {
+                let (woken, expired) = (timers.clone(), timers.clone());
+                p.add(move |asi, ()| {
+                    asi.add(|asi, ()| asi.wait_until(at(5)));
+                    asi.add(move |_, ()| woken.add(name));
+                    asi.add(|asi, ()| asi.set_timeout(Duration::from_millis(5)))
+                        .on_error(|asi, _| asi.success(()));
+                    asi.add(move |_, ()| expired.add(name));
+                });
+            }
+        });
+        let mut execution = flow.execute();
+        wait(&mut execution, 0);
+        let order: Vec<usize> = (0..count).map(|n| (n * 7 + 2) % count).collect();
+        for (done, number) in order.iter().enumerate() {
+            if done == count / 2 {
+                // in this turn the timers are due; the branches of the first half go on in it or later
+                let _ = execution.run(at(5), Waker::noop());
+            }
+            handles.borrow()[number].success(()).expect("it waits");
+        }
+        wait(&mut execution, 9);
+        end::<()>(&mut execution, 20).expect("all are complete");
+        let log = log.take();
+        let went_on: Vec<&str> = log.split(' ').filter(|entry| !entry.starts_with('t')).collect();
+        let expected: Vec<String> = order.iter().map(usize::to_string).collect();
+        assert_eq!(went_on, expected, "{count} branches of {steps} steps");
+        let timers: Vec<&str> = log.split(' ').filter(|entry| entry.starts_with('t')).collect();
+        assert_eq!(timers, ["t1", "t2", "t1", "t2"]);
+    }
+}
+
+#[test]
+fn what_a_timer_ends_goes_on_after_what_was_completed_before() {
+    let (handles, log) = (Numbered::default(), Log::default());
+    let (define, timer) = (numbered(&handles, &log, 2, 1), log.clone());
+    let mut flow = Flow::new();
+    flow.parallel(|p| {
+        p.add(move |asi, ()| {
+            asi.add(|asi, ()| asi.wait_until(at(5)));
+            asi.add(move |_, ()| timer.add("t"));
+        });
+        define(p);
+    });
+    let mut execution = flow.execute();
+    wait(&mut execution, 0);
+    for number in [1, 0] {
+        handles.borrow()[&number].success(()).expect("it waits");
+    }
+    end::<()>(&mut execution, 5).expect("all are complete");
+    assert_eq!(log.take(), "1 0 t");
 }
 
 #[test]
@@ -247,7 +340,7 @@ fn arrivals_are_received_in_turns_too() {
     wait(&mut execution, 0);
     handles.take().iter().for_each(|handle| handle.success(()).expect("it waits"));
     let turns = std::iter::from_fn(|| {
-        let progress = execution.run(at(0), std::task::Waker::noop());
+        let progress = execution.run(at(0), Waker::noop());
         matches!(progress, Progress::Ready).then_some(())
     });
     assert!(turns.count() >= 9, "one turn took them all");
