@@ -6,6 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use asyncsteps::Time;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::Executor;
 use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Submitted};
@@ -192,10 +193,7 @@ impl Inner {
         let begun = clock::now();
         loop {
             changes.mark_unchanged();
-            // what it gives back from before is not taken as from a dead node
-            if self.gives_back() && clock::now() < begun + LEASE {
-                tracing::debug!("the node gives the flows back that it had under its last lease");
-            } else if let Err(error) = self.claim(term).await {
+            if let Err(error) = self.claim(term, begun).await {
                 tracing::warn!(%error, "the journal gives no flows: trying again");
             }
             let poll = timer::sleep_until(clock::now() + POLL);
@@ -217,13 +215,17 @@ impl Inner {
         }
     }
 
-    /// Takes as many flows as there is room for, and tells flows what is new.
-    async fn claim(self: &Rc<Self>, term: &Term) -> Result<(), Error> {
+    /// Takes as many flows as there is room for, and tells flows what is new. The term has begun at this time.
+    async fn claim(self: &Rc<Self>, term: &Term, begun: Time) -> Result<(), Error> {
         let journal = &self.shared.journal;
         for news in journal.news(term.incarnation).await? {
             if let Some(flow) = self.flows.borrow().get(&news.uid) {
                 flow.writer.tell_inbox(news.inbox);
             }
+        }
+        // what it gives back from before is not taken as from a dead node
+        if self.gives_back() && clock::now() < begun + LEASE {
+            return Ok(());
         }
         let room = AT_ONCE.saturating_sub(self.count.get());
         if room == 0 {

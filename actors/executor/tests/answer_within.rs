@@ -75,6 +75,16 @@ impl Hotel {
         Self::book(asi)
     }
 
+    /// A mistake: sub-steps have no caller.
+    fn nested(asi: &mut Steps<Self, Stay>) -> Gives<String> {
+        asi.substeps("inside", |asi, ()| {
+            asi.answer_within(LIMIT, || HotelError::Slow);
+            Self::book(asi)
+        })
+        .recover(async |_, error| Ok(error.info().unwrap_or_default().to_owned()))
+        .into()
+    }
+
     fn book(asi: &mut Steps<Self, Stay>) -> Gives<String> {
         asi.run("reserve", async |cx, ()| {
             cx.reserved.lock().expect("no test panics with it").insert(cx.key().to_owned());
@@ -101,7 +111,7 @@ impl Hotel {
         interface.allow_anonymous();
         let builder = Executor::builder().request_timeout(Duration::from_secs(5));
         let executor = builder.service(interface, self.clone(), |functions| {
-            functions.on("stay", Self::stay).on("wait", Self::wait);
+            functions.on("stay", Self::stay).on("wait", Self::wait).on("nested", Self::nested);
         });
         executor.build().expect("it is complete")
     }
@@ -153,6 +163,15 @@ async fn a_result_in_time_is_the_answer_and_a_limit_during_an_undo_does_not_cut_
     assert_eq!(hotel.reserved(), 2);
     tokio::time::sleep(UNDO).await;
     assert_eq!(hotel.reserved(), 1, "the second one is undone");
+}
+
+#[actix::test]
+async fn an_answer_of_substeps_is_a_mistake() {
+    tokio::time::pause();
+    let hotel = Hotel::new();
+    let (answer, _) = call(&hotel.executor(), stay("nested", 0, false)).await;
+    assert!(answer.is_ok_and(|info| info.contains("not for sub-steps")));
+    assert_eq!(hotel.reserved(), 0, "none of them ran");
 }
 
 #[actix::test]

@@ -127,6 +127,11 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
 }
 
 impl<S: Service, P> Cx<S, P> {
+    /// Whether it is that of sub-steps, and not of the function.
+    pub(super) fn is_nested(&self) -> bool {
+        self.nested.is_some()
+    }
+
     /// The request that the function serves.
     #[must_use]
     pub fn request(&self) -> &ServedRequest {

@@ -41,6 +41,10 @@ pub struct Steps<S: Service, P> {
 const NOT_REMEMBERED: &str = "steps without a name, which `sleep` and `plain` add, cannot be in a durable \
                               request";
 
+/// Why sub-steps do not say when a caller is answered.
+const ANSWER_OF_SUBSTEPS: &str =
+    "`answer_within` is said for the function as a whole, not for sub-steps";
+
 /// Something that is said about the function as a whole.
 type Policy = Box<dyn FnOnce(&mut Added<'_>)>;
 
@@ -68,7 +72,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// [in flight](crate::Executor::in_flight), and a graceful [close](crate::Executor::close) waits for that. A
     /// [`timeout`](This::timeout) of the function, in contrast, is answered when everything is undone. The limit
     /// has to be lower than that of [requests](crate::Builder::request_timeout), which is InternalError. It is said
-    /// for the function, not for sub-steps, and said twice the last one counts.
+    /// for the function: said for sub-steps it is InternalError. Said twice, the last one counts.
     ///
     /// In a [durable](crate::memory) request result or limit is decided once, for all callers with its key. What
     /// the limit depends on is known before the request is stored: the function is entered for that, and none of
@@ -194,6 +198,9 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// Those of a host that cannot remember them.
     pub(super) fn finish(self, asi: &mut AsyncSteps) -> StepResult {
         let Self { flow, retired, cx, this, answer, is_final, has_plain } = self;
+        if answer.is_some() && cx.is_nested() {
+            return asi.error(codes::INTERNAL_ERROR, ANSWER_OF_SUBSTEPS);
+        }
         // the host of a durable request ends the wait of its caller
         if let Some(answer) = answer.filter(|_| cx.memory().is_none()) {
             let whole = Self { flow, retired, cx, this, answer: None, is_final, has_plain };
