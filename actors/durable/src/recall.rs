@@ -29,7 +29,8 @@ impl Step {
             }
             Some(End::Failed(failed)) => {
                 let undoes = undoes && failed.effect == Effect::Unknown;
-                return Recall::Failed { error: error_of(&failed.failure), undoes };
+                let error = self.step.recalled(error_of(&failed.failure));
+                return Recall::Failed { error, undoes };
             }
             None => {}
         }

@@ -183,6 +183,8 @@ pub struct DefinedStep {
     /// The name by which the host knows it, and its number among steps of that name.
     known_as: Cell<Option<(&'static str, usize)>>,
     kind: Cell<Option<Kind>>,
+    /// Finds the error of the service for one of which the code is recorded.
+    recalled: fn(Error) -> Error,
     is_undone: Cell<bool>,
     commits: Cell<bool>,
     is_locked: Cell<bool>,
@@ -296,7 +298,7 @@ impl DefinedStep {
         around: Vec<Part>,
         name: Option<(&'static str, usize)>,
         source: &'static Location<'static>,
-        form: Form,
+        (form, recalled): (Form, fn(Error) -> Error),
     ) -> Self {
         let names = RefCell::new(name.iter().map(|(name, _)| *name).collect());
         let (known_as, kind) = (Cell::new(name), Cell::new(None));
@@ -309,6 +311,7 @@ impl DefinedStep {
             names,
             known_as,
             kind,
+            recalled,
             is_undone,
             commits,
             is_locked,
@@ -391,6 +394,13 @@ impl DefinedStep {
     #[must_use]
     pub fn has_items(&self) -> bool {
         self.has_items.get()
+    }
+
+    /// The error of a step of which the host has kept code and information, as its service knows it:
+    /// [`Error::find`] finds one without fields by its code.
+    #[must_use]
+    pub fn recalled(&self, error: Error) -> Error {
+        (self.recalled)(error)
     }
 
     /// Reads a stored result of the step.

@@ -17,14 +17,17 @@ struct Kind {
     pattern: TokenStream,
     code: LitStr,
     is_public: bool,
+    /// It has no fields.
+    is_unit: bool,
 }
 
 pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
     let whole = Attributes::read(&input.attrs)?;
     let kinds = match &input.data {
-        Data::Struct(_) => {
+        Data::Struct(data) => {
             let code = whole.code_or(&input.ident)?;
-            vec![Kind { pattern: quote!(Self { .. }), code, is_public: whole.is_public }]
+            let is_unit = matches!(data.fields, Fields::Unit);
+            vec![Kind { pattern: quote!(Self { .. }), code, is_public: whole.is_public, is_unit }]
         }
         Data::Enum(data) => {
             if let Some(code) = &whole.code {
@@ -48,6 +51,22 @@ pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
         true => quote!(#pattern => ::core::option::Option::Some(::std::string::ToString::to_string(self))),
         false => quote!(#pattern => ::core::option::Option::None),
     });
+    // what an error with parameters or fields was cannot be told by its code
+    let is_told = |kind: &&Kind| {
+        let same = kinds.iter().filter(|other| other.code.value() == kind.code.value());
+        kind.is_unit && input.generics.params.is_empty() && same.count() == 1
+    };
+    let told: Vec<TokenStream> = kinds.iter().filter(is_told).map(Kind::of_code).collect();
+    let of_code = (!told.is_empty()).then(|| quote! {
+        fn of_code(code: &str) -> ::core::option::Option<
+            ::std::boxed::Box<dyn ::std::error::Error + ::core::marker::Send + ::core::marker::Sync>,
+        > {
+            match code {
+                #(#told,)*
+                _ => ::core::option::Option::None,
+            }
+        }
+    });
     let name = &input.ident;
     let (parameters, arguments, bounds) = input.generics.split_for_impl();
     // an enum without variants has no value to match
@@ -64,11 +83,20 @@ pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
             fn info(&self) -> ::core::option::Option<::std::string::String> {
                 match #this { #(#infos,)* }
             }
+
+            #of_code
         }
     })
 }
 
 impl Kind {
+    fn of_code(&self) -> TokenStream {
+        let Self { pattern, code, .. } = self;
+        // the pattern of a struct without fields has two dots in braces
+        let value = if pattern.to_string().contains("..") { quote!(Self) } else { pattern.clone() };
+        quote!(#code => ::core::option::Option::Some(::std::boxed::Box::new(#value)))
+    }
+
     fn of(variant: &Variant, whole: &Attributes) -> Result<Self> {
         let own = Attributes::read(&variant.attrs)?;
         let name = &variant.ident;
@@ -77,7 +105,8 @@ impl Kind {
             Fields::Unit => quote!(Self::#name),
         };
         let is_public = own.is_public || whole.is_public;
-        Ok(Self { pattern, code: own.code_or(name)?, is_public })
+        let is_unit = matches!(variant.fields, Fields::Unit);
+        Ok(Self { pattern, code: own.code_or(name)?, is_public, is_unit })
     }
 }
 

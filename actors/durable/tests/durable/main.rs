@@ -24,3 +24,4 @@ mod settled;
 mod several;
 mod shop;
 mod suspects;
+mod typed_errors;

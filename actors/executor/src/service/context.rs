@@ -101,7 +101,12 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         let id = OnceCell::new();
         let root = memory.as_ref().map(|memory| {
             let _ = id.set(memory.id().into());
-            memory.step(Rc::new(DefinedStep::new(Vec::new(), None, source, Form::Nested)))
+            memory.step(Rc::new(DefinedStep::new(
+                Vec::new(),
+                None,
+                source,
+                (Form::Nested, recalled::<S>),
+            )))
         });
         Ok(Self {
             params: Rc::new(read(info.params())?),
@@ -231,7 +236,12 @@ impl<S: Service, P> Cx<S, P> {
         let (name, source) = (self.siblings().add(name), Location::caller());
         let defined = self.memory().map(|_| {
             let around = self.siblings().path();
-            let step = Rc::new(DefinedStep::new(around, Some(name.numbered()), source, form));
+            let step = Rc::new(DefinedStep::new(
+                around,
+                Some(name.numbered()),
+                source,
+                (form, recalled::<S>),
+            ));
             self.siblings().define(Rc::clone(&step));
             step
         });
@@ -366,6 +376,14 @@ impl<S: Service, P> fmt::Debug for Cx<S, P> {
 /// The error of a body, with the code that its type has for the service.
 pub(super) fn coded<S: Service>(raised: Raised) -> Raised {
     raised.into_error().coded::<S::Errors>().into()
+}
+
+/// An error of which the code was recorded, with the value of which that says all.
+fn recalled<S: Service>(error: Error) -> Error {
+    match S::Errors::of_code(error.code()) {
+        Some(cause) => error.with_cause(cause),
+        None => error,
+    }
 }
 
 /// Reads the parameters of a request; a function without any may take `()`.

@@ -59,6 +59,14 @@ pub trait Code: StdError + 'static {
     fn info(&self) -> Option<String> {
         None
     }
+
+    /// The error of which this code says all, for a host that has recorded the code of an error and nothing of its
+    /// value. `#[derive(Code)]` gives variants without fields whose code no other variant has; by default there
+    /// is none.
+    #[must_use]
+    fn of_code(_code: &str) -> Option<Box<dyn StdError + Send + Sync>> {
+        None
+    }
 }
 
 /// A list of error types of a domain: `()`, one type, or a tuple of up to eight.
@@ -74,6 +82,10 @@ pub trait Codes: 'static {
     /// Code and information for callers of an error, if it has one of these types itself.
     #[must_use]
     fn of(error: &(dyn StdError + 'static)) -> Option<(&'static str, Option<String>)>;
+
+    /// The error of which this code says all, see [`Code::of_code`].
+    #[must_use]
+    fn of_code(code: &str) -> Option<Box<dyn StdError + Send + Sync>>;
 }
 
 impl<E: Code> Codes for E {
@@ -84,6 +96,10 @@ impl<E: Code> Codes for E {
     fn of(error: &(dyn StdError + 'static)) -> Option<(&'static str, Option<String>)> {
         error.downcast_ref::<E>().map(|error| (error.code(), error.info()))
     }
+
+    fn of_code(code: &str) -> Option<Box<dyn StdError + Send + Sync>> {
+        <E as Code>::of_code(code)
+    }
 }
 
 impl Codes for () {
@@ -92,6 +108,10 @@ impl Codes for () {
     }
 
     fn of(_: &(dyn StdError + 'static)) -> Option<(&'static str, Option<String>)> {
+        None
+    }
+
+    fn of_code(_: &str) -> Option<Box<dyn StdError + Send + Sync>> {
         None
     }
 }
@@ -105,6 +125,10 @@ macro_rules! lists {
 
             fn of(error: &(dyn StdError + 'static)) -> Option<(&'static str, Option<String>)> {
                 None$(.or_else(|| <$E as Codes>::of(error)))+
+            }
+
+            fn of_code(code: &str) -> Option<Box<dyn StdError + Send + Sync>> {
+                None$(.or_else(|| <$E as Codes>::of_code(code)))+
             }
         }
     };
