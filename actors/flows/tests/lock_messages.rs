@@ -1,6 +1,7 @@
 //! The actors of locks: whatever gets lost on the way leaves the lock free, and nothing is unlocked by
 //! what does not hold it.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, MailboxError};
@@ -35,6 +36,51 @@ async fn becomes(mutex: &Mutex, holders: usize, queued: usize) {
         tokio::task::yield_now().await;
     }
     panic!("it stays at {:?}", mutex.load());
+}
+
+/// A flow that says its name when it is inside.
+fn says(mutex: &Mutex, name: &'static str, inside: &mpsc::Sender<&'static str>) -> Flow {
+    let inside = inside.clone();
+    let mut flow = Flow::new();
+    flow.sync(mutex, move |_, ()| inside.send(name).expect("the test waits"));
+    flow
+}
+
+#[actix::test]
+async fn messages_and_direct_use_are_one_queue() {
+    let mutex = mutex();
+    let address = mutex.address();
+    let (inside, entered) = mpsc::channel();
+    let by_actor = address.send(Lock::default());
+    let ticket = by_actor.await.expect("it answers").expect("its turn").into_ticket();
+    assert!(mutex.try_lock().is_none(), "the lock that the actor gave out is the same one");
+
+    let first = actix_rt::spawn(start_flow::<()>(says(&mutex, "flow", &inside)));
+    becomes(&mutex, 1, 1).await;
+    let (asked, says_message) = (address.clone(), inside.clone());
+    let second = actix_rt::spawn(async move {
+        let guard = lock(&asked, "").await;
+        says_message.send("message").expect("the test waits");
+        drop(guard);
+    });
+    becomes(&mutex, 1, 2).await;
+    let (called, says_call) = (mutex.clone(), inside.clone());
+    let third = actix_rt::spawn(async move {
+        let guard = called.lock().await.expect("its turn");
+        says_call.send("call").expect("the test waits");
+        address.send(Unlock { ticket: guard.into_ticket() }).await
+    });
+    becomes(&mutex, 1, 3).await;
+    let last = actix_rt::spawn(start_flow::<()>(says(&mutex, "last", &inside)));
+    becomes(&mutex, 1, 4).await;
+
+    assert_eq!(mutex.unlock(&ticket), Ok(()));
+    first.await.expect("no panic").expect("it was inside");
+    second.await.expect("no panic");
+    assert_eq!(third.await.expect("no panic"), Ok(Ok(())));
+    last.await.expect("no panic").expect("it was inside");
+    assert_eq!(entered.try_iter().collect::<Vec<_>>(), ["flow", "message", "call", "last"]);
+    assert_eq!(mutex.load(), Load::NONE);
 }
 
 #[actix::test]

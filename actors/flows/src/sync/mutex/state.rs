@@ -37,7 +37,8 @@ pub(super) struct Family {
 }
 
 /// The actor of a [`Mutex`](super::Mutex): it takes [`Lock`](crate::sync::Lock),
-/// [`Unlock`](crate::sync::Unlock) and [`Inspect`](crate::sync::Inspect).
+/// [`Unlock`](crate::sync::Unlock) and [`Inspect`](crate::sync::Inspect). Its state is that of all keys,
+/// which direct use calls too: both are one queue.
 ///
 /// Its address is [`Mutex::address`](super::Mutex::address), where an example is.
 pub struct MutexActor(pub(super) Arc<Family>);
