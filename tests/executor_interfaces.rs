@@ -165,3 +165,32 @@ async fn an_interface_that_is_hosted_by_itself_keeps_its_name() {
         }
     }
 }
+
+#[actix::test]
+async fn an_interface_with_binary_data_takes_binary_codings_only() {
+    const NAME: &str = "test.bin:1.0:hello";
+    let file = json!({ "iface": "test.bin", "version": "1.0", "ftn3rev": "1.9",
+        "funcs": { "hello": { "result": "string" } },
+        "requires": ["AllowAnonymous", "BinaryData"] });
+    let source = Source::texts([("test.bin-1.0-iface.json", file.to_string())]);
+    let definition =
+        Loader::new([source]).load(&"test.bin:1.0".parse().expect("a name")).expect("a definition");
+    let builder = Executor::builder().interface(definition, |functions| {
+        functions.add("hello", &hello());
+    });
+    let executor = builder.build().expect("a right configuration");
+    let json = answers(&executor, &[NAME]).await;
+    let refused = r#"{"e":"InvalidRequest","edesc":"Binary message coding is required: CBOR or MessagePack"}"#;
+    assert_eq!(json.trim_end(), refused);
+    // a map of one text, and the text of 18 bytes
+    for (mark, head) in [("CBOR", b"\xa1\x61f\x72"), ("MPCK", b"\x81\xa1f\xb2")] {
+        let message = [mark.as_bytes(), head, NAME.as_bytes()].concat();
+        let request = Request::parse(&message).expect("a message");
+        let channel = Channel::new(ChannelKind::Http);
+        let reply = executor.dispatch(Incoming::new(request, channel)).await;
+        let answer = reply.into_bytes().expect("a message");
+        assert!(answer.starts_with(mark.as_bytes()) && answer.ends_with(b"hello"), "{answer:?}");
+    }
+    let within = executor.call_as_system::<Value>(NAME, json!({})).await;
+    assert_eq!(within.expect("values within the process have no coding"), json!("hello"));
+}

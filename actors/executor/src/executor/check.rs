@@ -124,7 +124,7 @@ impl Shared {
         } else if input.is_some() && !declared.rawupload() {
             return Err(Refused::new(codes::INVALID_REQUEST, "Raw upload is not allowed"));
         }
-        function.check_conditions(channel, caller)?;
+        function.check_conditions(channel, caller, request.coding())?;
         let mut params = request.take_params(&called, declared)?;
         if !function.is_forwarded() {
             declared.check_params(&called, &mut params)?;
@@ -150,7 +150,7 @@ impl Executor {
         let (caller, mut request) = (caller.within(), request);
         let called = request.function_name()?;
         let function = self.shared.registry.resolve(&called, &caller)?;
-        function.check_conditions(&Channel::local(), &caller)?;
+        function.check_conditions(&Channel::local(), &caller, request.coding())?;
         let declared = function.declared();
         let mut params = request.take_params(&called, declared)?;
         declared.check_params(&called, &mut params)?;

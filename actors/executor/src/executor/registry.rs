@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use asyncsteps::{Template, codes};
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 #[cfg(feature = "schemars")]
+use asyncsteps_futoin::message::Coding;
 use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
 
@@ -16,7 +17,7 @@ use super::declaration::Declaration;
 use super::functions::Functions;
 use super::implementation::Implementation;
 use super::refused::Refused;
-use crate::channel::Channel;
+use crate::channel::{Channel, ChannelKind};
 use crate::observe::{FunctionCounts, FunctionFigures};
 use crate::security::SecurityLevel;
 
@@ -64,6 +65,7 @@ struct Conditions {
     secure: bool,
     signed: bool,
     bidirectional: bool,
+    binary: bool,
 }
 
 impl Conditions {
@@ -72,6 +74,7 @@ impl Conditions {
             secure: definition.requires("SecureChannel"),
             signed: definition.requires("MessageSignature"),
             bidirectional: definition.requires("BiDirectChannel"),
+            binary: definition.requires("BinaryData"),
         }
     }
 }
@@ -281,12 +284,13 @@ impl HostedFunction {
             .ok_or_else(|| Refused::new(codes::NOT_IMPLEMENTED, "Missing function implementation"))
     }
 
-    /// Whether this caller may call the function over this channel. All codings carry bytes, so
-    /// `BinaryData` asks for nothing.
+    /// Whether this caller may call the function over this channel, by a message in this coding. Within
+    /// the process values have no coding.
     pub(super) fn check_conditions(
         &self,
         channel: &Channel,
         caller: &Caller,
+        coding: Coding,
     ) -> Result<(), Refused> {
         let refuse = |text| Err(Refused::new(codes::SECURITY_ERROR, text));
         let conditions = self.conditions;
@@ -298,6 +302,11 @@ impl HostedFunction {
         }
         if conditions.bidirectional && !channel.is_bidirectional() {
             let text = "Bi-Direct Channel is required";
+            return Err(Refused::new(codes::INVALID_REQUEST, text));
+        }
+        let is_text = coding == Coding::Json && channel.kind() != ChannelKind::Local;
+        if conditions.binary && is_text {
+            let text = "Binary message coding is required: CBOR or MessagePack";
             return Err(Refused::new(codes::INVALID_REQUEST, text));
         }
         caller.level().check(self.level).map_err(|denied| match self.function.seclvl() {
