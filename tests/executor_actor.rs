@@ -86,6 +86,23 @@ async fn without_an_actor_on_any_arbiter_a_call_of_another_thread_fails() {
 }
 
 #[actix::test]
+async fn an_executor_has_an_actor_on_the_arbiter_of_its_first_request() {
+    let (_jobs, executor) = jobs();
+    assert!(executor.arbiter_delays().await.is_empty(), "it served nothing yet");
+    for _ in 0..2 {
+        // refused before a flow starts: nothing of it waits
+        let refused = executor.call_as_system::<Value>(WAIT, json!({ "n": "x" })).await;
+        assert_eq!(refused.unwrap_err().code(), "InvalidRequest");
+        assert_eq!(executor.arbiter_delays().await.len(), 1);
+    }
+    let called = executor.clone();
+    let error = elsewhere(async move || {
+        called.call_as_system::<Value>(WAIT, json!({ "n": "x" })).await.unwrap_err()
+    });
+    assert_eq!(error.await.code(), "InvalidRequest", "the actor carried it out");
+}
+
+#[actix::test]
 async fn a_message_is_carried_out_for_its_caller() {
     let (mut jobs, executor) = jobs();
     let actor = executor.address().expect("this is an arbiter");

@@ -32,7 +32,16 @@ impl Executor {
         self.shared.actors().iter().find(|actor| actor.connected()).cloned()
     }
 
-    /// The requests of this executor on this arbiter.
+    /// Starts the actor of this executor on this arbiter, unless it runs: it is there from the first
+    /// request on, and owns those in flight. Requests call it directly, by its `local_requests`.
+    #[inline]
+    pub(super) fn start_here(&self) {
+        if is_arbiter() {
+            self.local(|_| ());
+        }
+    }
+
+    /// The requests in flight of the actor of this executor on this arbiter.
     pub(super) fn local_requests(&self) -> Rc<LocalRequests> {
         self.local(|local| Rc::clone(&local.requests))
     }

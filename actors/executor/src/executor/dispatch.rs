@@ -46,6 +46,7 @@ impl Executor {
     #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
     pub fn dispatch(&self, Incoming(mut incoming): Incoming) -> impl Future<Output = Reply> {
         async move {
+            self.start_here();
             let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
             let mut reply_to = ReplyTo::new(&self.shared, &incoming);
             if let Some(hooks) = &self.shared.config.hooks {

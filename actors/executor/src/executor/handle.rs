@@ -45,11 +45,12 @@ pub struct Executor {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The executor on one arbiter, for other arbiters and threads.
+/// The executor on one arbiter, from its first request there on. It owns the requests in flight of this
+/// arbiter.
 ///
-/// It takes [`Dispatch`](super::Dispatch) and [`CancelRequests`](super::CancelRequests), and tells what
-/// it has in flight. On its own arbiter the same work is done by direct
-/// calls of the [`Executor`].
+/// From other arbiters and threads it takes [`Dispatch`](super::Dispatch) and
+/// [`CancelRequests`](super::CancelRequests), and reports what it has in flight. On its own arbiter
+/// transports use the same state by direct calls of the [`Executor`].
 pub struct ExecutorActor {
     pub(super) executor: Weak<Shared>,
     pub(super) requests: Rc<LocalRequests>,
