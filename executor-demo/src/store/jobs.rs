@@ -10,8 +10,8 @@ use asyncsteps_executor::metrics::prometheus_client::metrics::gauge::Gauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::StoreError;
 use super::queue::{Adder, Refused, Taker, queue};
+use super::{StoreError, is_busy};
 
 /// How many jobs wait for a thread at the most: the work of about a second on a slow disk, which
 /// takes ten milliseconds or more for a group. Of later ones the last of the longest lane is refused at
@@ -202,8 +202,20 @@ fn commit(db: &Connection, group: &mut Vec<Box<dyn Job>>) -> rusqlite::Result<()
     if group.is_empty() {
         return Ok(());
     }
-    db.execute_batch("BEGIN IMMEDIATE")?;
-    // another process may have kept this one waiting
+    while let Err(error) = db.execute_batch("BEGIN IMMEDIATE") {
+        if !is_busy(&error) {
+            return Err(error);
+        }
+        // another process writes, for longer than a statement waits
+        tracing::warn!(
+            jobs = group.len(),
+            "the database is locked by another process: trying again"
+        );
+        group.retain(|job| job.is_wanted());
+        if group.is_empty() {
+            return Ok(());
+        }
+    }
     group.retain(|job| job.is_wanted());
     group.iter_mut().for_each(|job| job.run(db));
     db.execute_batch("COMMIT")
@@ -291,6 +303,33 @@ mod tests {
         assert!(before < 2, "{before} of {HOT} were done before it");
         let last = result(hot.pop().expect("many")).expect("done");
         assert_eq!(last, HOT, "in their order");
+    }
+
+    #[test]
+    fn a_job_waits_as_long_as_another_process_has_the_database() {
+        static TRIES: AtomicUsize = AtomicUsize::new(0);
+        let file = std::env::temp_dir().join(format!("jobs-{}.db", std::process::id()));
+        let other = Connection::open(&file).unwrap();
+        other.execute_batch("CREATE TABLE t (n); BEGIN IMMEDIATE").unwrap();
+        let mut db = Connection::open(&file).unwrap();
+        db.busy_handler(Some(|_| {
+            TRIES.fetch_add(1, Ordering::Relaxed);
+            false
+        }))
+        .unwrap();
+        let jobs = Jobs::writing(db, Gauge::default()).unwrap();
+        let left = jobs.add(&[], |db| Ok(db.execute("INSERT INTO t VALUES (1)", [])?));
+        let kept = jobs.add(&[], |db| Ok(db.execute("INSERT INTO t VALUES (2)", [])?));
+        while TRIES.load(Ordering::Relaxed) < 3 {
+            thread::yield_now();
+        }
+        drop(left);
+        other.execute_batch("COMMIT").unwrap();
+        assert_eq!(result(kept).expect("the other process is done"), 1);
+        let first: i64 = other.query_row("SELECT min(n) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(first, 2, "a job whose asker has left is not done");
+        drop(jobs);
+        std::fs::remove_file(file).unwrap();
     }
 
     #[test]
