@@ -110,11 +110,8 @@ impl Till {
     ) -> Result<(), RefundError> {
         let key = match payment {
             Undo::Done(Payment { terms, .. }) => terms.payment.clone(),
-            Undo::Unknown => match self.store.payment_of_step(step) {
-                Some(payment) => payment.await?,
-                // what was cut while it waited for the database has opened none
-                None => None,
-            },
+            // what was cut while it waited for the database has opened none
+            Undo::Unknown => self.store.payment_of_step(step).await?,
         };
         match key {
             Some(key) => self.pay_back(&key).await,

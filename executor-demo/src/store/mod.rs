@@ -3,17 +3,18 @@
 //! One thread changes the database. All jobs that are there when it is free share one transaction,
 //! each in a savepoint of its own, and are answered after the commit: what was answered survives a
 //! crash, and the disk is waited for once per group. A job whose asker left before it began is not
-//! done. Jobs of different products take turns. Another thread reads, and never waits for the first one: the database has a write-ahead log,
-//! unless it is in memory. A database in memory has nothing to wait for, so its jobs are done at once.
+//! done. Jobs of different products take turns. Another thread reads, and never waits for
+//! the first one: the database has a write-ahead log, unless it is in memory. A database in memory has
+//! nothing to wait for, so its jobs are done at once.
 //!
-//! Several processes may work on one file.
+//! Several processes may work on one file. A job waits as long as another process writes, and is dropped
+//! when its asker leaves.
 
 mod instances;
 mod jobs;
 mod orders;
 mod payments;
 mod queue;
-mod steps;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -88,6 +89,7 @@ impl Store {
         // an answered order survives a power failure
         writing.pragma_update(None, "synchronous", "FULL")?;
         writing.pragma_update(None, "foreign_keys", true)?;
+        take_over_steps(&writing)?;
         writing.execute_batch(SCHEMA)?;
         let queues = Queues::default();
         if mode == "memory" {
@@ -106,8 +108,8 @@ impl Store {
         Ok(Self { writes, reads, queues, durable: false })
     }
 
-    /// The same for durable requests: their steps may run again after a crash, so the database remembers
-    /// what each has done, by its idempotency key.
+    /// The same for durable requests: their steps may run again after a crash, so an order keeps the
+    /// idempotency key of the step that placed it.
     #[must_use]
     pub fn for_durable_requests(self) -> Self {
         Self { durable: true, ..self }
@@ -161,7 +163,7 @@ impl Store {
         step: &str,
         written: impl FnOnce() + Send + 'static,
     ) -> Pending<Summary> {
-        let (new, step) = (Arc::clone(order), self.remembered(step));
+        let (new, step) = (Arc::clone(order), self.durable.then(|| step.to_owned()));
         self.write_of(order.items.keys(), move |db| {
             let placed = place(db, &new, &terms, step.as_deref())?;
             written();
@@ -179,23 +181,17 @@ impl Store {
         owner: &str,
         step: &str,
     ) -> Pending<String> {
-        let (paid, owner, step) = (Arc::clone(order), owner.to_owned(), self.remembered(step));
-        self.write_of(order.items.keys(), move |db| match step {
-            Some(step) => payments::open_durably(db, &paid, amount, &step),
-            None => payments::open(db, &paid, amount, &owner),
+        let (paid, step) = (Arc::clone(order), step.to_owned());
+        let owner = (!self.durable).then(|| owner.to_owned());
+        self.write_of(order.items.keys(), move |db| {
+            payments::open(db, &paid, amount, owner.as_deref(), &step)
         })
     }
 
-    /// The payment that this step has opened, if it has; `None` if it is not remembered what steps do.
-    #[must_use]
-    pub fn payment_of_step(&self, step: &str) -> Option<Pending<Option<String>>> {
-        let step = self.remembered(step)?;
-        Some(self.write(move |db| steps::find(db, &step)))
-    }
-
-    /// The idempotency key of a step, if what it does has to be remembered.
-    fn remembered(&self, step: &str) -> Option<String> {
-        self.durable.then(|| step.to_owned())
+    /// The payment that this step has opened, if it has.
+    pub fn payment_of_step(&self, step: &str) -> Pending<Option<String>> {
+        let step = step.to_owned();
+        self.write(move |db| payments::of_step(db, &step))
     }
 
     /// Gives a payment up, unless its order was placed; tells whether it is owed back. No order can be
@@ -280,26 +276,20 @@ fn place(
     terms: &Terms,
     step: Option<&str>,
 ) -> Result<Summary, StoreError> {
-    let first = match step.map(|step| steps::find(db, step)).transpose()?.flatten() {
-        Some(placed) => return orders::summary_of(db, placed),
+    let first = match step.map(|step| orders::placed_by(db, step)).transpose()?.flatten() {
+        Some(placed) => return Ok(placed),
         None => orders::placed(db, order)?,
     };
-    let placed = match (first, &terms.payment) {
+    match (first, &terms.payment) {
         // paid at other prices, by another process: this payment goes back
-        (Some(_), Some(payment)) if payments::is_open(db, payment)? => {
-            return Err(StoreError::GivenUp);
-        }
-        (Some(first), _) => return Ok(first),
-        (None, None) => orders::place(db, order, terms)?,
+        (Some(_), Some(payment)) if payments::is_open(db, payment)? => Err(StoreError::GivenUp),
+        (Some(first), _) => Ok(first),
+        (None, None) => orders::place(db, order, terms, step),
         (None, Some(payment)) => {
             payments::sell(db, payment)?;
-            orders::place(db, order, terms)?
+            orders::place(db, order, terms, step)
         }
-    };
-    if let Some(step) = step {
-        steps::done(db, step, &placed.order)?;
     }
-    Ok(placed)
 }
 
 /// Has the database write ahead, and gives the mode that it has then.
@@ -330,6 +320,31 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 /// How often the switch to writing ahead is tried again: more often than processes start at once.
 const SWITCHES: usize = 100;
 
+/// Takes over a database that kept what steps had done in a table of its own.
+fn take_over_steps(db: &Connection) -> Result<(), StoreError> {
+    let is_there = || {
+        let mut query = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'shop_step'")?;
+        query.exists([])
+    };
+    if !is_there()? {
+        return Ok(());
+    }
+    db.execute_batch("BEGIN IMMEDIATE")?;
+    // another process may have been faster
+    if is_there()? {
+        db.execute_batch(STEPS_TAKEN_OVER)?;
+    }
+    Ok(db.execute_batch("COMMIT")?)
+}
+
+const STEPS_TAKEN_OVER: &str = "
+    ALTER TABLE orders ADD COLUMN step TEXT;
+    ALTER TABLE shop_payment ADD COLUMN step TEXT;
+    UPDATE orders SET step = shop_step.key FROM shop_step WHERE result = id;
+    UPDATE shop_payment SET step = shop_step.key FROM shop_step WHERE result = shop_payment.key;
+    DROP TABLE shop_step;
+";
+
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS product (
         sku TEXT PRIMARY KEY,
@@ -341,8 +356,10 @@ const SCHEMA: &str = "
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         customer TEXT NOT NULL,
         total INTEGER NOT NULL,
-        placed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+        placed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+        step TEXT
     );
+    CREATE UNIQUE INDEX IF NOT EXISTS orders_by_step ON orders (step) WHERE step IS NOT NULL;
     CREATE INDEX IF NOT EXISTS orders_by_customer ON orders (customer, id);
     CREATE TABLE IF NOT EXISTS order_item (
         order_id INTEGER NOT NULL REFERENCES orders (id),
@@ -364,18 +381,16 @@ const SCHEMA: &str = "
         amount INTEGER NOT NULL,
         owner TEXT NOT NULL,
         state TEXT NOT NULL,
-        opened TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+        opened TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+        step TEXT
     ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX IF NOT EXISTS payments_by_step ON shop_payment (step) WHERE step IS NOT NULL;
     CREATE INDEX IF NOT EXISTS payments_by_order ON shop_payment (customer, order_key);
     CREATE INDEX IF NOT EXISTS payments_by_state ON shop_payment (state)
         WHERE state IN ('open', 'owed');
     CREATE TABLE IF NOT EXISTS shop_instance (
         id TEXT PRIMARY KEY,
         beats INTEGER NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS shop_step (
-        key TEXT PRIMARY KEY,
-        result NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS bank_account (
         owner TEXT PRIMARY KEY,
@@ -395,6 +410,27 @@ mod tests {
     use std::{env, fs, process, thread};
 
     use super::*;
+
+    #[test]
+    fn a_database_that_kept_steps_in_a_table_is_taken_over() {
+        let db = Connection::open_in_memory().expect("a database");
+        db.execute_batch(
+            "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total INTEGER);
+             CREATE TABLE shop_payment (key TEXT PRIMARY KEY) WITHOUT ROWID;
+             CREATE TABLE shop_step (key TEXT PRIMARY KEY, result NOT NULL) WITHOUT ROWID;
+             INSERT INTO orders VALUES (7, 'ann', 5), (8, 'bob', 6);
+             INSERT INTO shop_payment VALUES ('p1'), ('p2');
+             INSERT INTO shop_step VALUES ('place', 7), ('open', 'p1');",
+        )
+        .expect("the tables of before");
+        for _ in 0..2 {
+            take_over_steps(&db).expect("taken over");
+        }
+        let placed = orders::placed_by(&db, "place").expect("asked").expect("it is known");
+        assert_eq!((placed.order, placed.total), (7, 5));
+        let opened = payments::of_step(&db, "open").expect("asked");
+        assert_eq!(opened.as_deref(), Some("p1"));
+    }
 
     #[test]
     fn several_processes_may_create_the_file_at_once() {

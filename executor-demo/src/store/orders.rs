@@ -82,8 +82,13 @@ pub struct Summary {
     pub total: i64,
 }
 
-/// Writes an order.
-pub(super) fn place(db: &Connection, new: &NewOrder, terms: &Terms) -> Result<Summary, StoreError> {
+/// Writes an order. `step` is the idempotency key of the step that does it, if it may run again.
+pub(super) fn place(
+    db: &Connection,
+    new: &NewOrder,
+    terms: &Terms,
+    step: Option<&str>,
+) -> Result<Summary, StoreError> {
     let mut take =
         db.prepare_cached("UPDATE product SET stock = stock - ?2 WHERE sku = ?1 AND stock >= ?2")?;
     for (sku, qty) in &new.items {
@@ -92,8 +97,9 @@ pub(super) fn place(db: &Connection, new: &NewOrder, terms: &Terms) -> Result<Su
         }
     }
     let total = terms.total(new);
-    let mut insert = db.prepare_cached("INSERT INTO orders (customer, total) VALUES (?1, ?2)")?;
-    let order = insert.insert(params![new.customer, total])?;
+    let mut insert =
+        db.prepare_cached("INSERT INTO orders (customer, total, step) VALUES (?1, ?2, ?3)")?;
+    let order = insert.insert(params![new.customer, total, step])?;
     let mut line = db.prepare_cached(
         "INSERT INTO order_item (order_id, sku, qty, price) VALUES (?1, ?2, ?3, ?4)",
     )?;
@@ -126,10 +132,10 @@ pub(super) fn placed(db: &Connection, new: &NewOrder) -> Result<Option<Summary>,
     }
 }
 
-/// Number and total of an order that is there.
-pub(super) fn summary_of(db: &Connection, order: i64) -> Result<Summary, StoreError> {
-    let mut query = db.prepare_cached("SELECT id, total FROM orders WHERE id = ?1")?;
-    Ok(query.query_row([order], summary)?)
+/// The order that this step has placed, if it has.
+pub(super) fn placed_by(db: &Connection, step: &str) -> Result<Option<Summary>, StoreError> {
+    let mut query = db.prepare_cached("SELECT id, total FROM orders WHERE step = ?1")?;
+    Ok(query.query_row([step], summary).optional()?)
 }
 
 /// The prices of what an order has, as far as its products are known.

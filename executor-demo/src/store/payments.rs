@@ -6,35 +6,27 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
+use super::instances;
 use super::orders::NewOrder;
-use super::{instances, steps};
 
 /// The owner of the payments of durable requests, which end or are undone whatever process does it.
 const DURABLE: &str = "";
 
-/// Opens a payment that `owner` looks after, a process, and gives its key. A repeated order gets the one
-/// that it has left open, so that it is not paid twice after a crash.
+/// Opens a payment, and returns its key. The process `owner` looks after it, unless the request is durable. A repeated
+/// order gets the payment that it has left open, so that it is not paid twice after a crash, and a repeated step
+/// that which it has opened.
 pub(super) fn open(
     db: &Connection,
     order: &NewOrder,
     amount: i64,
-    owner: &str,
-) -> Result<String, StoreError> {
-    instances::enter(db, owner)?;
-    open_for(db, order, amount, owner)
-}
-
-/// Opens a payment of a durable request, or gives that which this step has opened before.
-pub(super) fn open_durably(
-    db: &Connection,
-    order: &NewOrder,
-    amount: i64,
+    owner: Option<&str>,
     step: &str,
 ) -> Result<String, StoreError> {
-    let Some(key) = steps::find::<String>(db, step)? else {
-        let key = open_for(db, order, amount, DURABLE)?;
-        steps::done(db, step, &key)?;
-        return Ok(key);
+    if let Some(owner) = owner {
+        instances::enter(db, owner)?;
+    }
+    let Some(key) = of_step(db, step)? else {
+        return open_for(db, order, amount, owner.unwrap_or(DURABLE), step);
     };
     // the prices of now count: the bank has not been asked, because the step that opens it had no end
     let mut update =
@@ -43,25 +35,32 @@ pub(super) fn open_durably(
     Ok(key)
 }
 
+/// The payment that this step has opened, if it has, and no repeated order has taken it over.
+pub(super) fn of_step(db: &Connection, step: &str) -> Result<Option<String>, StoreError> {
+    let mut query = db.prepare_cached("SELECT key FROM shop_payment WHERE step = ?1")?;
+    Ok(query.query_row([step], |row| row.get(0)).optional()?)
+}
+
 fn open_for(
     db: &Connection,
     order: &NewOrder,
     amount: i64,
     owner: &str,
+    step: &str,
 ) -> Result<String, StoreError> {
     let mut left_open = db.prepare_cached(
-        "UPDATE shop_payment SET owner = ?4 WHERE key = (
+        "UPDATE shop_payment SET owner = ?4, step = ?5 WHERE key = (
              SELECT key FROM shop_payment
              WHERE customer = ?1 AND order_key = ?2 AND amount = ?3 AND state = 'open'
          ) RETURNING key",
     )?;
-    let bound = params![order.customer, order.key, amount, owner];
+    let bound = params![order.customer, order.key, amount, owner, step];
     if let Some(key) = left_open.query_row(bound, |row| row.get(0)).optional()? {
         return Ok(key);
     }
     let mut insert = db.prepare_cached(
-        "INSERT INTO shop_payment (key, customer, order_key, amount, owner, state)
-         VALUES (lower(hex(randomblob(16))), ?1, ?2, ?3, ?4, 'open') RETURNING key",
+        "INSERT INTO shop_payment (key, customer, order_key, amount, owner, step, state)
+         VALUES (lower(hex(randomblob(16))), ?1, ?2, ?3, ?4, ?5, 'open') RETURNING key",
     )?;
     Ok(insert.query_row(bound, |row| row.get(0))?)
 }
@@ -115,7 +114,11 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
+    use asyncsteps::Undo;
+
     use super::super::{NewOrder, Store, StoreError, Terms};
+    use crate::bank::{Bank, LineOptions};
+    use crate::till::Till;
 
     /// A store with ten apples, and an order of one of them.
     async fn shop(key: Option<&str>) -> (Store, Arc<NewOrder>) {
@@ -139,7 +142,7 @@ mod tests {
         assert_eq!(placed.total, 5);
         assert!(!store.give_up_payment(&key).await.expect("asked"), "the order stands");
 
-        let key = store.open_payment(&order, 5, "me", "step").await.expect("opened");
+        let key = store.open_payment(&order, 5, "me", "other").await.expect("opened");
         for _ in 0..2 {
             assert!(store.give_up_payment(&key).await.expect("given up"), "until it is repaid");
         }
@@ -156,10 +159,10 @@ mod tests {
     async fn what_a_process_that_ended_has_left_open_is_owed_unless_the_order_is_repeated() {
         let (store, order) = shop(Some("k1")).await;
         let (_, other) = shop(Some("k2")).await;
-        let repeated = store.open_payment(&order, 5, "dead", "step").await.expect("opened");
-        let left = store.open_payment(&other, 5, "dead", "step").await.expect("opened");
+        let repeated = store.open_payment(&order, 5, "dead", "first").await.expect("opened");
+        let left = store.open_payment(&other, 5, "dead", "second").await.expect("opened");
         assert!(store.owed_payments().await.expect("a list").is_empty(), "its owner may live");
-        assert_eq!(store.open_payment(&order, 5, "me", "step").await.expect("opened"), repeated);
+        assert_eq!(store.open_payment(&order, 5, "me", "third").await.expect("opened"), repeated);
         store.instances_ended(vec!["dead".to_owned()]).await.expect("noted");
         assert_eq!(store.owed_payments().await.expect("a list"), [left]);
         store
@@ -171,18 +174,35 @@ mod tests {
     #[actix_rt::test]
     async fn a_repeated_order_takes_the_payment_that_it_left_open() {
         let (store, order) = shop(Some("k1")).await;
-        let open =
-            async |amount| store.open_payment(&order, amount, "me", "step").await.expect("opened");
-        let key = open(5).await;
-        assert_eq!(open(5).await, key);
-        assert_ne!(open(6).await, key, "the price has changed");
+        let open = async |amount, step| {
+            store.open_payment(&order, amount, "me", step).await.expect("opened")
+        };
+        let key = open(5, "a").await;
+        assert_eq!(open(5, "b").await, key);
+        assert_ne!(open(6, "c").await, key, "the price has changed");
         store.place_order(&order, terms(&key), "step", || {}).await.expect("placed");
-        assert_ne!(open(5).await, key, "it is taken");
+        assert_ne!(open(5, "d").await, key, "it is taken");
         let again =
             store.place_order(&order, terms(&key), "step", || {}).await.expect("the first answer");
         assert_eq!(again.order, 1);
-        let other = store.place_order(&order, terms(&open(6).await), "step", || {}).await;
+        let other = store.place_order(&order, terms(&open(6, "e").await), "step", || {}).await;
         assert!(matches!(other, Err(StoreError::GivenUp)), "its payment goes back: {other:?}");
+    }
+
+    #[actix_rt::test]
+    async fn what_a_step_that_was_cut_has_opened_is_found_and_given_up() {
+        let (store, order) = shop(None).await;
+        let till =
+            Till::new(store.clone(), Some(Bank::new(store.clone(), None, LineOptions::default())));
+        let undo = async |step| till.undo(step, Undo::Unknown).await.expect("undone");
+        let key = store.open_payment(&order, 5, "me", "cut").await.expect("opened");
+        undo("never begun").await;
+        assert!(store.place_order(&order, terms(&key), "place", || {}).await.is_ok());
+        let key = store.open_payment(&order, 5, "me", "cut too").await.expect("opened");
+        undo("cut too").await;
+        let late = store.place_order(&order, terms(&key), "place late", || {}).await;
+        assert!(matches!(late, Err(StoreError::GivenUp)), "{late:?}");
+        assert!(!store.give_up_payment(&key).await.expect("asked"), "it is repaid");
     }
 
     #[actix_rt::test]
@@ -192,10 +212,7 @@ mod tests {
         let open = async |amount| store.open_payment(&order, amount, "me", "open").await;
         let key = open(5).await.expect("opened");
         assert_eq!(open(6).await.expect("opened before"), key, "although the price has changed");
-        assert_eq!(
-            store.payment_of_step("open").expect("it is remembered").await.expect("asked"),
-            Some(key.clone())
-        );
+        assert_eq!(store.payment_of_step("open").await.expect("asked"), Some(key.clone()));
         store.instances_ended(vec!["me".to_owned()]).await.expect("noted");
         assert!(store.owed_payments().await.expect("a list").is_empty(), "no process has it");
         for _ in 0..2 {
