@@ -339,7 +339,7 @@ struct Flow {
 
 impl Flow {
     async fn start(journal: &Sqlite) -> Self {
-        let node: Incarnation = journal.register(LEASE).await.expect("a node");
+        let node: Incarnation = journal.register(LEASE).await.expect("a node").node;
         let started = Started {
             template: "demo.shop:order".to_owned(),
             version: 1,

@@ -18,8 +18,18 @@ pub(crate) struct DurableRequests {
     requests: Vec<Job>,
     /// Where the next page begins; 0 if this is the last one.
     next: u64,
+    /// The last jump of the journal's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_jump: Option<ClockJump>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// A jump of a clock, in milliseconds since 1970.
+#[derive(Debug, Serialize)]
+struct ClockJump {
+    from: u64,
+    to: u64,
 }
 
 /// A request with what is recorded of it.
@@ -93,14 +103,19 @@ pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
     }
     let state = state.map(|state: JobState| FlowState::from(state));
     let query = Query { state, template: None, after, limit: bounds::DURABLE };
+    let jump = durable.clock_jump();
+    let clock_jump = jump.map(|it| ClockJump { from: it.from.as_millis(), to: it.to.as_millis() });
     match durable.list(query).await {
         Ok(flows) => {
             let next = flows.last().filter(|_| flows.len() == bounds::DURABLE);
             let next = next.map_or(0, |flow| flow.number);
             let requests = flows.iter().map(|flow| Job::from(flow).bounded()).collect();
-            DurableRequests { requests, next, error: None }
+            DurableRequests { requests, next, clock_jump, error: None }
         }
-        Err(error) => DurableRequests { error: Some(error.to_string()), ..Default::default() },
+        Err(error) => {
+            let error = Some(error.to_string());
+            DurableRequests { clock_jump, error, ..Default::default() }
+        }
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use asyncsteps::Time;
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_journal::{Path, Timestamp};
+use asyncsteps_journal::Path;
 use tokio::sync::Notify;
 
 use crate::until::until;
@@ -23,7 +24,7 @@ pub(crate) struct Activity {
     /// How many bodies run.
     running: Cell<usize>,
     /// The steps that wait, and until when.
-    waits: RefCell<HashMap<Path, Option<Timestamp>>>,
+    waits: RefCell<HashMap<Path, Option<Time>>>,
     /// How often something happened.
     count: Cell<u64>,
     changed: Notify,
@@ -41,7 +42,7 @@ impl Activity {
     }
 
     /// The step at this path waits from now on.
-    pub(crate) fn wait(&self, path: &Path, until: Option<Timestamp>) {
+    pub(crate) fn wait(&self, path: &Path, until: Option<Time>) {
         self.waits.borrow_mut().insert(path.clone(), until);
         self.happens();
     }
@@ -69,7 +70,7 @@ impl Activity {
     }
 
     /// When the first of the waits is over that have an end.
-    pub(crate) fn first_end(&self) -> Option<Timestamp> {
+    pub(crate) fn first_end(&self) -> Option<Time> {
         self.waits.borrow().values().flatten().min().copied()
     }
 

@@ -53,7 +53,7 @@ impl Flow {
                 }
                 // a lock has no room: the flow comes to what it has begun when that has
                 flow.activity.stuck().await;
-                flow.leave(Dropped::Parked(Some(flow.now().after(POLL))));
+                flow.leave(Dropped::Parked(Some(POLL)));
             };
             flow.unless_caught_up(&path, late).await;
             // the step may have been ended from outside meanwhile

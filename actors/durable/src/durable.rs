@@ -13,7 +13,7 @@ use asyncsteps_journal::request::{
     CallerKey, Cancel, Cancelled, FirstOwner, FlowInfo, Query, Resume, Signal, Status, Submit,
     Submitted,
 };
-use asyncsteps_journal::{Clock, Error, Journal, POLL, Repeat, SystemClock, Timestamp, Uid};
+use asyncsteps_journal::{Error, Journal, Jump, POLL, Repeat, Uid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
@@ -45,12 +45,7 @@ pub struct Durable {
 impl Durable {
     /// Durable requests that this journal keeps.
     pub fn new(journal: impl Journal) -> Self {
-        Self::with_clock(journal, SystemClock)
-    }
-
-    /// The same with a clock of its own, for tests: time limits and pauses that survive are times of day.
-    pub fn with_clock(journal: impl Journal, clock: impl Clock) -> Self {
-        Self { shared: Shared::new(Arc::new(journal), Arc::new(clock)) }
+        Self { shared: Shared::new(Arc::new(journal)) }
     }
 
     /// Begins to run durable requests on this arbiter, with the functions of this executor. Several
@@ -296,14 +291,21 @@ impl Durable {
         self.shared.journal.resume(uid, how).await
     }
 
-    /// Forgets requests that ended so long ago, with their keys; gives how many those were.
+    /// Forgets requests that ended so long ago, with their keys; returns how many those were, see
+    /// [`Journal::trim`]. Only time counts in which nodes ran, so a jump of the clock makes it forget nothing
+    /// early.
     ///
     /// # Errors
     /// Those of the journal.
     pub async fn trim(&self, age: Duration) -> Result<usize, Error> {
-        let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        let before = self.shared.clock.now().as_millis().saturating_sub(millis);
-        self.shared.journal.trim(Timestamp::from_millis(before)).await
+        self.shared.journal.trim(age).await
+    }
+
+    /// The last jump of the journal's clock by more than a minute that a node of this process has found. It is
+    /// in the log too.
+    #[must_use]
+    pub fn clock_jump(&self) -> Option<Jump> {
+        self.shared.clock_jump()
     }
 }
 

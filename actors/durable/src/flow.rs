@@ -7,7 +7,6 @@ use std::fmt;
 use std::future::pending;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::{Error, Time, codes};
@@ -15,15 +14,14 @@ use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::{DefinedStep, HostUndo, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
-use asyncsteps_journal::{
-    Clock, Event, LEASE, Part as PathPart, Path, Record, Timestamp, Uid, Value,
-};
+use asyncsteps_journal::{Event, LEASE, Part as PathPart, Path, Record, Timestamp, Uid, Value};
 use tokio::sync::Notify;
 
 use crate::activity::{Activity, CATCH_UP};
 use crate::cancels::{CANCELLED, error_of_cancel};
 use crate::detached::detached;
 use crate::lease::Lease;
+use crate::left::JournalClock;
 use crate::records::{Records, failure_of, started};
 use crate::storage_waits::StorageWaits;
 use crate::until::until;
@@ -35,6 +33,9 @@ const PARKED_FOR: Duration = Duration::from_secs(10);
 /// How long a body blocks its arbiter at least if the lease is lost by that: it is renewed each third.
 const BLOCKED: Duration = Duration::from_secs(LEASE.as_secs() / 2);
 
+/// How long a flow waits before it looks again how long it is until its deadline: the clock may be set meanwhile.
+const LOOK: Duration = Duration::from_secs(60);
+
 /// A flow that this node owns.
 pub(crate) struct Flow {
     uid: Uid,
@@ -44,7 +45,6 @@ pub(crate) struct Flow {
     pub(crate) writer: Rc<Writer>,
     pub(crate) records: RefCell<Records>,
     pub(crate) lease: Rc<Lease>,
-    clock: Arc<dyn Clock>,
     deadline: Option<Timestamp>,
     /// Owners died with this flow, so each body that begins is recorded.
     pub(crate) is_suspect: bool,
@@ -102,8 +102,8 @@ pub(crate) enum Dropped {
     Lost,
     /// The node stops.
     Released,
-    /// It only waits: until then at the most.
-    Parked(Option<Timestamp>),
+    /// It only waits: so long at the most.
+    Parked(Option<Duration>),
     /// It waits for an operator, for this reason.
     Paused(String),
 }
@@ -114,7 +114,6 @@ impl Flow {
         root: Path,
         writer: Rc<Writer>,
         lease: Rc<Lease>,
-        clock: Arc<dyn Clock>,
         deaths: u32,
     ) -> Rc<Self> {
         let mut records = Records::default();
@@ -132,7 +131,6 @@ impl Flow {
             writer,
             records: RefCell::new(records),
             lease,
-            clock,
             deadline: started(loaded).and_then(|started| started.deadline),
             is_suspect: deaths > 0,
             only_replays: Cell::new(false),
@@ -202,7 +200,7 @@ impl Flow {
         self: Rc<Self>,
         path: &Path,
         names: &[&str],
-        until: Option<Timestamp>,
+        until: Option<Time>,
     ) -> Value {
         loop {
             let signalled = self.signalled.notified();
@@ -218,7 +216,7 @@ impl Flow {
             tokio::select! {
                 biased;
                 () = signalled => {}
-                () = timer::sleep_until(self.time(until)) => {
+                () = timer::sleep_until(until) => {
                     let times_out = Rc::clone(&self).times_out(path.clone());
                     if let Some(nothing) = detached(times_out).await {
                         return nothing;
@@ -410,16 +408,18 @@ impl Flow {
     }
 
     /// Completes when the flow can be put aside: it only waits, for long enough, and holds no lock. Gives
-    /// until when.
-    pub(crate) async fn can_be_parked(&self) -> Option<Timestamp> {
+    /// how long.
+    pub(crate) async fn can_be_parked(&self) -> Option<Duration> {
         loop {
             self.activity.idle().await;
-            let limit = self.records.borrow().next_timer(self.now());
-            let due = [self.activity.first_end(), self.deadline, limit].into_iter().flatten().min();
-            let is_long = due.is_none_or(|due| self.until(due) >= PARKED_FOR);
+            let wait = self.activity.first_end().map(|end| end.saturating_since(clock::now()));
+            let limit = self.records.borrow().until_next_end(self.clock());
+            let deadline = self.deadline.map(|deadline| self.clock().until(deadline));
+            let left = [wait, limit, deadline].into_iter().flatten().min();
+            let is_long = left.is_none_or(|left| left >= PARKED_FOR);
             let is_ending = self.is_ending() || !self.held.borrow().is_empty();
             if is_long && !self.has_locks() && !is_ending {
-                return due;
+                return left;
             }
             self.activity.changed().await;
         }
@@ -496,24 +496,9 @@ impl Flow {
         self.has_locks.get()
     }
 
-    /// The time of day.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// How long it is until a time of day.
-    pub(crate) fn until(&self, at: Timestamp) -> Duration {
-        Duration::from_millis(at.as_millis().saturating_sub(self.now().as_millis()))
-    }
-
-    /// A time of day on the clock of flows.
-    pub(crate) fn time(&self, at: Timestamp) -> Time {
-        clock::now() + self.until(at)
-    }
-
-    /// A time on the clock of flows as a time of day.
-    pub(crate) fn timestamp(&self, at: Time) -> Timestamp {
-        self.now().after(at.saturating_since(clock::now()))
+    /// The clock of the journal.
+    pub(crate) fn clock(&self) -> &JournalClock {
+        &self.lease.clock
     }
 
     /// The path of a step.
@@ -578,11 +563,14 @@ impl Flow {
                 interrupted.await;
                 continue;
             };
+            let left = self.clock().until(deadline);
+            if left.is_zero() {
+                self.end_with(Error::with_info(codes::TIMEOUT, "the deadline of the request"));
+                continue;
+            }
             tokio::select! {
                 () = interrupted => {}
-                () = timer::sleep_until(self.time(deadline)) => {
-                    self.end_with(Error::with_info(codes::TIMEOUT, "the deadline of the request"));
-                }
+                () = timer::sleep_until(clock::now() + left.min(LOOK)) => {}
             }
         }
     }

@@ -6,22 +6,28 @@ use std::time::Duration;
 
 use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use asyncsteps_journal::Reading;
+
+use crate::left::JournalClock;
 
 /// The lease of a node, as far as the node knows it.
 #[derive(Debug)]
 pub(crate) struct Lease {
     until: Cell<Time>,
+    /// The clock of the journal, which each renewal reads.
+    pub(crate) clock: JournalClock,
 }
 
 impl Lease {
     /// A lease that was asked for at `asked`.
-    pub(crate) fn new(asked: Time, lease: Duration) -> Self {
-        Self { until: Cell::new(asked + lease) }
+    pub(crate) fn new(asked: Time, lease: Duration, time: Reading) -> Self {
+        Self { until: Cell::new(asked + lease), clock: JournalClock::new(asked, time) }
     }
 
     /// It was renewed, which was asked for at `asked`.
-    pub(crate) fn renew(&self, asked: Time, lease: Duration) {
+    pub(crate) fn renew(&self, asked: Time, lease: Duration, time: Reading) {
         self.until.set(asked + lease);
+        self.clock.read(asked, time);
     }
 
     pub(crate) fn until(&self) -> Time {

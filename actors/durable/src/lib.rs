@@ -140,6 +140,7 @@ pub mod jobs;
 mod json;
 mod key;
 mod lease;
+mod left;
 mod memory;
 mod node;
 mod orders;

@@ -10,7 +10,7 @@ use asyncsteps::Time;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::Executor;
 use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Submitted};
-use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Uid};
+use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Registered, Uid};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -52,8 +52,9 @@ struct Inner {
 impl Node {
     pub(crate) async fn start(shared: Arc<Shared>, executor: Executor) -> Result<Self, Error> {
         let asked = clock::now();
-        let incarnation = shared.journal.register(LEASE).await?;
-        let lease = Rc::new(Lease::new(asked, LEASE));
+        let Registered { node: incarnation, time } = shared.journal.register(LEASE).await?;
+        shared.read_clock(time);
+        let lease = Rc::new(Lease::new(asked, LEASE, time));
         let inner = Rc::new(Inner {
             shared,
             executor,
@@ -118,8 +119,9 @@ impl Term {
                     () = timer::sleep_until(self.lease.until()) => return,
                 };
                 match renewed {
-                    Ok(()) => {
-                        self.lease.renew(asked, LEASE);
+                    Ok(time) => {
+                        shared.read_clock(time);
+                        self.lease.renew(asked, LEASE, time);
                         break;
                     }
                     Err(Error::Refused(Refused::NoLease(_))) => return,
@@ -159,7 +161,7 @@ impl Inner {
             tokio::select! {
                 () = term.keep(&self.shared) => {}
                 () = self.claim_all(&term, &mut given) => {}
-                () = keep_schedules(&self.shared) => {}
+                () = keep_schedules(&self.shared, &term.lease.clock) => {}
             }
             drop(listed);
             tracing::warn!("the node has lost its lease: it drops its flows and begins anew");
@@ -174,10 +176,12 @@ impl Inner {
         loop {
             let asked = clock::now();
             match self.shared.journal.register(LEASE).await {
-                Ok(incarnation) => {
+                Ok(Registered { node: incarnation, time }) => {
                     let (submits, given) = mpsc::unbounded_channel();
+                    self.shared.read_clock(time);
                     self.add_to_process(incarnation, submits);
-                    return (Term { incarnation, lease: Rc::new(Lease::new(asked, LEASE)) }, given);
+                    let lease = Rc::new(Lease::new(asked, LEASE, time));
+                    return (Term { incarnation, lease }, given);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the journal gives no lease: trying again");

@@ -38,7 +38,9 @@ impl Step {
         let is_ending = self.flow.ends_around(self.path());
         let runs = if is_open && undoes { Recall::Begun } else { Recall::Nothing };
         if is_ending || records.is_unwinding(self.path()) {
-            let is_over = |at: &AtPath| at.timer.is_some_and(|end| end <= self.flow.now());
+            let is_over = |at: &AtPath| {
+                at.timer.is_some_and(|timer| self.flow.clock().left(&timer).is_zero())
+            };
             let goes_on = match self.step.kind() {
                 Some(Kind::Repeatable) => true,
                 Some(Kind::Wait) => at.is_some_and(is_over),

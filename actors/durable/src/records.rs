@@ -3,12 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::rc::Rc;
+use std::time::Duration;
 
 use asyncsteps_executor::memory::{Iterations, Next, Stored};
-use asyncsteps_journal::record::{Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord};
+use asyncsteps_journal::record::{
+    Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord, Timer,
+};
 use asyncsteps_journal::request::Loaded;
-use asyncsteps_journal::{Event, Path, Record, Timestamp, Value};
+use asyncsteps_journal::{Event, Path, Record, Value};
 
+use crate::left::JournalClock;
 use crate::settled::{Settle, Settled, step_at};
 use crate::writer::Ticket;
 
@@ -40,9 +44,9 @@ pub(crate) struct AtPath {
     /// How it ended is not recorded: its body is repeated, or the program has it no more.
     pub(crate) may_stay_open: bool,
     /// The attempts that failed so far, and when the next one may start.
-    pub(crate) attempts: Option<(u32, Timestamp)>,
+    pub(crate) attempts: Option<(u32, Timer)>,
     /// When its time limit or its wait is over.
-    pub(crate) timer: Option<Timestamp>,
+    pub(crate) timer: Option<Timer>,
     /// The step whose failure it fails with: what is inside is undone.
     pub(crate) failed: Option<Path>,
     /// The keys of the things that it does, in order.
@@ -131,9 +135,9 @@ impl Records {
             Event::Timer(timer) if timer.attempt > 1 => {
                 // the failure before it was not the last one
                 step.end = None;
-                step.attempts = Some((timer.attempt - 1, timer.at));
+                step.attempts = Some((timer.attempt - 1, *timer));
             }
-            Event::Timer(timer) => step.timer = Some(timer.at),
+            Event::Timer(timer) => step.timer = Some(*timer),
             Event::Unwinding(unwinding) => {
                 step.failed = Some(unwinding.failed.clone());
                 self.unwinding.push(record.path.clone());
@@ -185,11 +189,11 @@ impl Records {
         self.by_path.get(path)
     }
 
-    /// The first time after `now` at which a limit or a wait is over.
-    pub(crate) fn next_timer(&self, now: Timestamp) -> Option<Timestamp> {
+    /// How long it is until the first end of a limit or a wait that has not ended.
+    pub(crate) fn until_next_end(&self, clock: &JournalClock) -> Option<Duration> {
         let steps = self.by_path.values();
-        let times = steps.flat_map(|step| [step.timer, step.attempts.map(|(_, next)| next)]);
-        times.flatten().filter(|at| *at > now).min()
+        let timers = steps.flat_map(|step| [step.timer, step.attempts.map(|(_, next)| next)]);
+        timers.flatten().map(|timer| clock.left(&timer)).filter(|left| !left.is_zero()).min()
     }
 
     /// Whether the step at this path must not start any more, because a step around it fails.

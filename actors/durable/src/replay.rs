@@ -6,7 +6,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_executor::Executor;
 use asyncsteps_journal::dump::Dump;
 use asyncsteps_journal::request::Loaded;
-use asyncsteps_journal::{Error, LEASE, Path, Uid};
+use asyncsteps_journal::{Clock, Error, LEASE, Path, Reading, SystemClock, Timestamp, Uid};
 
 use crate::durable::Durable;
 use crate::flow::{Dropped, Flow};
@@ -101,9 +101,10 @@ impl Durable {
         let started = started(loaded).ok_or("it has no beginning")?;
         let names = (loaded.flow.uid, loaded.flow.epoch, program.version);
         let writer = Writer::new(self.shared.journal.clone(), names, loaded.next(), 0);
-        let lease = Rc::new(Lease::new(clock::now(), LEASE));
-        let (root, clock) = (Path::template(template), self.shared.clock.clone());
-        let flow = Flow::new(loaded, root, writer, lease, clock, 0);
+        // all that is left of waits and limits, because a check is not about time
+        let time = Reading { now: SystemClock.now(), passed: Timestamp::default(), jump: None };
+        let lease = Rc::new(Lease::new(clock::now(), LEASE, time));
+        let flow = Flow::new(loaded, Path::template(template), writer, lease, 0);
         flow.replay_only();
         let incoming = incoming(started, &program, &flow)?;
         let left = Left(Rc::clone(&flow));

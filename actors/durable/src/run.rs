@@ -57,8 +57,8 @@ impl Run<'_> {
         };
         let (next, seen) = (loaded.next(), loaded.inbox.last);
         let writer = Writer::new(journal.clone(), (uid, epoch, program.version), next, seen);
-        let (root, clock) = (Path::template(&program.template), self.shared.clock.clone());
-        let flow = Flow::new(&loaded, root, writer, Rc::clone(self.lease), clock, deaths);
+        let root = Path::template(&program.template);
+        let flow = Flow::new(&loaded, root, writer, Rc::clone(self.lease), deaths);
         flow.take_settled();
         match incoming(started, &program, &flow) {
             Ok(incoming) => Some(Ready { flow, incoming, is_new: loaded.records.len() == 1 }),
@@ -131,8 +131,8 @@ impl Run<'_> {
                 None
             }
             () = read_news(flow) => None,
-            due = flow.can_be_parked() => {
-                flow.leave(Dropped::Parked(due));
+            left = flow.can_be_parked() => {
+                flow.leave(Dropped::Parked(left));
                 None
             }
             reply = self.executor.dispatch(incoming) => Some(reply),
@@ -170,8 +170,7 @@ impl Run<'_> {
             // it is busy: later
             Some(codes::DEFENSE_REJECTED) => {
                 flow.leave(Dropped::Released);
-                let due = self.shared.clock.now().after(POLL);
-                flow.writer.append_last(|entry| entry.then = Then::Park(Some(due))).await;
+                flow.writer.append_last(|entry| entry.then = Then::Park(Some(POLL))).await;
             }
             // nothing was done: the caller is told, and no operator
             Some(code) if is_new && WRONG.contains(&code) => {
@@ -220,7 +219,7 @@ impl Run<'_> {
                 return;
             }
             Dropped::Released => Then::Release,
-            Dropped::Parked(due) => Then::Park(due),
+            Dropped::Parked(left) => Then::Park(left),
             Dropped::Paused(reason) => {
                 tracing::error!(flow = %flow.uid(), reason, "the flow waits for an operator");
                 Then::Pause(reason)

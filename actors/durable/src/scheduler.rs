@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::{clock, timer};
+use asyncsteps_actors::{clock as process_clock, timer};
 use asyncsteps_journal::{Error, POLL, Refused, Timestamp};
 
 use crate::answered::answered;
+use crate::left::JournalClock;
 use crate::schedule::Scheduled;
 use crate::shared::Shared;
 use crate::submit::NotSubmitted;
@@ -16,7 +17,7 @@ use crate::submit::NotSubmitted;
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Stores the next request of each schedule, as long as a node runs. Several nodes store one.
-pub(crate) async fn keep_schedules(shared: &Arc<Shared>) {
+pub(crate) async fn keep_schedules(shared: &Arc<Shared>, clock: &JournalClock) {
     let mut stored: HashMap<String, Timestamp> = HashMap::new();
     loop {
         let changed = shared.schedules_changed();
@@ -24,9 +25,9 @@ pub(crate) async fn keep_schedules(shared: &Arc<Shared>) {
         changed.as_mut().enable();
         let mut wait = LOOK;
         for scheduled in shared.schedules() {
-            let now = shared.clock.now();
+            let now = clock.now();
             let Some(at) = scheduled.next_after(now) else { continue };
-            let mut look = Duration::from_millis(at.as_millis() - now.as_millis());
+            let mut look = clock.until(at);
             if stored.get(scheduled.name()) != Some(&at) {
                 match store(&scheduled, shared, at).await {
                     Ok(()) => _ = stored.insert(scheduled.name().to_owned(), at),
@@ -41,7 +42,7 @@ pub(crate) async fn keep_schedules(shared: &Arc<Shared>) {
         }
         tokio::select! {
             () = changed => {}
-            () = timer::sleep_until(clock::now() + wait) => {}
+            () = timer::sleep_until(process_clock::now() + wait) => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use asyncsteps_executor::Executor;
 use asyncsteps_journal::request::{self, Submit, Submitted};
-use asyncsteps_journal::{Clock, Error, Incarnation, Journal, Uid};
+use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -15,7 +15,6 @@ use crate::schedule::Scheduled;
 /// What the handles and nodes of a process share.
 pub(crate) struct Shared {
     pub(crate) journal: Arc<dyn Journal>,
-    pub(crate) clock: Arc<dyn Clock>,
     state: Mutex<State>,
     schedules_changed: Notify,
 }
@@ -25,6 +24,7 @@ struct State {
     programs: Vec<Program>,
     schedules: Vec<Scheduled>,
     nodes: Vec<LocalNode>,
+    clock_jump: Option<Jump>,
     /// Who waits in this process for the end of a flow.
     waiting: HashMap<Uid, Vec<oneshot::Sender<()>>>,
 }
@@ -71,9 +71,9 @@ impl LocalNode {
 }
 
 impl Shared {
-    pub(crate) fn new(journal: Arc<dyn Journal>, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
         let (state, schedules_changed) = (Mutex::default(), Notify::new());
-        Arc::new(Self { journal, clock, state, schedules_changed })
+        Arc::new(Self { journal, state, schedules_changed })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -125,6 +125,24 @@ impl Shared {
     /// Completes when a schedule is added.
     pub(crate) fn schedules_changed(&self) -> Notified<'_> {
         self.schedules_changed.notified()
+    }
+
+    /// A node has read the clock of the journal.
+    pub(crate) fn read_clock(&self, time: Reading) {
+        if let Some(jump @ Jump { from, to }) = time.jump {
+            let millis = |time: Timestamp| time.as_millis();
+            tracing::warn!(
+                from = millis(from),
+                to = millis(to),
+                "the clock of the journal has jumped (milliseconds since 1970): pauses and time limits go on as \
+                 declared; schedules and deadlines follow it"
+            );
+            self.state().clock_jump = Some(jump);
+        }
+    }
+
+    pub(crate) fn clock_jump(&self) -> Option<Jump> {
+        self.state().clock_jump
     }
 
     pub(crate) fn add_node(&self, node: LocalNode) {

@@ -13,10 +13,8 @@ use asyncsteps_executor::memory::{
     DefinedStep, EndedIteration, Form, HostUndo, Iterations, Kind, Later, Next, Part, Running,
     StepMemory, Stored, WaitFor, Work,
 };
-use asyncsteps_journal::record::{
-    Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome, Timer,
-};
-use asyncsteps_journal::{Event, Path, Timestamp, Value};
+use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome};
+use asyncsteps_journal::{Event, Path, Value};
 
 use crate::flow::{Dropped, Flow};
 use crate::inside::Inside;
@@ -123,20 +121,20 @@ impl Step {
         Recall::Never { undoes: false }
     }
 
-    /// When the wait of the step is over that may take so long: it is recorded when it begins.
-    fn timer(&self, within: Duration) -> Timestamp {
-        let recorded = self.flow.records.borrow().at(self.path()).and_then(|at| at.timer);
-        recorded.unwrap_or_else(|| {
-            let at = self.flow.now().after(within);
-            self.flow.record(self.path(), [Event::Timer(Timer { at, attempt: 0 })]);
-            at
-        })
+    /// What is left of a wait or a limit at this path that takes so long: it is recorded when it begins.
+    fn left(&self, path: &Path, within: Duration) -> Duration {
+        let recorded = self.flow.records.borrow().at(path).and_then(|at| at.timer);
+        if let Some(timer) = recorded {
+            return self.flow.clock().left(&timer).min(within);
+        }
+        self.flow.record(path, [Event::Timer(self.flow.clock().timer(within, 0))]);
+        within
     }
 
     /// An attempt is about to begin.
     fn intent(&self, attempt: u32) -> Event {
-        let has_undo = Some(self.step.can_be_undone());
-        Event::Intent(Intent { at: self.flow.now(), attempt, locks: Vec::new(), has_undo })
+        let (at, has_undo) = (self.flow.clock().now(), Some(self.step.can_be_undone()));
+        Event::Intent(Intent { at, attempt, locks: Vec::new(), has_undo })
     }
 
     pub(crate) fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
@@ -200,8 +198,9 @@ impl Memory for Step {
 
     fn attempts(&self) -> Option<(u32, Time)> {
         let (attempts, next) = self.flow.records.borrow().at(self.path())?.attempts?;
+        let next = clock::now() + self.flow.clock().left(&next);
         self.flow.activity.wait(self.path(), Some(next));
-        Some((attempts, self.flow.time(next)))
+        Some((attempts, next))
     }
 
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
@@ -212,18 +211,12 @@ impl Memory for Step {
             (Limit::Attempt(_), Form::Body) => return of,
             (Limit::Attempt(attempt), Form::Nested | Form::Loop) => self.attempt(attempt),
         };
-        let records = self.flow.records.borrow();
-        let at = records.at(&path);
-        if at.is_some_and(|at| at.failed.as_ref() == Some(&path)) {
+        let is_over = |at: &AtPath| at.failed.as_ref() == Some(&path);
+        if self.flow.records.borrow().at(&path).is_some_and(is_over) {
             return Duration::ZERO;
         }
-        if let Some(end) = at.and_then(|at| at.timer) {
-            return self.flow.until(end);
-        }
-        drop(records);
-        let at = self.flow.timestamp(now + of);
-        self.flow.record(&path, [Event::Timer(Timer { at, attempt: 0 })]);
-        of
+        let began = clock::now().saturating_since(now);
+        self.left(&path, of.saturating_sub(began)) + began
     }
 
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
@@ -265,8 +258,8 @@ impl Memory for Step {
             millis: self.millis(),
             effect: Effect::Unknown,
         };
-        let timer = Timer { at: self.flow.timestamp(next), attempt: attempt + 1 };
-        let next = timer.at;
+        let pause = next.saturating_since(clock::now());
+        let timer = self.flow.clock().timer(pause, attempt + 1);
         self.flow.record(self.path(), [Event::Failed(failed), Event::Timer(timer)]);
         self.flow.activity.wait(self.path(), Some(next));
     }
@@ -429,7 +422,7 @@ impl StepMemory for Step {
             WaitFor::Signal(within) => within,
             _ => None,
         };
-        let until = within.map(|within| self.timer(within));
+        let until = within.map(|within| clock::now() + self.left(self.path(), within));
         let (flow, path) = (Rc::clone(&self.flow), self.path().clone());
         let names = self.step.names();
         flow.activity.wait(&path, until);
@@ -438,7 +431,7 @@ impl StepMemory for Step {
             match (wait, until) {
                 (WaitFor::Time(_), Some(until)) => {
                     flow.stored().await;
-                    timer::sleep_until(flow.time(until)).await;
+                    timer::sleep_until(until).await;
                     // it is over also if the clock is set back
                     flow.record(&path, [Event::Done(nothing())]);
                     Ok(Rc::new(()) as Stored)
@@ -495,11 +488,11 @@ impl StepMemory for Step {
         let path = self.flow.path(path.iter().copied()).branch("now");
         let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.timer);
         let at = recorded.unwrap_or_else(|| {
-            let at = self.flow.now();
-            self.flow.record(&path, [Event::Timer(Timer { at, attempt: 0 })]);
-            at
+            let timer = self.flow.clock().time_of_day();
+            self.flow.record(&path, [Event::Timer(timer)]);
+            timer
         });
-        SystemTime::UNIX_EPOCH + Duration::from_millis(at.as_millis())
+        SystemTime::UNIX_EPOCH + Duration::from_millis(at.at.as_millis())
     }
 
     fn closed(&self, path: &[Part]) {

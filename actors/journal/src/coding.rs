@@ -214,7 +214,7 @@ mod tests {
                 winner: Some(path().branch("b")),
                 ending: Ending::Completed(value()),
             }),
-            Event::Timer(Timer { at, attempt: 0 }),
+            Event::Timer(Timer { at, attempt: 0, ends: Some(at) }),
             Event::Signal(TakenSignal { number: 4, name: name(), value: value() }),
             Event::Keys(Keys { keys: vec![name()] }),
             Event::Iteration(Iteration { index: 1, state: value() }),

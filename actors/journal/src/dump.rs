@@ -8,10 +8,10 @@ use crate::head::Head;
 use crate::id::{Epoch, RecordId, Uid};
 use crate::journal::Journal;
 use crate::limits::BATCH;
+use crate::moment::Moment;
 use crate::path::Path;
 use crate::record::{Event, StoredRecord};
 use crate::request::{FirstOwner, FlowState, Inbox, Loaded, Query, Submit};
-use crate::time::Timestamp;
 
 /// The flows of a journal that have not ended, with their records and without what others have told them:
 /// for checks of a program before it is deployed.
@@ -153,7 +153,7 @@ fn read(Flow { uid, version, run, records }: Flow) -> Result<Loaded, NotDump> {
     });
     let started = started.ok_or_else(|| wrong("it has no beginning".to_owned()))?;
     let submit = Submit { uid, started, key: None, owner: FirstOwner::Any };
-    let mut head = Head::new(&submit, Timestamp::default());
+    let mut head = Head::new(&submit, Moment::default());
     (head.version, head.run) = (version, run);
     Ok(Loaded { flow: head.info(), records, inbox: Inbox::default() })
 }

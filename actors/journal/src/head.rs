@@ -7,6 +7,7 @@ use crate::effects;
 use crate::error::{NotWritten, Refused};
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::limits::Limits;
+use crate::moment::Moment;
 use crate::record::{Event, StoredRecord};
 use crate::request::{
     Append, Cancel, Cancelled, Claim, Claimed, Condition, FirstOwner, FlowInfo, FlowState, Resume,
@@ -43,17 +44,21 @@ pub(crate) struct Head {
     pub(crate) removed: u64,
     pub(crate) created: Timestamp,
     pub(crate) due: Option<Timestamp>,
+    /// The same, as [`Moment::passed`] has it, if it waits for a length of time.
+    pub(crate) due_passed: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
+    /// The same, as [`Moment::seen`] has it.
+    pub(crate) ended_seen: Option<Timestamp>,
     pub(crate) reason: Option<String>,
     pub(crate) cancel: Option<Cancel>,
 }
 
 impl Head {
     /// A flow that is submitted. The storage gives it a number.
-    pub(crate) fn new(submit: &Submit, now: Timestamp) -> Self {
+    pub(crate) fn new(submit: &Submit, moment: Moment) -> Self {
         let (state, owner, due) = match submit.owner {
             FirstOwner::Node(node) => (FlowState::Running, Some(node), None),
-            FirstOwner::AnyFrom(due) if due > now => (FlowState::Parked, None, Some(due)),
+            FirstOwner::AnyFrom(due) if due > moment.now => (FlowState::Parked, None, Some(due)),
             FirstOwner::Any | FirstOwner::AnyFrom(_) => (FlowState::New, None, None),
         };
         Self {
@@ -72,9 +77,11 @@ impl Head {
             inbox: 0,
             seen: 0,
             removed: 0,
-            created: now,
+            created: moment.now,
             due,
+            due_passed: None,
             ended: None,
+            ended_seen: None,
             reason: None,
             cancel: None,
         }
@@ -84,7 +91,7 @@ impl Head {
     pub(crate) fn append(
         &mut self,
         entry: &Append,
-        now: Timestamp,
+        moment: Moment,
         limits: &Limits,
     ) -> Result<Written, NotWritten> {
         self.check_owner(entry.epoch)?;
@@ -111,12 +118,15 @@ impl Head {
         match &entry.then {
             _ if ends => {
                 self.leave(FlowState::Ended, None);
-                self.ended = Some(now);
+                (self.ended, self.ended_seen) = (Some(moment.now), Some(moment.seen));
             }
             Then::Keep => {}
             Then::Release => self.leave(FlowState::Ready, None),
             Then::Park(_) if self.inbox > entry.seen => self.leave(FlowState::Ready, None),
-            Then::Park(due) => self.leave(FlowState::Parked, *due),
+            Then::Park(within) => {
+                self.leave(FlowState::Parked, within.map(|within| moment.now.after(within)));
+                self.due_passed = within.map(|within| moment.passed.after(within));
+            }
             Then::Pause(reason) => {
                 self.leave(FlowState::Paused, None);
                 self.reason = Some(reason.clone());
@@ -243,11 +253,17 @@ impl Head {
         }
     }
 
+    /// Whether it waits for a time that has come.
+    pub(crate) fn is_due(&self, moment: Moment) -> bool {
+        let is_over = |due: Option<Timestamp>, now| due.is_some_and(|due| due <= now);
+        is_over(self.due, moment.now) || is_over(self.due_passed, moment.passed)
+    }
+
     /// A parked flow may be claimed.
     pub(crate) fn wake(&mut self) {
         if self.state == FlowState::Parked {
             self.state = self.claimable();
-            self.due = None;
+            (self.due, self.due_passed) = (None, None);
         }
     }
 
@@ -262,7 +278,7 @@ impl Head {
 
     fn leave(&mut self, state: FlowState, due: Option<Timestamp>) {
         self.state = state;
-        self.due = due;
+        (self.due, self.due_passed) = (due, None);
         (self.owner, self.ticket) = (None, None);
     }
 

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
-    Status, Submit, Submitted, Written,
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
+    Signal, Status, Submit, Submitted, Written,
 };
-use crate::time::Timestamp;
+use crate::time::Reading;
 use crate::transaction::Database;
 
 /// The answer of a journal, later.
@@ -109,25 +109,26 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::HasUndone`](crate::Refused::HasUndone).
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()>;
 
-    /// Drops flows that ended before a time, with their keys, oldest first: up to
-    /// [`BATCH`](crate::limits::BATCH). Gives their number.
+    /// Drops flows that ended so long ago, with their keys, oldest first: up to
+    /// [`BATCH`](crate::limits::BATCH). Returns their number. Only time counts in which nodes ran, and no jump
+    /// of a clock does.
     ///
     /// # Errors
     /// Those of the storage.
-    fn trim(&self, before: Timestamp) -> Answer<'_, usize>;
+    fn trim(&self, age: Duration) -> Answer<'_, usize>;
 
-    /// A lease for a node that starts. Its clock is the journal's.
+    /// A lease for a node that starts, and the time. The clock of both is the journal's.
     ///
     /// # Errors
     /// Those of the storage.
-    fn register(&self, lease: Duration) -> Answer<'_, Incarnation>;
+    fn register(&self, lease: Duration) -> Answer<'_, Registered>;
 
-    /// Makes the lease of a node end so long from now. With zero the node gives it up.
+    /// Makes the lease of a node end so long from now, and returns the time. With zero the node gives it up.
     ///
     /// # Errors
     /// [`Refused::NoLease`](crate::Refused::NoLease) if the lease is over: others may have the node's
     /// flows. It has to drop them and register again.
-    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()>;
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading>;
 
     /// A number that changes when there may be flows to claim or news. It may change without a reason,
     /// and a change may be missed: look each [`POLL`](crate::POLL) as well.

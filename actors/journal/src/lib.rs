@@ -13,7 +13,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! let journal = Memory::default();
-//! let node = journal.register(LEASE).await?;
+//! let node = journal.register(LEASE).await?.node;
 //! let uid = Uid::random()?;
 //! let started = Started {
 //!     template: "demo.shop:order".to_owned(),
@@ -108,6 +108,7 @@ mod id;
 mod journal;
 pub mod limits;
 pub mod memory;
+mod moment;
 mod path;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -129,7 +130,7 @@ pub use journal::{Answer, Journal};
 pub use limits::Limits;
 pub use path::{NotPath, Part, Path};
 pub use record::{Event, Record, StoredRecord};
-pub use request::{LEASE, POLL};
-pub use time::{Clock, SystemClock, Timestamp};
+pub use request::{LEASE, POLL, Registered};
+pub use time::{Clock, Jump, Reading, SystemClock, Timestamp};
 pub use transaction::{Database, Transaction};
 pub use value::{Value, ValueError};

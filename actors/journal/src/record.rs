@@ -192,14 +192,18 @@ pub struct Outcome {
 }
 
 /// The end of a wait, or a time of day that decided something.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Timer {
-    /// When it is over, or that time.
+    /// When it is over by the time of day as it was when this was written, for people; or that time.
     #[n(0)]
     pub at: Timestamp,
     /// Before which attempt it is, from 1; 0 if it is not between attempts.
     #[n(1)]
     pub attempt: u32,
+    /// When the wait is over, as [`Reading::passed`](crate::Reading::passed) has it: so no jump of a clock makes
+    /// it longer. `None` for a time of day, and for waits in journals of format 1.
+    #[n(2)]
+    pub ends: Option<Timestamp>,
 }
 
 /// A signal that a wait has taken.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::record::{Ending, Record, Started, StoredRecord};
-use crate::time::Timestamp;
+use crate::time::{Reading, Timestamp};
 use crate::value::Value;
 
 /// A flow that is to run.
@@ -99,11 +99,20 @@ pub enum Then {
     Keep,
     /// The owner gives it up, for any node to claim: drain, shutdown.
     Release,
-    /// The owner unloads it. It may be claimed at this time, or when its inbox has something that the
+    /// The owner unloads it. It may be claimed after this time, or when its inbox has something that the
     /// owner has not seen.
-    Park(Option<Timestamp>),
+    Park(Option<Duration>),
     /// It waits for an operator, for this reason.
     Pause(String),
+}
+
+/// The answer to a [`register`](crate::Journal::register).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The name of the node.
+    pub node: Incarnation,
+    /// The time.
+    pub time: Reading,
 }
 
 /// An [`Append`] was written.

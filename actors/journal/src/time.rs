@@ -31,6 +31,40 @@ impl Timestamp {
         let millis = duration.as_nanos().div_ceil(1_000_000);
         Self(self.0.saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)))
     }
+
+    /// This time and so many milliseconds.
+    pub(crate) const fn plus(self, millis: u64) -> Self {
+        Self(self.0.saturating_add(millis))
+    }
+
+    /// The milliseconds from an earlier time to this one; 0 if that one is later.
+    pub(crate) const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// What a journal tells a node of time, when the node [registers](crate::Journal::register) and when it
+/// [renews](crate::Journal::renew) its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The time of day by the journal's clock. If that has jumped forward by more than a minute while nodes
+    /// ran, this is the time as it would be without the jump, until a later reading confirms it.
+    pub now: Timestamp,
+    /// A time for lengths of time: it never goes back, and no jump of the clock while nodes run moves it by
+    /// more than half a [`LEASE`](crate::LEASE). It is about the time of day when the journal is made, and not
+    /// comparable with [`now`](Self::now) later.
+    pub passed: Timestamp,
+    /// The clock has jumped since the last reading of any node.
+    pub jump: Option<Jump>,
+}
+
+/// A jump of a clock by more than a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jump {
+    /// What the clock said before.
+    pub from: Timestamp,
+    /// What it said next.
+    pub to: Timestamp,
 }
 
 /// Where the journals of one process take the time from. A journal on a server uses the clock of that

@@ -69,6 +69,7 @@ async function send(name) {
 export function durable() {
     return [
         failure && empty(failure.text, failure.hint),
+        found?.clock_jump && el('p', { class: 'alarm' }, `The clock of the journal has jumped from ${clock(found.clock_jump.from)} to ${clock(found.clock_jump.to)}: schedules and deadlines follow it, pauses and time limits do not.`),
         opened && details(opened),
         el('div', { class: 'choices', role: 'group', 'aria-label': 'State' }, Object.entries(STATES).map(([name, title]) =>
             el('button', { type: 'button', key: name, 'aria-pressed': String(name === state), onclick: () => choose(name) }, title))),

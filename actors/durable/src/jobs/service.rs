@@ -9,7 +9,7 @@ use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Builder, Cx, Functions, Service};
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
-use asyncsteps_journal::{self as journal, Path, Refused, Uid};
+use asyncsteps_journal::{self as journal, Clock, Path, Refused, SystemClock, Uid};
 
 use super::params::{
     Awaited, How, Named, Page, Resumed, Settlement, Settling, Submission, Submitted, Undoing,
@@ -149,7 +149,7 @@ impl Jobs {
         let options = Options::default().caller(cx.request().caller());
         let key = key.as_deref().map(key::checked).transpose()?;
         let options = key.into_iter().fold(options, Options::key);
-        if start.is_some_and(|at| time(at) > cx.durable.shared.clock.now().after(LATEST_START)) {
+        if start.is_some_and(|at| time(at) > SystemClock.now().after(LATEST_START)) {
             let info = "`start` is more than 366 days ahead";
             return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
         }

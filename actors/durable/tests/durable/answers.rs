@@ -97,7 +97,7 @@ impl Hotel {
     }
 
     fn process(&self, journal: Memory) -> (Durable, Executor) {
-        let durable = Durable::with_clock(journal, self.clock);
+        let durable = Durable::new(journal);
         let interface = Interface::new("test.hotel:1.0".parse().expect("it is a name"));
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "book", book);

@@ -112,7 +112,7 @@ impl Bank {
 
     /// A durable handle and an executor with the function.
     pub(crate) fn serve(&self, journal: Memory) -> (Durable, Executor) {
-        let durable = Durable::with_clock(journal, self.clock);
+        let durable = Durable::new(journal);
         let interface = Interface::new("test.bank:1.0".parse().expect("it is a name"));
         let executor = Executor::builder()
             .service(interface, self.clone(), |functions| {

@@ -12,7 +12,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::request::{FlowState, Query};
-use asyncsteps_journal::{Clock, LEASE, Timestamp, Uid};
+use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
@@ -93,8 +93,8 @@ async fn called_bank(calls: i32) -> i32 {
     calls
 }
 
-fn process(journal: Memory, clock: TestClock) -> (Durable, Executor) {
-    let durable = Durable::with_clock(journal, clock);
+fn process(journal: Memory) -> (Durable, Executor) {
+    let durable = Durable::new(journal);
     let interface = Interface::new("test.greeter:1.0".parse().expect("it is a name"));
     let executor = Executor::builder().service(interface, Greeter, |functions| {
         durable.on(functions, "greet", greet);
@@ -150,7 +150,7 @@ fn a_flow_that_cannot_be_loaded_at_once_is_loaded_later() {
             let is_away = operation == Operation::Load && clock.now() < back;
             if is_away { Fault::NotDone } else { Fault::None }
         });
-        let (durable, executor) = process(journal, clock);
+        let (durable, executor) = process(journal);
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         assert_eq!(greeted(&durable).await, "hello ann");
         assert!(clock.now() >= back, "it was loaded before");
@@ -163,11 +163,14 @@ fn a_process_that_was_held_up_past_its_lease_accepts_requests() {
         let clock = TestClock::start();
         let server = ServerClock { clock, ahead: Arc::default() };
         let ahead = Arc::clone(&server.ahead);
-        let (durable, executor) = process(Memory::new(server), clock);
+        let journal = Memory::new(server);
+        let (durable, executor) = process(journal.clone());
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         // the node does not know yet
         let lease = u64::try_from(LEASE.as_millis()).expect("some seconds");
         ahead.store(2 * lease, Ordering::Relaxed);
+        // another node looks at the clock
+        journal.register(LEASE).await.expect("the journal gives a lease");
         assert_eq!(greeted(&durable).await, "hello ann");
     });
 }
@@ -176,7 +179,7 @@ fn a_process_that_was_held_up_past_its_lease_accepts_requests() {
 fn a_request_runs_whose_caller_leaves_while_it_is_stored() {
     run(async {
         let clock = TestClock::start();
-        let (durable, executor) = process(Memory::new(clock), clock);
+        let (durable, executor) = process(Memory::new(clock));
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         assert_eq!(submit(&durable, "ann").now_or_never(), None, "it is being stored");
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -189,7 +192,7 @@ fn requests_wait_in_the_journal_while_a_node_has_no_room() {
     run(async {
         const REQUESTS: usize = 1_800;
         let clock = TestClock::start();
-        let (durable, executor) = process(Memory::new(clock), clock);
+        let (durable, executor) = process(Memory::new(clock));
         let node = durable.start(&executor).await.expect("the journal gives a lease");
         join_all((0..REQUESTS).map(|_| submit(&durable, "slow"))).await;
         tokio::time::sleep(SLOW / 2).await;
@@ -212,7 +215,7 @@ fn the_time_limit_of_a_body_begins_when_its_beginning_is_stored() {
             let is_away = operation == Operation::Append && clock.now() < back;
             if is_away { Fault::NotDone } else { Fault::None }
         });
-        let (durable, executor) = process(journal, clock);
+        let (durable, executor) = process(journal);
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         for (name, given) in [("ann", "hello ann"), ("slow", "Timeout")] {
             let uid = submit_to(&durable, "soon", name).await;
@@ -238,7 +241,7 @@ fn what_succeeded_in_time_has_succeeded_however_long_it_takes_to_store_it() {
                 let stalls = operation == Operation::Append && (from..to).contains(&clock.now());
                 if stalls { Fault::NotDone } else { Fault::None }
             });
-            let (durable, executor) = process(journal, clock);
+            let (durable, executor) = process(journal);
             let _node = durable.start(&executor).await.expect("the journal gives a lease");
             let uid = submit_to(&durable, function, "ann").await;
             let calls: i32 = durable.result(uid).await.expect("the bank answered in time");

@@ -62,7 +62,7 @@ async fn send(executor: &Executor, kind: ChannelKind, key: Option<&'static str>)
 
 fn process() -> (Durable, Executor) {
     let clock = TestClock::start();
-    let durable = Durable::with_clock(Memory::new(clock), clock);
+    let durable = Durable::new(Memory::new(clock));
     let interface = Interface::new("test.counter:1.0".parse().expect("it is a name"));
     let executor = Executor::builder().service(interface, Counter, |functions| {
         durable.on(functions, "count", count);

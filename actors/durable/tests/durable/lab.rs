@@ -61,7 +61,7 @@ impl Lab {
 
     /// A process with the functions of the lab.
     pub(crate) fn process(&self, journal: Memory) -> (Durable, Executor) {
-        let durable = Durable::with_clock(journal, self.clock);
+        let durable = Durable::new(journal);
         let interface = Interface::new("test.lab:1.0".parse().expect("it is a name"));
         let executor = Executor::builder()
             .service(interface, self.clone(), |functions| {

@@ -9,6 +9,7 @@ mod endings;
 mod forms;
 mod handles;
 mod held_up;
+mod jumps;
 mod keys;
 mod lab;
 mod log;

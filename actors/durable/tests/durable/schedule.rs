@@ -54,7 +54,7 @@ impl Reports {
 
     /// A process with the function.
     fn process(&self, journal: Memory) -> (Durable, Executor) {
-        let durable = Durable::with_clock(journal, self.clock);
+        let durable = Durable::new(journal);
         let interface = Interface::new("test.reports:1.0".parse().expect("it is a name"));
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "report", report);

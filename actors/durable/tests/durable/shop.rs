@@ -205,7 +205,7 @@ fn order(asi: &mut Steps<Shop, Order>) -> Gives<String> {
 
 /// A process that has the shop.
 pub(crate) fn durable(journal: Memory, world: &World) -> (Durable, Executor) {
-    let durable = Durable::with_clock(journal, world.clock);
+    let durable = Durable::new(journal);
     let interface = Interface::new("test.shop:1.0".parse().expect("it is a name"));
     let executor = Executor::builder()
         .service(interface, Shop(world.clone()), |functions| {

@@ -10,7 +10,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query};
-use asyncsteps_journal::{Clock, LEASE, Timestamp, Uid};
+use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -72,14 +72,15 @@ impl Shop {
         Self { journal: Memory::new(clock.clone()), clock }
     }
 
-    /// The process is held up past its lease.
-    fn pauses(&self) {
+    /// The process is held up past its lease, and another one looks at the clock meanwhile.
+    async fn pauses(&self) {
         let lease = u64::try_from(LEASE.as_millis()).expect("some seconds");
         self.clock.ahead.fetch_add(2 * lease, Ordering::Relaxed);
+        self.journal.register(LEASE).await.expect("the journal gives a lease");
     }
 
     async fn process(&self) -> (Durable, Node) {
-        let durable = Durable::with_clock(self.journal.clone(), self.clock.clone());
+        let durable = Durable::new(self.journal.clone());
         let interface = Interface::new("test.shop:1.0".parse().expect("it is a name"));
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "order", order);
@@ -100,7 +101,7 @@ impl Shop {
     /// The process is killed, and another one starts.
     async fn dies(&self, node: Node) -> (Durable, Node) {
         drop(node);
-        self.pauses();
+        self.pauses().await;
         self.process().await
     }
 }
@@ -148,7 +149,7 @@ fn a_process_that_was_held_up_condemns_no_order() {
         let shop = Shop::new();
         let (durable, node) = shop.busy(150, LEASE * 2).await;
         for _ in 0..5 {
-            shop.pauses();
+            shop.pauses().await;
             // until the node knows, and has begun again with its flows
             tokio::time::sleep(LEASE / 3 + ORDER / 2).await;
             let suspects: Vec<_> =

@@ -47,8 +47,8 @@ fn pay(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     .into()
 }
 
-fn process(journal: Memory, clock: TestClock) -> (Durable, Executor) {
-    let durable = Durable::with_clock(journal, clock);
+fn process(journal: Memory) -> (Durable, Executor) {
+    let durable = Durable::new(journal);
     let interface = Interface::new("test.bank:1.0".parse().expect("it is a name"));
     let builder = Executor::builder().service(interface, Bank, |functions| {
         durable.on(functions, "pay", pay);
@@ -67,7 +67,7 @@ fn an_error_is_found_by_its_type_whatever_crashes() {
         for append in 1.. {
             let clock = TestClock::start();
             let journal = Memory::new(clock);
-            let (durable, _) = process(journal.clone(), clock);
+            let (durable, _) = process(journal.clone());
             let user = asyncsteps_executor::security::User::new(
                 "ann",
                 asyncsteps_executor::security::SecurityLevel::SafeOps,
@@ -75,7 +75,7 @@ fn an_error_is_found_by_its_type_whatever_crashes() {
             let options = Options::default().caller(&user);
             let submitted = durable.submit("test.bank:1.0:pay", json!({}), options).await;
             let uid = submitted.expect("the journal takes it");
-            let start = |journal| process(journal, clock);
+            let start = process;
             let crash = Crash { append, kind: Kind::AfterStored };
             if let Until::Ended(ending) = run_until(&journal, start, uid, Some(crash)).await {
                 assert!(append > 2, "{append} records");

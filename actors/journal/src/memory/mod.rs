@@ -16,11 +16,12 @@ use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
+use crate::moment::Moment;
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
-    Status, Submit, Submitted, Written,
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
+    Signal, Status, Submit, Submitted, Written,
 };
-use crate::time::{Clock, SystemClock, Timestamp};
+use crate::time::{Clock, Reading, SystemClock};
 use store::Store;
 
 pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
@@ -82,7 +83,7 @@ impl Memory {
     fn answer<'a, T: Send + 'a>(
         &'a self,
         operation: Operation,
-        work: impl FnOnce(&mut Store, Timestamp) -> Result<T, Error> + Send + 'a,
+        work: impl FnOnce(&mut Store, Moment) -> Result<T, Error> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let fault = self.faults.lock().unwrap_or_else(PoisonError::into_inner).next(operation);
@@ -92,7 +93,11 @@ impl Memory {
             if fault == Fault::NotDone {
                 return Err(Error::Unavailable(Arc::new(Injected)));
             }
-            let result = work(&mut self.store(), self.clock.now());
+            let result = {
+                let mut store = self.store();
+                let moment = store.times.at(self.clock.now());
+                work(&mut store, moment)
+            };
             if operation.may_wake() {
                 self.changes.send_modify(|number| *number += 1);
             }
@@ -168,15 +173,15 @@ impl Journal for Memory {
         self.answer(Operation::Resume, move |store, _| store.resume(uid, &how))
     }
 
-    fn trim(&self, before: Timestamp) -> Answer<'_, usize> {
-        self.answer(Operation::Trim, move |store, _| Ok(store.trim(before)))
+    fn trim(&self, age: Duration) -> Answer<'_, usize> {
+        self.answer(Operation::Trim, move |store, now| Ok(store.trim(now.seen_before(age))))
     }
 
-    fn register(&self, lease: Duration) -> Answer<'_, Incarnation> {
-        self.answer(Operation::Lease, move |store, now| Ok(store.register(lease, now)))
+    fn register(&self, lease: Duration) -> Answer<'_, Registered> {
+        self.answer(Operation::Lease, move |store, now| Ok(store.register(lease, now.wall)))
     }
 
-    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()> {
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading> {
         self.answer(Operation::Lease, move |store, now| store.renew(node, lease, now))
     }
 

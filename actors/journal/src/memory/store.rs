@@ -9,12 +9,13 @@ use crate::error::{Error, NotWritten, Refused};
 use crate::head::{Head, OpenEffect};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
+use crate::moment::{Look, Moment, Times};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
     Append, CallerKey, Cancelled, Claim, Claimed, FirstOwner, FlowInfo, FlowState, Inbox, Loaded,
-    News, Query, Resume, Signal, Status, StoredSignal, Submit, Submitted, Written,
+    News, Query, Registered, Resume, Signal, Status, StoredSignal, Submit, Submitted, Written,
 };
-use crate::time::Timestamp;
+use crate::time::{Reading, Timestamp};
 use crate::value::Value;
 
 pub(super) struct Store {
@@ -23,7 +24,8 @@ pub(super) struct Store {
     flows: BTreeMap<u64, Flow>,
     numbers: HashMap<Uid, u64>,
     keys: HashMap<CallerKey, u64>,
-    /// When leases end.
+    pub(super) times: Times,
+    /// When leases end, as [`Moment::passed`] has it.
     nodes: HashMap<Incarnation, Timestamp>,
     last_flow: u64,
     last_node: u64,
@@ -51,6 +53,7 @@ impl Store {
             flows: BTreeMap::new(),
             numbers: HashMap::new(),
             keys: HashMap::new(),
+            times: Times::default(),
             nodes: HashMap::new(),
             last_flow: 0,
             last_node: 0,
@@ -62,12 +65,12 @@ impl Store {
         flow.ok_or(Refused::NoFlow(uid))
     }
 
-    fn check_lease(&self, node: Incarnation, now: Timestamp) -> Result<(), Refused> {
-        let is_alive = self.nodes.get(&node).is_some_and(|end| *end > now);
+    fn check_lease(&self, node: Incarnation, now: Moment) -> Result<(), Refused> {
+        let is_alive = self.nodes.get(&node).is_some_and(|end| *end > now.passed);
         if is_alive { Ok(()) } else { Err(Refused::NoLease(node)) }
     }
 
-    pub(super) fn submit(&mut self, submit: Submit, now: Timestamp) -> Result<Submitted, Error> {
+    pub(super) fn submit(&mut self, submit: Submit, now: Moment) -> Result<Submitted, Error> {
         let started = check::submit(&submit)?;
         let by_key = submit.key.as_ref().and_then(|key| self.keys.get(key));
         if let Some(number) = by_key.or_else(|| self.numbers.get(&submit.uid)) {
@@ -93,7 +96,7 @@ impl Store {
     pub(super) fn append(
         &mut self,
         batch: &[Append],
-        now: Timestamp,
+        now: Moment,
     ) -> Result<Vec<Result<Written, NotWritten>>, Error> {
         check::batch(batch)?;
         let limits = self.limits;
@@ -104,7 +107,7 @@ impl Store {
         Ok(batch.iter().map(written).collect())
     }
 
-    pub(super) fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Vec<Claimed>, Error> {
+    pub(super) fn claim(&mut self, claim: &Claim, now: Moment) -> Result<Vec<Claimed>, Error> {
         self.check_lease(claim.node, now)?;
         self.expire(now);
         let mut given = Vec::new();
@@ -112,7 +115,7 @@ impl Store {
         let mut suspects = 0;
         for flow in self.flows.values_mut() {
             let head = &mut flow.head;
-            if head.due.is_some_and(|due| due <= now) {
+            if head.is_due(now) {
                 head.wake();
             }
             if head.owner == Some(claim.node) {
@@ -141,8 +144,8 @@ impl Store {
     }
 
     /// Takes flows from nodes whose lease is over.
-    fn expire(&mut self, now: Timestamp) {
-        let is_dead = |end: &Timestamp| *end <= now;
+    fn expire(&mut self, now: Moment) {
+        let is_dead = |end: &Timestamp| *end <= now.passed;
         let dead: HashSet<Incarnation> =
             self.nodes.iter().filter(|(_, end)| is_dead(end)).map(|(node, _)| *node).collect();
         self.nodes.retain(|node, _| !dead.contains(node));
@@ -208,14 +211,9 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn cancel(
-        &mut self,
-        uid: Uid,
-        by: &str,
-        now: Timestamp,
-    ) -> Result<Cancelled, Error> {
+    pub(super) fn cancel(&mut self, uid: Uid, by: &str, now: Moment) -> Result<Cancelled, Error> {
         check::text("name", by)?;
-        Ok(self.flow(uid)?.head.cancel(by, now))
+        Ok(self.flow(uid)?.head.cancel(by, now.now))
     }
 
     pub(super) fn resume(&mut self, uid: Uid, how: &Resume) -> Result<(), Error> {
@@ -237,7 +235,7 @@ impl Store {
     }
 
     pub(super) fn trim(&mut self, before: Timestamp) -> usize {
-        let has_ended = |flow: &&Flow| flow.head.ended.is_some_and(|ended| ended < before);
+        let has_ended = |flow: &&Flow| flow.head.ended_seen.is_some_and(|ended| ended <= before);
         let old = self.flows.values().filter(has_ended).take(BATCH);
         let old: Vec<_> =
             old.map(|flow| (flow.head.number, flow.head.uid, flow.key.clone())).collect();
@@ -249,22 +247,30 @@ impl Store {
         old.len()
     }
 
-    pub(super) fn register(&mut self, lease: Duration, now: Timestamp) -> Incarnation {
+    pub(super) fn register(&mut self, lease: Duration, wall: Timestamp) -> Registered {
+        let time = self.look(wall, Look::Register);
         self.last_node += 1;
         let node = Incarnation::new(self.last_node);
-        self.nodes.insert(node, now.after(lease));
-        node
+        self.nodes.insert(node, time.passed.after(lease));
+        Registered { node, time }
+    }
+
+    fn look(&mut self, wall: Timestamp, look: Look) -> Reading {
+        let reading;
+        (self.times, reading) = self.times.look(wall, look);
+        reading
     }
 
     pub(super) fn renew(
         &mut self,
         node: Incarnation,
         lease: Duration,
-        now: Timestamp,
-    ) -> Result<(), Error> {
+        now: Moment,
+    ) -> Result<Reading, Error> {
         self.check_lease(node, now)?;
-        self.nodes.insert(node, now.after(lease));
-        Ok(())
+        let time = self.look(now.wall, Look::Renew);
+        self.nodes.insert(node, time.passed.after(lease));
+        Ok(time)
     }
 }
 
@@ -282,7 +288,7 @@ impl Flow {
         &mut self,
         entry: &Append,
         records: Vec<Encoded>,
-        now: Timestamp,
+        now: Moment,
         limits: &Limits,
     ) -> Result<Written, NotWritten> {
         let ids: Vec<_> = (entry.first..)

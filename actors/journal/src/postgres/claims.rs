@@ -7,38 +7,41 @@ use futures_util::future::try_join_all;
 use tokio_postgres::types::ToSql;
 
 use super::session::{Failure, Session};
-use super::tables::{head, head_columns, lease_is_over, now, save, time};
+use super::tables::{head, head_columns, lease_is_over, look, moment, save};
 use crate::check;
 use crate::coding::Kind;
 use crate::error::Refused;
 use crate::head::{Head, OpenEffect};
 use crate::id::Incarnation;
 use crate::limits::{BATCH, Limits};
-use crate::request::{Claim, Claimed, FlowState};
+use crate::moment::{Look, Moment};
+use crate::request::{Claim, Claimed, FlowState, Registered};
 use crate::stored::{int, millis, unsigned};
-use crate::time::Timestamp;
+use crate::time::{Reading, Timestamp};
 
-pub(super) async fn register(session: &Session, lease: Duration) -> Result<Incarnation, Failure> {
-    let sql = concat!("INSERT INTO node (ends, lease) VALUES (", now!(), " + $1, $1) RETURNING id");
-    let rows = session.query(sql, &[&lease_millis(lease)]).await?;
+pub(super) async fn register(session: &Session, lease: Duration) -> Result<Registered, Failure> {
+    let time = look(session, Look::Register).await?;
+    let sql = "INSERT INTO node (ends, lease) VALUES ($1, $2) RETURNING id";
+    let lease = lease_millis(lease);
+    let rows = session.query(sql, &[&(millis(time.passed) + lease), &lease]).await?;
     let node = rows.first().ok_or_else(super::tables::foreign)?.try_get(0)?;
-    Ok(Incarnation::new(unsigned(node)))
+    Ok(Registered { node: Incarnation::new(unsigned(node)), time })
 }
 
 pub(super) async fn renew(
     session: &Session,
     node: Incarnation,
     lease: Duration,
-) -> Result<(), Failure> {
+) -> Result<Reading, Failure> {
+    let time = look(session, Look::Renew).await?;
     let sql = concat!(
-        "UPDATE node SET lease = $2, ends = ",
-        now!(),
-        " + $2 WHERE id = $1 AND NOT ",
-        lease_is_over!()
+        "UPDATE node SET lease = $2, ends = $3::bigint + $2 WHERE id = $1 AND NOT ",
+        lease_is_over!("$3")
     );
-    match session.execute(sql, &[&int(node.get()), &lease_millis(lease)]).await? {
+    let passed = millis(time.passed);
+    match session.execute(sql, &[&int(node.get()), &lease_millis(lease), &passed]).await? {
         0 => Err(Refused::NoLease(node).into()),
-        _ => Ok(()),
+        _ => Ok(time),
     }
 }
 
@@ -52,13 +55,14 @@ fn lease_millis(lease: Duration) -> i64 {
 pub(super) async fn alive(
     session: &Session,
     nodes: &[i64],
+    now: Moment,
 ) -> Result<HashSet<Incarnation>, Failure> {
     let sql = concat!(
         "SELECT id FROM node WHERE id = ANY($1) AND NOT ",
-        lease_is_over!(),
+        lease_is_over!("$2"),
         " ORDER BY id FOR SHARE"
     );
-    let rows = session.query(sql, &[&nodes]).await?;
+    let rows = session.query(sql, &[&nodes, &millis(now.passed)]).await?;
     rows.iter().map(|row| Ok(Incarnation::new(unsigned(row.try_get(0)?)))).collect()
 }
 
@@ -67,11 +71,12 @@ pub(super) async fn claim(
     claim: &Claim,
     limits: &Limits,
 ) -> Result<Vec<Claimed>, Failure> {
-    if alive(session, &[int(claim.node.get())]).await?.is_empty() {
+    let now = moment(session).await?;
+    if alive(session, &[int(claim.node.get())], now).await?.is_empty() {
         return Err(Refused::NoLease(claim.node).into());
     }
-    expire(session, limits).await?;
-    wake(session).await?;
+    expire(session, limits, now).await?;
+    wake(session, now).await?;
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = $1");
     let before = heads(session, sql, &[&claim.ticket.as_bytes().as_slice()]).await?;
     if !before.is_empty() {
@@ -94,13 +99,13 @@ pub(super) async fn claim(
 }
 
 /// Takes flows from nodes whose lease is over, suspects first, then the oldest. A node is gone when it has none left.
-async fn expire(session: &Session, limits: &Limits) -> Result<(), Failure> {
+async fn expire(session: &Session, limits: &Limits, now: Moment) -> Result<(), Failure> {
     let sql = concat!(
         "SELECT id FROM node WHERE ",
-        lease_is_over!(),
+        lease_is_over!("$1"),
         " ORDER BY id FOR UPDATE SKIP LOCKED"
     );
-    let rows = session.query(sql, &[]).await?;
+    let rows = session.query(sql, &[&millis(now.passed)]).await?;
     let dead: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     if dead.is_empty() {
         return Ok(());
@@ -144,16 +149,24 @@ async fn open_effects(session: &Session, flows: &[Head]) -> Result<HashSet<i64>,
 }
 
 /// Lets parked flows go on whose time has come.
-async fn wake(session: &Session) -> Result<(), Failure> {
-    let now = time(session).await?;
-    let sql = concat!(
+async fn wake(session: &Session, now: Moment) -> Result<(), Failure> {
+    let by_clock = concat!(
         "SELECT ",
         head_columns!(),
         " FROM flow f WHERE state = 4 AND due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED"
     );
-    let mut due = heads(session, sql, &[&millis(now), &int(BATCH as u64)]).await?;
-    due.iter_mut().for_each(Head::wake);
-    save_all(session, &due).await
+    let by_length = concat!(
+        "SELECT ",
+        head_columns!(),
+        " FROM flow f WHERE state = 4 AND due_passed <= $1 ORDER BY due_passed LIMIT $2 \
+         FOR UPDATE SKIP LOCKED"
+    );
+    for (sql, now) in [(by_clock, now.now), (by_length, now.passed)] {
+        let mut due = heads(session, sql, &[&millis(now), &int(BATCH as u64)]).await?;
+        due.iter_mut().for_each(Head::wake);
+        save_all(session, &due).await?;
+    }
+    Ok(())
 }
 
 /// How many suspects a node has.
@@ -196,9 +209,10 @@ async fn claimable(
     Ok(found)
 }
 
-pub(super) async fn trim(session: &Session, before: Timestamp) -> Result<usize, Failure> {
+pub(super) async fn trim(session: &Session, age: Duration) -> Result<usize, Failure> {
+    let before = moment(session).await?.seen_before(age);
     let sql = "WITH old AS (DELETE FROM flow WHERE number IN (SELECT number FROM flow \
-               WHERE ended < $1 ORDER BY ended LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING number), \
+               WHERE ended_seen <= $1 ORDER BY ended_seen LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING number), \
                records AS (DELETE FROM record WHERE flow IN (SELECT number FROM old)), \
                signals AS (DELETE FROM signal WHERE flow IN (SELECT number FROM old)) \
                SELECT count(*) FROM old";

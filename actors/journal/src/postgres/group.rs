@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use futures_util::future::{try_join, try_join_all};
 
 use super::change::{Change, Entries};
+use super::claims::alive;
 use super::session::{Failure, Session};
-use super::tables::{head, head_columns, save, time};
+use super::tables::{head, head_columns, moment, save};
 use super::{reads, submits};
 use crate::check;
 use crate::coding::Encoded;
@@ -14,9 +15,9 @@ use crate::error::{Error, NotWritten, Refused};
 use crate::head::Head;
 use crate::id::{RecordId, Uid};
 use crate::limits::{Limits, TAKEN_SIGNALS};
+use crate::moment::Moment;
 use crate::request::{Append, Resume, Signal, Written};
 use crate::stored::{self, int, unsigned};
-use crate::time::Timestamp;
 
 /// Whether a group is written for the first time, or its answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +49,16 @@ impl Group<'_> {
 
     /// Finds the answers of all changes, in an open transaction.
     pub(super) async fn apply(&self, changes: &mut [Change]) -> Result<(), Failure> {
-        let submitting = changes.iter_mut().filter_map(|change| match change {
-            Change::Submit(asked) => Some(asked),
-            Change::Append(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
-        });
-        let submitting: Vec<_> = submitting.collect();
         // nodes, then flows, then keys: in this order they are locked everywhere
-        let alive = submits::owners(self.session, &submitting).await?;
-        drop(submitting);
-        let (now, mut heads) = try_join(time(self.session), self.lock(changes)).await?;
+        let owners = submits::owners(changes);
+        let (now, alive, mut heads) = if owners.is_empty() {
+            let (now, heads) = try_join(moment(self.session), self.lock(changes)).await?;
+            (now, HashSet::new(), heads)
+        } else {
+            let now = moment(self.session).await?;
+            let alive = alive(self.session, &owners, now).await?;
+            (now, alive, self.lock(changes).await?)
+        };
         let known = self.known_records(changes, &heads).await?;
         let (mut pending, mut index) = (Pending::default(), 0);
         for change in changes.iter_mut() {
@@ -80,7 +82,7 @@ impl Group<'_> {
                 Change::Cancel(asked) => {
                     let (uid, by) = &asked.request;
                     asked.answer = Some(match heads.get_mut(uid) {
-                        Some((_, new)) => Ok(new.cancel(by, now)),
+                        Some((_, new)) => Ok(new.cancel(by, now.now)),
                         None => Err(Refused::NoFlow(*uid).into()),
                     });
                 }
@@ -232,7 +234,7 @@ fn append(
     records: &Result<Vec<Encoded>, Refused>,
     heads: &mut Heads,
     pending: &mut Pending,
-    (known, now, limits): (u64, Timestamp, &Limits),
+    (known, now, limits): (u64, Moment, &Limits),
 ) -> Result<Written, NotWritten> {
     let records = records.as_ref().map_err(Clone::clone)?;
     let (_, head) = heads.get_mut(&entry.uid).ok_or(Refused::NoFlow(entry.uid))?;

@@ -4,7 +4,8 @@
 //!
 //! An answered request is committed with `synchronous_commit=on`: it survives what the server's own
 //! settings (`fsync`, `full_page_writes`) let it survive. Claims, leases and ends of waits go by the clock
-//! of the server, so the clocks of nodes are never compared. After a start of the server no node loses its
+//! of the server, so the clocks of nodes are never compared; and if the clock of the server jumps, leases and
+//! lengths of time do not. After a start of the server no node loses its
 //! flows for the length of its lease, because none could renew before.
 //!
 //! Requests that change flows are written in groups, one commit for all that came meanwhile. If the
@@ -46,11 +47,11 @@ use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
-    Status, Submit, Submitted, Written,
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
+    Signal, Status, Submit, Submitted, Written,
 };
 use crate::stored;
-use crate::time::Timestamp;
+use crate::time::Reading;
 use crate::transaction::Database;
 use change::{Change, Entries};
 use pool::Pool;
@@ -311,23 +312,21 @@ impl Journal for Postgres {
         self.change(Change::Resume, (uid, how))
     }
 
-    fn trim(&self, before: Timestamp) -> Answer<'_, usize> {
+    fn trim(&self, age: Duration) -> Answer<'_, usize> {
         Box::pin(
-            self.claiming(async move |session: Arc<Session>| claims::trim(&session, before).await),
+            self.claiming(async move |session: Arc<Session>| claims::trim(&session, age).await),
         )
     }
 
-    fn register(&self, lease: Duration) -> Answer<'_, Incarnation> {
-        Box::pin(
-            self.claiming(async move |session: Arc<Session>| {
-                claims::register(&session, lease).await
-            }),
-        )
-    }
-
-    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()> {
+    fn register(&self, lease: Duration) -> Answer<'_, Registered> {
         Box::pin(self.claiming(async move |session: Arc<Session>| {
-            claims::renew(&session, node, lease).await
+            session.transaction(claims::register(&session, lease)).await
+        }))
+    }
+
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading> {
+        Box::pin(self.claiming(async move |session: Arc<Session>| {
+            session.transaction(claims::renew(&session, node, lease)).await
         }))
     }
 

@@ -4,9 +4,9 @@ use super::session::{Failure, Session};
 use crate::error::Error;
 
 /// The format that this program writes.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
-/// States are numbered as in `FlowState`: 4 is parked. Times are milliseconds since 1970.
+/// The tables of format 1. States are numbered as in `FlowState`: 4 is parked. Times are milliseconds since 1970.
 const TABLES: &str = "
 CREATE TABLE program (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -74,7 +74,30 @@ CREATE TABLE format (number BIGINT NOT NULL);
 INSERT INTO format VALUES (1);
 ";
 
-/// Makes the tables unless they are there, and gives the number of this program.
+/// What format 2 adds: the row of the journal, and the times that depend on no clock. Requests that programs with
+/// format 1 have stored count for no caller.
+const SECOND_FORMAT: &str = "
+CREATE TABLE journal (
+    wall BIGINT,
+    passed BIGINT NOT NULL,
+    seen BIGINT NOT NULL,
+    doubt_from BIGINT,
+    doubt_since BIGINT
+);
+INSERT INTO journal (passed, seen) VALUES (0, 0);
+ALTER TABLE flow ADD COLUMN due_passed BIGINT;
+ALTER TABLE flow ADD COLUMN ended_seen BIGINT;
+ALTER TABLE flow ADD COLUMN caller TEXT;
+UPDATE flow SET ended_seen = ended WHERE ended IS NOT NULL;
+DROP INDEX flow_ended;
+CREATE INDEX flow_ended ON flow (ended_seen) WHERE ended_seen IS NOT NULL;
+CREATE INDEX flow_due_passed ON flow (due_passed) WHERE state = 4 AND due_passed IS NOT NULL;
+CREATE INDEX flow_waiting ON flow (caller) WHERE state IN (1, 4);
+UPDATE format SET number = 2;
+";
+
+/// Makes the tables unless they are there, or brings them to the format of this program, and returns the number of
+/// the program.
 pub(super) async fn set_up(session: &Session, schema: &str, program: &str) -> Result<i64, Failure> {
     session
         .transaction(async {
@@ -89,6 +112,9 @@ pub(super) async fn set_up(session: &Session, schema: &str, program: &str) -> Re
             let found: i64 = found.first().map_or(Ok(0), |row| row.try_get(0))?;
             if found > FORMAT {
                 return Err(Error::NewerFormat { found, known: FORMAT }.into());
+            }
+            if found < FORMAT {
+                session.batch(SECOND_FORMAT).await?;
             }
             let insert = "INSERT INTO program (name) VALUES ($1) ON CONFLICT DO NOTHING";
             session.execute(insert, &[&program]).await?;

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::change::{Asked, Change};
-use super::claims::alive;
+use super::change::Change;
 use super::session::{Failure, Session};
 use super::tables::{encoded, head, head_columns};
 use crate::check;
@@ -11,23 +10,20 @@ use crate::coding::Encoded;
 use crate::error::{Error, Refused};
 use crate::head::Head;
 use crate::id::Incarnation;
+use crate::moment::Moment;
 use crate::request::{FirstOwner, Submit, Submitted};
 use crate::stored::{int, millis};
-use crate::time::Timestamp;
 
-type AskedSubmit = Asked<Box<(Submit, Encoded)>, Submitted>;
-
-/// Those nodes that flows are submitted for and that have a lease, which they keep for the transaction.
-pub(super) async fn owners(
-    session: &Session,
-    submits: &[&mut AskedSubmit],
-) -> Result<HashSet<Incarnation>, Failure> {
-    let nodes = submits.iter().filter_map(|asked| match asked.request.0.owner {
-        FirstOwner::Node(node) => Some(int(node.get())),
-        FirstOwner::Any | FirstOwner::AnyFrom(_) => None,
-    });
-    let nodes: Vec<_> = nodes.collect();
-    if nodes.is_empty() { Ok(HashSet::new()) } else { alive(session, &nodes).await }
+/// The nodes that flows are submitted for.
+pub(super) fn owners(changes: &[Change]) -> Vec<i64> {
+    let owner = |change: &Change| {
+        let Change::Submit(asked) = change else { return None };
+        match asked.request.0.owner {
+            FirstOwner::Node(node) => Some(int(node.get())),
+            FirstOwner::Any | FirstOwner::AnyFrom(_) => None,
+        }
+    };
+    changes.iter().filter_map(owner).collect()
 }
 
 /// Writes the new flows, in the order of their keys: two groups with the same keys do not wait for each
@@ -37,7 +33,7 @@ pub(super) async fn write(
     program: i64,
     changes: &mut [Change],
     alive: &HashSet<Incarnation>,
-    now: Timestamp,
+    now: Moment,
 ) -> Result<(), Failure> {
     let submits = changes.iter_mut().filter_map(|change| match change {
         Change::Submit(asked) => Some(asked),
@@ -62,7 +58,7 @@ async fn submit_one(
     submit: &Submit,
     started: &Encoded,
     alive: &HashSet<Incarnation>,
-    now: Timestamp,
+    now: Moment,
 ) -> Result<Submitted, Failure> {
     if let Some(known) = known(session, submit).await? {
         return Ok(known);
@@ -115,6 +111,6 @@ async fn known(session: &Session, submit: &Submit) -> Result<Option<Submitted>, 
     let (scope, key) = (key.map(|key| key.scope.as_str()), key.map(|key| key.key.as_str()));
     let rows = session.query(sql, &[&submit.uid.as_bytes().as_slice(), &scope, &key]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let (head, first) = (head(row)?, encoded(row, 22)?);
+    let (head, first) = (head(row)?, encoded(row, 24)?);
     Ok(Some(check::known(submit, head.uid, Some(&first))?))
 }

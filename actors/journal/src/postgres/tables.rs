@@ -8,17 +8,18 @@ use crate::coding::Encoded;
 use crate::error::Error;
 use crate::head::Head;
 use crate::id::{Epoch, Incarnation, Uid};
+use crate::moment::{Doubt, Look, Moment, Times};
 use crate::path::NotPath;
 use crate::request::Cancel;
 use crate::stored::{self, int, millis, timestamp, unsigned};
-use crate::time::Timestamp;
+use crate::time::{Reading, Timestamp};
 
 /// The columns of a head, as [`head`] reads them.
 macro_rules! head_columns {
     () => {
         "f.number, f.uid, f.template, f.version, f.pinned, f.state, f.epoch, f.owner, f.ticket, \
          f.run, f.claims, f.deaths, f.inbox, f.seen, f.removed, f.created, f.due, f.ended, \
-         f.reason, f.cancel_number, f.cancel_by, f.cancel_at"
+         f.reason, f.cancel_number, f.cancel_by, f.cancel_at, f.due_passed, f.ended_seen"
     };
 }
 pub(super) use head_columns;
@@ -29,14 +30,16 @@ macro_rules! now {
         "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     };
 }
-pub(super) use now;
-
-/// A lease is over: not before it has run for its whole length since the server started, because no
-/// node could renew while the server was away.
+/// A lease is over at the time in the parameter, which is [`Moment::passed`]: not before it has run for its whole
+/// length since the server started, because no node could renew while the server was unreachable.
 macro_rules! lease_is_over {
-    () => {
-        "(greatest(ends, floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint \
-         + lease) <= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+    ($passed:literal) => {
+        concat!(
+            "(ends <= ",
+            $passed,
+            " AND extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000 \
+             NOT BETWEEN 0 AND lease)"
+        )
     };
 }
 pub(super) use lease_is_over;
@@ -72,7 +75,9 @@ pub(super) fn head(row: &Row) -> Result<Head, Failure> {
         removed: number(14)?,
         created: timestamp(row.try_get(15)?),
         due: time(16)?,
+        due_passed: time(22)?,
         ended: time(17)?,
+        ended_seen: time(23)?,
         reason: row.try_get(18)?,
         cancel,
     })
@@ -104,9 +109,40 @@ pub(super) fn foreign() -> Failure {
     Failure::Answered(Error::Damaged(std::sync::Arc::new(Foreign)))
 }
 
-pub(super) async fn time(session: &Session) -> Result<Timestamp, Failure> {
-    let rows = session.query(concat!("SELECT ", now!()), &[]).await?;
-    Ok(timestamp(rows.first().ok_or_else(foreign)?.try_get(0)?))
+/// What the journal keeps about time, and what the clock of the server says.
+async fn times(session: &Session) -> Result<(Times, Timestamp), Failure> {
+    let sql =
+        concat!("SELECT wall, doubt_from, doubt_since, passed, seen, ", now!(), " FROM journal");
+    let rows = session.query(sql, &[]).await?;
+    let row = rows.first().ok_or_else(foreign)?;
+    let optional = |at: usize| row.try_get::<_, Option<i64>>(at).map(|time| time.map(timestamp));
+    let time = |at: usize| row.try_get(at).map(timestamp);
+    let doubt = optional(1)?.zip(optional(2)?).map(|(from, since)| Doubt { from, since });
+    let times = Times { wall: optional(0)?, passed: time(3)?, seen: time(4)?, doubt };
+    Ok((times, time(5)?))
+}
+
+pub(super) async fn moment(session: &Session) -> Result<Moment, Failure> {
+    let (times, wall) = times(session).await?;
+    Ok(times.at(wall))
+}
+
+/// A node looks at the clock, in an open transaction: nodes look one after the other.
+pub(super) async fn look(session: &Session, look: Look) -> Result<Reading, Failure> {
+    session.query("SELECT 1 FROM journal FOR UPDATE", &[]).await?;
+    let (times, wall) = times(session).await?;
+    let (times, reading) = times.look(wall, look);
+    let sql = "UPDATE journal SET wall = $1, passed = $2, seen = $3, doubt_from = $4, \
+         doubt_since = $5";
+    let values: [&(dyn ToSql + Sync); 5] = [
+        &times.wall.map(millis),
+        &millis(times.passed),
+        &millis(times.seen),
+        &times.doubt.map(|doubt| millis(doubt.from)),
+        &times.doubt.map(|doubt| millis(doubt.since)),
+    ];
+    session.execute(sql, &values).await?;
+    Ok(reading)
 }
 
 /// Writes back what has changed of a flow.
@@ -114,9 +150,9 @@ pub(super) async fn save(session: &Session, new: &Head) -> Result<(), Failure> {
     let sql = "UPDATE flow SET version = $2, pinned = $3, state = $4, epoch = $5, owner = $6, \
          ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \
          due = $14, ended = $15, reason = $16, cancel_number = $17, cancel_by = $18, \
-         cancel_at = $19 WHERE number = $1";
+         cancel_at = $19, due_passed = $20, ended_seen = $21 WHERE number = $1";
     let cancel = new.cancel.as_ref();
-    let values: [&(dyn ToSql + Sync); 19] = [
+    let values: [&(dyn ToSql + Sync); 21] = [
         &int(new.number),
         &i64::from(new.version),
         &new.pinned,
@@ -136,6 +172,8 @@ pub(super) async fn save(session: &Session, new: &Head) -> Result<(), Failure> {
         &cancel.map(|cancel| int(cancel.number)),
         &cancel.map(|cancel| cancel.by.as_str()),
         &cancel.map(|cancel| millis(cancel.at)),
+        &new.due_passed.map(millis),
+        &new.ended_seen.map(millis),
     ];
     session.execute(sql, &values).await?;
     Ok(())

@@ -8,12 +8,12 @@ use crate::coding::Kind;
 use crate::error::Error;
 use crate::head::{Head, OpenEffect};
 use crate::limits::BATCH;
+use crate::moment::Moment;
 use crate::request::{Claim, Claimed, FlowState};
 use crate::stored::{int, millis};
-use crate::time::Timestamp;
 
 impl Tables {
-    pub(super) fn claim(&self, claim: &Claim, now: Timestamp) -> Result<Vec<Claimed>, Error> {
+    pub(super) fn claim(&self, claim: &Claim, now: Moment) -> Result<Vec<Claimed>, Error> {
         self.check_lease(claim.node, now)?;
         self.expire(now)?;
         self.wake(now)?;
@@ -43,9 +43,9 @@ impl Tables {
 
     /// Takes flows from nodes whose lease is over: suspects first, then the oldest of each, and the node is gone
     /// when it has none left.
-    fn expire(&self, now: Timestamp) -> Result<(), Error> {
+    fn expire(&self, now: Moment) -> Result<(), Error> {
         let mut statement = self.prepare("SELECT id FROM node WHERE ends <= ?1")?;
-        let dead = statement.query_map([millis(now)], |row| row.get(0));
+        let dead = statement.query_map([millis(now.passed)], |row| row.get(0));
         let dead: Vec<i64> = dead.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
         for node in dead {
             let suspects = self.suspects_of(node)?;
@@ -75,15 +75,15 @@ impl Tables {
     }
 
     /// Lets parked flows go on whose time has come.
-    fn wake(&self, now: Timestamp) -> Result<(), Error> {
-        let due = self.heads(
-            "state = 4 AND due <= ?1 ORDER BY due LIMIT ?2",
-            params![millis(now), int(BATCH as u64)],
-        )?;
-        for old in due {
-            let mut new = old.clone();
-            new.wake();
-            self.update(&old, &new)?;
+    fn wake(&self, now: Moment) -> Result<(), Error> {
+        let by_clock = "state = 4 AND due <= ?1 ORDER BY due LIMIT ?2";
+        let by_length = "state = 4 AND due_passed <= ?1 ORDER BY due_passed LIMIT ?2";
+        for (filter, now) in [(by_clock, now.now), (by_length, now.passed)] {
+            for old in self.heads(filter, params![millis(now), int(BATCH as u64)])? {
+                let mut new = old.clone();
+                new.wake();
+                self.update(&old, &new)?;
+            }
         }
         Ok(())
     }

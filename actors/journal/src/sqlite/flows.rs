@@ -1,5 +1,7 @@
 //! Changes of single flows.
 
+use std::time::Duration;
+
 use rusqlite::{OptionalExtension, params};
 
 use super::tables::{HEAD, Tables, db_error, encoded, head};
@@ -9,16 +11,19 @@ use crate::error::{Error, NotWritten, Refused};
 use crate::head::Head;
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
-use crate::request::{Append, Cancelled, FirstOwner, Resume, Signal, Submit, Submitted, Written};
+use crate::moment::{Look, Moment};
+use crate::request::{
+    Append, Cancelled, FirstOwner, Registered, Resume, Signal, Submit, Submitted, Written,
+};
 use crate::stored::{self, int, millis, unsigned};
-use crate::time::Timestamp;
+use crate::time::{Reading, Timestamp};
 
 impl Tables {
     pub(super) fn submit(
         &self,
         submit: &Submit,
         started: &Encoded,
-        now: Timestamp,
+        now: Moment,
     ) -> Result<Submitted, Error> {
         if let Some(known) = self.known(submit)? {
             let sql = "SELECT path, kind, body FROM record \
@@ -73,7 +78,7 @@ impl Tables {
         &self,
         batch: &[Append],
         records: &[Result<Vec<Encoded>, Refused>],
-        now: Timestamp,
+        now: Moment,
     ) -> Result<Vec<Result<Written, NotWritten>>, Error> {
         let mut answers = Vec::with_capacity(batch.len());
         for (entry, records) in batch.iter().zip(records) {
@@ -89,7 +94,7 @@ impl Tables {
         &self,
         entry: &Append,
         records: &[Encoded],
-        now: Timestamp,
+        now: Moment,
     ) -> Result<Result<Written, NotWritten>, Error> {
         let old = match self.flow(entry.uid) {
             Ok(old) => old,
@@ -208,7 +213,7 @@ impl Tables {
     }
 
     pub(super) fn trim(&self, before: Timestamp) -> Result<usize, Error> {
-        let sql = "SELECT number FROM flow WHERE ended < ?1 ORDER BY ended LIMIT ?2";
+        let sql = "SELECT number FROM flow WHERE ended_seen <= ?1 ORDER BY ended_seen LIMIT ?2";
         let mut statement = self.prepare(sql)?;
         let old = statement.query_map([millis(before), int(BATCH as u64)], |row| row.get(0));
         let old: Vec<i64> = old.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
@@ -225,28 +230,32 @@ impl Tables {
         Ok(old.len())
     }
 
-    pub(super) fn check_lease(&self, node: Incarnation, now: Timestamp) -> Result<(), Error> {
+    pub(super) fn check_lease(&self, node: Incarnation, now: Moment) -> Result<(), Error> {
         let sql = "SELECT count(*) FROM node WHERE id = ?1 AND ends > ?2";
-        let lease = [int(node.get()), millis(now)];
+        let lease = [int(node.get()), millis(now.passed)];
         let alive: i64 = self.prepare(sql)?.query_row(lease, |row| row.get(0)).map_err(db_error)?;
         if alive > 0 { Ok(()) } else { Err(Refused::NoLease(node).into()) }
     }
 
-    pub(super) fn register(&self, ends: Timestamp) -> Result<Incarnation, Error> {
+    pub(super) fn register(&self, now: Moment, lease: Duration) -> Result<Registered, Error> {
+        let time = self.look(now.wall, Look::Register)?;
         let sql = "INSERT INTO node (ends) VALUES (?1)";
-        let node = self.prepare(sql)?.insert([millis(ends)]).map_err(db_error)?;
-        Ok(Incarnation::new(unsigned(node)))
+        let ends = [millis(time.passed.after(lease))];
+        let node = self.prepare(sql)?.insert(ends).map_err(db_error)?;
+        Ok(Registered { node: Incarnation::new(unsigned(node)), time })
     }
 
     pub(super) fn renew(
         &self,
         node: Incarnation,
-        now: Timestamp,
-        ends: Timestamp,
-    ) -> Result<(), Error> {
+        now: Moment,
+        lease: Duration,
+    ) -> Result<Reading, Error> {
         self.check_lease(node, now)?;
+        let time = self.look(now.wall, Look::Renew)?;
         let sql = "UPDATE node SET ends = ?2 WHERE id = ?1";
-        self.prepare(sql)?.execute([int(node.get()), millis(ends)]).map_err(db_error)?;
-        Ok(())
+        let ends = millis(time.passed.after(lease));
+        self.prepare(sql)?.execute([int(node.get()), ends]).map_err(db_error)?;
+        Ok(time)
     }
 }

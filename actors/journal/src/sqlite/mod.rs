@@ -11,8 +11,7 @@
 //! process, however that ends. Flows of an earlier process can be claimed at once.
 //!
 //! The file has to be on a disk of the machine: network file systems do not keep the promises that SQLite
-//! needs. Leases are measured by the machine's clock. If that is set forward, leases may end
-//! early, which costs the flows of those nodes a replay and nothing else.
+//! needs. The clock of the machine may jump: leases and lengths of time do not depend on it while nodes run.
 
 mod cache;
 mod claims;
@@ -38,12 +37,13 @@ use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
+use crate::moment::Moment;
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Resume, Signal,
-    Status, Submit, Submitted, Written,
+    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
+    Signal, Status, Submit, Submitted, Written,
 };
 use crate::stored;
-use crate::time::{Clock, SystemClock, Timestamp};
+use crate::time::{Clock, Reading, SystemClock};
 use crate::transaction::Database;
 use guard::Guard;
 use tables::Tables;
@@ -157,14 +157,14 @@ impl Sqlite {
 
     fn read<'a, T: Send + 'static>(
         &'a self,
-        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(self.0.reader.run(work))
     }
 
     fn write<'a, T: Send + 'static>(
         &'a self,
-        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(self.0.writer.run(work))
     }
@@ -172,7 +172,7 @@ impl Sqlite {
     /// Writes something after which there may be work or news.
     fn change<'a, T: Send + 'static>(
         &'a self,
-        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let result = self.0.writer.run(work).await;
@@ -231,23 +231,23 @@ impl Journal for Sqlite {
     }
 
     fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled> {
-        self.change(move |tables, now| tables.cancel(uid, &by, now))
+        self.change(move |tables, now| tables.cancel(uid, &by, now.now))
     }
 
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {
         self.change(move |tables, _| tables.resume(uid, &how))
     }
 
-    fn trim(&self, before: Timestamp) -> Answer<'_, usize> {
-        self.write(move |tables, _| tables.trim(before))
+    fn trim(&self, age: Duration) -> Answer<'_, usize> {
+        self.write(move |tables, now| tables.trim(now.seen_before(age)))
     }
 
-    fn register(&self, lease: Duration) -> Answer<'_, Incarnation> {
-        self.write(move |tables, now| tables.register(now.after(lease)))
+    fn register(&self, lease: Duration) -> Answer<'_, Registered> {
+        self.write(move |tables, now| tables.register(now, lease))
     }
 
-    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, ()> {
-        self.write(move |tables, now| tables.renew(node, now, now.after(lease)))
+    fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading> {
+        self.write(move |tables, now| tables.renew(node, now, lease))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -16,9 +16,9 @@ use crate::error::Error;
 const APPLICATION: i64 = 0x4173_4a6c;
 
 /// The format that this program writes (`PRAGMA user_version`).
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
-/// States are numbered as in `FlowState`: 3 runs, 4 is parked, 7 has ended.
+/// The tables of format 1. States are numbered as in `FlowState`: 3 runs, 4 is parked, 7 has ended.
 const TABLES: &str = "
 CREATE TABLE program (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE node (id INTEGER PRIMARY KEY AUTOINCREMENT, ends INTEGER NOT NULL);
@@ -75,6 +75,28 @@ CREATE TABLE signal (
     PRIMARY KEY (flow, number)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX signal_id ON signal (flow, id);
+";
+
+/// What format 2 adds: the row of the journal, and the times that depend on no clock. Requests that programs with
+/// format 1 have stored count for no caller.
+const SECOND_FORMAT: &str = "
+CREATE TABLE journal (
+    id BLOB NOT NULL,
+    wall INTEGER,
+    passed INTEGER NOT NULL,
+    seen INTEGER NOT NULL,
+    doubt_from INTEGER,
+    doubt_since INTEGER
+);
+INSERT INTO journal (id, passed, seen) VALUES (randomblob(16), 0, 0);
+ALTER TABLE flow ADD COLUMN due_passed INTEGER;
+ALTER TABLE flow ADD COLUMN ended_seen INTEGER;
+ALTER TABLE flow ADD COLUMN caller TEXT;
+UPDATE flow SET ended_seen = ended WHERE ended IS NOT NULL;
+DROP INDEX flow_ended;
+CREATE INDEX flow_ended ON flow (ended_seen) WHERE ended_seen IS NOT NULL;
+CREATE INDEX flow_due_passed ON flow (due_passed) WHERE state = 4 AND due_passed IS NOT NULL;
+CREATE INDEX flow_waiting ON flow (caller) WHERE state IN (1, 4);
 ";
 
 /// Statements that a connection keeps prepared: all of this journal's.
@@ -144,9 +166,13 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
         db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
     let change = db.unchecked_transaction()?;
-    if change.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? == 0 {
+    let format: i64 = change.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if format == 0 {
         change.execute_batch(TABLES)?;
         change.pragma_update(None, "application_id", APPLICATION)?;
+    }
+    if format < FORMAT {
+        change.execute_batch(SECOND_FORMAT)?;
         change.pragma_update(None, "user_version", FORMAT)?;
     }
     change.execute("INSERT OR IGNORE INTO program (name) VALUES (?1)", [&options.program])?;

@@ -12,9 +12,11 @@ use crate::error::{Error, Refused};
 use crate::head::Head;
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::limits::Limits;
+use crate::moment::{Doubt, Look, Times};
 use crate::path::Path;
 use crate::request::Cancel;
 use crate::stored::{self, int, millis, timestamp, unsigned};
+use crate::time::{Reading, Timestamp};
 
 /// A connection.
 pub(super) struct Tables {
@@ -31,7 +33,8 @@ pub(super) struct Tables {
 macro_rules! head_columns {
     () => {
         "number, uid, template, version, pinned, state, epoch, owner, ticket, run, claims, deaths, \
-         inbox, seen, removed, created, due, ended, reason, cancel_number, cancel_by, cancel_at"
+         inbox, seen, removed, created, due, ended, reason, cancel_number, cancel_by, cancel_at, \
+         due_passed, ended_seen"
     };
 }
 
@@ -65,7 +68,7 @@ impl Tables {
         let sql = "UPDATE flow SET version = ?2, pinned = ?3, state = ?4, epoch = ?5, owner = ?6, \
              ticket = ?7, run = ?8, claims = ?9, deaths = ?10, inbox = ?11, seen = ?12, \
              removed = ?13, due = ?14, ended = ?15, reason = ?16, cancel_number = ?17, \
-             cancel_by = ?18, cancel_at = ?19 WHERE number = ?1";
+             cancel_by = ?18, cancel_at = ?19, due_passed = ?20, ended_seen = ?21 WHERE number = ?1";
         let cancel = new.cancel.as_ref();
         let values = params![
             int(new.number),
@@ -87,12 +90,42 @@ impl Tables {
             cancel.map(|cancel| int(cancel.number)),
             cancel.map(|cancel| &cancel.by),
             cancel.map(|cancel| millis(cancel.at)),
+            new.due_passed.map(millis),
+            new.ended_seen.map(millis),
         ];
         self.prepare(sql)?.execute(values).map_err(db_error)?;
         if let Some(cache) = &self.cache {
             cache.keep(new);
         }
         Ok(())
+    }
+
+    /// What the journal keeps about time.
+    pub(super) fn times(&self) -> Result<Times, Error> {
+        let sql = "SELECT wall, passed, seen, doubt_from, doubt_since FROM journal";
+        let row = |row: &Row<'_>| {
+            let time = |index| row.get::<_, Option<i64>>(index).map(|time| time.map(timestamp));
+            let doubt = time(3)?.zip(time(4)?).map(|(from, since)| Doubt { from, since });
+            let (passed, seen) = (timestamp(row.get(1)?), timestamp(row.get(2)?));
+            Ok(Times { wall: time(0)?, passed, seen, doubt })
+        };
+        self.prepare(sql)?.query_row([], row).map_err(db_error)
+    }
+
+    /// A node looks at the clock.
+    pub(super) fn look(&self, wall: Timestamp, look: Look) -> Result<Reading, Error> {
+        let (times, reading) = self.times()?.look(wall, look);
+        let sql = "UPDATE journal SET wall = ?1, passed = ?2, seen = ?3, doubt_from = ?4, \
+             doubt_since = ?5";
+        let values = params![
+            times.wall.map(millis),
+            millis(times.passed),
+            millis(times.seen),
+            times.doubt.map(|doubt| millis(doubt.from)),
+            times.doubt.map(|doubt| millis(doubt.since)),
+        ];
+        self.prepare(sql)?.execute(values).map_err(db_error)?;
+        Ok(reading)
     }
 
     /// Forgets what was not committed, or was dropped.
@@ -147,7 +180,9 @@ pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
         removed: number(14)?,
         created: timestamp(row.get(15)?),
         due: time(16)?,
+        due_passed: time(22)?,
         ended: time(17)?,
+        ended_seen: time(23)?,
         reason: row.get(18)?,
         cancel,
     })

@@ -16,8 +16,9 @@ use super::host::Ended;
 use super::tables::Tables;
 use crate::check;
 use crate::error::Error;
+use crate::moment::Moment;
 use crate::ran::{Ran, refused};
-use crate::time::{Clock, SystemClock, Timestamp};
+use crate::time::{Clock, SystemClock};
 use crate::transaction::{self, Committed, Database, Local, Prepared, StepEntry};
 
 /// What the application does in a transaction of the journal's file, see [`Sqlite::transaction`]. Nothing is
@@ -94,7 +95,7 @@ impl<F: Send + 'static> Shared<F> {
     async fn run<A: Send + 'static>(
         &self,
         journal: &Sqlite,
-        work: impl Fn(&Tables, &mut Guest<F>, Timestamp) -> Result<Ended<A>, Error> + Send + 'static,
+        work: impl Fn(&Tables, &mut Guest<F>, Moment) -> Result<Ended<A>, Error> + Send + 'static,
     ) -> Result<A, NotRun> {
         let guest = Arc::clone(&self.0);
         let work = move |tables: &Tables, now| work(tables, &mut lock(&guest), now);
@@ -222,7 +223,7 @@ impl Tables {
     fn transact<T, F>(
         &self,
         step: &StepEntry,
-        now: Timestamp,
+        now: Moment,
         Guest { body, failure, ran }: &mut Guest<F>,
     ) -> Result<Ended<Committed>, Error>
     where

@@ -11,7 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::tables::{Tables, db_error, io_error};
 use crate::error::Error;
-use crate::time::{Clock, Timestamp};
+use crate::moment::Moment;
+use crate::time::Clock;
 
 /// How many requests wait for a thread; others wait in their tasks until there is room. This bounds what
 /// a stuck disk collects.
@@ -79,7 +80,7 @@ impl Worker {
     /// Has the thread do something. It may be done twice: the first time is undone then.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnMut(&Tables, Timestamp) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Error::Closed)?;
         let (asker, answer) = oneshot::channel();
@@ -102,7 +103,7 @@ impl Drop for Worker {
 /// A request in a queue.
 trait Job: Send {
     /// Does it, or not: an error is one of the storage, after which the transaction cannot go on.
-    fn run(&mut self, tables: &Tables, now: Timestamp) -> Result<(), Error>;
+    fn run(&mut self, tables: &Tables, now: Moment) -> Result<(), Error>;
 
     /// Answers it, after the transaction.
     fn answer(self: Box<Self>, committed: Result<(), Error>);
@@ -119,9 +120,9 @@ struct Asked<T, F> {
 impl<T, F> Job for Asked<T, F>
 where
     T: Send,
-    F: FnMut(&Tables, Timestamp) -> Result<T, Error> + Send,
+    F: FnMut(&Tables, Moment) -> Result<T, Error> + Send,
 {
-    fn run(&mut self, tables: &Tables, now: Timestamp) -> Result<(), Error> {
+    fn run(&mut self, tables: &Tables, now: Moment) -> Result<(), Error> {
         self.result = (self.work)(tables, now);
         match &self.result {
             // what was refused has changed nothing
@@ -199,7 +200,7 @@ impl Groups {
         };
         let execute = |sql| db.prepare_cached(sql).and_then(|mut sql| sql.execute([]));
         execute(begin).map_err(db_error)?;
-        let now = self.clock.now();
+        let now = self.tables.times()?.at(self.clock.now());
         group.iter_mut().try_for_each(|job| job.run(&self.tables, now))?;
         execute("COMMIT").map_err(|error| {
             let error = db_error(error);

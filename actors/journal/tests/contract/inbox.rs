@@ -1,16 +1,18 @@
 //! Signals, cancels and waits.
 
+use std::time::Duration;
+
 use asyncsteps_journal::record::{Ending, Outcome, TakenSignal};
 use asyncsteps_journal::request::{
     Append, Cancelled, Condition, FirstOwner, FlowState, News, Then,
 };
-use asyncsteps_journal::{Error, Event, Journal, NotWritten, Record, Refused, Timestamp};
+use asyncsteps_journal::{Error, Event, Journal, NotWritten, Record, Refused};
 use futures_util::future::join;
 
 use super::LIMITS;
 use super::world::*;
 
-const FAR: Timestamp = Timestamp::from_millis(u64::MAX >> 2);
+const FAR: Duration = Duration::from_secs(366 * 86_400);
 
 pub(super) async fn the_first_of_cancel_and_end_wins(journal: &dyn Journal) {
     let node = node(journal).await;
@@ -121,7 +123,7 @@ pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn 
     let mut due = Owned::start(journal, node).await;
     let mut late = Owned::start(journal, node).await;
     let mut silent = Owned::start(journal, node).await;
-    due.leave(Then::Park(Some(Timestamp::from_millis(1)))).await;
+    due.leave(Then::Park(Some(Duration::ZERO))).await;
     late.leave(Then::Park(Some(FAR))).await;
     silent.leave(Then::Park(None)).await;
     let given = |claimed: Vec<asyncsteps_journal::request::Claimed>| {
@@ -129,7 +131,7 @@ pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn 
     };
     assert_eq!(given(claim(journal, node, 9).await), [due.uid]);
     assert_eq!(late.state().await, FlowState::Parked);
-    assert_eq!(journal.status(late.uid).await.unwrap().flow.due, Some(FAR));
+    assert!(journal.status(late.uid).await.unwrap().flow.due.is_some());
     journal.signal(silent.uid, signal("s")).await.unwrap();
     assert_eq!(given(claim(journal, node, 9).await), [silent.uid]);
     journal.cancel(late.uid, "me".to_owned()).await.unwrap();

@@ -174,7 +174,7 @@ pub(super) async fn append(journal: &dyn Journal, entry: Append) -> Result<Writt
 
 /// A node that lives.
 pub(super) async fn node(journal: &dyn Journal) -> Incarnation {
-    journal.register(LEASE).await.expect("a node")
+    journal.register(LEASE).await.expect("a node").node
 }
 
 /// Ends the lease of a node, as if it had died that long ago.

@@ -28,7 +28,7 @@ fn nothing_that_was_answered_is_lost_with_the_server() {
         let options = Options::new("test");
         let journal = Postgres::connect(server.config(), options.clone()).await.expect("a journal");
         // longer than the test, so that the flows stay where they are
-        let node = journal.register(Duration::from_secs(3600)).await.expect("a node");
+        let node = journal.register(Duration::from_secs(3600)).await.expect("a node").node;
         let uids = join_all((0..FLOWS).map(|_| start(&journal, node))).await;
         let answered = Arc::new(watch::Sender::new(0_usize));
         let mut count = answered.subscribe();

@@ -5,13 +5,17 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use asyncsteps_journal::postgres::{Config, Options, Postgres};
-use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Program};
-use asyncsteps_journal::{Error, Incarnation, Journal, LEASE, Refused, Repeat, Uid};
+use asyncsteps_journal::record::{Ended, Ending};
+use asyncsteps_journal::request::{Append, Claim, Claimed, FirstOwner, Program, Then};
+use asyncsteps_journal::{
+    Clock, Error, Event, Incarnation, Journal, LEASE, Path, Record, Refused, Repeat, SystemClock,
+    Timestamp, Uid,
+};
 use asyncsteps_postgres_server::Server;
 use futures_util::future::{join, join_all};
 use tokio_postgres::NoTls;
 
-use super::flows::{run, start, submit};
+use super::flows::{entry, run, start, submit};
 
 /// All in one test, because they share a server.
 #[test]
@@ -22,6 +26,8 @@ fn several_nodes_share_a_journal() {
         what_one_node_submits_wakes_another(&server).await;
         no_flow_is_taken_for_a_lease_after_the_server_started(&server).await;
         a_claim_that_is_dropped_leaves_nothing_locked(&server).await;
+        a_jump_of_the_server_moves_no_lease_and_no_wait(&server).await;
+        tables_of_the_first_format_are_taken_over(&server).await;
         what_cannot_be_used_is_named(&server).await;
     });
 }
@@ -51,7 +57,7 @@ async fn each_flow_is_claimed_by_one_node(server: &Server) {
     let nodes = [connect(server, "shared").await, connect(server, "shared").await];
     join_all((0..FLOWS).map(|_| nodes[0].submit(submit(FirstOwner::Any)))).await;
     let drain = async |journal: &Postgres| {
-        let node = journal.register(LEASE).await.expect("a node");
+        let node = journal.register(LEASE).await.expect("a node").node;
         let mut given = Vec::new();
         loop {
             let more = claim(journal, node, 10).await.expect("the node lives");
@@ -82,11 +88,11 @@ async fn what_one_node_submits_wakes_another(server: &Server) {
 async fn no_flow_is_taken_for_a_lease_after_the_server_started(server: &Server) {
     let journal = connect(server, "started").await;
     let client = raw(server, "started").await;
-    let owner = journal.register(Duration::from_secs(3600)).await.expect("a node");
+    let owner = journal.register(Duration::from_secs(3600)).await.expect("a node").node;
     start(&journal, owner).await;
     // it could not renew, because the server was away
     client.execute("UPDATE node SET ends = 0", &[]).await.expect("the table");
-    let node = journal.register(LEASE).await.expect("a node");
+    let node = journal.register(LEASE).await.expect("a node").node;
     assert_eq!(claim(&journal, node, 9).await.expect("it lives"), []);
     journal.renew(owner, LEASE).await.expect("its lease was longer than the server is up");
     client
@@ -98,8 +104,8 @@ async fn no_flow_is_taken_for_a_lease_after_the_server_started(server: &Server) 
 
 async fn a_claim_that_is_dropped_leaves_nothing_locked(server: &Server) {
     let (one, other) = (connect(server, "dropped").await, connect(server, "dropped").await);
-    let node = one.register(LEASE).await.expect("a node");
-    let next = other.register(LEASE).await.expect("a node");
+    let node = one.register(LEASE).await.expect("a node").node;
+    let next = other.register(LEASE).await.expect("a node").node;
     for turns in 1..12 {
         let new = submit(FirstOwner::Any);
         let uid = new.uid;
@@ -126,6 +132,59 @@ async fn a_claim_that_is_dropped_leaves_nothing_locked(server: &Server) {
     }
 }
 
+/// What passes for a jump: the journal's clock said something else at the last look.
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+async fn a_jump_of_the_server_moves_no_lease_and_no_wait(server: &Server) {
+    let journal = connect(server, "jumps").await;
+    let client = raw(server, "jumps").await;
+    let jump = async |by: i64| {
+        let sql = "UPDATE journal SET wall = wall - $1::bigint";
+        client.execute(sql, &[&by]).await.expect("the table");
+    };
+    let node = journal.register(LEASE).await.expect("a node").node;
+    let ended = start(&journal, node).await;
+    let end = Ended { ending: Ending::Cancelled };
+    let end = Record::new(Path::template("t"), Event::Ended(end));
+    let entries = vec![Append { records: vec![end], ..entry(ended, 1, "") }];
+    journal.append(entries).await.expect("an answer")[0].clone().expect("it ends");
+    let parked = start(&journal, node).await;
+    let within = Some(Duration::from_secs(3600));
+    let park = Append { records: Vec::new(), then: Then::Park(within), ..entry(parked, 1, "") };
+    journal.append(vec![park]).await.expect("an answer")[0].clone().expect("it is parked");
+    let at = Timestamp::from_millis(SystemClock.now().as_millis() + 3_600_000);
+    let late = submit(FirstOwner::AnyFrom(at));
+    journal.submit(late).await.expect("a new flow");
+    for by in [DAY, -DAY] {
+        jump(by).await;
+        assert_eq!(claim(&journal, node, 9).await.expect("it keeps its lease"), []);
+        assert_eq!(journal.trim(Duration::from_secs(3600)).await.expect("an answer"), 0);
+        let reading = journal.renew(node, LEASE).await.expect("it keeps its lease");
+        let jump = reading.jump.expect("it is told");
+        assert_eq!(jump.to > jump.from, by > 0, "{jump:?}");
+        assert_eq!(claim(&journal, node, 9).await.expect("it keeps its lease"), []);
+    }
+}
+
+async fn tables_of_the_first_format_are_taken_over(server: &Server) {
+    let journal = connect(server, "format").await;
+    let node = journal.register(LEASE).await.expect("a node").node;
+    let uid = start(&journal, node).await;
+    drop(journal);
+    let client = raw(server, "format").await;
+    let first = "DROP TABLE journal; DROP INDEX flow_waiting; ALTER TABLE flow DROP COLUMN due_passed; \
+                 ALTER TABLE flow DROP COLUMN ended_seen; ALTER TABLE flow DROP COLUMN caller; \
+                 CREATE INDEX flow_ended ON flow (ended) WHERE ended IS NOT NULL; \
+                 UPDATE node SET ends = 1, lease = 0; UPDATE format SET number = 1";
+    client.batch_execute(first).await.expect("the tables");
+    let journal = connect(server, "format").await;
+    let node = journal.register(LEASE).await.expect("a node").node;
+    let [claimed] = claim(&journal, node, 9).await.expect("it lives")[..] else {
+        panic!("its owner is dead")
+    };
+    assert_eq!(claimed.uid, uid);
+}
+
 async fn what_cannot_be_used_is_named(server: &Server) {
     let connect = async |config: Config, schema: &str| {
         let options = Options { schema: schema.to_owned(), ..Options::new("test") };
@@ -142,5 +201,5 @@ async fn what_cannot_be_used_is_named(server: &Server) {
     let client = raw(server, "shared").await;
     client.execute("UPDATE format SET number = 9", &[]).await.expect("the table");
     let error = connect(server.config(), "shared").await;
-    assert!(matches!(error, Error::NewerFormat { found: 9, known: 1 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 9, known: 2 }), "{error}");
 }

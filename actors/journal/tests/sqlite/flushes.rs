@@ -16,7 +16,7 @@ fn a_flow_that_is_alone_has_one_flush_per_append() {
     let folder = Folder::new("alone");
     run(async {
         let journal = open(&folder.file());
-        let node = journal.register(LEASE).await.unwrap();
+        let node = journal.register(LEASE).await.unwrap().node;
         let uid = start(&journal, node).await;
         let before = journal.totals();
         for number in 1..=20 {
@@ -65,7 +65,7 @@ fn what_arrives_during_a_flush_shares_the_next_and_reads_go_on() {
     let options = Options { clock: Arc::clone(&gate) as _, ..Options::new("test 1.0") };
     let journal = Sqlite::open(folder.file(), options).unwrap();
     run(async {
-        let node = journal.register(LEASE).await.unwrap();
+        let node = journal.register(LEASE).await.unwrap().node;
         let uids = join_all((0..100).map(|_| start(&journal, node))).await;
         let before = journal.totals();
         *gate.is_closed.lock().unwrap() = true;

@@ -92,7 +92,7 @@ fn check(file: &Path, answered: &HashMap<Uid, u64>) {
 
 async fn append_until_killed(file: &Path) {
     let journal = open(file);
-    let node = journal.register(LEASE).await.expect("a node");
+    let node = journal.register(LEASE).await.expect("a node").node;
     let flow = async || {
         let uid = start(&journal, node).await;
         for first in (1..9000).step_by(3) {

@@ -5,5 +5,6 @@ mod files;
 #[path = "../flows/mod.rs"]
 mod flows;
 mod flushes;
+mod formats;
 mod kill;
 mod world;

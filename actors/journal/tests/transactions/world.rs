@@ -39,7 +39,7 @@ pub(crate) struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     pub(crate) async fn start(bank: &'a dyn Bank) -> Self {
-        let node = bank.journal().register(LEASE).await.unwrap();
+        let node = bank.journal().register(LEASE).await.unwrap().node;
         Self { bank, node, uid: start(bank.journal(), node).await }
     }
 
@@ -60,7 +60,7 @@ impl<'a> Flow<'a> {
     pub(crate) async fn take_over(&self) -> Epoch {
         let journal = self.bank.journal();
         journal.renew(self.node, std::time::Duration::ZERO).await.unwrap();
-        let node = journal.register(LEASE).await.unwrap();
+        let node = journal.register(LEASE).await.unwrap().node;
         let program = Program { template: "t".to_owned(), version: 1, compatible: Vec::new() };
         let ticket = Uid::random().unwrap();
         let claim = Claim { node, ticket, programs: vec![program], limit: 9, suspects: 1 };

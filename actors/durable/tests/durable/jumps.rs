@@ -1,0 +1,272 @@
+//! The clock of the journal jumps: waits take as long as declared, and nothing begins, ends or is forgotten
+//! because of a jump alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use asyncsteps::{Error, Fallible, Retry};
+use asyncsteps_durable::{Durable, Node, Options, Recorded, Signals};
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::request::FlowState;
+use asyncsteps_journal::{Clock, LEASE, Timestamp, Uid};
+use serde_json::json;
+
+use crate::lab::Nothing;
+use crate::node::{TestClock, run};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long each wait of the functions takes.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A clock that jumps.
+#[derive(Clone, Debug)]
+struct JumpingClock {
+    clock: TestClock,
+    ahead: Arc<AtomicI64>,
+}
+
+impl JumpingClock {
+    fn start() -> Self {
+        Self { clock: TestClock::start(), ahead: Arc::default() }
+    }
+
+    /// It is so much ahead from now on.
+    fn is_ahead(&self, ahead: Duration) {
+        let millis = i64::try_from(ahead.as_millis()).expect("some days");
+        self.ahead.store(millis, Ordering::Relaxed);
+    }
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Timestamp {
+        let now = self.clock.now().as_millis();
+        Timestamp::from_millis(now.saturating_add_signed(self.ahead.load(Ordering::Relaxed)))
+    }
+}
+
+#[derive(Clone)]
+struct Waiter {
+    clock: JumpingClock,
+}
+
+impl Service for Waiter {
+    type Errors = ();
+}
+
+/// Its first attempt fails.
+fn again(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+    asi.run("fail", async |_, ()| -> Fallible<()> { Err(Error::new("Again").into()) })
+        .recorded()
+        .retry(Retry::attempts(2).backoff(WAIT).on_code("Again"))
+        .recover(async |_, _| Ok(()))
+        .into()
+}
+
+fn pause(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+    asi.pause("pause", WAIT).into()
+}
+
+fn signal(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+    asi.wait_for_within::<()>("never", WAIT).then("end", async |_, _| Ok(())).recorded().into()
+}
+
+/// It is in time limits, and does not end by itself.
+fn limit(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+    asi.substeps("limited", |asi, ()| {
+        asi.run("stay", async |_, ()| -> Fallible<()> {
+            tokio::time::sleep(100 * DAY).await;
+            Ok(())
+        })
+        .recorded()
+        .into()
+    })
+    .timeout(WAIT)
+    .recover(async |_, _| Ok(()))
+    .into()
+}
+
+fn forever(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+    asi.wait_for::<()>("never").into()
+}
+
+const FUNCTIONS: [&str; 4] = ["again", "pause", "signal", "limit"];
+
+impl Waiter {
+    fn new() -> (Self, Memory) {
+        let clock = JumpingClock::start();
+        let journal = Memory::new(clock.clone());
+        (Self { clock }, journal)
+    }
+
+    async fn start(&self, journal: &Memory) -> (Durable, Node) {
+        let durable = Durable::new(journal.clone());
+        let interface = Interface::new("test.waiter:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, self.clone(), |functions| {
+            durable.on(functions, "again", again);
+            durable.on(functions, "pause", pause);
+            durable.on(functions, "signal", signal);
+            durable.on(functions, "limit", limit);
+            durable.on(functions, "forever", forever);
+        });
+        let executor = executor.build().expect("the interface is complete");
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        (durable, node)
+    }
+}
+
+async fn submit(durable: &Durable, function: &str, options: Options) -> Uid {
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    let function = format!("test.waiter:1.0:{function}");
+    let uid = durable.submit(&function, json!({}), options.caller(&ann)).await;
+    uid.expect("it is accepted")
+}
+
+/// The end of a request, if it comes within this time.
+async fn ended(durable: &Durable, uid: Uid, within: Duration) -> Option<Ending> {
+    let ended = tokio::time::timeout(within, durable.ended(uid)).await;
+    ended.ok().map(|ending| ending.expect("the flow is known"))
+}
+
+#[test]
+fn a_wait_that_began_while_the_clock_was_ahead_ends_within_its_time() {
+    for function in FUNCTIONS {
+        run(async {
+            let (waiter, journal) = Waiter::new();
+            waiter.clock.is_ahead(DAY);
+            let (durable, node) = waiter.start(&journal).await;
+            let uid = submit(&durable, function, Options::default()).await;
+            tokio::time::sleep(WAIT / 3).await;
+            drop(node);
+            waiter.clock.is_ahead(Duration::ZERO);
+            let (durable, _node) = waiter.start(&journal).await;
+            assert!(ended(&durable, uid, LEASE + WAIT).await.is_some(), "{function}");
+        });
+    }
+}
+
+#[test]
+fn ended_requests_are_not_forgotten_because_of_a_jump() {
+    run(async {
+        let (waiter, journal) = Waiter::new();
+        let (durable, _node) = waiter.start(&journal).await;
+        let uid = submit(&durable, "pause", Options::default()).await;
+        ended(&durable, uid, DAY).await.expect("it ends");
+        waiter.clock.is_ahead(DAY);
+        assert_eq!(durable.trim(HOUR).await.expect("it trims"), 0);
+        tokio::time::sleep(HOUR / 2).await;
+        assert_eq!(durable.trim(HOUR).await.expect("it trims"), 0);
+        tokio::time::sleep(HOUR).await;
+        assert_eq!(durable.trim(HOUR).await.expect("it trims"), 1);
+    });
+}
+
+#[test]
+fn a_deadline_that_passes_by_a_jump_waits_for_a_second_reading() {
+    run(async {
+        let (waiter, journal) = Waiter::new();
+        let (durable, _node) = waiter.start(&journal).await;
+        let options = Options::default().deadline(waiter.clock.now().after(HOUR));
+        let uid = submit(&durable, "limit", options).await;
+        tokio::time::sleep(SECOND).await;
+        // for a moment
+        waiter.clock.is_ahead(DAY);
+        tokio::time::sleep(4 * SECOND).await;
+        waiter.clock.is_ahead(Duration::ZERO);
+        let ending = ended(&durable, uid, 2 * WAIT).await;
+        assert!(matches!(ending, Some(Ending::Completed(_))), "{ending:?}");
+    });
+}
+
+#[test]
+fn a_start_that_passes_by_a_jump_waits_for_a_second_reading() {
+    run(async {
+        let (waiter, journal) = Waiter::new();
+        let (durable, _node) = waiter.start(&journal).await;
+        let options = Options::default().start(waiter.clock.now().after(HOUR));
+        let uid = submit(&durable, "limit", options).await;
+        tokio::time::sleep(SECOND).await;
+        // for a moment
+        waiter.clock.is_ahead(DAY);
+        tokio::time::sleep(4 * SECOND).await;
+        waiter.clock.is_ahead(Duration::ZERO);
+        tokio::time::sleep(60 * SECOND).await;
+        let status = durable.status(uid).await.expect("it is known");
+        assert_eq!(status.flow.state, FlowState::Parked);
+        assert!(ended(&durable, uid, HOUR + 2 * WAIT).await.is_some(), "it begins in its time");
+    });
+}
+
+#[test]
+fn a_series_of_restarts_makes_no_wait_longer() {
+    for function in ["again", "pause", "signal"] {
+        run(async {
+            let (waiter, journal) = Waiter::new();
+            waiter.clock.is_ahead(10 * DAY);
+            let (durable, node) = waiter.start(&journal).await;
+            let uid = submit(&durable, function, Options::default()).await;
+            tokio::time::sleep(SECOND).await;
+            drop(node);
+            let mut ran = Duration::ZERO;
+            // each finds the clock a day further back; it gets the request when the lease before it has ended
+            for days in (0..10).rev() {
+                waiter.clock.is_ahead(days * DAY);
+                let (durable, node) = waiter.start(&journal).await;
+                let run = LEASE + 10 * SECOND;
+                let ending = ended(&durable, uid, run).await;
+                drop(node);
+                if ending.is_some() {
+                    return;
+                }
+                ran += run;
+                assert!(ran <= 2 * (LEASE + WAIT), "{function}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_jump_moves_no_wait_that_runs_and_is_told() {
+    for function in FUNCTIONS {
+        run(async {
+            let (waiter, journal) = Waiter::new();
+            let (durable, _node) = waiter.start(&journal).await;
+            let uid = submit(&durable, function, Options::default()).await;
+            tokio::time::sleep(5 * SECOND).await;
+            assert_eq!(durable.clock_jump(), None);
+            waiter.clock.is_ahead(DAY);
+            assert_eq!(ended(&durable, uid, WAIT / 2).await, None, "{function}");
+            let jump = durable.clock_jump().expect("the node has looked");
+            assert!(jump.to > jump.from.after(DAY / 2), "{jump:?}");
+            assert!(ended(&durable, uid, WAIT).await.is_some(), "{function}");
+            let uid = submit(&durable, function, Options::default()).await;
+            tokio::time::sleep(5 * SECOND).await;
+            waiter.clock.is_ahead(Duration::ZERO);
+            assert_eq!(ended(&durable, uid, WAIT / 2).await, None, "{function}");
+            assert!(ended(&durable, uid, WAIT).await.is_some(), "{function}");
+        });
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_right_is_followed() {
+    run(async {
+        let (waiter, journal) = Waiter::new();
+        let (durable, _node) = waiter.start(&journal).await;
+        let later = waiter.clock.now().after(12 * HOUR);
+        let late = submit(&durable, "pause", Options::default().start(later)).await;
+        let ends = submit(&durable, "forever", Options::default().deadline(later)).await;
+        tokio::time::sleep(SECOND).await;
+        waiter.clock.is_ahead(DAY);
+        assert!(ended(&durable, late, 2 * WAIT).await.is_some(), "it begins");
+        let ending = ended(&durable, ends, 3 * WAIT).await;
+        assert!(matches!(ending, Some(Ending::Failed(_))), "{ending:?}");
+    });
+}
