@@ -21,6 +21,7 @@ mod replay;
 mod results;
 mod rules;
 mod schedule;
+mod sections;
 mod settled;
 mod several;
 mod shop;

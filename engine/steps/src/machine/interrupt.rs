@@ -25,7 +25,7 @@ impl Machine {
 
     /// Raises the error at the step on top, which has no wait and nothing in progress inside.
     pub(super) fn interrupt_top(&mut self, error: &Error) -> Next {
-        if self.can_undo_inside() {
+        if self.can_undo_inside(0) {
             self.asi.regain_before_undo();
         }
         let location = self.asi.location();

@@ -48,9 +48,10 @@ impl Machine {
         self.asi.has_undos() && self.undo_from(self.asi.strand.depth() + 1, error)
     }
 
-    /// Whether there is something to undo inside of the step on top.
-    pub(super) fn can_undo_inside(&self) -> bool {
-        let inside = (self.asi.active(), self.asi.strand.depth() + 1);
+    /// Whether there is something to undo inside of the step on top, or of the step so many levels further out of
+    /// which it is a part.
+    pub(super) fn can_undo_inside(&self, levels: u32) -> bool {
+        let inside = (self.asi.active(), self.asi.strand.depth() + 1 - levels);
         let policies = self.asi.own_policy_state();
         policies.is_some_and(|policies| policies.undos.any_inside(inside, ToUndo::is_needed))
     }

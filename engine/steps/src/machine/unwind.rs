@@ -126,8 +126,9 @@ impl Machine {
     #[inline]
     fn tell_memory(&mut self, error: &Error) {
         let extras = self.asi.strand.top.extras.as_mut();
-        if let Some((memory, attempt)) = extras.and_then(|extras| extras.memory.take()) {
-            memory.fails(attempt, error, self.can_undo_inside());
+        let taken = extras.and_then(|extras| Some((extras.memory.take()?, extras.memory_levels)));
+        if let Some(((memory, attempt), levels)) = taken {
+            memory.fails(attempt, error, self.can_undo_inside(levels));
         }
     }
 

@@ -23,7 +23,10 @@ impl Attempt {
         if self.policies.limiter.is_none() {
             return self.start(body, asi, args);
         }
-        let step = QueuedStep::body(asi.location(), move |asi, _| self.start(body, asi, args));
+        let step = QueuedStep::body(asi.location(), move |asi, _| {
+            asi.take_memory_over();
+            self.start(body, asi, args)
+        });
         asi.queue(step);
         Ok(())
     }

@@ -104,7 +104,10 @@ impl Work for Inside {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let handler = asi.take_own_handler();
         let work = self.work;
-        let step = QueuedStep::body(asi.location(), move |asi, _| work.start(asi, args));
+        let step = QueuedStep::body(asi.location(), move |asi, _| {
+            asi.take_memory_over();
+            work.start(asi, args)
+        });
         asi.queue(step.with_handler(handler));
         Ok(())
     }

@@ -192,6 +192,8 @@ pub(crate) struct StepExtras {
     pub(crate) holds_place: bool,
     /// Is told if the step fails, or if it is this attempt of one.
     pub(crate) memory: Option<(Rc<dyn Memory>, Option<u32>)>,
+    /// How many levels further out the step of that memory is, of which this one is a part.
+    pub(crate) memory_levels: u32,
     /// Is asked when the time limit has passed.
     pub(crate) limited: Option<(Rc<dyn Memory>, Limit)>,
 }

@@ -53,6 +53,18 @@ impl AsyncSteps {
         extras.get_or_insert_with(|| room.and_then(Option::take).unwrap_or_default())
     }
 
+    /// The step on top is a part of the step around it, such as its critical section: what is inside of both is
+    /// inside of this one, so the host's memory of that step is asked and notified here.
+    pub(crate) fn take_memory_over(&mut self) {
+        let around = self.strand.frames.last_mut().and_then(|step| step.extras.as_mut());
+        let taken = around.and_then(|around| Some((around.memory.take()?, around.memory_levels)));
+        if let Some((memory, levels)) = taken {
+            let extras = self.extras();
+            extras.memory = Some(memory);
+            extras.memory_levels = levels + 1;
+        }
+    }
+
     /// Drops the extras of the step on top.
     pub(crate) fn drop_extras(&mut self) {
         let extras = self.strand.top.extras.take();

@@ -172,7 +172,10 @@ impl Section {
     /// Adds the section as a sub-step, which runs when the steps added before it are complete.
     pub fn add(self, asi: &mut AsyncSteps) {
         let Self { body, args, handler, location } = self;
-        let step = QueuedStep::body(location, move |asi, _| body.enter(asi, args));
+        let step = QueuedStep::body(location, move |asi, _| {
+            asi.take_memory_over();
+            body.enter(asi, args)
+        });
         asi.queue(step.with_handler(handler));
     }
 }
