@@ -227,6 +227,10 @@ impl Inner {
                 flow.writer.tell_inbox(news.inbox);
             }
         }
+        // what its executor would refuse is left to other nodes
+        if self.executor.is_closing() {
+            return Ok(());
+        }
         // what it gives back from before is not taken as from a dead node
         if self.gives_back() && clock::now() < begun + LEASE {
             return Ok(());

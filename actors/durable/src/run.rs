@@ -193,7 +193,9 @@ impl Run<'_> {
         }
         let unfinished = flow.records.borrow().unfinished(&ending);
         if let Some(reason) = unfinished {
-            flow.leave(Dropped::Paused(reason));
+            // an executor that closes may have cut the undo: the next owner goes on with it
+            let is_closing = self.executor.is_closing();
+            flow.leave(if is_closing { Dropped::Released } else { Dropped::Paused(reason) });
             return self.give_up(flow).await;
         }
         let ended = Record::new(flow.root().clone(), Event::Ended(Ended { ending }));

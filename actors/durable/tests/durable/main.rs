@@ -25,5 +25,6 @@ mod sections;
 mod settled;
 mod several;
 mod shop;
+mod stops;
 mod suspects;
 mod typed_errors;
