@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use asyncsteps::{Template, codes};
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
-#[cfg(feature = "schemars")]
 use asyncsteps_futoin::message::Coding;
+#[cfg(feature = "schemars")]
 use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
 
