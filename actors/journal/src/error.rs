@@ -40,6 +40,22 @@ pub enum Error {
         /// The process.
         holder: String,
     },
+    /// The file has no tables, and another file is left of a journal that was in it. Nothing was changed.
+    #[error(
+        "{} is empty or was removed, and {} is left of {was} that was in it: put the file back, or remove {} to \
+         begin with an empty journal",
+        file.display(),
+        left.display(),
+        left.display()
+    )]
+    Emptied {
+        /// The file.
+        file: PathBuf,
+        /// The journal that was in it, for people.
+        was: String,
+        /// What is left of it.
+        left: PathBuf,
+    },
     /// A later program made the tables of the journal.
     #[error("the journal has the format {found}, and this program knows those up to {known}")]
     NewerFormat {
@@ -89,6 +105,7 @@ impl Error {
             Self::Refused(_)
             | Self::Damaged(_)
             | Self::InUse { .. }
+            | Self::Emptied { .. }
             | Self::NewerFormat { .. }
             | Self::UnknownRecord { .. }
             | Self::Closed => Repeat::Never,

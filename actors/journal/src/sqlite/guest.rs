@@ -10,7 +10,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 pub(super) const SAVEPOINT: &str = "asyncsteps_body";
 
 /// The tables of the journal.
-const TABLES: [&str; 5] = ["flow", "node", "program", "record", "signal"];
+const TABLES: [&str; 6] = ["flow", "journal", "node", "program", "record", "signal"];
 
 /// Whether a body of the application has the connection.
 pub(super) struct Guest(Arc<AtomicBool>);

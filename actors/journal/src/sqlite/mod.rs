@@ -10,6 +10,11 @@
 //! A file is used by one process at a time. A lock of the operating system sees to that: it ends with the
 //! process, however that ends. Flows of an earlier process can be claimed at once.
 //!
+//! When the last handle is dropped, the log is moved into the file, which then has all of the journal: a copy of
+//! the file alone is complete. After a kill, or while the journal is open, a copy needs the `-wal` beside it too.
+//! The `-lock` file has the journal's id. If the file is emptied or removed and this one is left, opening it is an
+//! error: an empty journal does not take the place of a lost one.
+//!
 //! The file has to be on a disk of the machine: network file systems do not keep the promises that SQLite
 //! needs. The clock of the machine may jump: leases and lengths of time do not depend on it while nodes run.
 
@@ -19,6 +24,8 @@ mod flows;
 mod guard;
 mod guest;
 mod host;
+#[cfg(target_os = "linux")]
+mod inode;
 mod reads;
 mod schema;
 mod tables;
@@ -107,8 +114,9 @@ pub struct Totals {
 pub struct Sqlite(Arc<Inner>);
 
 struct Inner {
-    writer: Worker,
     reader: Worker,
+    /// Dropped after the reader: the last connection moves the log into the file.
+    writer: Worker,
     changes: watch::Sender<u64>,
     database: Database,
     /// Dropped last: then another process may open the file.
@@ -123,25 +131,30 @@ impl fmt::Debug for Sqlite {
 
 impl Sqlite {
     /// Opens the journal in a file, which is made if it is not there. Beside it are files with its name
-    /// and `-wal`, `-shm` and `-lock`: the name of the file itself, if this is a symbolic link. A file that
-    /// has several hard links must be opened by one of them only.
+    /// and `-wal`, `-shm` and `-lock`: the name of the file itself, if this is a symbolic link. What was opened is
+    /// logged at INFO: the journal's id, and that it was made or how many requests are open.
+    ///
+    /// A file that has several hard links must be opened by one of them only: more than one is logged at WARN,
+    /// and on Linux the file itself is locked too, so no other process gets in by another one meanwhile.
     ///
     /// This blocks for a few flushes, and longer after a crash, when the log is read.
     ///
     /// # Errors
     /// [`Error::InUse`] if another process has it, [`Error::NewerFormat`] if a later program made it,
-    /// [`Error::Damaged`] if it is something else, [`Error::ReadOnly`], or [`Error::Storage`] if it
-    /// cannot be opened.
+    /// [`Error::Damaged`] if it is something else, [`Error::Emptied`] if it has no tables, and the lock file
+    /// beside it is of a journal that was there, [`Error::ReadOnly`], or [`Error::Storage`] if it cannot be opened.
     pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
-        let (guard, file) = Guard::lock(file.as_ref())?;
-        let writer = schema::open_writer(&file, &options)?;
-        let reader = schema::open_reader(&file, &options)?;
+        let mut guard = Guard::lock(file.as_ref())?;
+        let (writer, opened) = schema::open_writer(&guard, &options)?;
+        guard.keep(opened.name)?;
+        opened.log(guard.file());
+        let reader = schema::open_reader(guard.file(), &options)?;
         let (changes, clock) = (watch::Sender::new(0), options.clock);
         let writer = Worker::start(Access::Write, writer, Arc::clone(&clock))?;
         let reader = Worker::start(Access::Read, reader, clock)?;
         Ok(Self(Arc::new(Inner {
-            writer,
             reader,
+            writer,
             changes,
             database: Database::open(),
             _guard: guard,

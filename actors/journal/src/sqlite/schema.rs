@@ -7,10 +7,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::cache::Cache;
+use super::guard::Guard;
 use super::guest::Guest;
 use super::tables::{Tables, db_error};
 use super::{Durability, Options};
 use crate::error::Error;
+use crate::id::Uid;
 
 /// Marks the file as a journal (`PRAGMA application_id`): "AsJl".
 const APPLICATION: i64 = 0x4173_4a6c;
@@ -103,21 +105,53 @@ CREATE INDEX flow_waiting ON flow (caller) WHERE state IN (1, 4);
 const STATEMENTS: usize = 64;
 
 /// The connection that writes, with the tables made and the nodes of earlier processes dead.
-pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Tables, Error> {
+pub(super) fn open_writer(guard: &Guard, options: &Options) -> Result<(Tables, Opened), Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let mut db = open(file, flags)?;
+    let mut db = open(guard.file(), flags)?;
     if db.is_readonly("main").map_err(db_error)? {
         return Err(Error::ReadOnly(Arc::new(NotWritable)));
     }
-    check_format(&db)?;
+    let is_new = check_format(&db)?;
+    if is_new {
+        guard.check_new()?;
+    }
     set_up(&db, options).map_err(db_error)?;
+    let opened = Opened::look(&db, is_new).map_err(db_error)?;
     let program =
         db.query_row("SELECT id FROM program WHERE name = ?1", [&options.program], |row| {
             row.get(0)
         });
     let (program, limits) = (program.map_err(db_error)?, options.limits);
     let guest = Some(Guest::watch(&mut db).map_err(db_error)?);
-    Ok(Tables { db, program, limits, cache: Some(Cache::default()), guest })
+    Ok((Tables { db, program, limits, cache: Some(Cache::default()), guest }, opened))
+}
+
+/// What was opened.
+pub(super) struct Opened {
+    /// The journal's id.
+    pub(super) name: Uid,
+    is_new: bool,
+    /// How many requests have not ended.
+    open: i64,
+}
+
+impl Opened {
+    fn look(db: &Connection, is_new: bool) -> rusqlite::Result<Self> {
+        let sql = "SELECT id, (SELECT count(*) FROM flow WHERE state < 7) FROM journal";
+        db.query_row(sql, [], |row| {
+            Ok(Self { name: Uid::from_bytes(row.get(0)?), is_new, open: row.get(1)? })
+        })
+    }
+
+    /// Says it in the log.
+    pub(super) fn log(&self, file: &Path) {
+        let (file, journal) = (file.display(), self.name);
+        if self.is_new {
+            tracing::info!(%file, %journal, "a journal was made");
+        } else {
+            tracing::info!(%file, %journal, open = self.open, "the journal was opened");
+        }
+    }
 }
 
 /// A connection that reads beside the one that writes.
@@ -135,7 +169,8 @@ fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     Ok(db)
 }
 
-fn check_format(db: &Connection) -> Result<(), Error> {
+/// Whether the file has no tables yet.
+fn check_format(db: &Connection) -> Result<bool, Error> {
     let number = |pragma: &str| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let application = number("application_id").map_err(db_error)?;
     let found = number("user_version").map_err(db_error)?;
@@ -147,7 +182,7 @@ fn check_format(db: &Connection) -> Result<(), Error> {
     if application == APPLICATION && found > FORMAT {
         return Err(Error::NewerFormat { found, known: FORMAT });
     }
-    Ok(())
+    Ok(tables == 0)
 }
 
 fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {

@@ -164,6 +164,24 @@ impl Groups {
                 answer(group, &committed);
             }
         }
+        if self.access == Access::Write {
+            self.move_log();
+        }
+    }
+
+    /// Moves the log into the file, so that the file alone has all. The log is kept if that fails.
+    fn move_log(&self) {
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        match self.tables.db.query_row(sql, [], |row| row.get::<_, bool>(0)) {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!(
+                "another connection reads the journal's file: a copy of it needs the `-wal` beside it"
+            ),
+            Err(error) => tracing::warn!(
+                %error,
+                "the log could not be moved into the journal's file: a copy of it needs the `-wal` beside it"
+            ),
+        }
     }
 
     /// What is queued, and after a group as many as it had, if they come at once.

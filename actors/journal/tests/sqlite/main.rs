@@ -7,4 +7,5 @@ mod flows;
 mod flushes;
 mod formats;
 mod kill;
+mod whole;
 mod world;

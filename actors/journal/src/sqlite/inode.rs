@@ -1,0 +1,62 @@
+//! The lock on the file itself, which is the same one for each of its hard links.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A file by its device and its inode.
+type Key = (u64, u64);
+
+/// The journals of this process. One that is here is not opened a second time: to close the second descriptor
+/// would end the locks that SQLite has on the file in this process.
+static OPEN: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
+
+/// A lock on the inode. It is one of `flock`, which on Linux does not meet the locks that SQLite has on ranges of the
+/// file.
+#[derive(Debug)]
+pub(super) struct Inode {
+    _file: File,
+    /// Dropped after the file is closed.
+    _entry: Entry,
+}
+
+#[derive(Debug)]
+struct Entry(Key);
+
+impl Inode {
+    /// Locks the file; [`TryLockError::WouldBlock`] if this process or another one has it.
+    pub(super) fn lock(path: &Path) -> Result<Self, TryLockError> {
+        let found = fs::metadata(path).map_err(TryLockError::Error)?;
+        let entry = Entry::add((found.dev(), found.ino())).ok_or(TryLockError::WouldBlock)?;
+        if found.nlink() > 1 {
+            tracing::warn!(
+                file = %path.display(),
+                links = found.nlink(),
+                "the journal's file has more than one hard link: after a crash, opening it by another one loses \
+                 what is in the log"
+            );
+        }
+        let file = File::open(path).map_err(TryLockError::Error)?;
+        file.try_lock()?;
+        Ok(Self { _file: file, _entry: entry })
+    }
+}
+
+impl Entry {
+    fn add(key: Key) -> Option<Self> {
+        open_files().insert(key).then(|| Self(key))
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        open_files().remove(&self.0);
+    }
+}
+
+fn open_files() -> MutexGuard<'static, BTreeSet<Key>> {
+    // each change is one step, so a panic elsewhere leaves it in order
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
