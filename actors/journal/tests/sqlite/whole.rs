@@ -73,12 +73,12 @@ fn a_lost_journal_is_an_error_that_names_it_and_what_is_left() {
         ("without log", &|file| fs::remove_file(beside(file, "-wal")), "-lock"),
         (
             "without both",
-            &|file| fs::remove_file(file).and(fs::remove_file(beside(file, "-wal"))),
+            &|file| fs::remove_file(file).and_then(|()| fs::remove_file(beside(file, "-wal"))),
             "-lock",
         ),
         (
             "without lock",
-            &|file| empty(file.into()).and(fs::remove_file(beside(file, "-lock"))),
+            &|file| empty(file.into()).and_then(|()| fs::remove_file(beside(file, "-lock"))),
             "-wal",
         ),
     ];
