@@ -110,8 +110,12 @@ impl Till {
     ) -> Result<(), RefundError> {
         let key = match payment {
             Undo::Done(Payment { terms, .. }) => terms.payment.clone(),
-            // what was cut while it waited for the database has opened none
-            Undo::Unknown => self.store.payment_of_step(step).await?,
+            Undo::Unknown => match self.store.payment_of_step(step) {
+                Some(payment) => payment.await?,
+                // what was cut while it waited for the database has opened none; what was cut just then is paid
+                // back when this process has ended
+                None => None,
+            },
         };
         match key {
             Some(key) => self.pay_back(&key).await,

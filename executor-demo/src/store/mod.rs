@@ -188,10 +188,12 @@ impl Store {
         })
     }
 
-    /// The payment that this step has opened, if it has.
-    pub fn payment_of_step(&self, step: &str) -> Pending<Option<String>> {
-        let step = step.to_owned();
-        self.write(move |db| payments::of_step(db, &step))
+    /// The payment that this step has opened, if it has; `None` if requests are not durable: one that was cut does not
+    /// wait for the database any more.
+    #[must_use]
+    pub fn payment_of_step(&self, step: &str) -> Option<Pending<Option<String>>> {
+        let step = self.durable.then(|| step.to_owned())?;
+        Some(self.write(move |db| payments::of_step(db, &step)))
     }
 
     /// Gives a payment up, unless its order was placed; tells whether it is owed back. No order can be

@@ -192,6 +192,7 @@ mod tests {
     #[actix_rt::test]
     async fn what_a_step_that_was_cut_has_opened_is_found_and_given_up() {
         let (store, order) = shop(None).await;
+        let store = store.for_durable_requests();
         let till =
             Till::new(store.clone(), Some(Bank::new(store.clone(), None, LineOptions::default())));
         let undo = async |step| till.undo(step, Undo::Unknown).await.expect("undone");
@@ -212,7 +213,10 @@ mod tests {
         let open = async |amount| store.open_payment(&order, amount, "me", "open").await;
         let key = open(5).await.expect("opened");
         assert_eq!(open(6).await.expect("opened before"), key, "although the price has changed");
-        assert_eq!(store.payment_of_step("open").await.expect("asked"), Some(key.clone()));
+        assert_eq!(
+            store.payment_of_step("open").expect("it is durable").await.expect("asked"),
+            Some(key.clone())
+        );
         store.instances_ended(vec!["me".to_owned()]).await.expect("noted");
         assert!(store.owed_payments().await.expect("a list").is_empty(), "no process has it");
         for _ in 0..2 {
