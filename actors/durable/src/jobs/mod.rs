@@ -30,7 +30,8 @@
 //! would stay in the journal.
 //!
 //! A caller sees and cancels what the same user has submitted or called, and a caller of the level of
-//! [operators](Jobs::operators) everything. Callers without a user count as one user.
+//! [operators](Jobs::operators) everything. Callers without a user are refused, unless
+//! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.
 
 mod params;
 mod service;
