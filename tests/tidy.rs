@@ -48,11 +48,12 @@ fn forbid(folder: &str, words: &[&str], why: &str) {
 
 /// The crates that one of ours needs to run, not only to be compiled, as cargo resolves them.
 fn dependencies(package: &str) -> Vec<String> {
+    dependencies_with(package, &["--all-features"])
+}
+
+fn dependencies_with(package: &str, features: &[&str]) -> Vec<String> {
     let mut tree = Command::new(env!("CARGO"));
-    tree.args([
-        "tree",
-        "--locked",
-        "--all-features",
+    tree.args(["tree", "--locked"]).args(features).args([
         "-e",
         "normal,no-proc-macro",
         "--prefix",
@@ -69,7 +70,11 @@ fn each_crate_knows_only_what_is_below_it() {
     let runtimes = ["actix", "actix-rt", "actix-web", "mio", "tokio"];
     let ours = "asyncsteps-";
     let containers = ["smallvec", "thin-vec"];
-    assert_eq!(dependencies("asyncsteps"), containers, "the engine needs nothing else");
+    let engine = |features: &str| dependencies_with("asyncsteps", &["--features", features]);
+    assert_eq!(engine("macros"), containers, "the engine needs nothing else");
+    let with_serde = engine("serde");
+    let is_below = |name: &String| !runtimes.contains(&&**name) && !name.starts_with(ours);
+    assert!(with_serde.iter().all(is_below), "only values of errors need more: {with_serde:?}");
     for dependency in dependencies("asyncsteps-futoin") {
         let is_above = runtimes.contains(&&*dependency) || dependency.starts_with(ours);
         assert!(!is_above, "asyncsteps-futoin needs {dependency}");

@@ -128,6 +128,7 @@ mod answered;
 mod caller;
 mod cancels;
 mod catching_up;
+mod causes;
 mod commit;
 mod committed;
 mod detached;

@@ -7,7 +7,8 @@ use asyncsteps::memory::Recall;
 use asyncsteps_executor::memory::{Kind, OUTCOME_UNKNOWN, Stored};
 use asyncsteps_journal::record::Effect;
 
-use crate::records::{AtPath, End, error_of};
+use crate::causes::recalled;
+use crate::records::{AtPath, End};
 use crate::step::Step;
 
 impl Step {
@@ -29,8 +30,10 @@ impl Step {
             }
             Some(End::Failed(failed)) => {
                 let undoes = undoes && failed.effect == Effect::Unknown;
-                let error = self.step.recalled(error_of(&failed.failure));
-                return Recall::Failed { error, undoes };
+                return match recalled(&self.step, failed) {
+                    Ok(error) => Recall::Failed { error, undoes },
+                    Err(why) => self.diverges(&format!("its error cannot be read: {why}")),
+                };
             }
             None => {}
         }

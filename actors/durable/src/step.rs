@@ -16,6 +16,7 @@ use asyncsteps_executor::memory::{
 use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome};
 use asyncsteps_journal::{Event, Path, Value};
 
+use crate::causes::cause_of;
 use crate::flow::{Dropped, Flow};
 use crate::inside::Inside;
 use crate::records::{AtPath, End, closing_of, failure_of};
@@ -141,7 +142,8 @@ impl Step {
         self.flow.commit_fails(self.path(), error);
         let failure = failure_of(error);
         let millis = self.millis();
-        let failed = Failed { failure, attempt, millis, effect };
+        let cause = cause_of(&self.step, self.path(), error);
+        let failed = Failed { failure, attempt, millis, effect, cause };
         match self.step.kind() {
             Some(Kind::Repeatable) => {
                 self.flow.record_repeated(self.path(), Event::Failed(failed));
@@ -257,6 +259,7 @@ impl Memory for Step {
             attempt,
             millis: self.millis(),
             effect: Effect::Unknown,
+            cause: None,
         };
         let pause = next.saturating_since(clock::now());
         let timer = self.flow.clock().timer(pause, attempt + 1);

@@ -11,6 +11,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps::memory::Memory;
-use asyncsteps::{Args, Error, Fallible};
+use asyncsteps::{Args, Error, Fallible, RecordedError};
 use serde::{Deserialize, Serialize};
 
 /// The code of the error of a step that may have had its effect and must not run again, and that of a caller who
@@ -183,14 +184,24 @@ pub struct DefinedStep {
     /// The name by which the host knows it, and its number among steps of that name.
     known_as: Cell<Option<(&'static str, usize)>>,
     kind: Cell<Option<Kind>>,
-    /// Finds the error of the service for one of which the code is recorded.
-    recalled: fn(Error) -> Error,
+    errors: ErrorsOfService,
     is_undone: Cell<bool>,
     commits: Cell<bool>,
     is_locked: Cell<bool>,
     has_items: Cell<bool>,
     read: OnceCell<ReadResult>,
 }
+
+/// How errors of a service are recorded, and made again.
+#[derive(Clone, Copy)]
+pub(crate) struct ErrorsOfService {
+    pub(crate) record: RecordError,
+    pub(crate) recall: fn(&RecordedError) -> Option<Result<BoxError, BoxError>>,
+}
+
+type RecordError = fn(&Error) -> Option<(RecordedError, Option<BoxError>)>;
+
+type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Reads a stored result of a step.
 type ReadResult = Box<dyn Fn(&Stored) -> Result<Args, Error>>;
@@ -298,7 +309,7 @@ impl DefinedStep {
         around: Vec<Part>,
         name: Option<(&'static str, usize)>,
         source: &'static Location<'static>,
-        (form, recalled): (Form, fn(Error) -> Error),
+        (form, errors): (Form, ErrorsOfService),
     ) -> Self {
         let names = RefCell::new(name.iter().map(|(name, _)| *name).collect());
         let (known_as, kind) = (Cell::new(name), Cell::new(None));
@@ -311,7 +322,7 @@ impl DefinedStep {
             names,
             known_as,
             kind,
-            recalled,
+            errors,
             is_undone,
             commits,
             is_locked,
@@ -396,11 +407,31 @@ impl DefinedStep {
         self.has_items.get()
     }
 
-    /// The error of a step of which the host has kept code and information, as its service knows it:
-    /// [`Error::find`] finds one without fields by its code.
+    /// What the host records of an error of the step beside its code and information, so that
+    /// [`Error::find`] finds it after a crash; beside it why its value is left out. `None` if neither it nor what
+    /// caused it is of a type that the service lists.
     #[must_use]
-    pub fn recalled(&self, error: Error) -> Error {
-        (self.recalled)(error)
+    pub fn recorded_error(&self, error: &Error) -> Option<(RecordedError, Option<BoxError>)> {
+        (self.errors.record)(error)
+    }
+
+    /// An error of the step of which the host has recorded code and information, and what
+    /// [`recorded_error`](Self::recorded_error) returned. If that is missing, an error that its code determines is
+    /// its cause.
+    ///
+    /// # Errors
+    /// If the value that is recorded cannot be read.
+    pub fn recalled(
+        &self,
+        error: Error,
+        recorded: Option<RecordedError>,
+    ) -> Result<Error, BoxError> {
+        let recorded =
+            recorded.unwrap_or_else(|| RecordedError { code: error.code().to_owned(), json: None });
+        match (self.errors.recall)(&recorded).transpose()? {
+            Some(cause) => Ok(error.with_cause(cause)),
+            None => Ok(error),
+        }
     }
 
     /// Reads a stored result of the step.

@@ -89,7 +89,10 @@ fn check(event: &Event) -> Result<(), Refused> {
                 text(&lock.key)
             })
         }
-        Event::Failed(event) => failure(&event.failure),
+        Event::Failed(event) => {
+            text(event.cause.as_ref().map_or("", |cause| &cause.code))?;
+            failure(&event.failure)
+        }
         Event::Outcome(event) => ending(&event.ending),
         Event::Ended(event) => ending(&event.ending),
         Event::Signal(event) => text(&event.name),
@@ -209,7 +212,13 @@ mod tests {
             }),
             Event::Intent(Intent { at, attempt, locks: vec![lock], has_undo: Some(true) }),
             Event::Done(Done { value: value(), attempt, millis }),
-            Event::Failed(Failed { failure: failure(), attempt, millis, effect: Effect::Unknown }),
+            Event::Failed(Failed {
+                failure: failure(),
+                attempt,
+                millis,
+                effect: Effect::Unknown,
+                cause: Some(Cause { code: "Cause".to_owned(), value: Some(value()) }),
+            }),
             Event::Outcome(Outcome {
                 winner: Some(path().branch("b")),
                 ending: Ending::Completed(value()),

@@ -139,6 +139,20 @@ pub struct Failed {
     /// What the step has done all the same.
     #[n(3)]
     pub effect: Effect,
+    /// The error of the service behind the failure; `None` in records of programs that did not record it.
+    #[n(4)]
+    pub cause: Option<Cause>,
+}
+
+/// An error of a service that caused a failure: by its type, handlers of the step find it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Cause {
+    /// Its code, which may be another one than that of the failure.
+    #[n(0)]
+    pub code: String,
+    /// Its value, if that was stored.
+    #[n(1)]
+    pub value: Option<Value>,
 }
 
 /// What a step that failed has done.

@@ -67,6 +67,8 @@ pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
+    // serde is asked about one type, and not about all that the parameters allow
+    let json = input.generics.params.is_empty().then(json);
     let name = &input.ident;
     let (parameters, arguments, bounds) = input.generics.split_for_impl();
     // an enum without variants has no value to match
@@ -85,8 +87,30 @@ pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
             }
 
             #of_code
+
+            #json
         }
     })
+}
+
+/// The value as JSON, if serde writes and reads the type.
+fn json() -> TokenStream {
+    let error = quote! {
+        ::std::boxed::Box<dyn ::std::error::Error + ::core::marker::Send + ::core::marker::Sync>
+    };
+    let result = |value| quote!(::core::option::Option<::core::result::Result<#value, #error>>);
+    let (json, value) = (result(quote!(::std::string::String)), result(error.clone()));
+    quote! {
+        fn to_json(&self) -> #json {
+            use ::asyncsteps::NoJson as _;
+            ::asyncsteps::JsonOf::<Self>::write(self)
+        }
+
+        fn from_json(json: &str) -> #value {
+            use ::asyncsteps::NoJson as _;
+            ::asyncsteps::JsonOf::<Self>::read(json)
+        }
+    }
 }
 
 impl Kind {

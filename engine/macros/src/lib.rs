@@ -18,6 +18,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[code("CardRefused", public)]` | both |
 ///
 /// Without `public` the text is for logs only.
+///
+/// With the feature `serde` of `asyncsteps`, the value of a type without parameters that is `Serialize` and
+/// `DeserializeOwned` can be recorded (`Code::to_json`).
 #[proc_macro_derive(Code, attributes(code))]
 pub fn derive_code(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -103,14 +103,17 @@ pub mod guide {}
 
 #[cfg(feature = "macros")]
 pub use asyncsteps_macros::Code;
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub use error::{JsonOf, NoJson};
 
 pub use args::{
     Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, Scalar, SendArguments,
 };
 pub use completion::{Canceller, Completion, Interrupter, Stale};
 pub use error::{
-    AwaitedResult, Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, StepResult,
-    StepReturn, codes,
+    AwaitedResult, Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, RecordedError,
+    StepResult, StepReturn, codes,
 };
 pub use flow::{
     Awaitable, BURST, Contention, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait,

@@ -132,3 +132,52 @@ fn the_value_comes_back_through_retries_and_handlers() {
     });
     assert_eq!(run_to_end::<u32>(flow).expect("it recovers"), 3);
 }
+
+#[cfg(feature = "serde")]
+mod recorded {
+    use asyncsteps::{Code, Codes, RecordedError};
+
+    #[derive(Debug, PartialEq, Code, serde::Serialize, serde::Deserialize)]
+    enum Known {
+        Plain,
+        Full {
+            number: u64,
+            text: Option<String>,
+        },
+        Float(f64),
+        #[serde(skip)]
+        Skipped(u8),
+    }
+
+    impl std::fmt::Display for Known {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("known")
+        }
+    }
+
+    impl std::error::Error for Known {}
+
+    #[test]
+    fn values_that_serde_knows_are_recorded_and_made_again() {
+        type List = (super::LedgerError, Known);
+        for error in
+            [Known::Plain, Known::Full { number: u64::MAX, text: None }, Known::Float(0.1 + 0.2)]
+        {
+            let (recorded, why) = List::record(&error).expect("it is listed");
+            assert!(why.is_none(), "{why:?}");
+            let again = List::recall(&recorded).expect("it is known").expect("it is readable");
+            assert_eq!(again.downcast_ref::<Known>(), Some(&error));
+        }
+        for error in [Known::Float(f64::INFINITY), Known::Skipped(1)] {
+            let (recorded, why) = List::record(&error).expect("it is listed");
+            assert_eq!(recorded, RecordedError { code: error.code().to_owned(), json: None });
+            assert!(why.is_some(), "{error:?}");
+            assert!(List::recall(&recorded).is_none());
+        }
+        let (ledger, why) = List::record(&super::LedgerError).expect("it is listed");
+        assert_eq!((&*ledger.code, &ledger.json, why.is_some()), ("LedgerDown", &None, false));
+        assert!(List::recall(&ledger).is_some_and(|again| again.is_ok()));
+        let broken = RecordedError { code: "Full".to_owned(), json: Some("7".to_owned()) };
+        assert!(List::recall(&broken).is_some_and(|again| again.is_err()));
+    }
+}

@@ -2,7 +2,9 @@
 
 use std::any::type_name;
 use std::cell::OnceCell;
+use std::error::Error as _;
 use std::fmt::{self, Write as _};
+use std::iter;
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
@@ -18,7 +20,9 @@ use serde_json::{Map, Value};
 use super::key::{Around, Item, Iteration, Siblings, StepName, Undoes};
 use super::remembered::Remembered;
 use crate::executor::{RequestSteps, ServedRequest};
-use crate::memory::{DefinedStep, Form, OfRequest, Part, RequestMemory, StepMemory};
+use crate::memory::{
+    DefinedStep, ErrorsOfService, Form, OfRequest, Part, RequestMemory, StepMemory,
+};
 
 /// The state that the functions of an interface share, and the errors that their callers see.
 ///
@@ -105,7 +109,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
                 Vec::new(),
                 None,
                 source,
-                (Form::Nested, recalled::<S>),
+                (Form::Nested, errors_of::<S>()),
             )))
         });
         Ok(Self {
@@ -240,7 +244,7 @@ impl<S: Service, P> Cx<S, P> {
                 around,
                 Some(name.numbered()),
                 source,
-                (form, recalled::<S>),
+                (form, errors_of::<S>()),
             ));
             self.siblings().define(Rc::clone(&step));
             step
@@ -378,11 +382,13 @@ pub(super) fn coded<S: Service>(raised: Raised) -> Raised {
     raised.into_error().coded::<S::Errors>().into()
 }
 
-/// An error of which the code was recorded, with the value of which that says all.
-fn recalled<S: Service>(error: Error) -> Error {
-    match S::Errors::of_code(error.code()) {
-        Some(cause) => error.with_cause(cause),
-        None => error,
+/// How errors of the service are recorded, and made again.
+fn errors_of<S: Service>() -> ErrorsOfService {
+    ErrorsOfService {
+        record: |error| {
+            iter::successors(error.source(), |error| (**error).source()).find_map(S::Errors::record)
+        },
+        recall: S::Errors::recall,
     }
 }
 

@@ -36,7 +36,13 @@ pub(super) async fn a_step_is_done_again_without_its_records(journal: &dyn Journ
 
 pub(super) async fn a_flow_begins_again_with_a_new_run(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
-    let failed = Failed { failure: failure("Busy"), attempt: 1, millis: 1, effect: Effect::None };
+    let failed = Failed {
+        failure: failure("Busy"),
+        attempt: 1,
+        millis: 1,
+        effect: Effect::None,
+        cause: None,
+    };
     let failed = Record::new(path("c"), Event::Failed(failed));
     flow.write(vec![done("a"), intent("b"), intent("c"), failed]).await.unwrap();
     let item = Record { path: path("a").key("0"), ..done("a") };
@@ -50,8 +56,13 @@ pub(super) async fn a_flow_begins_again_with_a_new_run(journal: &dyn Journal) {
 }
 
 pub(super) async fn a_flow_does_not_begin_again_with_an_effect(journal: &dyn Journal) {
-    let unknown =
-        Failed { failure: failure("Busy"), attempt: 1, millis: 1, effect: Effect::Unknown };
+    let unknown = Failed {
+        failure: failure("Busy"),
+        attempt: 1,
+        millis: 1,
+        effect: Effect::Unknown,
+        cause: None,
+    };
     let state = Iteration { index: 0, state: value("state") };
     let effects = [
         vec![done("a")],

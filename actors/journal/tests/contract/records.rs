@@ -60,8 +60,13 @@ pub(super) async fn a_key_gives_the_first_flow_and_refuses_other_parameters(jour
 pub(super) async fn records_of_all_kinds_come_back_in_order(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
     let at = Timestamp::from_millis(1_700_000_000_000);
-    let failed =
-        Failed { failure: failure("Declined"), attempt: 2, millis: 1, effect: Effect::Unknown };
+    let failed = Failed {
+        failure: failure("Declined"),
+        attempt: 2,
+        millis: 1,
+        effect: Effect::Unknown,
+        cause: None,
+    };
     let records = vec![
         intent("pay"),
         Record::new(path("pay"), Event::Failed(failed)),

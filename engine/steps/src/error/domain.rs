@@ -60,13 +60,47 @@ pub trait Code: StdError + 'static {
         None
     }
 
-    /// The error of which this code says all, for a host that has recorded the code of an error and nothing of its
-    /// value. `#[derive(Code)]` gives variants without fields whose code no other variant has; by default there
-    /// is none.
-    #[must_use]
-    fn of_code(_code: &str) -> Option<Box<dyn StdError + Send + Sync>> {
+    /// The value of this error as JSON, for a host that records errors, such as a journal of durable requests. `None`
+    /// if errors of this type are not recorded, which is the default.
+    ///
+    /// `#[derive(Code)]` writes the value of a type without parameters that is `Serialize` and `DeserializeOwned`, if
+    /// the feature `serde` is on.
+    ///
+    /// # Errors
+    /// If the value cannot be written, or not be read again.
+    fn to_json(&self) -> Option<Result<String, BoxError>> {
         None
     }
+
+    /// The error with the value that [`to_json`](Self::to_json) has written, possibly by an earlier version of the
+    /// program. `None` if errors of this type are not recorded.
+    ///
+    /// # Errors
+    /// If the type has no such value.
+    #[must_use]
+    fn from_json(_json: &str) -> Option<Result<BoxError, BoxError>> {
+        None
+    }
+
+    /// The error that this code determines, for a host that has recorded the code of an error and not its
+    /// value. `#[derive(Code)]` returns variants without fields whose code no other variant has; by default there
+    /// is none.
+    #[must_use]
+    fn of_code(_code: &str) -> Option<BoxError> {
+        None
+    }
+}
+
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// What a host records of an error of a domain, to make it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "an error of a domain has a code and a value")]
+pub struct RecordedError {
+    /// Its code, which need not be that of the flow's error.
+    pub code: String,
+    /// Its value, if it is recorded, see [`Code::to_json`].
+    pub json: Option<String>,
 }
 
 /// A list of error types of a domain: `()`, one type, or a tuple of up to eight.
@@ -83,9 +117,15 @@ pub trait Codes: 'static {
     #[must_use]
     fn of(error: &(dyn StdError + 'static)) -> Option<(&'static str, Option<String>)>;
 
-    /// The error of which this code says all, see [`Code::of_code`].
+    /// What a host records of an error, if it has one of these types itself; beside it why its value is left out.
     #[must_use]
-    fn of_code(code: &str) -> Option<Box<dyn StdError + Send + Sync>>;
+    fn record(error: &(dyn StdError + 'static)) -> Option<(RecordedError, Option<BoxError>)>;
+
+    /// The error that was recorded: by its value, or else by its code, see [`Code::of_code`].
+    ///
+    /// # Errors
+    /// If the type with this code cannot read the value.
+    fn recall(recorded: &RecordedError) -> Option<Result<BoxError, BoxError>>;
 }
 
 impl<E: Code> Codes for E {
@@ -97,8 +137,22 @@ impl<E: Code> Codes for E {
         error.downcast_ref::<E>().map(|error| (error.code(), error.info()))
     }
 
-    fn of_code(code: &str) -> Option<Box<dyn StdError + Send + Sync>> {
-        <E as Code>::of_code(code)
+    fn record(error: &(dyn StdError + 'static)) -> Option<(RecordedError, Option<BoxError>)> {
+        let error = error.downcast_ref::<E>()?;
+        let (json, why) = match error.to_json() {
+            None => (None, None),
+            Some(Ok(json)) => (Some(json), None),
+            Some(Err(why)) => (None, Some(why)),
+        };
+        Some((RecordedError { code: error.code().to_owned(), json }, why))
+    }
+
+    fn recall(RecordedError { code, json }: &RecordedError) -> Option<Result<BoxError, BoxError>> {
+        if !E::CODES.contains(&&**code) {
+            return None;
+        }
+        let read = json.as_ref().and_then(|json| E::from_json(json));
+        read.or_else(|| E::of_code(code).map(Ok))
     }
 }
 
@@ -111,7 +165,11 @@ impl Codes for () {
         None
     }
 
-    fn of_code(_: &str) -> Option<Box<dyn StdError + Send + Sync>> {
+    fn record(_: &(dyn StdError + 'static)) -> Option<(RecordedError, Option<BoxError>)> {
+        None
+    }
+
+    fn recall(_: &RecordedError) -> Option<Result<BoxError, BoxError>> {
         None
     }
 }
@@ -127,8 +185,14 @@ macro_rules! lists {
                 None$(.or_else(|| <$E as Codes>::of(error)))+
             }
 
-            fn of_code(code: &str) -> Option<Box<dyn StdError + Send + Sync>> {
-                None$(.or_else(|| <$E as Codes>::of_code(code)))+
+            fn record(
+                error: &(dyn StdError + 'static),
+            ) -> Option<(RecordedError, Option<BoxError>)> {
+                None$(.or_else(|| <$E as Codes>::record(error)))+
+            }
+
+            fn recall(recorded: &RecordedError) -> Option<Result<BoxError, BoxError>> {
+                None$(.or_else(|| <$E as Codes>::recall(recorded)))+
             }
         }
     };
