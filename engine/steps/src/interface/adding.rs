@@ -64,6 +64,7 @@ impl AsyncSteps {
     /// Arguments pass into the critical section and its result passes out. The error handler set
     /// with `on_error` belongs to the section: it runs while the lock is held, and it does not see
     /// a rejection by the object.
+    #[inline]
     #[track_caller]
     pub fn sync<O, A, R, F>(&mut self, object: &O, body: F) -> Added<'_>
     where

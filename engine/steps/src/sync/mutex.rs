@@ -72,6 +72,7 @@ impl<I: Copy + Eq + Hash> Holders<I> {
         }
     }
 
+    #[inline]
     fn add(&mut self, identity: I) {
         match self {
             Self::Few(few) => few.push((identity, 1)),
@@ -81,6 +82,7 @@ impl<I: Copy + Eq + Hash> Holders<I> {
         }
     }
 
+    #[inline]
     fn entries(&mut self, identity: I) -> Option<&mut u32> {
         match self {
             Self::Few(few) => {
