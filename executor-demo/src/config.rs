@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use asyncsteps_durable::WAITING_PER_CALLER;
 use asyncsteps_executor::observe::Keep;
 use asyncsteps_executor::transport::http::Cors;
 use clap::{Parser, ValueEnum};
@@ -33,6 +34,11 @@ pub struct Config {
     /// arguments.
     #[arg(long, value_name = "FILE|URL", env = "JOURNAL", hide_env_values = true)]
     pub journal: Option<JournalPlace>,
+
+    /// How many durable requests of a caller may wait; a further one is refused. Callers at one address are one, and
+    /// all of them together may have ten times as many.
+    #[arg(long, value_name = "N", default_value_t = WAITING_PER_CALLER)]
+    pub waiting_per_caller: u64,
 
     /// What serves HTTP: the server of the executor, or to compare actix-web, under its own limits and
     /// without TLS.

@@ -79,7 +79,7 @@ pub async fn run(
     // the last traces are sent when everything else is over
     let node = Node::join(&config.node).await?;
     let durable = match &config.journal {
-        Some(place) => Some(place.open().await?),
+        Some(place) => Some(place.open().await?.waiting_per_caller(config.waiting_per_caller)),
         None => None,
     };
     let Opened { executor, till, pages, traces: _traces } = open(&config, &node, durable.as_ref())?;

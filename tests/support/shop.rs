@@ -70,6 +70,7 @@ pub fn config(data: &Data) -> Config {
         listen: ([127, 0, 0, 1], 0).into(),
         data: data.file(),
         journal: None,
+        waiting_per_caller: 1_000,
         front: Front::Own,
         node: NodeOptions::default(),
         tls_cert: None,

@@ -1,7 +1,12 @@
 //! The caller of a flow, as it is stored.
 
+use std::net::IpAddr;
+
 use asyncsteps_executor::Caller;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::net::Scope;
 use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_journal::request::{CallerGroup, Quota};
 use serde::{Deserialize, Serialize};
 
 /// The fields of `obf` (FTN3 §1.6): who the flow acts for.
@@ -31,6 +36,45 @@ pub(crate) fn read(stored: Option<&str>) -> Result<Caller, String> {
     let level: SecurityLevel =
         user.slvl.parse().map_err(|_| format!("there is no security level {}", user.slvl))?;
     Ok((&User::new(user.lid, level).with_global_id(user.gid)).into())
+}
+
+/// How names of callers without a user begin.
+const ANONYMOUS: &str = "anonymous callers ";
+
+/// How many times as many requests callers without a user have together: ten addresses have to be taken to keep all
+/// others out, and addresses beyond these bring a caller nothing.
+const ADDRESSES: u64 = 10;
+
+/// The address that a request came from, if its transport knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin(Option<IpAddr>);
+
+impl Origin {
+    pub(crate) fn of(channel: &Channel) -> Self {
+        Self(channel.peer().map(|peer| peer.ip()))
+    }
+}
+
+/// The quota of a request; `None` if it is one of the system.
+pub(crate) fn quota(caller: &Caller, Origin(address): Origin, most: u64) -> Option<Quota> {
+    let Some(user) = caller.user() else {
+        let from = match address {
+            Some(address) => format!("at {}", Scope::default().of(address)),
+            None => "of unknown address".to_owned(),
+        };
+        let most_of_all = most.saturating_mul(ADDRESSES);
+        let group = Some(CallerGroup { prefix: ANONYMOUS.to_owned(), most: most_of_all });
+        return Some(Quota { caller: format!("{ANONYMOUS}{from}"), most, group });
+    };
+    if user.level() == SecurityLevel::System {
+        return None;
+    }
+    // quoted, so that no user has the name of another one
+    let caller = match user.global_id() {
+        "" => format!("the user {:?}", user.local_id()),
+        global => format!("the user {:?} of {global:?}", user.local_id()),
+    };
+    Some(Quota { caller, most, group: None })
 }
 
 /// Whether two stored callers are one user, at whatever level. Callers without a user are one.

@@ -48,6 +48,21 @@ impl Durable {
         Self { shared: Shared::new(Arc::new(journal)) }
     }
 
+    /// How many requests of a caller may wait: those that have not ended and that no node runs, because they have not
+    /// begun, or wait for a time, a signal or an operator. [`WAITING_PER_CALLER`](crate::WAITING_PER_CALLER) unless
+    /// set; the same number for each journal, as all its programs should have it.
+    ///
+    /// A further one is refused with DefenseRejected. What counts are calls of durable functions and what the
+    /// interface for [jobs](crate::jobs) stores, for the user of the request. A caller without a user is its address,
+    /// `/32` or `/64` (FTN8 §2.14), and all of them together have ten times as many. Not counted are requests that
+    /// the program itself [submits](Self::submit), schedules, and callers of the level
+    /// [`System`](asyncsteps_executor::security::SecurityLevel::System).
+    #[must_use]
+    pub fn waiting_per_caller(self, most: u64) -> Self {
+        self.shared.set_waiting_per_caller(most);
+        self
+    }
+
     /// Begins to run durable requests on this arbiter, with the functions of this executor. Several
     /// arbiters may do so, each with a node of its own.
     ///
@@ -58,7 +73,7 @@ impl Durable {
     }
 
     /// Stores a request, and gives its name when it is stored: it runs to an end then, as long as the
-    /// journal survives. While nodes of this process run, it is checked first: a request that its function would
+    /// journal survives. No [quota](Self::waiting_per_caller) counts it. While nodes of this process run, it is checked first: a request that its function would
     /// refuse, for the level of its caller or its parameters, is not stored.
     ///
     /// # Errors
@@ -88,7 +103,7 @@ impl Durable {
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
         let Program { template, version, .. } = program;
-        let Options { caller, key, deadline, start, uid } = options;
+        let Options { caller, key, deadline, start, uid, origin } = options;
         let uid = match uid {
             Some(uid) => uid,
             None => Uid::random().map_err(NotSubmitted::NoRandom)?,
@@ -106,7 +121,9 @@ impl Durable {
             trace,
         };
         let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);
-        let submit = Submit { uid, started, key, owner };
+        let most = self.shared.waiting_per_caller();
+        let quota = origin.and_then(|origin| caller::quota(&caller, origin, most));
+        let submit = Submit { uid, started, key, owner, quota };
         match self.store(submit).await? {
             Submitted::Known(uid) => Ok(uid),
             Submitted::New | _ => Ok(uid),
@@ -375,6 +392,13 @@ impl fmt::Debug for Shared {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { caller: Caller::anonymous(), key: None, deadline: None, start: None, uid: None }
+        Self {
+            caller: Caller::anonymous(),
+            key: None,
+            deadline: None,
+            start: None,
+            uid: None,
+            origin: None,
+        }
     }
 }

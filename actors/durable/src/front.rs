@@ -55,7 +55,7 @@ fn front(durable: &Durable) -> Template {
         asi.add(move |asi, ()| {
             let info = asi.request_mut()?;
             let function = info.function().to_string();
-            let mut options = Options::default().caller(info.caller());
+            let mut options = Options::default().caller(info.caller()).counted_from(info.channel());
             if let Some(key) = key::in_headers(info)? {
                 options = options.key(key);
             }

@@ -171,7 +171,7 @@ pub use schedule::{Schedule, WrongSchedule};
 pub use settle::NotSettled;
 pub use settled::Settle;
 pub use steps::{Recorded, Repeatable, Signals};
-pub use submit::{Cancelling, NotSubmitted, Options};
+pub use submit::{Cancelling, NotSubmitted, Options, WAITING_PER_CALLER};
 pub use transact::{ThenTransacts, Transacts};
 
 /// The methods that steps of durable functions have beside those of [`Steps`](asyncsteps_executor::Steps):

@@ -155,7 +155,7 @@ impl Scheduled {
         let scope = format!("schedule {}", self.schedule.name);
         let key = Some(CallerKey { scope, key: at.as_millis().to_string() });
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
-        Ok(Submit { uid, started, key, owner: FirstOwner::AnyFrom(at) })
+        Ok(Submit { uid, started, key, owner: FirstOwner::AnyFrom(at), quota: None })
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::schedule::Scheduled;
+use crate::submit::WAITING_PER_CALLER;
 
 /// What the handles and nodes of a process share.
 pub(crate) struct Shared {
@@ -25,6 +26,8 @@ struct State {
     schedules: Vec<Scheduled>,
     nodes: Vec<LocalNode>,
     clock_jump: Option<Jump>,
+    /// How many requests of a caller may wait, if it was set.
+    waiting_per_caller: Option<u64>,
     /// Who waits in this process for the end of a flow.
     waiting: HashMap<Uid, Vec<oneshot::Sender<()>>>,
 }
@@ -139,6 +142,14 @@ impl Shared {
             );
             self.state().clock_jump = Some(jump);
         }
+    }
+
+    pub(crate) fn set_waiting_per_caller(&self, most: u64) {
+        self.state().waiting_per_caller = Some(most);
+    }
+
+    pub(crate) fn waiting_per_caller(&self) -> u64 {
+        self.state().waiting_per_caller.unwrap_or(WAITING_PER_CALLER)
     }
 
     pub(crate) fn clock_jump(&self) -> Option<Jump> {

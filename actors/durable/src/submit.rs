@@ -1,8 +1,11 @@
 //! What is said about a request that is submitted.
 
 use asyncsteps::codes;
+use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::{Caller, Refused};
 use asyncsteps_journal::{Error, Timestamp, Uid, ValueError};
+
+use crate::caller::Origin;
 
 /// What is said about a request that is [submitted](crate::Durable::submit).
 #[derive(Clone, Debug)]
@@ -13,7 +16,14 @@ pub struct Options {
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) start: Option<Timestamp>,
     pub(crate) uid: Option<Uid>,
+    /// Where the request came from, if it counts for its caller.
+    pub(crate) origin: Option<Origin>,
 }
+
+/// How many requests of a caller may wait unless
+/// [set](crate::Durable::waiting_per_caller): far more than a person has open, and few enough that a caller in a loop
+/// takes a megabyte or two of the journal.
+pub const WAITING_PER_CALLER: u64 = 1000;
 
 impl Options {
     /// The user that it acts for; by default it is anonymous.
@@ -35,6 +45,11 @@ impl Options {
     /// When it begins. By default at once.
     pub fn start(self, start: Timestamp) -> Self {
         Self { start: Some(start), ..self }
+    }
+
+    /// The request came from a caller, over this channel, and counts for its quota.
+    pub(crate) fn counted_from(self, channel: &Channel) -> Self {
+        Self { origin: Some(Origin::of(channel)), ..self }
     }
 
     /// Its name, if the caller chooses it: the same name and parameters again are the same request. By
@@ -78,8 +93,7 @@ pub enum NotSubmitted {
 
 /// What a caller is told.
 pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps::Error {
-    let key_in_use =
-        |error: &_| matches!(error, Error::Refused(asyncsteps_journal::Refused::KeyInUse { .. }));
+    use asyncsteps_journal::Refused as No;
     match error {
         NotSubmitted::Refused(refused) => asyncsteps::Error::with_info(
             refused.code(),
@@ -88,8 +102,11 @@ pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps::Error {
         NotSubmitted::Parameters(_) => {
             asyncsteps::Error::with_info(codes::INVALID_REQUEST, error.to_string())
         }
-        NotSubmitted::Journal(cause) if key_in_use(cause) => {
+        NotSubmitted::Journal(Error::Refused(No::KeyInUse { .. })) => {
             asyncsteps::Error::with_info(codes::INVALID_REQUEST, error.to_string())
+        }
+        NotSubmitted::Journal(Error::Refused(No::TooManyWaiting { .. })) => {
+            asyncsteps::Error::with_info(codes::DEFENSE_REJECTED, error.to_string())
         }
         NotSubmitted::NoFunction(_) | NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_) => {
             tracing::error!(%error, "a durable request cannot be stored");

@@ -1,11 +1,13 @@
 //! The promise: jobs are submitted, asked for and cancelled over the wire; a user sees no job of another
 //! one, and an operator all.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use asyncsteps::Error;
 use asyncsteps_durable::jobs::Jobs;
 use asyncsteps_durable::{Durable, Node, Recorded};
+use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
@@ -199,6 +201,85 @@ async fn callers_need_the_level() {
         let anonymous = TestRequest::new(&name).call::<Value>(&executor).await;
         assert_eq!(anonymous.expect_err("anonymous").code(), "SecurityError", "{function}");
     }
+}
+
+/// Has a user submit a job that begins a day after a time.
+async fn submit_for_tomorrow(
+    executor: &Executor,
+    user: (&str, SecurityLevel),
+    now: f64,
+    key: Option<&str>,
+) -> Result<Value, Error> {
+    let params = json!({ "seconds": 1 });
+    let start = now + 24.0 * 3_600_000.0;
+    let submission = json!({ "function": WORK, "params": params, "start": start, "key": key });
+    Ok(ask(executor, user, "submit", submission).await?["uid"].clone())
+}
+
+#[actix::test]
+async fn no_more_than_a_thousand_jobs_of_a_caller_wait() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let running = submit(&executor, json!({ "seconds": 1000 }), None).await?;
+    let status = ask(&executor, ANN, "status", json!({ "uid": running })).await?;
+    let now = status["job"]["created"].as_f64().unwrap_or_default();
+    let first = submit_for_tomorrow(&executor, ANN, now, Some("first")).await?;
+    for _ in 1..1000 {
+        submit_for_tomorrow(&executor, ANN, now, None).await?;
+    }
+    let refused = submit_for_tomorrow(&executor, ANN, now, None).await;
+    let refused = refused.expect_err("a thousand wait");
+    assert_eq!(refused.code(), "DefenseRejected");
+    let text = refused.info().unwrap_or_default();
+    assert!(text.contains("1000 requests") && text.contains("cancel"), "{text}");
+    let called = TestRequest::new(WORK).params(json!({ "seconds": 1 })).user(ANN.0, ANN.1);
+    let called = called.call::<Value>(&executor).await.expect_err("it would be stored too");
+    assert_eq!(called.code(), "DefenseRejected");
+    // what is stored already is not counted once more
+    assert_eq!(submit_for_tomorrow(&executor, ANN, now, Some("first")).await?, first);
+    submit_for_tomorrow(&executor, BOB, now, None).await?;
+    assert_eq!(ask(&executor, ANN, "cancel", json!({ "uid": first })).await?, json!("requested"));
+    let ended = ask(&executor, ANN, "result", json!({ "uid": first, "wait": 4000 })).await?;
+    assert_eq!(ended["error"], "Cancelled");
+    submit_for_tomorrow(&executor, ANN, now, None).await?;
+    submit_for_tomorrow(&executor, ANN, now, None).await.expect_err("a thousand wait again");
+    Ok(())
+}
+
+#[actix::test]
+async fn callers_without_a_user_are_told_apart_by_address() -> Result<(), Error> {
+    tokio::time::pause();
+    let durable = Durable::new(Memory::default()).waiting_per_caller(3);
+    let mut interface = Interface::new("test.work:1.0".parse().expect("a name"));
+    interface.allow_anonymous();
+    let builder = Executor::builder().service(interface, (), |functions| {
+        durable.on(functions, "work", work);
+    });
+    let jobs = Jobs::new(durable.clone()).callers(SecurityLevel::Anonymous);
+    let executor = jobs.host(builder).build().expect("it is complete");
+    // no node runs: what is stored waits
+    let from = |address: &str| {
+        let peer: SocketAddr = address.parse().expect("an address");
+        let submission = json!({ "function": WORK, "params": { "seconds": 1 } });
+        let request = TestRequest::new("asyncsteps.jobs:1.0:submit").params(submission);
+        request.channel(Channel::new(ChannelKind::Http).with_peer(peer)).call::<Value>(&executor)
+    };
+    for port in 1..=3 {
+        from(&format!("[2001:db8::{port}]:{port}")).await?;
+    }
+    let refused = from("[2001:db8::ffff:1]:7").await.expect_err("it is the same network");
+    let text = refused.info().unwrap_or_default();
+    assert_eq!(refused.code(), "DefenseRejected");
+    assert!(text.starts_with("3 requests of anonymous callers at 2001:db8::/64 wait"), "{text}");
+    for client in 1..=27 {
+        from(&format!("192.0.2.{client}:80")).await?;
+    }
+    let refused = from("192.0.2.28:80").await.expect_err("one with many addresses would do that");
+    let text = refused.info().unwrap_or_default();
+    assert!(text.starts_with("30 requests of anonymous callers wait"), "{text}");
+    let params = json!({ "seconds": 1 });
+    let own = durable.submit(WORK, params, asyncsteps_durable::Options::default()).await;
+    own.expect("the program itself has no quota");
+    Ok(())
 }
 
 #[test]

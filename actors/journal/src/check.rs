@@ -24,6 +24,9 @@ pub(crate) fn submit(submit: &Submit) -> Result<Encoded, Refused> {
         text("scope", &key.scope)?;
         text("key", &key.key)?;
     }
+    if let Some(quota) = &submit.quota {
+        text("caller", &quota.caller)?;
+    }
     let path = Path::template(&submit.started.template);
     encoded(&Record::new(path, Event::Started(submit.started.clone())))
 }

@@ -152,7 +152,7 @@ fn read(Flow { uid, version, run, records }: Flow) -> Result<Loaded, NotDump> {
         }
     });
     let started = started.ok_or_else(|| wrong("it has no beginning".to_owned()))?;
-    let submit = Submit { uid, started, key: None, owner: FirstOwner::Any };
+    let submit = Submit { uid, started, key: None, owner: FirstOwner::Any, quota: None };
     let mut head = Head::new(&submit, Moment::default());
     (head.version, head.run) = (version, run);
     Ok(Loaded { flow: head.info(), records, inbox: Inbox::default() })

@@ -174,6 +174,17 @@ pub enum Refused {
     /// The flow has as many signals as it may.
     #[error("{0} signals wait in the flow already")]
     TooManySignals(u64),
+    /// As many flows of a caller wait as its quota allows.
+    #[error(
+        "{most} requests of {caller} wait already, and no more may: repeat this one when some of them have \
+         ended, or cancel some"
+    )]
+    TooManyWaiting {
+        /// The caller, or the group of callers.
+        caller: String,
+        /// How many of its flows may wait.
+        most: u64,
+    },
     /// A name is no schema of a database for journals.
     #[error("`{0}` is no name of a schema: it needs up to 40 lower-case letters, digits and `_`")]
     NotSchema(String),

@@ -23,7 +23,8 @@
 //!     deadline: None,
 //!     trace: None,
 //! };
-//! journal.submit(Submit { uid, started, key: None, owner: FirstOwner::Node(node) }).await?;
+//! let owner = FirstOwner::Node(node);
+//! journal.submit(Submit { uid, started, key: None, owner, quota: None }).await?;
 //!
 //! let pay = Path::template("demo.shop:order").step("pay");
 //! let receipt = Done { value: Value::encode(&4711)?, attempt: 1, millis: 12 };
@@ -112,6 +113,7 @@ mod moment;
 mod path;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod quota;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod ran;
 pub mod record;

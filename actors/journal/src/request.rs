@@ -19,6 +19,33 @@ pub struct Submit {
     pub key: Option<CallerKey>,
     /// Who has it.
     pub owner: FirstOwner,
+    /// How many flows may wait on behalf of its caller; without one it counts for no caller. A flow that is stored
+    /// already is not refused.
+    pub quota: Option<Quota>,
+}
+
+/// How many flows may wait on behalf of a caller: those that have not ended, and that no node runs. A further one is
+/// refused with [`Refused::TooManyWaiting`](crate::Refused::TooManyWaiting).
+///
+/// Flows are counted in the transaction that stores one. Where several processes store at the same moment, each of
+/// them may go beyond the quota by what its transaction has, up to a quarter of the quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// The caller that the flow counts for.
+    pub caller: String,
+    /// How many of its flows may wait.
+    pub most: u64,
+    /// Callers that have a quota together beside their own.
+    pub group: Option<CallerGroup>,
+}
+
+/// Callers whose flows are counted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallerGroup {
+    /// How their names begin; printable ASCII characters follow.
+    pub prefix: String,
+    /// How many flows of all of them may wait.
+    pub most: u64,
 }
 
 /// A key that a caller chose for a request.

@@ -4,6 +4,40 @@ use crate::request::{Append, FlowState, Then};
 use crate::time::Timestamp;
 use crate::value::Value;
 
+/// What format 2 adds in each database, but for the row of the journal: the times that depend on no clock, and the
+/// caller that a flow counts for. Flows that programs with format 1 have stored count for none. The first parameter
+/// is a column of the journal itself, the second one the type of a caller's name. SQLite reads `BIGINT` as its
+/// `INTEGER`, and takes the state of a flow that waits out of the index, where it has it, instead of out of the table.
+macro_rules! second_format {
+    ($column:literal, $text:literal) => {
+        concat!(
+            "CREATE TABLE journal (",
+            $column,
+            "
+                wall BIGINT,
+                passed BIGINT NOT NULL,
+                seen BIGINT NOT NULL,
+                doubt_from BIGINT,
+                doubt_since BIGINT
+            );
+            ALTER TABLE flow ADD COLUMN due_passed BIGINT;
+            ALTER TABLE flow ADD COLUMN ended_seen BIGINT;
+            ALTER TABLE flow ADD COLUMN caller ",
+            $text,
+            ";
+            UPDATE flow SET ended_seen = ended WHERE ended IS NOT NULL;
+            DROP INDEX flow_ended;
+            CREATE INDEX flow_ended ON flow (ended_seen) WHERE ended_seen IS NOT NULL;
+            CREATE INDEX flow_due_passed ON flow (due_passed)
+                WHERE state = 4 AND due_passed IS NOT NULL;
+            CREATE INDEX flow_waiting ON flow (caller, state) WHERE caller IS NOT NULL AND ",
+            $crate::quota::waits!(),
+            ";"
+        )
+    };
+}
+pub(crate) use second_format;
+
 const STATES: [FlowState; 8] = [
     FlowState::Ready,
     FlowState::New,

@@ -29,7 +29,7 @@ fn submit() -> Submit {
         trace: None,
     };
     let uid = Uid::random().expect("random bytes");
-    Submit { uid, started, key: None, owner: FirstOwner::Any }
+    Submit { uid, started, key: None, owner: FirstOwner::Any, quota: None }
 }
 
 fn count(journal: &Memory) -> usize {

@@ -29,6 +29,8 @@
 //! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
 //! would stay in the journal.
 //!
+//! A job beyond the [quota](crate::Durable::waiting_per_caller) of its caller is refused with DefenseRejected.
+//!
 //! A caller sees and cancels what the same user has submitted or called, and a caller of the level of
 //! [operators](Jobs::operators) everything. Callers without a user are refused, unless
 //! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.

@@ -146,7 +146,8 @@ impl Jobs {
 
     async fn submit(cx: &Cx<Self, Submission>) -> Fallible<Submitted> {
         let Submission { function, params, key, start, deadline } = &*cx.params;
-        let options = Options::default().caller(cx.request().caller());
+        let request = cx.request();
+        let options = Options::default().caller(request.caller()).counted_from(request.channel());
         let key = key.as_deref().map(key::checked).transpose()?;
         let options = key.into_iter().fold(options, Options::key);
         if start.is_some_and(|at| time(at) > SystemClock.now().after(LATEST_START)) {
@@ -157,7 +158,12 @@ impl Jobs {
         let options = deadline.iter().fold(options, |options, at| options.deadline(time(*at)));
         match cx.durable.submit(function, params, options).await {
             Ok(uid) => Ok(Submitted { uid: uid.to_string() }),
-            Err(error @ NotSubmitted::Refused(_)) => Err(error_of_submit(&error).into()),
+            Err(
+                error @ (NotSubmitted::Refused(_)
+                | NotSubmitted::Journal(journal::Error::Refused(Refused::TooManyWaiting {
+                    ..
+                }))),
+            ) => Err(error_of_submit(&error).into()),
             Err(NotSubmitted::NoFunction(name)) => Err(JobsError::NotDurable(name).into()),
             Err(NotSubmitted::Journal(journal::Error::Refused(Refused::KeyInUse {
                 uid, ..

@@ -1,6 +1,6 @@
 //! Flows in memory.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::check;
@@ -10,6 +10,7 @@ use crate::head::{Head, OpenEffect};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment, Times};
+use crate::quota::{Counted, Waiting};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
     Append, CallerKey, Cancelled, Claim, Claimed, FirstOwner, FlowInfo, FlowState, Inbox, Loaded,
@@ -24,6 +25,8 @@ pub(super) struct Store {
     flows: BTreeMap<u64, Flow>,
     numbers: HashMap<Uid, u64>,
     keys: HashMap<CallerKey, u64>,
+    /// Flows that count for a caller, until they are found to have ended.
+    of_callers: BTreeSet<(String, u64)>,
     pub(super) times: Times,
     /// When leases end, as [`Moment::passed`] has it.
     nodes: HashMap<Incarnation, Timestamp>,
@@ -53,6 +56,7 @@ impl Store {
             flows: BTreeMap::new(),
             numbers: HashMap::new(),
             keys: HashMap::new(),
+            of_callers: BTreeSet::new(),
             times: Times::default(),
             nodes: HashMap::new(),
             last_flow: 0,
@@ -78,6 +82,11 @@ impl Store {
             let first = known.records.values().next();
             return check::known(&submit, known.head.uid, first);
         }
+        if let Some(quota) = &submit.quota {
+            let mut waiting = Waiting::default();
+            quota.counted().for_each(|it| waiting.set(it.from, self.waiting(&it)));
+            waiting.check(quota)?;
+        }
         if let FirstOwner::Node(node) = submit.owner {
             self.check_lease(node, now)?;
         }
@@ -87,10 +96,27 @@ impl Store {
         if let Some(key) = &submit.key {
             self.keys.insert(key.clone(), head.number);
         }
+        if let Some(quota) = submit.quota {
+            self.of_callers.insert((quota.caller, head.number));
+        }
         let records = BTreeMap::from([(RecordId::FIRST, started)]);
         let flow = Flow { key: submit.key, records, signals: BTreeMap::new(), head };
         self.flows.insert(self.last_flow, flow);
         Ok(Submitted::New)
+    }
+
+    /// How many flows of these callers wait; forgets those that have ended.
+    fn waiting(&mut self, counted: &Counted<'_>) -> u64 {
+        let callers = (counted.from.to_owned(), 0)..(counted.till.clone(), 0);
+        let (mut waiting, mut ended) = (0, Vec::new());
+        for of_caller @ (_, number) in self.of_callers.range(callers) {
+            match self.flows.get(number).map(|flow| flow.head.state) {
+                None | Some(FlowState::Ended) => ended.push(of_caller.clone()),
+                Some(state) => waiting += u64::from(state.waits()),
+            }
+        }
+        ended.iter().for_each(|of_caller| _ = self.of_callers.remove(of_caller));
+        waiting
     }
 
     pub(super) fn append(

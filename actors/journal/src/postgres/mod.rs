@@ -25,6 +25,7 @@ mod claims;
 mod group;
 mod notices;
 mod pool;
+mod quotas;
 mod reads;
 mod schema;
 mod session;

@@ -2,6 +2,7 @@
 
 use super::session::{Failure, Session};
 use crate::error::Error;
+use crate::stored::second_format;
 
 /// The format that this program writes.
 const FORMAT: i64 = 2;
@@ -74,27 +75,11 @@ CREATE TABLE format (number BIGINT NOT NULL);
 INSERT INTO format VALUES (1);
 ";
 
-/// What format 2 adds: the row of the journal, and the times that depend on no clock. Requests that programs with
-/// format 1 have stored count for no caller.
-const SECOND_FORMAT: &str = "
-CREATE TABLE journal (
-    wall BIGINT,
-    passed BIGINT NOT NULL,
-    seen BIGINT NOT NULL,
-    doubt_from BIGINT,
-    doubt_since BIGINT
+/// What format 2 adds. Callers are compared by bytes, whatever the language of the database is.
+const SECOND_FORMAT: &str = concat!(
+    second_format!("", r#"TEXT COLLATE "C""#),
+    "INSERT INTO journal (passed, seen) VALUES (0, 0); UPDATE format SET number = 2;"
 );
-INSERT INTO journal (passed, seen) VALUES (0, 0);
-ALTER TABLE flow ADD COLUMN due_passed BIGINT;
-ALTER TABLE flow ADD COLUMN ended_seen BIGINT;
-ALTER TABLE flow ADD COLUMN caller TEXT;
-UPDATE flow SET ended_seen = ended WHERE ended IS NOT NULL;
-DROP INDEX flow_ended;
-CREATE INDEX flow_ended ON flow (ended_seen) WHERE ended_seen IS NOT NULL;
-CREATE INDEX flow_due_passed ON flow (due_passed) WHERE state = 4 AND due_passed IS NOT NULL;
-CREATE INDEX flow_waiting ON flow (caller) WHERE state IN (1, 4);
-UPDATE format SET number = 2;
-";
 
 /// Makes the tables unless they are there, or brings them to the format of this program, and returns the number of
 /// the program.

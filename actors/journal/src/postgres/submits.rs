@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::change::Change;
+use super::quotas;
 use super::session::{Failure, Session};
 use super::tables::{encoded, head, head_columns};
 use crate::check;
@@ -11,6 +12,7 @@ use crate::error::{Error, Refused};
 use crate::head::Head;
 use crate::id::Incarnation;
 use crate::moment::Moment;
+use crate::quota::Waiting;
 use crate::request::{FirstOwner, Submit, Submitted};
 use crate::stored::{int, millis};
 
@@ -40,62 +42,83 @@ pub(super) async fn write(
         Change::Append(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
     });
     let mut submits: Vec<_> = submits.collect();
+    let quotas = submits.iter().filter_map(|asked| asked.request.0.quota.as_ref());
+    let mut waiting = quotas::waiting(session, quotas).await?;
     submits.sort_by_key(|asked| (asked.request.0.key.clone(), asked.request.0.uid));
+    let place = Place { session, program, alive, now };
     for asked in submits {
         let (submit, started) = &*asked.request;
-        asked.answer =
-            Some(match submit_one((session, program), submit, started, alive, now).await {
-                Ok(submitted) => Ok(submitted),
-                Err(Failure::Answered(error @ Error::Refused(_))) => Err(error),
-                Err(failure) => return Err(failure),
-            });
+        asked.answer = Some(match place.submit(submit, started, &mut waiting).await {
+            Ok(submitted) => Ok(submitted),
+            Err(Failure::Answered(error @ Error::Refused(_))) => Err(error),
+            Err(failure) => return Err(failure),
+        });
     }
     Ok(())
 }
 
-async fn submit_one(
-    (session, program): (&Session, i64),
-    submit: &Submit,
-    started: &Encoded,
-    alive: &HashSet<Incarnation>,
+/// Where new flows are written, and when.
+struct Place<'a> {
+    session: &'a Session,
+    /// The number of this program in the table of programs.
+    program: i64,
+    alive: &'a HashSet<Incarnation>,
     now: Moment,
-) -> Result<Submitted, Failure> {
-    if let Some(known) = known(session, submit).await? {
-        return Ok(known);
-    }
-    if let FirstOwner::Node(node) = submit.owner
-        && !alive.contains(&node)
-    {
-        return Err(Refused::NoLease(node).into());
-    }
-    let sql = "WITH new AS (INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, \
-         run, claims, deaths, inbox, seen, removed, created, due, scope, key) \
-         VALUES ($1, $2, $3, false, $4, $5, $6, 0, 0, 0, 0, 0, 0, $7, $8, $9, $10) \
+}
+
+impl Place<'_> {
+    async fn submit(
+        &self,
+        submit: &Submit,
+        started: &Encoded,
+        waiting: &mut Waiting,
+    ) -> Result<Submitted, Failure> {
+        let Self { session, program, alive, now } = *self;
+        if let Some(known) = known(session, submit).await? {
+            return Ok(known);
+        }
+        let quota = submit.quota.as_ref();
+        if let Some(quota) = quota {
+            waiting.check(quota)?;
+        }
+        if let FirstOwner::Node(node) = submit.owner
+            && !alive.contains(&node)
+        {
+            return Err(Refused::NoLease(node).into());
+        }
+        let sql = "WITH new AS (INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, \
+         run, claims, deaths, inbox, seen, removed, created, due, scope, key, caller) \
+         VALUES ($1, $2, $3, false, $4, $5, $6, 0, 0, 0, 0, 0, 0, $7, $8, $9, $10, $15) \
          ON CONFLICT DO NOTHING RETURNING number) \
          INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
          SELECT number, 0, 0, $11, $12, $13, $14 FROM new";
-    let (new, key) = (Head::new(submit, now), submit.key.as_ref());
-    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 14] = [
-        &new.uid.as_bytes().as_slice(),
-        &new.template,
-        &i64::from(new.version),
-        &(new.state as i64),
-        &int(new.epoch.get()),
-        &new.owner.map(|node| int(node.get())),
-        &millis(new.created),
-        &new.due.map(millis),
-        &key.map(|key| key.scope.as_str()),
-        &key.map(|key| key.key.as_str()),
-        &started.path.as_str(),
-        &i64::from(started.kind),
-        &program,
-        &started.body,
-    ];
-    if session.execute(sql, &values).await? > 0 {
-        return Ok(Submitted::New);
+        let (new, key) = (Head::new(submit, now), submit.key.as_ref());
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 15] = [
+            &new.uid.as_bytes().as_slice(),
+            &new.template,
+            &i64::from(new.version),
+            &(new.state as i64),
+            &int(new.epoch.get()),
+            &new.owner.map(|node| int(node.get())),
+            &millis(new.created),
+            &new.due.map(millis),
+            &key.map(|key| key.scope.as_str()),
+            &key.map(|key| key.key.as_str()),
+            &started.path.as_str(),
+            &i64::from(started.kind),
+            &program,
+            &started.body,
+            &quota.map(|quota| quota.caller.as_str()),
+        ];
+        if session.execute(sql, &values).await? > 0 {
+            if let Some(quota) = quota {
+                waiting.add(quota, new.state);
+            }
+            return Ok(Submitted::New);
+        }
+        // another transaction was earlier by a moment
+        known(session, submit).await?.ok_or_else(super::tables::foreign)
     }
-    // another transaction was earlier by a moment
-    known(session, submit).await?.ok_or_else(super::tables::foreign)
 }
 
 /// The answer, if a flow has the key or the uid.

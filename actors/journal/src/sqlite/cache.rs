@@ -1,10 +1,11 @@
 //! What the writer knows of flows without looking.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::collections::HashMap;
 
 use crate::head::Head;
 use crate::id::Uid;
+use crate::quota::Waiting;
 
 /// Flows that are kept: those that append at the same time on a busy node, in about a megabyte.
 const FLOWS: usize = 4096;
@@ -12,7 +13,10 @@ const FLOWS: usize = 4096;
 /// Heads of flows that were changed lately. One thread of one process writes to the file, so what it
 /// wrote is what is there; what it did not commit is forgotten.
 #[derive(Default)]
-pub(super) struct Cache(RefCell<HashMap<Uid, Known>>);
+pub(super) struct Cache {
+    flows: RefCell<HashMap<Uid, Known>>,
+    waiting: RefCell<Waiting>,
+}
 
 struct Known {
     head: Head,
@@ -22,18 +26,18 @@ struct Known {
 
 impl Cache {
     pub(super) fn head(&self, uid: Uid) -> Option<Head> {
-        Some(self.0.borrow().get(&uid)?.head.clone())
+        Some(self.flows.borrow().get(&uid)?.head.clone())
     }
 
     /// Whether no record of the flow has this number or a higher one.
     pub(super) fn is_new(&self, uid: Uid, number: u64) -> bool {
-        let flows = self.0.borrow();
+        let flows = self.flows.borrow();
         flows.get(&uid).and_then(|flow| flow.last).is_some_and(|last| number > last)
     }
 
     /// The flow was read or written so.
     pub(super) fn keep(&self, head: &Head) {
-        let mut flows = self.0.borrow_mut();
+        let mut flows = self.flows.borrow_mut();
         if flows.len() >= FLOWS && !flows.contains_key(&head.uid) {
             flows.clear();
         }
@@ -47,12 +51,22 @@ impl Cache {
 
     /// Records up to this number were written.
     pub(super) fn written(&self, uid: Uid, number: u64) {
-        if let Some(flow) = self.0.borrow_mut().get_mut(&uid) {
+        if let Some(flow) = self.flows.borrow_mut().get_mut(&uid) {
             flow.last = flow.last.max(Some(number));
         }
     }
 
     pub(super) fn clear(&self) {
-        self.0.borrow_mut().clear();
+        self.flows.borrow_mut().clear();
+    }
+
+    /// A transaction begins.
+    pub(super) fn begin(&self) {
+        self.waiting.take();
+    }
+
+    /// How many flows of callers wait, as far as this transaction has counted them.
+    pub(super) fn waiting(&self) -> RefMut<'_, Waiting> {
+        self.waiting.borrow_mut()
     }
 }

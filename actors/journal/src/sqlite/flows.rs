@@ -12,8 +12,9 @@ use crate::head::Head;
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment};
+use crate::quota::waits;
 use crate::request::{
-    Append, Cancelled, FirstOwner, Registered, Resume, Signal, Submit, Submitted, Written,
+    Append, Cancelled, FirstOwner, Quota, Registered, Resume, Signal, Submit, Submitted, Written,
 };
 use crate::stored::{self, int, millis, unsigned};
 use crate::time::{Reading, Timestamp};
@@ -32,13 +33,17 @@ impl Tables {
             let first = first.optional().map_err(db_error)?;
             return check::known(submit, known.uid, first.as_ref());
         }
+        let quota = submit.quota.as_ref();
+        if let Some(quota) = quota {
+            self.check_quota(quota)?;
+        }
         if let FirstOwner::Node(node) = submit.owner {
             self.check_lease(node, now)?;
         }
         let new = Head::new(submit, now);
         let sql = "INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, run, \
-             claims, deaths, inbox, seen, removed, created, due, scope, key) \
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10)";
+             claims, deaths, inbox, seen, removed, created, due, scope, key, caller) \
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10, ?11)";
         let key = submit.key.as_ref();
         let values = params![
             new.uid.as_bytes(),
@@ -51,11 +56,34 @@ impl Tables {
             new.due.map(millis),
             key.map(|key| &key.scope),
             key.map(|key| &key.key),
+            quota.map(|quota| &quota.caller),
         ];
         let number = self.prepare(sql)?.insert(values).map_err(db_error)?;
         let first = RecordId::FIRST;
         self.insert_record(unsigned(number), first.epoch, first.sequence, started)?;
+        if let (Some(cache), Some(quota)) = (&self.cache, quota) {
+            cache.waiting().add(quota, new.state);
+        }
         Ok(Submitted::New)
+    }
+
+    /// Whether one more flow of a caller may be stored. Flows are counted once in a transaction.
+    fn check_quota(&self, quota: &Quota) -> Result<(), Error> {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        for counted in quota.counted() {
+            if cache.waiting().get(&counted).is_none() {
+                let sql = concat!(
+                    "SELECT count(*) FROM (SELECT 1 FROM flow INDEXED BY flow_waiting \
+                     WHERE caller >= ?1 AND caller < ?2 AND ",
+                    waits!(),
+                    " LIMIT ?3)"
+                );
+                let callers = params![counted.from, counted.till, int(counted.most)];
+                let found = self.prepare(sql)?.query_row(callers, |row| row.get(0));
+                cache.waiting().set(counted.from, unsigned(found.map_err(db_error)?));
+            }
+        }
+        Ok(cache.waiting().check(quota)?)
     }
 
     /// The flow that has the key or the uid.

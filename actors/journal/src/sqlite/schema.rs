@@ -13,6 +13,7 @@ use super::tables::{Tables, db_error};
 use super::{Durability, Options};
 use crate::error::Error;
 use crate::id::Uid;
+use crate::stored::second_format;
 
 /// Marks the file as a journal (`PRAGMA application_id`): "AsJl".
 const APPLICATION: i64 = 0x4173_4a6c;
@@ -79,27 +80,11 @@ CREATE TABLE signal (
 CREATE UNIQUE INDEX signal_id ON signal (flow, id);
 ";
 
-/// What format 2 adds: the row of the journal, and the times that depend on no clock. Requests that programs with
-/// format 1 have stored count for no caller.
-const SECOND_FORMAT: &str = "
-CREATE TABLE journal (
-    id BLOB NOT NULL,
-    wall INTEGER,
-    passed INTEGER NOT NULL,
-    seen INTEGER NOT NULL,
-    doubt_from INTEGER,
-    doubt_since INTEGER
+/// What format 2 adds.
+const SECOND_FORMAT: &str = concat!(
+    second_format!("id BLOB NOT NULL,", "TEXT"),
+    "INSERT INTO journal (id, passed, seen) VALUES (randomblob(16), 0, 0);"
 );
-INSERT INTO journal (id, passed, seen) VALUES (randomblob(16), 0, 0);
-ALTER TABLE flow ADD COLUMN due_passed INTEGER;
-ALTER TABLE flow ADD COLUMN ended_seen INTEGER;
-ALTER TABLE flow ADD COLUMN caller TEXT;
-UPDATE flow SET ended_seen = ended WHERE ended IS NOT NULL;
-DROP INDEX flow_ended;
-CREATE INDEX flow_ended ON flow (ended_seen) WHERE ended_seen IS NOT NULL;
-CREATE INDEX flow_due_passed ON flow (due_passed) WHERE state = 4 AND due_passed IS NOT NULL;
-CREATE INDEX flow_waiting ON flow (caller) WHERE state IN (1, 4);
-";
 
 /// Statements that a connection keeps prepared: all of this journal's.
 const STATEMENTS: usize = 64;

@@ -218,6 +218,9 @@ impl Groups {
         };
         let execute = |sql| db.prepare_cached(sql).and_then(|mut sql| sql.execute([]));
         execute(begin).map_err(db_error)?;
+        if let Some(cache) = &self.tables.cache {
+            cache.begin();
+        }
         let now = self.tables.times()?.at(self.clock.now());
         group.iter_mut().try_for_each(|job| job.run(&self.tables, now))?;
         execute("COMMIT").map_err(|error| {

@@ -4,6 +4,7 @@
 mod claims;
 mod inbox;
 mod operator;
+mod quotas;
 mod records;
 mod world;
 
@@ -93,6 +94,11 @@ rules! {
         a_dead_letter_is_replayed
         a_cancel_lets_a_paused_flow_undo
         a_cancel_lets_a_cancelled_flow_go_on;
+    quotas:
+        no_more_flows_of_a_caller_wait_than_its_quota
+        what_runs_or_has_ended_is_not_counted
+        callers_of_a_group_have_a_quota_together
+        submits_at_once_do_not_exceed_a_quota;
 }
 
 fn run(name: &str, journal: &dyn Journal) {

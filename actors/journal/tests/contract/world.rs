@@ -71,7 +71,7 @@ pub(super) fn started() -> Started {
 }
 
 pub(super) fn submit(owner: FirstOwner) -> Submit {
-    Submit { uid: uid(), started: started(), key: None, owner }
+    Submit { uid: uid(), started: started(), key: None, owner, quota: None }
 }
 
 pub(super) fn uid() -> Uid {
@@ -102,6 +102,11 @@ impl<'a> Owned<'a> {
         let submit = submit(FirstOwner::Node(node));
         let uid = submit.uid;
         assert_eq!(journal.submit(submit).await.expect("a new flow"), Submitted::New);
+        Self::of(journal, uid)
+    }
+
+    /// A flow that a node has stored for itself.
+    pub(super) fn of(journal: &'a dyn Journal, uid: Uid) -> Self {
         Self { journal, uid, epoch: Epoch::new(1), next: 1, seen: 0 }
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn submit(owner: FirstOwner) -> Submit {
         deadline: None,
         trace: None,
     };
-    Submit { uid: Uid::random().expect("random bytes"), started, key: None, owner }
+    Submit { uid: Uid::random().expect("random bytes"), started, key: None, owner, quota: None }
 }
 
 pub(crate) async fn start(journal: &dyn Journal, node: Incarnation) -> Uid {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use asyncsteps_journal::postgres::{Config, Options, Postgres};
 use asyncsteps_journal::record::{Ended, Ending};
-use asyncsteps_journal::request::{Append, Claim, Claimed, FirstOwner, Program, Then};
+use asyncsteps_journal::request::{
+    Append, Claim, Claimed, FirstOwner, Program, Quota, Submit, Then,
+};
 use asyncsteps_journal::{
     Clock, Error, Event, Incarnation, Journal, LEASE, Path, Record, Refused, Repeat, SystemClock,
     Timestamp, Uid,
@@ -27,6 +29,7 @@ fn several_nodes_share_a_journal() {
         no_flow_is_taken_for_a_lease_after_the_server_started(&server).await;
         a_claim_that_is_dropped_leaves_nothing_locked(&server).await;
         a_jump_of_the_server_moves_no_lease_and_no_wait(&server).await;
+        nodes_that_submit_at_once_keep_a_quota(&server).await;
         tables_of_the_first_format_are_taken_over(&server).await;
         what_cannot_be_used_is_named(&server).await;
     });
@@ -164,6 +167,33 @@ async fn a_jump_of_the_server_moves_no_lease_and_no_wait(server: &Server) {
         assert_eq!(jump.to > jump.from, by > 0, "{jump:?}");
         assert_eq!(claim(&journal, node, 9).await.expect("it keeps its lease"), []);
     }
+}
+
+async fn nodes_that_submit_at_once_keep_a_quota(server: &Server) {
+    const MOST: u32 = 40;
+    const SUBMITS: usize = 240;
+    let nodes = [connect(server, "quota").await, connect(server, "quota").await];
+    let quota = |caller: &str| Quota { caller: caller.to_owned(), most: MOST.into(), group: None };
+    let submits = (0..SUBMITS).map(|number| {
+        // in the order of both names: groups that lock callers do not wait for each other
+        let quota = Some(quota(["ann", "bob"][number / 2 % 2]));
+        nodes[number % 2].submit(Submit { quota, ..submit(FirstOwner::Any) })
+    });
+    let answers = join_all(submits).await;
+    for answer in &answers {
+        let is_right =
+            matches!(answer, Ok(_) | Err(Error::Refused(Refused::TooManyWaiting { .. })));
+        assert!(is_right, "{answer:?}");
+    }
+    let client = raw(server, "quota").await;
+    let rows = client.query("SELECT caller, count(*) FROM flow GROUP BY caller ORDER BY 1", &[]);
+    let rows = rows.await.expect("the table");
+    let stored: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    for (caller, stored) in &stored {
+        // at first both nodes may have seen none of the other's, a quarter of the quota each
+        assert!((i64::from(MOST)..=i64::from(MOST) * 5 / 4).contains(stored), "{caller}: {stored}");
+    }
+    assert_eq!(stored.len(), 2);
 }
 
 async fn tables_of_the_first_format_are_taken_over(server: &Server) {

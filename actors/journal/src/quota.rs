@@ -1,0 +1,89 @@
+//! Quotas of callers: how many flows may wait on behalf of each.
+
+use std::collections::HashMap;
+
+use crate::error::Refused;
+use crate::request::{FlowState, Quota};
+
+/// The states of flows that wait, in SQL: those of [`FlowState::waits`].
+macro_rules! waits {
+    () => {
+        "state IN (0, 1, 2, 4, 5, 6)"
+    };
+}
+pub(crate) use waits;
+
+/// Callers whose flows are counted together: those with names from `from` on, and before `till`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counted<'a> {
+    /// Also what people call them.
+    pub(crate) from: &'a str,
+    pub(crate) till: String,
+    pub(crate) most: u64,
+}
+
+impl Quota {
+    /// What is counted for it.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = Counted<'_>> {
+        // no text has a character before U+0001
+        let alone =
+            Counted { from: &self.caller, till: format!("{}\u{1}", self.caller), most: self.most };
+        let group = self.group.as_ref().map(|group| Counted {
+            from: &group.prefix,
+            till: format!("{}\u{7f}", group.prefix),
+            most: group.most,
+        });
+        std::iter::once(alone).chain(group)
+    }
+}
+
+impl FlowState {
+    /// Whether a flow has not ended, and no node runs it: the nodes bound what runs, and a quota the rest.
+    pub(crate) const fn waits(self) -> bool {
+        !matches!(self, Self::Running | Self::Ended)
+    }
+}
+
+/// How many flows wait, as far as they were counted in one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting(HashMap<String, u64>);
+
+impl Waiting {
+    pub(crate) fn get(&self, counted: &Counted<'_>) -> Option<u64> {
+        self.0.get(counted.from).copied()
+    }
+
+    pub(crate) fn set(&mut self, from: &str, waiting: u64) {
+        self.0.insert(from.to_owned(), waiting);
+    }
+
+    /// Whether one more may be stored. What was not counted is 0.
+    pub(crate) fn check(&self, quota: &Quota) -> Result<(), Refused> {
+        for counted in quota.counted() {
+            if self.get(&counted).unwrap_or_default() >= counted.most {
+                let (caller, most) = (counted.from.trim_end().to_owned(), counted.most);
+                return Err(Refused::TooManyWaiting { caller, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// One more was stored.
+    pub(crate) fn add(&mut self, quota: &Quota, state: FlowState) {
+        for counted in quota.counted().filter(|_| state.waits()) {
+            *self.0.entry(counted.from.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stored::state;
+
+    #[test]
+    fn sql_counts_the_states_that_wait() {
+        let states = (0..8).filter_map(state).filter(|state| state.waits());
+        let numbers: Vec<_> = states.map(|state| (state as i64).to_string()).collect();
+        assert_eq!(waits!(), format!("state IN ({})", numbers.join(", ")));
+    }
+}
