@@ -12,6 +12,7 @@
 
 mod instances;
 mod jobs;
+mod left;
 mod orders;
 mod payments;
 mod queue;
@@ -26,6 +27,7 @@ use asyncsteps_executor::metrics::prometheus_client::registry::Registry;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use jobs::Jobs;
+use left::{Left, Opened};
 
 pub use jobs::Pending;
 pub use orders::{NewOrder, Order, SoldItem, Summary, Terms};
@@ -39,6 +41,8 @@ pub struct Store {
     writes: Jobs,
     reads: Jobs,
     queues: Queues,
+    /// What orders that have left while it was opened owe.
+    left: Left,
     durable: bool,
 }
 
@@ -94,18 +98,30 @@ impl Store {
         let queues = Queues::default();
         if mode == "memory" {
             let jobs = Jobs::at_once(writing);
-            return Ok(Self { writes: jobs.clone(), reads: jobs, queues, durable: false });
+            return Ok(Self {
+                writes: jobs.clone(),
+                reads: jobs,
+                queues,
+                left: Left::default(),
+                durable: false,
+            });
         }
         let waiting = |queue| queues.get_or_create(&[("queue", queue)]).clone();
         let writes = Jobs::writing(writing, waiting("write"))?;
         if mode != "wal" {
             // the file system cannot share memory: there is one connection
-            return Ok(Self { reads: writes.clone(), writes, queues, durable: false });
+            return Ok(Self {
+                reads: writes.clone(),
+                writes,
+                queues,
+                left: Left::default(),
+                durable: false,
+            });
         }
         let reading = Connection::open(file)?;
         reading.pragma_update(None, "query_only", true)?;
         let reads = Jobs::reading(reading, waiting("read"))?;
-        Ok(Self { writes, reads, queues, durable: false })
+        Ok(Self { writes, reads, queues, left: Left::default(), durable: false })
     }
 
     /// The same for durable requests: their steps may run again after a crash, so an order keeps the
@@ -174,18 +190,29 @@ impl Store {
     /// Opens the payment of an order, in cents; gives its key for the bank. An order that is repeated
     /// with its key gets the payment that it has left open. `step` is the idempotency key of the step that
     /// does it. The process `owner` looks after the payment, unless the request is durable: then that does.
-    pub fn open_payment(
+    ///
+    /// # Errors
+    /// [`StoreError`] if it is not opened.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped while the payment is opened, the payment is [owed](Self::owed_payments), unless the
+    /// request is durable, or the order is repeated before.
+    pub async fn open_payment(
         &self,
         order: &Arc<NewOrder>,
         amount: i64,
         owner: &str,
         step: &str,
-    ) -> Pending<String> {
+    ) -> Result<String, StoreError> {
         let (paid, step) = (Arc::clone(order), step.to_owned());
         let owner = (!self.durable).then(|| owner.to_owned());
-        self.write_of(order.items.keys(), move |db| {
-            payments::open(db, &paid, amount, owner.as_deref(), &step)
-        })
+        let left = self.left.clone();
+        let opened = self.write_of(order.items.keys(), move |db| {
+            let key = payments::open(db, &paid, amount, owner.as_deref(), &step)?;
+            let left = owner.map(|_| left.unless_taken(step));
+            Ok(Opened { key, left })
+        });
+        Ok(opened.await?.take())
     }
 
     /// The payment that this step has opened, if it has; `None` if requests are not durable: one that was cut does not
@@ -220,9 +247,17 @@ impl Store {
         self.write(move |db| instances::leave(db, &instances))
     }
 
-    /// The payments that are owed back, because their orders failed or their process has ended.
-    pub fn owed_payments(&self) -> Pending<Vec<String>> {
-        self.write(payments::owed)
+    /// The payments that are owed back, because their orders failed, have left while they were opened, or their
+    /// process has ended.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub async fn owed_payments(&self) -> Result<Vec<String>, StoreError> {
+        let steps = self.left.steps();
+        let given_up = steps.clone();
+        let owed = self.write(move |db| payments::owed(db, &given_up)).await?;
+        self.left.forget(&steps);
+        Ok(owed)
     }
 
     /// The first answer to an order with the same key, if there was one.
@@ -408,10 +443,65 @@ const SCHEMA: &str = "
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::collections::BTreeMap;
+    use std::sync::{Barrier, mpsc};
+    use std::task::{Context, Waker};
     use std::{env, fs, process, thread};
 
     use super::*;
+
+    /// Keeps the thread of the database at a job until it may go on.
+    struct Busy {
+        done: Pending<()>,
+        begun: mpsc::Receiver<()>,
+        go: mpsc::Sender<()>,
+    }
+
+    impl Busy {
+        fn new(store: &Store) -> Self {
+            let ((begins, begun), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
+            let done = store.write(move |_| {
+                begins.send(()).expect("the test waits");
+                wait.recv().expect("the test lets it go on");
+                Ok(())
+            });
+            Self { done, begun, go }
+        }
+    }
+
+    #[actix_rt::test]
+    async fn a_payment_is_owed_if_its_order_left_while_it_was_opened() {
+        let folder = env::temp_dir().join(format!("shop-left-{}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let store = Store::open(&folder.join("shop.db")).expect("a database");
+        let items = BTreeMap::from([("apple".into(), 1)]);
+        let key = Some("k".to_owned());
+        let order = Arc::new(NewOrder { customer: "ann".to_owned(), items, key });
+        let leave_while_it_is_opened = async |step| {
+            let first = Busy::new(&store);
+            first.begun.recv().expect("it begins");
+            let mut opening = Box::pin(store.open_payment(&order, 5, "me", step));
+            let pending = opening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(pending.is_pending());
+            let second = Busy::new(&store);
+            first.go.send(()).expect("it waits");
+            second.begun.recv().expect("it is in one transaction with the opening");
+            drop(opening);
+            second.go.send(()).expect("it waits");
+            second.done.await.expect("done");
+        };
+        leave_while_it_is_opened("first").await;
+        let owed = store.owed_payments().await.expect("a list");
+        let [key] = &owed[..] else { panic!("one is owed: {owed:?}") };
+        store.payment_repaid(key).await.expect("noted");
+        // an order that is repeated keeps the payment that it has taken over
+        leave_while_it_is_opened("second").await;
+        let key = store.open_payment(&order, 5, "me", "third").await.expect("opened");
+        assert!(store.owed_payments().await.expect("a list").is_empty());
+        assert!(store.give_up_payment(&key).await.expect("asked"), "it was open");
+        drop(store);
+        fs::remove_dir_all(folder).expect("the folder is there");
+    }
 
     #[test]
     fn a_database_that_kept_steps_in_a_table_is_taken_over() {

@@ -97,8 +97,15 @@ pub(super) fn repaid(db: &Connection, key: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The payments that are owed back. One that is open, and whose owner has ended, is given up.
-pub(super) fn owed(db: &Connection) -> Result<Vec<String>, StoreError> {
+/// The payments that are owed back. One that is open, and whose owner has ended, is given up, and so is that of one
+/// of these steps.
+pub(super) fn owed(db: &Connection, left: &[String]) -> Result<Vec<String>, StoreError> {
+    let mut of_step = db.prepare_cached(
+        "UPDATE shop_payment SET state = 'owed' WHERE step = ?1 AND state = 'open'",
+    )?;
+    for step in left {
+        of_step.execute([step])?;
+    }
     let mut give_up = db.prepare_cached(
         "UPDATE shop_payment SET state = 'owed'
          WHERE state = 'open' AND owner <> ?1 AND owner NOT IN (SELECT id FROM shop_instance)",

@@ -1,0 +1,66 @@
+//! Payments whose orders have left while the database opened them.
+//!
+//! An order that is cut does not wait for the database. If its payment is opened all the same, that stays open, and
+//! no one knows of it but this process: it is noted here until the next round of payments that are owed.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The steps that have opened such payments: at most as many as the database has opened in a round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Left(Arc<Mutex<HashSet<String>>>);
+
+/// A payment that was opened, for the order that waits for it.
+pub(super) struct Opened {
+    pub(super) key: String,
+    /// `None` if the payment is of a durable request, which opens it again or gives it up.
+    pub(super) left: Option<UnlessTaken>,
+}
+
+/// Notes a step when it is dropped.
+pub(super) struct UnlessTaken {
+    left: Left,
+    step: Option<String>,
+}
+
+impl Left {
+    /// Notes the step unless its payment is [taken](Opened::take).
+    pub(super) fn unless_taken(self, step: String) -> UnlessTaken {
+        UnlessTaken { left: self, step: Some(step) }
+    }
+
+    /// The steps so far.
+    pub(super) fn steps(&self) -> Vec<String> {
+        self.lock().iter().cloned().collect()
+    }
+
+    /// The payments of these steps were given up.
+    pub(super) fn forget(&self, steps: &[String]) {
+        let mut left = self.lock();
+        for step in steps {
+            left.remove(step);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        // each change is one step, so a panic elsewhere leaves it in order
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Opened {
+    /// The order has got the payment, and looks after it from now on.
+    pub(super) fn take(mut self) -> String {
+        if let Some(left) = &mut self.left {
+            left.step = None;
+        }
+        self.key
+    }
+}
+
+impl Drop for UnlessTaken {
+    fn drop(&mut self) {
+        let step = self.step.take();
+        self.left.lock().extend(step);
+    }
+}
