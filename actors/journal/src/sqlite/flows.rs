@@ -19,6 +19,10 @@ use crate::request::{
 use crate::stored::{self, int, millis, unsigned};
 use crate::time::{Reading, Timestamp};
 
+/// Moves the last pages of the file to free ones: 4 MiB at the most, so that what is asked for meanwhile waits for no
+/// longer than for the trim itself.
+const SHRINK: &str = "PRAGMA incremental_vacuum(1024)";
+
 impl Tables {
     pub(super) fn submit(
         &self,
@@ -255,7 +259,16 @@ impl Tables {
             }
         }
         self.forget();
+        self.shrink()?;
         Ok(old.len())
+    }
+
+    /// Takes a piece off the file if pages of it are free. A file that was made without that keeps them for later.
+    fn shrink(&self) -> Result<(), Error> {
+        let mut statement = self.prepare(SHRINK)?;
+        let mut pages = statement.query([]).map_err(db_error)?;
+        while pages.next().map_err(db_error)?.is_some() {}
+        Ok(())
     }
 
     pub(super) fn check_lease(&self, node: Incarnation, now: Moment) -> Result<(), Error> {

@@ -15,6 +15,10 @@
 //! The `-lock` file has the journal's id. If the file is emptied or removed and this one is left, opening it is an
 //! error: an empty journal does not take the place of a lost one.
 //!
+//! Each [`trim`](crate::Journal::trim) takes up to 4 MiB off the end of the file, as far as pages of it are free. A
+//! file that an earlier program has made uses them again, and does not shrink unless it is made anew while no process
+//! has it: `sqlite3 FILE "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"`, with room for a second file.
+//!
 //! The file has to be on a disk of the machine: network file systems do not keep the promises that SQLite
 //! needs. The clock of the machine may jump: leases and lengths of time do not depend on it while nodes run.
 

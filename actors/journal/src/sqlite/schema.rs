@@ -171,6 +171,8 @@ fn check_format(db: &Connection) -> Result<bool, Error> {
 }
 
 fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
+    // before the first page is written; a file that has tables keeps the mode that it has
+    db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     // its answer is the mode, which is looked at by the test of a crash
     db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     let synchronous = match options.durability {

@@ -7,5 +7,6 @@ mod flows;
 mod flushes;
 mod formats;
 mod kill;
+mod shrinks;
 mod whole;
 mod world;
