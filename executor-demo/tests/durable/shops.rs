@@ -7,7 +7,7 @@ use asyncsteps_support::client::{self, Connection, message, post};
 use asyncsteps_support::shop::{self, Bank, Data, Held, Program};
 use serde_json::{Value, json};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
 pub(crate) const ORDER: &str = "demo.shop:1.0:order";
 
@@ -36,7 +36,13 @@ impl Shops {
 
     /// Starts one process more.
     pub(crate) fn start(&self) -> Program {
-        Program::start_with(PROGRAM, &self.data, &["--journal", &self.journal])
+        self.start_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(&self, arguments: &[&str]) -> Program {
+        let arguments = [&["--journal", &self.journal], arguments].concat();
+        Program::start_with(PROGRAM, &self.data, &arguments)
     }
 
     /// Keeps all processes out of the database, so that none is in the middle of a transaction: one that was

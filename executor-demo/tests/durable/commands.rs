@@ -1,0 +1,90 @@
+//! What operators order on the command line.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::shops::{ORDER, PROGRAM, Shops, order};
+
+/// The step whose undo needs the bank.
+const PAYMENT: &str = "demo.shop:1:order/open payment";
+
+/// What `executor-demo jobs` prints; the error if it fails.
+fn jobs(address: SocketAddr, arguments: &[&str]) -> Result<String, String> {
+    let url = format!("http://{address}/ftn/");
+    let output = Command::new(PROGRAM).args(["jobs", &url]).args(arguments).output();
+    let output = output.expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8").trim_end().to_owned();
+    match output.status.success() {
+        true => Ok(text(output.stdout)),
+        false => Err(text(output.stderr)),
+    }
+}
+
+/// The uids of the requests in a table.
+fn uids(table: &str) -> Vec<&str> {
+    table.lines().skip(1).filter_map(|line| line.split(' ').next()).collect()
+}
+
+/// Waits until a request is paused.
+fn wait_for_pause(address: SocketAddr, uid: &str) {
+    loop {
+        let open = jobs(address, &["result", uid, "--wait", "2"]).expect_err("it does not end");
+        assert!(open.starts_with(&format!("{uid} has not ended: ")), "{open}");
+        if open.ends_with(": paused") {
+            return;
+        }
+    }
+}
+
+#[test]
+fn an_operator_settles_undoes_and_resumes_what_is_paused() {
+    let shops = Shops::new(None);
+    // no call of the bank is answered, so that no payment can be paid back
+    let program = shops.start_with(&["--bank-failures", "100"]);
+    let address = program.address;
+    let parameters = order().to_string();
+    let submit = |key| jobs(address, &["submit", ORDER, &parameters, "--key", key]);
+    let submitted = ["a", "b", "c"].map(|key| submit(key).expect("it is stored"));
+    assert_eq!(submit("a").as_ref(), Ok(&submitted[0]), "the key gives the first one");
+    let [settled, undone, resumed] = &submitted;
+    for uid in &submitted {
+        wait_for_pause(address, uid);
+    }
+    let dead = jobs(address, &["dead"]).expect("a table");
+    assert_eq!(uids(&dead), submitted.each_ref().map(String::as_str));
+    assert_eq!(dead.matches(PAYMENT).count(), 3, "each reason names the step: {dead}");
+    let paused = jobs(address, &["list", "--state", "paused", "--function", ORDER]);
+    assert_eq!(uids(&paused.expect("a table")).len(), 3);
+    assert!(program.terminate().success());
+
+    let program = shops.start();
+    let address = program.address;
+    let wrong = jobs(address, &["settle", settled, "demo.shop:1:order/pay", "kept"]);
+    let wrong = wrong.expect_err("there is no such step");
+    assert!(wrong.contains("UnknownStep"), "{wrong}");
+    let wrong = jobs(address, &["settle", settled, PAYMENT, "result"]);
+    assert!(wrong.expect_err("which result?").contains("<RESULT>"));
+    let answer = jobs(address, &["settle", settled, PAYMENT, "undone", "--why", "case 7"]);
+    assert_eq!(answer, Ok(format!("{PAYMENT} is settled: {settled} goes on")));
+    let answer = jobs(address, &["undo", undone, PAYMENT, "--why", "the bank answers again"]);
+    assert_eq!(answer, Ok(format!("{PAYMENT} is to be undone: {undone} goes on")));
+    assert_eq!(jobs(address, &["resume", resumed]), Ok(format!("{resumed} goes on")));
+    for uid in &submitted {
+        let failed = jobs(address, &["result", uid, "--wait", "20"]).expect_err("it has failed");
+        assert!(failed.starts_with("BankUnavailable"), "{failed}");
+        let status = jobs(address, &["status", uid]).expect("it is known");
+        let status: Value = serde_json::from_str(&status).expect("JSON");
+        assert_eq!(status["state"], "ended", "{status}");
+        let late = jobs(address, &["cancel", uid]).expect_err("it has ended");
+        assert!(late.starts_with("too late"), "{late}");
+        let late = jobs(address, &["undo", uid, PAYMENT]).expect_err("it has ended");
+        assert!(late.contains("NotStopped"), "{late}");
+    }
+    assert!(uids(&jobs(address, &["dead"]).expect("a table")).is_empty());
+    let sold = jobs(address, &["submit", ORDER, &parameters]).expect("it is stored");
+    let result = jobs(address, &["result", &sold, "--wait", "20"]).expect("it is sold");
+    assert!(result.contains("\"order\":1"), "{result}");
+    assert!(program.terminate().success());
+}
