@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use asyncsteps::codes;
 use asyncsteps_executor::iface::FunctionName;
-use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::record::{Ending, Started, StoredRecord};
 use asyncsteps_journal::request::{
@@ -73,8 +72,8 @@ impl Durable {
     }
 
     /// Stores a request, and gives its name when it is stored: it runs to an end then, as long as the
-    /// journal survives. No [quota](Self::waiting_per_caller) counts it. While nodes of this process run, it is checked first: a request that its function would
-    /// refuse, for the level of its caller or its parameters, is not stored.
+    /// journal survives. No [quota](Self::waiting_per_caller) counts it. From when the executor of its function is built, it is checked
+    /// first: a request that the function would refuse, for the level of its caller or its parameters, is not stored.
     ///
     /// # Errors
     /// If it is not stored, see [`NotSubmitted`].
@@ -88,10 +87,7 @@ impl Durable {
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
         let (program, params) = (self.program(function)?, json::params(&params)?);
-        if let Some(node) = self.shared.next_node() {
-            let request = Request::new(&program.function, params.clone());
-            node.executor.check(request, &options.caller).map_err(NotSubmitted::Refused)?;
-        }
+        program.check(&params, &options.caller)?;
         self.submit_checked(program, params, options).await
     }
 
@@ -151,16 +147,18 @@ impl Durable {
     /// If the expression is changed by a deploy, the request that is stored already still begins.
     ///
     /// # Errors
-    /// If no durable function has this name, or the parameters cannot be stored.
+    /// If no durable function has this name, or the parameters cannot be stored; [`NotSubmitted::Refused`] if the
+    /// executor of the function is built, and the function would refuse such requests.
     pub fn schedule(
         &self,
         schedule: Schedule,
         function: &str,
         params: impl Serialize,
     ) -> Result<(), NotSubmitted> {
-        let Program { template, .. } = self.program(function)?;
+        let (program, params) = (self.program(function)?, json::params(&params)?);
+        program.check(&params, schedule.caller_of_requests())?;
         let parameters = json::encode_params(&params)?;
-        self.shared.add_schedule(Scheduled::new(schedule, template, parameters));
+        self.shared.add_schedule(Scheduled::new(schedule, program.template, parameters));
         Ok(())
     }
 

@@ -42,6 +42,7 @@ impl Durable {
             function: full,
             version: 1,
             compatible: Vec::new(),
+            checks: functions.checks(),
         };
         self.shared.add_program(program);
         Declared::new(self, template)

@@ -150,8 +150,7 @@ impl Drop for Listed<'_> {
 impl Inner {
     /// Handles of this process give it requests from now on.
     fn add_to_process(&self, incarnation: Incarnation, submits: mpsc::UnboundedSender<Given>) {
-        let executor = self.executor.clone();
-        self.shared.add_node(LocalNode { incarnation, submits, executor });
+        self.shared.add_node(LocalNode { incarnation, submits });
     }
 
     /// Serves one term after the other.

@@ -94,6 +94,11 @@ impl Schedule {
         Self { caller: caller.into(), ..self }
     }
 
+    /// The caller that its requests have.
+    pub(crate) const fn caller_of_requests(&self) -> &Caller {
+        &self.caller
+    }
+
     /// The first time after this one.
     fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         let millis = i64::try_from(time.as_millis()).ok()?;

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use asyncsteps_executor::Executor;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Caller, RequestChecks};
 use asyncsteps_journal::request::{self, Submit, Submitted};
 use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
+use serde_json::Map;
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::schedule::Scheduled;
-use crate::submit::WAITING_PER_CALLER;
+use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
 
 /// What the handles and nodes of a process share.
 pub(crate) struct Shared {
@@ -41,6 +43,19 @@ pub(crate) struct Program {
     pub(crate) function: String,
     pub(crate) version: u32,
     pub(crate) compatible: Vec<u32>,
+    /// What its executor checks.
+    pub(crate) checks: RequestChecks,
+}
+
+/// The parameters of a request.
+type Params = Map<String, serde_json::Value>;
+
+impl Program {
+    /// Whether its function would refuse a request, as far as that is known.
+    pub(crate) fn check(&self, params: &Params, caller: &Caller) -> Result<(), NotSubmitted> {
+        let request = Request::new(&self.function, params.clone());
+        self.checks.check(request, caller).map_err(NotSubmitted::Refused)
+    }
 }
 
 /// A node of this process, which takes flows.
@@ -48,8 +63,6 @@ pub(crate) struct Program {
 pub(crate) struct LocalNode {
     pub(crate) incarnation: Incarnation,
     pub(crate) submits: mpsc::UnboundedSender<Given>,
-    /// What carries its requests out.
-    pub(crate) executor: Executor,
 }
 
 /// A request for a node to store and to run.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use asyncsteps_durable::{Durable, NotSubmitted, Options, Recorded as _, Signals as _};
+use asyncsteps_durable::{Durable, NotSubmitted, Options, Recorded as _, Schedule, Signals as _};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Steps};
+use asyncsteps_executor::{Caller, Executor, Gives, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::{Query, Resume};
 use asyncsteps_journal::{Error, Refused, Uid};
@@ -32,16 +32,26 @@ fn what_the_function_would_refuse_is_not_stored() {
             durable.on(functions, "approved", approved);
         });
         let executor = executor.build().expect("it is complete");
-        let _node = durable.start(&executor).await.expect("the journal gives a lease");
-        let ann = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
-        for (params, options, code) in [
-            (json!({}), Options::default(), "SecurityError"),
-            (json!({ "unknown": 1 }), ann, "InvalidRequest"),
-        ] {
-            let refused = durable.submit("test.approval:1.0:approved", params, options).await;
-            let Err(NotSubmitted::Refused(refused)) = refused else { panic!("{refused:?}") };
-            assert_eq!(refused.code(), code);
+        let ann = User::new("ann", SecurityLevel::SafeOps);
+        let function = "test.approval:1.0:approved";
+        let mut node = None;
+        for _ in ["no node has a lease", "one has"] {
+            for (params, caller, code) in [
+                (json!({}), Caller::anonymous(), "SecurityError"),
+                (json!({ "unknown": 1 }), Caller::from(&ann), "InvalidRequest"),
+            ] {
+                let options = Options::default().caller(caller.clone());
+                let refused = durable.submit(function, params.clone(), options).await;
+                let Err(NotSubmitted::Refused(refused)) = refused else { panic!("{refused:?}") };
+                assert_eq!(refused.code(), code);
+                let daily = Schedule::new("daily", "@daily").expect("a schedule").caller(caller);
+                let refused = durable.schedule(daily, function, params);
+                let Err(NotSubmitted::Refused(refused)) = refused else { panic!("{refused:?}") };
+                assert_eq!(refused.code(), code);
+            }
+            node = Some(durable.start(&executor).await.expect("the journal gives a lease"));
         }
+        drop(node);
         let all = Query { limit: 10, ..Query::default() };
         assert_eq!(durable.list(all).await.expect("they are listed"), []);
     });

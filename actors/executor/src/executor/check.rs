@@ -15,7 +15,7 @@ use super::admission::{self, Admission};
 use super::authenticate::AuthContext;
 use super::caller::Caller;
 use super::estimate;
-use super::handle::{Config, Executor, Shared};
+use super::handle::{Config, Shared};
 use super::incoming::RequestParts;
 use super::over::{Queued, Times};
 use super::refused::Refused;
@@ -139,17 +139,12 @@ impl Shared {
     }
 }
 
-impl Executor {
-    /// Whether a request would be refused: for the name of its function, the level of the caller (FTN3 §1.12), or
-    /// parameters that the definition does not allow. For hosts that store requests before they
-    /// [dispatch](Self::dispatch) them.
-    ///
-    /// # Errors
-    /// What its caller would get.
-    pub fn check(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
+impl Shared {
+    /// The checks of a request that is not dispatched, but stored: see [`RequestChecks`](super::RequestChecks).
+    pub(super) fn check_stored(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
         let (caller, mut request) = (caller.within(), request);
         let called = request.function_name()?;
-        let function = self.shared.registry.resolve(&called, &caller)?;
+        let function = self.registry.resolve(&called, &caller)?;
         function.check_conditions(&Channel::local(), &caller, request.coding())?;
         let declared = function.declared();
         let mut params = request.take_params(&called, declared)?;

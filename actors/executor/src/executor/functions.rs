@@ -11,6 +11,7 @@ use asyncsteps_futoin::iface::{Definition, IfaceVer};
 use super::config_error::ConfigError;
 use super::declaration::{Declaration, Implementations};
 use super::implementation::Implementation;
+use super::request_checks::RequestChecks;
 
 /// What it means that a declared function has no template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +29,19 @@ pub struct Functions<S = ()> {
     others: Others,
     /// The codes that errors of the service have, if it has handlers.
     pub(super) codes: BTreeSet<&'static str>,
+    checks: RequestChecks,
     errors: Vec<ConfigError>,
 }
 
 impl<S> Functions<S> {
-    pub(super) fn new(declaration: Declaration, state: Arc<S>) -> Self {
+    pub(super) fn new(declaration: Declaration, state: Arc<S>, checks: RequestChecks) -> Self {
         Self {
             declaration,
             state,
             implementations: Implementations::new(),
             others: Others::Forgotten,
             codes: BTreeSet::new(),
+            checks,
             errors: Vec::new(),
         }
     }
@@ -47,6 +50,12 @@ impl<S> Functions<S> {
     #[must_use]
     pub fn interface(&self) -> &IfaceVer {
         self.declaration.id()
+    }
+
+    /// What the executor checks of a request, from when it is built.
+    #[must_use]
+    pub fn checks(&self) -> RequestChecks {
+        self.checks.clone()
     }
 
     /// The function's business logic: a flow of it runs for each request.

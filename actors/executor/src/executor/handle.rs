@@ -108,23 +108,26 @@ impl Executor {
         if let Some(hooks) = &config.hooks {
             hooks.ready();
         }
-        Self {
-            shared: Arc::new(Shared {
-                config,
-                registry,
-                drain: Arc::default(),
-                grace_end: GraceEnd::default(),
-                is_close_announced: AtomicBool::default(),
-                dependencies: Dependencies::default(),
-                actors: Mutex::default(),
-                hashing: Hashing::new(),
-                refused: ErrorCounts::default(),
-                refusals: Refusals::default(),
-                traffic: Mutex::default(),
-                unanswerable: MessageCount::new(),
-                malformed: MessageCount::new(),
-            }),
-        }
+        let shared = Arc::new(Shared {
+            config,
+            registry,
+            drain: Arc::default(),
+            grace_end: GraceEnd::default(),
+            is_close_announced: AtomicBool::default(),
+            dependencies: Dependencies::default(),
+            actors: Mutex::default(),
+            hashing: Hashing::new(),
+            refused: ErrorCounts::default(),
+            refusals: Refusals::default(),
+            traffic: Mutex::default(),
+            unanswerable: MessageCount::new(),
+            malformed: MessageCount::new(),
+        });
+        let checking = Arc::downgrade(&shared);
+        shared.registry.checks.set(move |request, caller| {
+            checking.upgrade().map_or(Ok(()), |shared| shared.check_stored(request, caller))
+        });
+        Self { shared }
     }
 
     /// Registers an interface while the executor runs; see

@@ -17,6 +17,7 @@ use super::declaration::Declaration;
 use super::functions::Functions;
 use super::implementation::Implementation;
 use super::refused::Refused;
+use super::request_checks::RequestChecks;
 use crate::channel::{Channel, ChannelKind};
 use crate::observe::{FunctionCounts, FunctionFigures};
 use crate::security::SecurityLevel;
@@ -31,6 +32,8 @@ pub(super) struct Registry {
     parents: Mutex<HashSet<(Box<str>, u32)>>,
     max_request_size: AtomicUsize,
     declarations: Mutex<Vec<Declaration>>,
+    /// What the executor checks, for those that have asked before it was built.
+    pub(super) checks: RequestChecks,
 }
 
 /// One name and major version under which functions can be called.
@@ -86,7 +89,7 @@ impl Registry {
         state: Arc<S>,
         define: impl FnOnce(&mut Functions<S>),
     ) -> Result<(), ConfigError> {
-        let mut functions = Functions::new(declaration, state);
+        let mut functions = Functions::new(declaration, state, self.checks.clone());
         define(&mut functions);
         let (definition, declaration, mut implementations) = functions.finish()?;
         let conditions = Conditions::of(&definition);

@@ -1,0 +1,44 @@
+//! The checks of a request that is stored before it is dispatched.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use asyncsteps_futoin::message::Request;
+
+use super::caller::Caller;
+use super::refused::Refused;
+
+/// What checks a request: the executor, once it is built.
+type Check = Box<dyn Fn(Request, &Caller) -> Result<(), Refused> + Send + Sync>;
+
+/// Checks requests as the executor that hosts a function will, for hosts that store requests before they
+/// [dispatch](super::Executor::dispatch) them; see [`Functions::checks`](super::Functions::checks). Cheap to clone, and
+/// it does not keep the executor.
+#[derive(Clone, Default)]
+pub struct RequestChecks(Arc<OnceLock<Check>>);
+
+impl RequestChecks {
+    /// Whether a request would be refused: for the name of its function, the level of the caller (FTN3 §1.12), or
+    /// parameters that the definition does not allow. Before the executor is built, and when it is gone, nothing is.
+    ///
+    /// # Errors
+    /// What its caller would get.
+    pub fn check(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
+        self.0.get().map_or(Ok(()), |check| check(request, caller))
+    }
+
+    /// The executor is built.
+    pub(super) fn set(
+        &self,
+        check: impl Fn(Request, &Caller) -> Result<(), Refused> + Send + Sync + 'static,
+    ) {
+        // an executor is built once
+        let _ = self.0.set(Box::new(check));
+    }
+}
+
+impl fmt::Debug for RequestChecks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestChecks").field("built", &self.0.get().is_some()).finish()
+    }
+}
