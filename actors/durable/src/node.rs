@@ -138,6 +138,22 @@ impl Term {
     }
 }
 
+impl Term {
+    /// Says in the log why the node has no lease any more.
+    fn log_end(&self) {
+        let left = self.lease.until().saturating_since(clock::now());
+        let why = if left.is_zero() {
+            "it has not renewed it in time, because the process was held up or the journal did not answer"
+        } else {
+            "the journal has ended it before its time, as it does when its clock jumps ahead and another node begins"
+        };
+        tracing::warn!(
+            ?left,
+            "the node has lost its lease: {why}; it gives its flows back and begins anew"
+        );
+    }
+}
+
 /// What a node does when it ends: other flows do not come any more.
 struct Listed<'a>(&'a Shared, Incarnation);
 
@@ -163,10 +179,12 @@ impl Inner {
                 () = keep_schedules(&self.shared, &term.lease.clock) => {}
             }
             drop(listed);
-            tracing::warn!("the node has lost its lease: it drops its flows and begins anew");
+            term.log_end();
             self.give_back();
             self.suspects.set(1);
+            let before = term.lease;
             (term, given) = self.begin().await;
+            self.shared.compare_clocks(&before.clock, &term.lease.clock);
         }
     }
 
@@ -190,14 +208,18 @@ impl Inner {
         }
     }
 
-    /// Takes flows, and reads what is new, whenever something may have changed.
+    /// Takes flows, and reads what is new, whenever something may have changed; until the lease has ended.
     async fn claim_all(self: &Rc<Self>, term: &Term, given: &mut mpsc::UnboundedReceiver<Given>) {
         let mut changes = self.shared.journal.changes();
         let begun = clock::now();
         loop {
             changes.mark_unchanged();
-            if let Err(error) = self.claim(term, begun).await {
-                tracing::warn!(%error, "the journal gives no flows: trying again");
+            match self.claim(term, begun).await {
+                Ok(()) => {}
+                Err(Error::Refused(Refused::NoLease(_))) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "the journal gives no flows: trying again");
+                }
             }
             let poll = timer::sleep_until(clock::now() + POLL);
             tokio::pin!(poll);

@@ -12,8 +12,12 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::left::JournalClock;
 use crate::schedule::Scheduled;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
+
+/// From here on, in milliseconds, a clock has jumped. What is smaller is the work of time servers.
+const JUMP: u64 = 60_000;
 
 /// What the handles and nodes of a process share.
 pub(crate) struct Shared {
@@ -145,16 +149,29 @@ impl Shared {
 
     /// A node has read the clock of the journal.
     pub(crate) fn read_clock(&self, time: Reading) {
-        if let Some(jump @ Jump { from, to }) = time.jump {
-            let millis = |time: Timestamp| time.as_millis();
-            tracing::warn!(
-                from = millis(from),
-                to = millis(to),
-                "the clock of the journal has jumped (milliseconds since 1970): pauses and time limits go on as \
-                 declared; schedules and deadlines follow it"
-            );
-            self.state().clock_jump = Some(jump);
+        if let Some(jump) = time.jump {
+            self.found(jump);
         }
+    }
+
+    /// A node has begun anew: what the clock of the journal should say, and what it says. The journal takes a jump ahead
+    /// that it finds when a node begins for a time in which no node ran.
+    pub(crate) fn compare_clocks(&self, expected: &JournalClock, found: &JournalClock) {
+        let (from, to) = (expected.now(), found.now());
+        if from.as_millis().abs_diff(to.as_millis()) > JUMP {
+            self.found(Jump { from, to });
+        }
+    }
+
+    fn found(&self, jump: Jump) {
+        let millis = |time: Timestamp| time.as_millis();
+        tracing::warn!(
+            from = millis(jump.from),
+            to = millis(jump.to),
+            "the clock of the journal has jumped (milliseconds since 1970): pauses and time limits go on as \
+             declared; schedules and deadlines follow it"
+        );
+        self.state().clock_jump = Some(jump);
     }
 
     pub(crate) fn set_waiting_per_caller(&self, most: u64) {

@@ -2,6 +2,8 @@
 //! one, and an operator all.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use asyncsteps::Error;
@@ -13,6 +15,7 @@ use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Gives, Steps};
 use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::{Clock, Timestamp};
 use expect_test::expect_file;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -37,8 +40,12 @@ fn work(asi: &mut Steps<(), Work>) -> Gives<String> {
 }
 
 async fn start() -> (Executor, Node) {
+    start_on(Memory::default()).await
+}
+
+async fn start_on(journal: Memory) -> (Executor, Node) {
     tokio::time::pause();
-    let durable = Durable::new(Memory::default());
+    let durable = Durable::new(journal);
     let interface = Interface::new("test.work:1.0".parse().expect("a name"));
     let builder = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "work", work);
@@ -279,6 +286,31 @@ async fn callers_without_a_user_are_told_apart_by_address() -> Result<(), Error>
     let params = json!({ "seconds": 1 });
     let own = durable.submit(WORK, params, asyncsteps_durable::Options::default()).await;
     own.expect("the program itself has no quota");
+    Ok(())
+}
+
+/// A clock that a test sets.
+#[derive(Clone, Debug, Default)]
+struct SetClock(Arc<AtomicU64>);
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000_000 + self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[actix::test]
+async fn a_status_says_that_the_clock_has_jumped() -> Result<(), Error> {
+    let clock = SetClock::default();
+    let (executor, _node) = start_on(Memory::new(clock.clone())).await;
+    let uid = submit(&executor, json!({ "seconds": 100 }), None).await?;
+    let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
+    assert_eq!(status["job"]["clock_jump"], Value::Null, "{status}");
+    clock.0.store(3_600_000, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
+    let jump = json!({ "from": 1_000_000_000.0, "to": 1_003_600_000.0 });
+    assert_eq!(status["job"]["clock_jump"], jump, "{status}");
     Ok(())
 }
 

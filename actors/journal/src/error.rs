@@ -160,8 +160,11 @@ pub enum Refused {
         /// The flow that has it.
         uid: Uid,
     },
-    /// The lease of the node is over, or it never had one.
-    #[error("node {0} has no lease")]
+    /// The lease of the node has ended, or it never had one.
+    #[error(
+        "node {0} has no lease: it did not renew it in time, or the clock of the journal has jumped ahead while \
+         another node began"
+    )]
     NoLease(Incarnation),
     /// Something has more bytes or items than it may.
     #[error("the {what} is larger than {limit}")]

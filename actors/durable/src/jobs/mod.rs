@@ -40,4 +40,4 @@ mod service;
 mod types;
 
 pub use service::{Jobs, JobsError};
-pub use types::{Job, JobCancel, JobList, JobResult, JobState, JobStatus};
+pub use types::{ClockJump, Job, JobCancel, JobList, JobResult, JobState, JobStatus};

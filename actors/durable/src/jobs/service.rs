@@ -15,7 +15,7 @@ use super::params::{
     Awaited, How, Named, Page, Resumed, Settlement, Settling, Submission, Submitted, Undoing,
     Which, time, whole,
 };
-use super::types::{Job, JobCancel, JobList, JobResult, JobStatus};
+use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, template_of};
 use crate::key;
 use crate::settle::NotSettled;
@@ -180,7 +180,9 @@ impl Jobs {
 
     async fn status(cx: &Cx<Self, Named>) -> Fallible<JobStatus> {
         let uid = visible(cx, &cx.params.uid).await?;
-        Ok(JobStatus { job: Job::from(&cx.durable.status(uid).await?.flow) })
+        let clock_jump = cx.durable.clock_jump().map(ClockJump::from);
+        let job = Job::from(&cx.durable.status(uid).await?.flow);
+        Ok(JobStatus { job: Job { clock_jump, ..job } })
     }
 
     async fn result(cx: &Cx<Self, Awaited>) -> Fallible<JobResult> {

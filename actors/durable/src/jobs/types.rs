@@ -2,7 +2,7 @@
 
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowInfo, FlowState};
-use asyncsteps_journal::{Timestamp, ValueError};
+use asyncsteps_journal::{Jump, Timestamp, ValueError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,6 +59,10 @@ pub struct Job {
     /// Who has cancelled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
+    /// In the status of a job: the last jump of the journal's clock, if a node of the process that was asked has found
+    /// one. Times of day follow it, and lengths of time do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_jump: Option<ClockJump>,
 }
 
 /// What is known of one job.
@@ -67,6 +71,16 @@ pub struct Job {
 pub struct JobStatus {
     /// The job.
     pub job: Job,
+}
+
+/// A jump of a clock by more than a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct ClockJump {
+    /// What the clock should have said.
+    pub from: f64,
+    /// What it said.
+    pub to: f64,
 }
 
 /// The answer to a cancel.
@@ -147,7 +161,14 @@ impl From<&FlowInfo> for Job {
             ended: flow.ended.map(number),
             reason: flow.reason.clone(),
             cancelled_by: flow.cancel.as_ref().map(|cancel| shown_by(&cancel.by)),
+            clock_jump: None,
         }
+    }
+}
+
+impl From<Jump> for ClockJump {
+    fn from(Jump { from, to }: Jump) -> Self {
+        Self { from: number(from), to: number(to) }
     }
 }
 

@@ -2,7 +2,7 @@
 //! because of a jump alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use asyncsteps::{Error, Fallible, Retry};
@@ -10,13 +10,14 @@ use asyncsteps_durable::{Durable, Node, Options, Recorded, Signals};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
-use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::memory::{Fault, Memory};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::FlowState;
-use asyncsteps_journal::{Clock, LEASE, Timestamp, Uid};
+use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
 use serde_json::json;
 
 use crate::lab::Nothing;
+use crate::log::logged;
 use crate::node::{TestClock, run};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -253,6 +254,51 @@ fn a_jump_moves_no_wait_that_runs_and_is_told() {
             assert!(ended(&durable, uid, WAIT).await.is_some(), "{function}");
         });
     }
+}
+
+#[test]
+fn a_lease_that_ends_because_of_a_jump_is_told_so() {
+    let text = logged(async {
+        let (waiter, journal) = Waiter::new();
+        let (durable, _node) = waiter.start(&journal).await;
+        let uid = submit(&durable, "forever", Options::default()).await;
+        tokio::time::sleep(SECOND).await;
+        waiter.clock.is_ahead(DAY);
+        // a node of another process begins before this one has looked at the clock
+        journal.register(LEASE).await.expect("the journal gives a lease");
+        tokio::time::sleep(2 * LEASE).await;
+        let jump = durable.clock_jump().expect("the node has found it");
+        assert!(jump.to > jump.from.after(DAY / 2), "{jump:?}");
+        let state = durable.status(uid).await.expect("it is known").flow.state;
+        assert!(matches!(state, FlowState::Running | FlowState::Parked), "{state:?}");
+    });
+    let lines: Vec<_> = text.lines().filter(|line| line.contains("WARN")).collect();
+    let [lost, jumped] = lines[..] else { panic!("{text}") };
+    assert!(lost.contains("has ended it before its time"), "{lost}");
+    assert!(jumped.contains("the clock of the journal has jumped"), "{jumped}");
+}
+
+#[test]
+fn a_lease_that_was_not_renewed_is_told_so() {
+    let text = logged(async {
+        let (waiter, journal) = Waiter::new();
+        let silent = Arc::new(AtomicBool::new(false));
+        let faults = Arc::clone(&silent);
+        let journal = journal.faults(move |_| match faults.load(Ordering::Relaxed) {
+            true => Fault::NotDone,
+            false => Fault::None,
+        });
+        let (durable, _node) = waiter.start(&journal).await;
+        silent.store(true, Ordering::Relaxed);
+        tokio::time::sleep(2 * LEASE).await;
+        silent.store(false, Ordering::Relaxed);
+        tokio::time::sleep(2 * LEASE).await;
+        assert_eq!(durable.clock_jump(), None);
+    });
+    let lost = text.lines().find(|line| line.contains("has lost its lease"));
+    let lost = lost.unwrap_or_else(|| panic!("{text}"));
+    assert!(lost.contains("the journal did not answer"), "{lost}");
+    assert!(!text.contains("has jumped"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the log says of a request that is cancelled.
+//! What the log says.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -34,8 +34,8 @@ fn long(asi: &mut Steps<Lab, Nothing>) -> Gives<()> {
     .into()
 }
 
-#[test]
-fn a_cancel_is_no_error() {
+/// What is logged while a test runs, from INFO on.
+pub(crate) fn logged(test: impl Future<Output = ()>) -> String {
     let lines = Lines::default();
     let output = lines.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -43,8 +43,16 @@ fn a_cancel_is_no_error() {
         .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
         .with_writer(move || output.clone())
         .finish();
-    let _log = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
-    run(async {
+    let log = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
+    run(test);
+    drop(log);
+    let text = lines.0.lock().expect("nothing panics").clone();
+    String::from_utf8(text).expect("a text")
+}
+
+#[test]
+fn a_cancel_is_no_error() {
+    let text = logged(async {
         let lab = Lab::new(|durable, functions| _ = durable.on(functions, "long", long));
         let journal = lab.journal();
         let uid = lab.submit(&journal, "long", Options::default()).await;
@@ -55,8 +63,6 @@ fn a_cancel_is_no_error() {
         assert_eq!(durable.ended(uid).await.expect("it is known"), Ending::Cancelled);
         node.stop().await;
     });
-    let text = lines.0.lock().expect("nothing panics").clone();
-    let text = String::from_utf8(text).expect("a text");
     let told = text.lines().find(|line| line.contains("the request was ended"));
     let told = told.unwrap_or_else(|| panic!("it is told: {text}"));
     assert!(told.contains("INFO") && told.contains("cancelled by the test"), "{told}");
