@@ -4,6 +4,14 @@ use crate::request::{Append, FlowState, Then};
 use crate::time::Timestamp;
 use crate::value::Value;
 
+/// The states of flows that wait, in SQL: those of [`FlowState::waits`].
+macro_rules! waits {
+    () => {
+        "state IN (0, 1, 2, 4, 5, 6)"
+    };
+}
+pub(crate) use waits;
+
 /// What format 2 adds in each database, but for the row of the journal: the times that depend on no clock, and the
 /// caller that a flow counts for. Flows that programs with format 1 have stored count for none. The first parameter
 /// is a column of the journal itself, the second one the type of a caller's name. SQLite reads `BIGINT` as its
@@ -31,7 +39,7 @@ macro_rules! second_format {
             CREATE INDEX flow_due_passed ON flow (due_passed)
                 WHERE state = 4 AND due_passed IS NOT NULL;
             CREATE INDEX flow_waiting ON flow (caller, state) WHERE caller IS NOT NULL AND ",
-            $crate::quota::waits!(),
+            $crate::stored::waits!(),
             ";"
         )
     };
@@ -102,5 +110,12 @@ mod tests {
             assert_eq!(state(number), Some(expected));
         }
         assert_eq!(state(8), None);
+    }
+
+    #[test]
+    fn sql_counts_the_states_that_wait() {
+        let waiting = STATES.iter().filter(|state| state.waits());
+        let numbers: Vec<_> = waiting.map(|state| (*state as i64).to_string()).collect();
+        assert_eq!(waits!(), format!("state IN ({})", numbers.join(", ")));
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::session::{Failure, Session};
-use crate::quota::{Counted, Waiting, waits};
+use crate::quota::{Counted, Waiting};
 use crate::request::Quota;
-use crate::stored::{int, unsigned};
+use crate::stored::{int, unsigned, waits};
 
 /// What a group has of some callers.
 struct Share<'a> {

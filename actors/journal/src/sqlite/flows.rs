@@ -12,11 +12,10 @@ use crate::head::Head;
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment};
-use crate::quota::waits;
 use crate::request::{
     Append, Cancelled, FirstOwner, Quota, Registered, Resume, Signal, Submit, Submitted, Written,
 };
-use crate::stored::{self, int, millis, unsigned};
+use crate::stored::{self, int, millis, unsigned, waits};
 use crate::time::{Reading, Timestamp};
 
 /// Moves the last pages of the file to free ones: 4 MiB at the most, so that what is asked for meanwhile waits for no
