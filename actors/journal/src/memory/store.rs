@@ -270,6 +270,7 @@ impl Store {
             self.numbers.remove(uid);
             key.as_ref().map(|key| self.keys.remove(key));
         }
+        self.of_callers.retain(|(_, number)| self.flows.contains_key(number));
         old.len()
     }
 
