@@ -319,7 +319,8 @@ impl StepMemory for Step {
             Some(Kind::Transacted) => false,
             _ => self.step.can_be_undone() || commits,
         };
-        if is_effect || self.flow.is_suspect {
+        let is_wait = kind == Some(Kind::Wait);
+        if is_effect || self.flow.is_suspect && !is_wait {
             self.flow.record(self.path(), [self.intent(attempt)]);
         }
         if kind == Some(Kind::Repeatable) {

@@ -32,7 +32,7 @@ pub(crate) struct Head {
     pub(crate) ticket: Option<Uid>,
     pub(crate) run: u32,
     /// 1 if an owner died with an open effect, and one more for each death in a row of an owner that had no
-    /// other suspect.
+    /// other flow in flight.
     pub(crate) claims: u32,
     /// How often in a row an owner died.
     pub(crate) deaths: u32,
@@ -233,24 +233,28 @@ impl Head {
         self.claims > 0
     }
 
-    /// Takes the flow from an owner that is dead, and had so many suspects. Of several it is not known which
-    /// one has killed it, so that counts for none of them.
-    pub(crate) fn lose_owner(&mut self, effect: OpenEffect, suspects: usize, limits: &Limits) {
+    /// Takes the flow from an owner that is dead, and had these flows in flight. Of several it is not known which
+    /// one has killed it, so that counts for none of them, unless it goes on like that.
+    pub(crate) fn lose_owner(&mut self, effect: OpenEffect, in_flight: InFlight, limits: &Limits) {
         self.deaths += 1;
-        match effect {
-            OpenEffect::None => self.leave(FlowState::Ready, None),
-            OpenEffect::Some => {
-                self.claims += u32::from(!self.is_suspect() || suspects == 1);
-                self.leave(FlowState::Suspect, None);
-            }
+        if effect == OpenEffect::None {
+            return self.leave(FlowState::Ready, None);
         }
-        if self.claims > limits.claims {
-            self.state = FlowState::Dead;
+        self.claims += u32::from(!self.is_suspect() || in_flight.is_only(effect));
+        self.leave(FlowState::Suspect, None);
+        let reason = if self.claims > limits.claims {
             let alone = self.claims - 1;
-            self.reason = Some(format!(
-                "{alone} owners died while an effect of it was open, and of no other suspect"
-            ));
-        }
+            format!("{alone} owners died while an effect of it was open, and of no other flow")
+        } else if effect == OpenEffect::OfOwner && self.deaths > limits.deaths() {
+            format!(
+                "{} owners in a row died with it, the last one while an effect of it was open",
+                self.deaths
+            )
+        } else {
+            return;
+        };
+        self.state = FlowState::Dead;
+        self.reason = Some(reason);
     }
 
     /// Whether it waits for a time that has come.
@@ -307,5 +311,43 @@ impl Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenEffect {
     None,
-    Some,
+    /// An earlier owner has begun it, and the last one has not come to it: the flow only waited there.
+    OfEarlier,
+    /// The last owner has begun it.
+    OfOwner,
+}
+
+impl OpenEffect {
+    /// The effects that are open, of a flow that has any; `of_owner` is whether the last owner has begun one.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) const fn open(of_owner: bool) -> Self {
+        if of_owner { Self::OfOwner } else { Self::OfEarlier }
+    }
+}
+
+/// The flows of an owner that have an open effect.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InFlight {
+    of_earlier: usize,
+    of_owner: usize,
+}
+
+impl InFlight {
+    pub(crate) fn add(&mut self, effect: OpenEffect) {
+        match effect {
+            OpenEffect::None => {}
+            OpenEffect::OfEarlier => self.of_earlier += 1,
+            OpenEffect::OfOwner => self.of_owner += 1,
+        }
+    }
+
+    /// Whether only the flow with this effect may have killed the owner. One that only waited is in the way of no
+    /// other; it may have done so itself if nothing was begun.
+    fn is_only(self, effect: OpenEffect) -> bool {
+        match effect {
+            OpenEffect::None => false,
+            OpenEffect::OfEarlier => (self.of_earlier, self.of_owner) == (1, 0),
+            OpenEffect::OfOwner => self.of_owner == 1,
+        }
+    }
 }

@@ -37,9 +37,18 @@ pub struct Limits {
     /// fill the disk.
     pub signals: u64,
     /// How often in a row the owner of a suspect may die while an effect of it was open, and of no other
-    /// suspect, before the flow is a dead letter. 3 by default: one crash is chance, and a flow that kills its
-    /// process three times does it again. A death with several suspects counts for none.
+    /// flow, before the flow is a dead letter. 3 by default: one crash is chance, and a flow that kills its
+    /// process three times does it again. A death with effects of several flows open counts for none of them; only
+    /// a flow whose owners die ten times as often in a row is a dead letter all the same. An effect that an earlier
+    /// owner has begun is of a flow that waits: it does not count beside one that the dead owner has begun.
     pub claims: u32,
+}
+
+impl Limits {
+    /// How often in a row the owner of a flow may die, with whatever else in flight.
+    pub(crate) const fn deaths(&self) -> u32 {
+        self.claims.saturating_mul(10)
+    }
 }
 
 impl Default for Limits {

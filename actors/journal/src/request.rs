@@ -323,7 +323,7 @@ pub struct FlowInfo {
     /// How often it began anew: part of the keys of its effects.
     pub run: u32,
     /// 1 if its owner died with an open effect, and one more for each death in a row of an owner that had no
-    /// other suspect.
+    /// other flow with one.
     pub claims: u32,
     /// When it was submitted.
     pub created: Timestamp,

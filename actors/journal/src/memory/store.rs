@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::check;
 use crate::coding::{CLOSING, Encoded, Kind};
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::{Head, OpenEffect};
+use crate::head::{Head, InFlight, OpenEffect};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment, Times};
@@ -175,15 +175,17 @@ impl Store {
         let dead: HashSet<Incarnation> =
             self.nodes.iter().filter(|(_, end)| is_dead(end)).map(|(node, _)| *node).collect();
         self.nodes.retain(|node, _| !dead.contains(node));
-        let heads = self.flows.values().map(|flow| &flow.head).filter(|head| head.is_suspect());
-        let mut suspects: HashMap<Incarnation, usize> = HashMap::new();
-        for owner in heads.filter_map(|head| head.owner) {
-            *suspects.entry(owner).or_default() += 1;
+        let owner_of = |flow: &Flow| flow.head.owner.filter(|owner| dead.contains(owner));
+        let mut in_flight: HashMap<Incarnation, InFlight> = HashMap::new();
+        for flow in self.flows.values() {
+            if let Some(owner) = owner_of(flow) {
+                in_flight.entry(owner).or_default().add(flow.open_effect());
+            }
         }
         for flow in self.flows.values_mut() {
-            if let Some(owner) = flow.head.owner.filter(|owner| dead.contains(owner)) {
-                let (effect, suspects) = (flow.open_effect(), suspects.get(&owner).copied());
-                flow.head.lose_owner(effect, suspects.unwrap_or_default(), &self.limits);
+            if let Some(owner) = owner_of(flow) {
+                let effect = flow.open_effect();
+                flow.head.lose_owner(effect, in_flight[&owner], &self.limits);
             }
         }
     }
@@ -343,15 +345,19 @@ impl Flow {
     }
 
     fn open_effect(&self) -> OpenEffect {
-        let mut open = HashSet::new();
-        for record in self.records.values() {
+        let mut open = HashMap::new();
+        for (id, record) in &self.records {
             if record.kind == Kind::Intent as u8 {
-                open.insert(&record.path);
+                open.insert(&record.path, id.epoch);
             } else if CLOSING.iter().any(|kind| *kind as u8 == record.kind) {
                 open.remove(&record.path);
             }
         }
-        if open.is_empty() { OpenEffect::None } else { OpenEffect::Some }
+        match open.values().max() {
+            None => OpenEffect::None,
+            Some(epoch) if *epoch == self.head.epoch => OpenEffect::OfOwner,
+            Some(_) => OpenEffect::OfEarlier,
+        }
     }
 
     fn inbox(&self) -> Inbox {

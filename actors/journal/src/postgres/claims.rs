@@ -11,7 +11,7 @@ use super::tables::{head, head_columns, lease_is_over, look, moment, save};
 use crate::check;
 use crate::coding::Kind;
 use crate::error::Refused;
-use crate::head::{Head, OpenEffect};
+use crate::head::{Head, InFlight, OpenEffect};
 use crate::id::Incarnation;
 use crate::limits::{BATCH, Limits};
 use crate::moment::{Look, Moment};
@@ -119,16 +119,15 @@ async fn expire(session: &Session, limits: &Limits, now: Moment) -> Result<(), F
          ORDER BY uid FOR UPDATE"
     );
     let mut lost = heads(session, sql, &[&dead, &int(BATCH as u64)]).await?;
-    let open = open_effects(session, &lost).await?;
-    let mut suspects: HashMap<Option<Incarnation>, usize> = HashMap::new();
-    for suspect in lost.iter().filter(|head| head.is_suspect()) {
-        *suspects.entry(suspect.owner).or_default() += 1;
+    let open = open_effects(session, &dead).await?;
+    let mut in_flight: HashMap<Incarnation, InFlight> = HashMap::new();
+    for (owner, effect) in open.values() {
+        in_flight.entry(*owner).or_default().add(*effect);
     }
     for head in &mut lost {
-        let is_open = open.contains(&int(head.number));
-        let effect = if is_open { OpenEffect::Some } else { OpenEffect::None };
-        let suspects = suspects.get(&head.owner).copied().unwrap_or_default();
-        head.lose_owner(effect, suspects, limits);
+        let effect = open.get(&head.number).map_or(OpenEffect::None, |(_, effect)| *effect);
+        let beside = head.owner.and_then(|owner| in_flight.get(&owner)).copied();
+        head.lose_owner(effect, beside.unwrap_or_default(), limits);
     }
     save_all(session, &lost).await?;
     let sql = "DELETE FROM node n WHERE id = ANY($1) \
@@ -137,15 +136,24 @@ async fn expire(session: &Session, limits: &Limits, now: Moment) -> Result<(), F
     Ok(())
 }
 
-/// The numbers of those flows that have an intent which nothing after it closes.
-async fn open_effects(session: &Session, flows: &[Head]) -> Result<HashSet<i64>, Failure> {
-    let numbers: Vec<i64> = flows.iter().map(|head| int(head.number)).collect();
-    let sql = "SELECT DISTINCT flow FROM (SELECT DISTINCT ON (flow, path) flow, kind FROM record \
-               WHERE flow = ANY($1) AND kind BETWEEN $2 AND $3 \
-               ORDER BY flow, path, epoch DESC, sequence DESC) AS last WHERE kind = $2";
+/// The flows of these nodes that have an intent which nothing after it closes, by number, with the node.
+async fn open_effects(
+    session: &Session,
+    nodes: &[i64],
+) -> Result<HashMap<u64, (Incarnation, OpenEffect)>, Failure> {
+    let sql = "SELECT flow, owner, bool_or(of_owner) FROM (SELECT DISTINCT ON (r.flow, r.path) \
+               r.flow, f.owner, r.kind, r.epoch = f.epoch AS of_owner \
+               FROM flow f JOIN record r ON r.flow = f.number \
+               WHERE f.owner = ANY($1) AND r.kind BETWEEN $2 AND $3 \
+               ORDER BY r.flow, r.path, r.epoch DESC, r.sequence DESC) AS last \
+               WHERE kind = $2 GROUP BY flow, owner";
     let (intent, outcome) = (Kind::Intent as i64, Kind::Outcome as i64);
-    let rows = session.query(sql, &[&numbers, &intent, &outcome]).await?;
-    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    let rows = session.query(sql, &[&nodes, &intent, &outcome]).await?;
+    let open = rows.iter().map(|row| {
+        let owner = Incarnation::new(unsigned(row.try_get(1)?));
+        Ok((unsigned(row.try_get(0)?), (owner, OpenEffect::open(row.try_get(2)?))))
+    });
+    open.collect()
 }
 
 /// Lets parked flows go on whose time has come.

@@ -1,16 +1,18 @@
 //! Flows for nodes.
 
+use std::collections::HashMap;
+
 use rusqlite::params;
 
 use super::tables::{HEAD, Tables, db_error, head};
 use crate::check;
 use crate::coding::Kind;
 use crate::error::Error;
-use crate::head::{Head, OpenEffect};
+use crate::head::{Head, InFlight, OpenEffect};
 use crate::limits::BATCH;
 use crate::moment::Moment;
 use crate::request::{Claim, Claimed, FlowState};
-use crate::stored::{int, millis};
+use crate::stored::{int, millis, unsigned};
 
 impl Tables {
     pub(super) fn claim(&self, claim: &Claim, now: Moment) -> Result<Vec<Claimed>, Error> {
@@ -48,7 +50,9 @@ impl Tables {
         let dead = statement.query_map([millis(now.passed)], |row| row.get(0));
         let dead: Vec<i64> = dead.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
         for node in dead {
-            let suspects = self.suspects_of(node)?;
+            let open = self.open_effects(node)?;
+            let mut in_flight = InFlight::default();
+            open.values().for_each(|effect| in_flight.add(*effect));
             let first = "owner = ?1 ORDER BY claims = 0, number LIMIT ?2";
             let lost = self.heads(first, params![node, int(BATCH as u64)])?;
             if lost.len() < BATCH {
@@ -58,20 +62,26 @@ impl Tables {
             }
             for old in lost {
                 let mut new = old.clone();
-                new.lose_owner(self.open_effect(&old)?, suspects, &self.limits);
+                let effect = open.get(&old.number).copied().unwrap_or(OpenEffect::None);
+                new.lose_owner(effect, in_flight, &self.limits);
                 self.update(&old, &new)?;
             }
         }
         Ok(())
     }
 
-    fn open_effect(&self, flow: &Head) -> Result<OpenEffect, Error> {
+    /// The flows of a node that have an intent which nothing after it closes, by number.
+    fn open_effects(&self, node: i64) -> Result<HashMap<u64, OpenEffect>, Error> {
         // numbers go on over epochs; beside max(), the other columns are of the same row
-        let sql = "SELECT count(*) FROM (SELECT kind, max(sequence) FROM record \
-                   WHERE flow = ?1 AND kind BETWEEN ?2 AND ?3 GROUP BY path) WHERE kind = ?2";
-        let range = params![int(flow.number), Kind::Intent as u8, Kind::Outcome as u8];
-        let open: i64 = self.prepare(sql)?.query_row(range, |row| row.get(0)).map_err(db_error)?;
-        Ok(if open > 0 { OpenEffect::Some } else { OpenEffect::None })
+        let sql = "SELECT flow, max(of_owner) FROM (SELECT r.flow, r.kind, r.epoch = f.epoch AS of_owner, \
+                   max(r.sequence) FROM flow f JOIN record r ON r.flow = f.number \
+                   WHERE f.owner = ?1 AND r.kind BETWEEN ?2 AND ?3 GROUP BY r.flow, r.path) \
+                   WHERE kind = ?2 GROUP BY flow";
+        let mut statement = self.prepare(sql)?;
+        let range = params![node, Kind::Intent as u8, Kind::Outcome as u8];
+        let open = statement
+            .query_map(range, |row| Ok((unsigned(row.get(0)?), OpenEffect::open(row.get(1)?))));
+        open.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
     }
 
     /// Lets parked flows go on whose time has come.

@@ -260,6 +260,88 @@ pub(super) async fn a_death_counts_for_a_suspect_that_was_the_only_one(journal: 
     assert_eq!(journal.list(dead).await.unwrap().len(), 1);
 }
 
+/// The next owner after one that is dead, with so many suspects, oldest first.
+async fn next_owner(
+    journal: &dyn Journal,
+    dead: Incarnation,
+    suspects: usize,
+) -> (Incarnation, Vec<Owned<'_>>) {
+    kill(journal, dead).await;
+    let owner = node(journal).await;
+    let mut flows = Vec::new();
+    for claimed in claim_suspects(journal, owner, 9, suspects).await {
+        flows.push(Owned::load(journal, claimed).await);
+    }
+    (owner, flows)
+}
+
+async fn claims_of(flow: &Owned<'_>) -> u32 {
+    flow.journal.status(flow.uid).await.unwrap().flow.claims
+}
+
+pub(super) async fn a_death_counts_for_no_suspect_beside_another_open_effect(
+    journal: &dyn Journal,
+) {
+    let mut owner = node(journal).await;
+    Owned::start(journal, owner).await.write(vec![intent("pay")]).await.unwrap();
+    for _ in 0..2 * LIMITS.claims {
+        let mut suspects;
+        (owner, suspects) = next_owner(journal, owner, 1).await;
+        let [suspect] = &mut suspects[..] else { panic!("one suspect") };
+        assert_eq!(claims_of(suspect).await, 1);
+        suspect.write(vec![intent("pay")]).await.unwrap();
+        let mut new = Owned::start(journal, owner).await;
+        assert_eq!(claims_of(&new).await, 0);
+        new.write(vec![intent("pay")]).await.unwrap();
+    }
+    kill(journal, owner).await;
+    claim(journal, node(journal).await, 9).await;
+    let flows = journal.list(Query { limit: 99, ..Query::default() }).await.unwrap();
+    assert!(flows.iter().all(|flow| flow.claims == 1), "each is marked: {flows:?}");
+}
+
+pub(super) async fn a_suspect_that_waits_does_not_count_beside_one_that_has_begun(
+    journal: &dyn Journal,
+) {
+    let mut owner = node(journal).await;
+    for _ in 0..2 {
+        Owned::start(journal, owner).await.write(vec![intent("pay")]).await.unwrap();
+    }
+    for alone in 0..LIMITS.claims {
+        let mut suspects;
+        (owner, suspects) = next_owner(journal, owner, 2).await;
+        let [waits, kills] = &mut suspects[..] else { panic!("two suspects") };
+        assert_eq!((claims_of(waits).await, claims_of(kills).await), (1, 1 + alone));
+        kills.write(vec![intent("pay")]).await.unwrap();
+    }
+    let (_, left) = next_owner(journal, owner, 2).await;
+    let [waits] = &left[..] else { panic!("the other one is dead") };
+    assert_eq!(claims_of(waits).await, 1);
+    let dead = Query { state: Some(FlowState::Dead), limit: 9, ..Query::default() };
+    assert_eq!(journal.list(dead).await.unwrap().len(), 1);
+}
+
+pub(super) async fn a_flow_that_kills_each_owner_beside_others_is_found(journal: &dyn Journal) {
+    let mut owner = node(journal).await;
+    let mut kills = Owned::start(journal, owner).await;
+    let uid = kills.uid;
+    for deaths in 1..=10 * LIMITS.claims {
+        kills.write(vec![intent("pay")]).await.unwrap();
+        Owned::start(journal, owner).await.write(vec![intent("pay")]).await.unwrap();
+        let suspects;
+        (owner, suspects) = next_owner(journal, owner, 1).await;
+        kills = suspects.into_iter().next().expect("one suspect");
+        assert_eq!(kills.uid, uid, "death {deaths}");
+    }
+    kills.write(vec![intent("pay")]).await.unwrap();
+    Owned::start(journal, owner).await.write(vec![intent("pay")]).await.unwrap();
+    let (_, suspects) = next_owner(journal, owner, 1).await;
+    assert_ne!(suspects[0].uid, uid);
+    let flow = journal.status(uid).await.unwrap().flow;
+    assert_eq!(flow.state, FlowState::Dead);
+    assert!(flow.reason.is_some_and(|reason| reason.contains("31 owners")));
+}
+
 pub(super) async fn a_delayed_start_waits_for_its_time(journal: &dyn Journal) {
     let node = node(journal).await;
     let late = submit(FirstOwner::AnyFrom(Timestamp::from_millis(u64::MAX >> 2)));

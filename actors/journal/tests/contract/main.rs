@@ -71,6 +71,9 @@ rules! {
         deaths_without_an_open_effect_are_told_and_not_counted
         suspects_run_one_at_a_time
         a_death_counts_for_a_suspect_that_was_the_only_one
+        a_death_counts_for_no_suspect_beside_another_open_effect
+        a_suspect_that_waits_does_not_count_beside_one_that_has_begun
+        a_flow_that_kills_each_owner_beside_others_is_found
         a_delayed_start_waits_for_its_time;
     inbox:
         the_first_of_cancel_and_end_wins
