@@ -86,16 +86,21 @@ impl Activity {
 
     /// Completes when the flow has done nothing for a while, and waits for nothing.
     pub(crate) async fn stuck(&self) {
-        self.quiet(|| self.running.get() == 0 && self.waits.borrow().is_empty()).await;
+        self.quiet(IDLE, || self.running.get() == 0 && self.waits.borrow().is_empty()).await;
     }
 
     /// Completes when the flow has done nothing but wait for a while.
     pub(crate) async fn idle(&self) {
-        self.quiet(|| self.only_waits()).await;
+        self.quiet(IDLE, || self.only_waits()).await;
     }
 
-    /// Completes when nothing has happened for a while, and it is so.
-    async fn quiet(&self, is_so: impl Fn() -> bool) {
+    /// Completes when no body has run for so many times the while, and nothing else has happened.
+    pub(crate) async fn at_rest(&self, times: u32) {
+        self.quiet(IDLE * times, || self.running.get() == 0).await;
+    }
+
+    /// Completes when nothing has happened for so long, and it is so.
+    async fn quiet(&self, long: Duration, is_so: impl Fn() -> bool) {
         loop {
             let changed = self.changed.notified();
             if !is_so() {
@@ -105,7 +110,7 @@ impl Activity {
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = timer::sleep_until(clock::now() + IDLE) => return,
+                () = timer::sleep_until(clock::now() + long) => return,
             }
         }
     }

@@ -385,9 +385,9 @@ impl Flow {
         self.dropped.get().is_some()
     }
 
-    /// Whether another node has it, or may have it.
-    pub(crate) fn is_lost(&self) -> bool {
-        matches!(self.dropped.get(), Some(Dropped::Lost))
+    /// Whether this node has left it before it came to an end or a wait.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self.dropped.get(), Some(Dropped::Lost | Dropped::Released))
     }
 
     /// A body of the flow ran this long without letting others run on its arbiter.

@@ -106,8 +106,8 @@
 //!   may be stale: see [Locks](guide#locks). While a request holds a lock, each step waits until its record is
 //!   stored; time limits do not count that.
 //! - If the process dies while a body runs that is recorded as begun, the request is a suspect. Few of these run at
-//!   once; after [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row with it as the only one, a request is
-//!   a dead letter.
+//!   once; after [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row with no other body running that is
+//!   recorded as begun, a request is a dead letter.
 //!
 //! # Contents
 //!
@@ -158,6 +158,7 @@ mod step;
 mod steps;
 mod storage_waits;
 mod submit;
+mod suspects;
 mod transact;
 mod unfinished;
 mod until;

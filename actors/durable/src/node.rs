@@ -20,6 +20,7 @@ use crate::lease::Lease;
 use crate::run::Run;
 use crate::scheduler::keep_schedules;
 use crate::shared::{Given, LocalNode, Shared};
+use crate::suspects::{Suspect, Suspects};
 use crate::until::until;
 
 /// How many flows a node runs at the same time, unless it is told otherwise.
@@ -43,8 +44,7 @@ struct Inner {
     count: Cell<usize>,
     /// What it does with flows that it gets, once it ends.
     ending: RefCell<Option<Dropped>>,
-    /// How many suspects it may have at once: one more for each that gets through, and one after a death.
-    suspects: Cell<usize>,
+    suspects: Suspects,
     /// A flow is over.
     changed: Notify,
 }
@@ -61,7 +61,7 @@ impl Node {
             flows: RefCell::default(),
             count: Cell::new(0),
             ending: RefCell::new(None),
-            suspects: Cell::new(1),
+            suspects: Suspects::new(AT_ONCE),
             changed: Notify::new(),
         });
         let (submits, given) = mpsc::unbounded_channel();
@@ -181,7 +181,7 @@ impl Inner {
             drop(listed);
             term.log_end();
             self.give_back();
-            self.suspects.set(1);
+            self.suspects.begin_anew();
             let before = term.lease;
             (term, given) = self.begin().await;
             self.shared.compare_clocks(&before.clock, &term.lease.clock);
@@ -269,7 +269,7 @@ impl Inner {
             ticket,
             programs: self.shared.programs(),
             limit: room,
-            suspects: self.suspects.get(),
+            suspects: self.suspects.limit(),
         };
         // the same ticket gives the same flows
         let claimed = answered(|| journal.claim(claim.clone())).await?;
@@ -362,9 +362,14 @@ impl Counted {
             flow.leave(Dropped::Lost);
         }
         node.flows.borrow_mut().insert(claimed.uid, Rc::clone(&flow));
-        run.run(ready).await;
-        if claimed.is_suspect && !flow.is_lost() {
-            node.suspects.set((node.suspects.get() + 1).min(AT_ONCE));
+        let suspect = Suspect::new(&node.suspects, claimed);
+        tokio::select! {
+            biased;
+            () = run.run(ready) => {}
+            () = suspect.makes_way(&flow.activity, &node.changed) => {}
+        }
+        if !flow.is_cut() {
+            suspect.gets_through();
         }
         let mut flows = node.flows.borrow_mut();
         if flows.get(&claimed.uid).is_some_and(|other| Rc::ptr_eq(other, &flow)) {

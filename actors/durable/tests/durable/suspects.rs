@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use asyncsteps::sync;
+use asyncsteps_actors::sync::Mutex;
 use asyncsteps_durable::{Durable, Node, Options, Recorded};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
@@ -15,7 +17,9 @@ use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Notify;
 
+use crate::bank::hold;
 use crate::node::{TestClock, run};
 
 /// How long an order takes.
@@ -38,6 +42,10 @@ impl Clock for ServerClock {
 struct Shop {
     clock: ServerClock,
     journal: Memory,
+    /// Those of this process.
+    rooms: [Mutex; 3],
+    /// A body kills the process.
+    killed: Arc<Notify>,
 }
 
 impl Service for Shop {
@@ -66,10 +74,50 @@ fn order(asi: &mut Steps<Shop, Order>) -> Gives<()> {
     .into()
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Booking {
+    room: i32,
+    /// The body kills the process.
+    kills: bool,
+}
+
+/// A room is booked under its lock.
+fn booking(asi: &mut Steps<Shop, Booking>) -> Gives<()> {
+    let cx = asi.cx();
+    let room = usize::try_from(cx.params.room).expect("it is one of the rooms");
+    let room = cx.rooms[room].clone();
+    asi.run("book", async |cx, ()| {
+        if cx.params.kills {
+            cx.killed.notify_one();
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(ORDER).await;
+        Ok(())
+    })
+    .recorded()
+    .undo(async |_, _| Ok(()))
+    .locked(&room)
+    .into()
+}
+
+fn rooms() -> [Mutex; 3] {
+    std::array::from_fn(|_| Mutex::new(sync::mutex::Options { max: 1, max_queue: None }))
+}
+
 impl Shop {
     fn new() -> Self {
         let clock = ServerClock { clock: TestClock::start(), ahead: Arc::default() };
-        Self { journal: Memory::new(clock.clone()), clock }
+        let journal = Memory::new(clock.clone());
+        Self { journal, clock, rooms: rooms(), killed: Arc::default() }
+    }
+
+    /// What the process is that starts when this one is killed. Its locks are held for so long.
+    async fn next(&self, node: Node, held: Duration) -> Self {
+        drop(node);
+        self.pauses().await;
+        let next = Self { rooms: rooms(), ..self.clone() };
+        next.rooms.iter().for_each(|room| hold(room, held));
+        next
     }
 
     /// The process is held up past its lease, and another one looks at the clock meanwhile.
@@ -84,6 +132,7 @@ impl Shop {
         let interface = Interface::new("test.shop:1.0".parse().expect("it is a name"));
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "order", order);
+            durable.on(functions, "booking", booking);
         });
         let executor = executor.build().expect("it is complete");
         let node = durable.start(&executor).await.expect("the journal gives a lease");
@@ -107,12 +156,23 @@ impl Shop {
 }
 
 async fn submit(durable: &Durable, takes: Duration, blocks: bool) -> Uid {
+    let takes = u32::try_from(takes.as_millis()).expect("some seconds");
+    submit_to(durable, "order", json!({ "takes": takes, "blocks": blocks })).await
+}
+
+async fn book(durable: &Durable, room: usize, kills: bool) -> Uid {
+    submit_to(durable, "booking", json!({ "room": room, "kills": kills })).await
+}
+
+async fn submit_to(durable: &Durable, function: &str, params: serde_json::Value) -> Uid {
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let options = Options::default().caller(&ann);
-    let takes = u32::try_from(takes.as_millis()).expect("some seconds");
-    let params = json!({ "takes": takes, "blocks": blocks });
-    let uid = durable.submit("test.shop:1.0:order", params, options).await;
+    let uid = durable.submit(&format!("test.shop:1.0:{function}"), params, options).await;
     uid.expect("it is stored")
+}
+
+async fn state(durable: &Durable, uid: Uid) -> FlowState {
+    durable.status(uid).await.expect("it is known").flow.state
 }
 
 async fn flows(durable: &Durable) -> Vec<FlowInfo> {
@@ -181,6 +241,55 @@ fn a_body_that_blocks_its_arbiter_past_the_lease_is_found() {
         }
         for other in flows(&durable).await.into_iter().filter(|flow| flow.uid != blocks) {
             durable.ended(other.uid).await.expect("it is known");
+        }
+    });
+}
+
+#[test]
+fn suspects_that_wait_for_locks_hold_up_no_other() {
+    run(async {
+        let shop = Shop::new();
+        let (durable, node) = shop.process().await;
+        let bookings = join_all((0..3).map(|room| book(&durable, room, false))).await;
+        let orders = join_all((0..50).map(|_| submit(&durable, ORDER, false))).await;
+        tokio::time::sleep(ORDER / 5).await;
+        // what is new has taken the locks, for long
+        let shop = shop.next(node, LEASE * 60).await;
+        let (durable, _node) = shop.process().await;
+        for order in orders {
+            durable.ended(order).await.expect("it is known");
+        }
+        for booking in &bookings {
+            assert_eq!(state(&durable, *booking).await, FlowState::Running);
+        }
+        for booking in bookings {
+            durable.ended(booking).await.expect("it is known");
+        }
+    });
+}
+
+#[test]
+fn a_suspect_that_kills_the_process_behind_a_lock_is_found_alone() {
+    run(async {
+        let mut shop = Shop::new();
+        let (mut durable, mut node) = shop.process().await;
+        let kills = book(&durable, 0, true).await;
+        let orders = join_all((0..2).map(|_| submit(&durable, LEASE * 6, false))).await;
+        let mut deaths = 0;
+        while state(&durable, kills).await != FlowState::Dead {
+            tokio::select! {
+                () = shop.killed.notified() => {}
+                () = tokio::time::sleep(LEASE * 20) => panic!("it is never claimed: {deaths} deaths"),
+            }
+            deaths += 1;
+            assert!(deaths < 15, "it is never found");
+            shop = shop.next(node, Duration::from_millis(3500)).await;
+            (durable, node) = shop.process().await;
+            tokio::time::sleep(ORDER).await;
+        }
+        for order in orders {
+            durable.ended(order).await.expect("it is known");
+            assert_eq!(state(&durable, order).await, FlowState::Ended);
         }
     });
 }

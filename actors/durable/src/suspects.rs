@@ -1,0 +1,88 @@
+//! How many requests that may be what kills processes a node runs at once.
+
+use std::cell::Cell;
+
+use asyncsteps_journal::request::Claimed;
+use tokio::sync::Notify;
+
+use crate::activity::Activity;
+
+/// The suspects of a node. One runs at first, and one more at once for each that gets through: because it has ended or
+/// was put aside, or because it only waits, so that it cannot kill the process.
+#[derive(Debug)]
+pub(crate) struct Suspects {
+    /// How many may run at once.
+    at_once: Cell<usize>,
+    /// How many only wait: these are in the way of no other.
+    waiting: Cell<usize>,
+    most: usize,
+}
+
+impl Suspects {
+    /// At most so many run at once.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { at_once: Cell::new(1), waiting: Cell::new(0), most }
+    }
+
+    /// One runs at first, as after a death.
+    pub(crate) fn begin_anew(&self) {
+        self.at_once.set(1);
+    }
+
+    /// How many the node may have, with those that wait.
+    pub(crate) fn limit(&self) -> usize {
+        self.at_once.get() + self.waiting.get()
+    }
+}
+
+/// A flow of a node, which may be a suspect.
+pub(crate) struct Suspect<'a> {
+    all: &'a Suspects,
+    claimed: Claimed,
+    is_through: Cell<bool>,
+}
+
+/// A suspect that only waits, until this is dropped.
+struct Waiting<'a>(&'a Suspects);
+
+impl<'a> Suspect<'a> {
+    pub(crate) fn new(all: &'a Suspects, claimed: Claimed) -> Self {
+        Self { all, claimed, is_through: Cell::new(false) }
+    }
+
+    /// The flow got through: if it is a suspect, one more may run at once.
+    pub(crate) fn gets_through(&self) {
+        if self.claimed.is_suspect && !self.is_through.replace(true) {
+            self.all.at_once.set((self.all.at_once.get() + 1).min(self.all.most));
+        }
+    }
+
+    /// Has others run whenever the flow only waits, such as for a lock, and notifies `changed` then. It waits a second
+    /// alone for each death in a row: so one that kills the process behind a lock is alone in the end when it does.
+    /// Does not complete.
+    pub(crate) async fn makes_way(&self, activity: &Activity, changed: &Notify) {
+        if !self.claimed.is_suspect {
+            return std::future::pending().await;
+        }
+        loop {
+            activity.at_rest(self.claimed.deaths.max(1)).await;
+            self.gets_through();
+            let _waiting = Waiting::new(self.all);
+            changed.notify_waiters();
+            activity.changed().await;
+        }
+    }
+}
+
+impl<'a> Waiting<'a> {
+    fn new(all: &'a Suspects) -> Self {
+        all.waiting.set(all.waiting.get() + 1);
+        Self(all)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
+    }
+}
