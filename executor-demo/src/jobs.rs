@@ -136,7 +136,7 @@ impl JobsOptions {
             }
             Command::Status { uid } => {
                 let status = server.call("status", json!({ "uid": uid })).await?;
-                Ok(format!("{:#}", status["job"]))
+                Ok(format!("{status:#}"))
             }
             Command::Result { uid, wait } => server.result(uid, *wait).await,
             Command::Cancel { uid } => {

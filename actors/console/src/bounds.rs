@@ -49,6 +49,9 @@ pub(crate) const DURABLE: usize = 100;
 /// The most records of a durable request, the newest ones.
 pub(crate) const RECORDS: usize = 500;
 
+/// The most steps of a durable request whose effects stay.
+pub(crate) const KEPT: usize = 100;
+
 /// The longest text, in bytes: names are shorter, keys of locks are what callers made them.
 const TEXT: usize = 400;
 

@@ -40,6 +40,10 @@ pub(crate) struct DurableRequest {
     records: Vec<RecordRow>,
     /// How many there are.
     all: usize,
+    /// The steps whose effects stay, or may stay, although it did not come to a result.
+    kept: Vec<String>,
+    /// How many there are of these.
+    all_kept: usize,
 }
 
 /// A record in a few words.
@@ -129,7 +133,14 @@ pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRe
     let newest = records.iter().enumerate().skip(all.saturating_sub(bounds::RECORDS));
     let row = |(number, stored): (_, &StoredRecord)| RecordRow::new(number, &stored.record);
     let records = newest.map(|it| row(it).bounded()).collect();
-    Ok(Some(DurableRequest { request: Job::from(&status.flow).bounded(), records, all }))
+    let (request, kept) = (Job::from(&status.flow).bounded(), durable.kept(uid).await?);
+    let all_kept = kept.len();
+    let kept = kept.iter().take(bounds::KEPT).map(|path| {
+        let mut path = path.to_string();
+        cut(&mut path);
+        path
+    });
+    Ok(Some(DurableRequest { request, records, all, kept: kept.collect(), all_kept }))
 }
 
 /// Does what an operator wants.

@@ -139,6 +139,7 @@ mod front;
 mod inside;
 pub mod jobs;
 mod json;
+mod kept;
 mod key;
 mod lease;
 mod left;

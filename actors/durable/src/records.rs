@@ -39,6 +39,8 @@ pub(crate) struct AtPath {
     pub(crate) is_begun: bool,
     /// It has a body, and no sub-steps.
     pub(crate) has_body: bool,
+    /// It waits for a time or a signal, instead of a body.
+    pub(crate) is_wait: bool,
     /// What an operator has said about it.
     pub(crate) settled: Option<Settle>,
     /// How it ended is not recorded: its body is repeated, or the program has it no more.
@@ -130,14 +132,18 @@ impl Records {
             }
             Event::Signal(taken) => {
                 step.end = Some(End::Done(taken.value.clone()));
-                step.has_body = true;
+                (step.has_body, step.is_wait) = (true, true);
             }
             Event::Timer(timer) if timer.attempt > 1 => {
                 // the failure before it was not the last one
                 step.end = None;
                 step.attempts = Some((timer.attempt - 1, *timer));
             }
-            Event::Timer(timer) => step.timer = Some(*timer),
+            Event::Timer(timer) => {
+                step.timer = Some(*timer);
+                // the limit of a body is not at its path
+                step.is_wait = true;
+            }
             Event::Unwinding(unwinding) => {
                 step.failed = Some(unwinding.failed.clone());
                 self.unwinding.push(record.path.clone());
@@ -293,6 +299,11 @@ impl Records {
     /// Whether the step at this path is inside of a scope that ended normally.
     pub(crate) fn is_closed(&self, path: &Path) -> bool {
         self.closed.iter().any(|scope| is_inside(path, scope))
+    }
+
+    /// What is recorded, by path.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
+        self.by_path.iter()
     }
 
     /// What is recorded of each step, but for undos and for items, which belong to their step.

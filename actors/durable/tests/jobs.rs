@@ -66,8 +66,9 @@ async fn ask(
     request.user(user, level).call(executor).await
 }
 
-/// A charge whose undo fails.
+/// A charge whose undo fails, after a note that has none.
 fn charge(asi: &mut Steps<(), Work>) -> Gives<()> {
+    asi.run("note", async |_, ()| Ok(())).recorded();
     asi.run("charge", async |_, ()| Ok(()))
         .recorded()
         .undo(async |_, _| Err("Away".into()))
@@ -98,6 +99,7 @@ async fn a_result_is_waited_for_no_longer_than_it_may_take() -> Result<(), Error
     assert_eq!(ended, json!({ "state": "ended", "result": "no note", "error": "", "text": "" }));
     let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
     assert_eq!(status["job"]["function"], "test.work:1:work");
+    assert_eq!(status["kept"], json!([]), "it has a result");
     assert!(status["job"]["ended"].as_f64() >= status["job"]["created"].as_f64(), "{status}");
     Ok(())
 }
@@ -331,7 +333,8 @@ async fn an_operator_settles_what_a_paused_job_has_begun() -> Result<(), Error> 
     let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
     let reason = status["job"]["reason"].as_str().unwrap_or_default();
     assert!(reason.starts_with("test.work:1:charge/charge was begun"), "{status}");
-    let path = "test.work:1:charge/charge";
+    let (note, path) = ("test.work:1:charge/note", "test.work:1:charge/charge");
+    assert_eq!((&status["kept"], &status["kept_count"]), (&json!([note]), &json!(1)), "{status}");
     let kept = json!({ "uid": uid, "path": path, "how": "kept", "why": "case 7" });
     ask(&executor, ANN, "settle", kept.clone()).await.expect_err("ann is no operator");
     for (wrong, code) in [
@@ -353,6 +356,8 @@ async fn an_operator_settles_what_a_paused_job_has_begun() -> Result<(), Error> 
     assert_eq!(ask(&executor, OPERATOR, "settle", kept).await?, json!(true));
     let ended = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 4_000 })).await?;
     assert_eq!((&ended["state"], &ended["error"]), (&json!("ended"), &json!("InternalError")));
+    let status = ask(&executor, ANN, "status", json!({ "uid": uid })).await?;
+    assert_eq!(status["kept"], json!([path, note]), "the operator has kept the charge");
     let refused = ask(&executor, OPERATOR, "undo", again).await.expect_err("it has ended");
     assert_eq!(refused.code(), "NotStopped");
     Ok(())

@@ -99,13 +99,14 @@ function tag({ state: name, cancelled_by: by }) {
 }
 
 /** A request, with what is recorded of it. */
-function details({ request, records, all }) {
+function details({ request, records, all, kept = [], all_kept: allKept = 0 }) {
     const close = el('button', { type: 'button', key: 'close', onclick: () => { opened = null; redraw(); } }, 'Close');
     return el('section', { class: 'card', key: `opened-${request.uid}` },
         el('h2', {}, functionName(request.function), ' ', tag(request)),
         el('p', { class: 'quiet' }, `${request.uid}, version ${request.version}, submitted at ${clock(request.created)}`),
         HINTS[request.state] && el('p', { class: 'hint' }, HINTS[request.state]),
         request.reason && el('p', { class: 'alarm' }, request.reason),
+        kept.length > 0 && el('p', { class: 'hint' }, 'Done, or perhaps done, and not undone, because there is no undo: ', kept.map((path) => [el('code', { key: path }, path), ' ']), allKept > kept.length && `and ${grouped(allKept - kept.length)} more`),
         el('div', { class: 'tools' }, orders(request), close),
         all > records.length && el('p', { class: 'hint' }, `The last ${records.length} of ${grouped(all)} records.`),
         table('What is recorded', [

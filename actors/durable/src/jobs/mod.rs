@@ -16,7 +16,7 @@
 //! | function | parameters | result |
 //! |---|---|---|
 //! | `submit` | `function`, `params`, `key`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on |
-//! | `status` | `uid` | [`JobStatus`] |
+//! | `status` | `uid` | [`JobStatus`]: what it does, and which effects stay although it did not come to a result |
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `list` | `function`, `state`, `after`, `most` | [`JobList`], the oldest first |

@@ -182,7 +182,10 @@ impl Jobs {
         let uid = visible(cx, &cx.params.uid).await?;
         let clock_jump = cx.durable.clock_jump().map(ClockJump::from);
         let job = Job::from(&cx.durable.status(uid).await?.flow);
-        Ok(JobStatus { job: Job { clock_jump, ..job } })
+        let kept = cx.durable.kept(uid).await?;
+        let shown = kept.iter().take(MOST.into()).map(Path::to_string).collect();
+        let job = Job { clock_jump, ..job };
+        Ok(JobStatus { job, kept: shown, kept_count: kept.len() })
     }
 
     async fn result(cx: &Cx<Self, Awaited>) -> Fallible<JobResult> {

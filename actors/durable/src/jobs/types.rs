@@ -71,6 +71,12 @@ pub struct Job {
 pub struct JobStatus {
     /// The job.
     pub job: Job,
+    /// The paths of the steps whose effects stay, or may stay, although the job has failed, was cancelled or waits for
+    /// an operator: those without an undo, and those that an operator has kept. At most a hundred.
+    pub kept: Vec<String>,
+    /// How many such steps there are.
+    #[schemars(with = "f64")]
+    pub kept_count: usize,
 }
 
 /// A jump of a clock by more than a minute.

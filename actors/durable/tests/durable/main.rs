@@ -10,6 +10,7 @@ mod forms;
 mod handles;
 mod held_up;
 mod jumps;
+mod kept;
 mod keys;
 mod lab;
 mod log;
