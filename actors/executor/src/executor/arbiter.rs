@@ -1,7 +1,7 @@
 //! An executor on the arbiter of this thread.
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak as LocalWeak};
 use std::sync::{Arc, Weak};
 
 use actix::{Actor, Addr};
@@ -10,11 +10,11 @@ use actix_rt::Arbiter;
 use super::handle::{Executor, ExecutorActor, Shared};
 use super::in_flight::LocalRequests;
 
-/// An executor on this arbiter.
+/// An executor on this arbiter: where its actor is, and what that owns.
 struct Local {
     executor: Weak<Shared>,
     actor: Addr<ExecutorActor>,
-    requests: Rc<LocalRequests>,
+    requests: LocalWeak<LocalRequests>,
 }
 
 thread_local! {
@@ -42,8 +42,8 @@ impl Executor {
     }
 
     /// The requests in flight of the actor of this executor on this arbiter.
-    pub(super) fn local_requests(&self) -> Rc<LocalRequests> {
-        self.local(|local| Rc::clone(&local.requests))
+    pub(super) fn local_requests(&self) -> LocalWeak<LocalRequests> {
+        self.local(|local| LocalWeak::clone(&local.requests))
     }
 
     /// What there is of this executor on this arbiter; its actor is started if there is none.
@@ -66,9 +66,8 @@ impl Executor {
 
     fn start_actor(&self) -> Local {
         let executor = Arc::downgrade(&self.shared);
-        let requests = Rc::<LocalRequests>::default();
-        let actor =
-            ExecutorActor { executor: Weak::clone(&executor), requests: Rc::clone(&requests) };
+        let actor = ExecutorActor { executor: Weak::clone(&executor), requests: Rc::default() };
+        let requests = Rc::downgrade(&actor.requests);
         let actor = actor.start();
         let mut actors = self.shared.actors();
         actors.retain(Addr::connected);
@@ -80,4 +79,21 @@ impl Executor {
 /// Whether this thread is an arbiter, where the executor can be used directly.
 pub(super) fn is_arbiter() -> bool {
     Arbiter::try_current().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_actor_owns_the_requests_of_its_arbiter() {
+        let requests = actix::System::new().block_on(async {
+            let executor = Executor::builder().build().expect("it needs nothing");
+            executor.start_here();
+            let requests = executor.local_requests();
+            assert_eq!(requests.strong_count(), 1, "its actor");
+            requests
+        });
+        assert_eq!(requests.strong_count(), 0, "the arbiter has ended, and its actor with it");
+    }
 }

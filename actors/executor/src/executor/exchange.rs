@@ -19,7 +19,7 @@ use tracing::Span;
 
 use super::admission::Admission;
 use super::handle::Executor;
-use super::in_flight::{Listed, Served};
+use super::in_flight::{Listed, LocalRequests, Served};
 use super::over::Times;
 use super::recording::RequestRecording;
 use super::registry::HostedFunction;
@@ -129,7 +129,8 @@ impl Exchange {
             let recording = self.recording.clone();
             let (called, arrived) = (self.called.clone(), self.times.arrived);
             let trace = self.reply_to.trace.span;
-            executor.local_requests().add(called, caller, trace, arrived, recording)
+            let requests = executor.local_requests();
+            LocalRequests::add(requests, called, caller, trace, arrived, recording)
         })
     }
 

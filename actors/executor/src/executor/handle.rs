@@ -45,12 +45,12 @@ pub struct Executor {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The executor on one arbiter, from its first request there on. It owns the requests in flight of this
-/// arbiter.
+/// The executor on one arbiter, from its first request there on. It alone owns the list of the requests in flight of
+/// this arbiter, which ends with it.
 ///
 /// From other arbiters and threads it takes [`Dispatch`](super::Dispatch) and
 /// [`CancelRequests`](super::CancelRequests), and reports what it has in flight. On its own arbiter
-/// transports use the same state by direct calls of the [`Executor`].
+/// transports use the same list by direct calls of the [`Executor`].
 pub struct ExecutorActor {
     pub(super) executor: Weak<Shared>,
     pub(super) requests: Rc<LocalRequests>,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::rc::{Rc, Weak};
+use std::rc::Weak;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,13 +116,13 @@ pub(super) trait Served {
     fn rid(&self) -> Option<&Rid>;
 }
 
-/// The requests of one executor whose flows wait on one arbiter, or are undone there.
+/// The requests of one executor whose flows wait on one arbiter, or are undone there. Its actor there owns them.
 #[derive(Default)]
 pub(super) struct LocalRequests(RefCell<Slab<Request>>);
 
-/// The entry of a request, until this is dropped.
+/// The entry of a request, until this is dropped, or the actor has ended that owns it.
 pub(super) struct Listed {
-    requests: Rc<LocalRequests>,
+    requests: Weak<LocalRequests>,
     index: usize,
 }
 
@@ -145,7 +145,7 @@ pub(super) struct Request {
 impl LocalRequests {
     /// Adds a request, which has a flow or is undone.
     pub(super) fn add(
-        self: &Rc<Self>,
+        of_actor: Weak<Self>,
         function: FunctionName,
         caller: Caller,
         trace: TraceParent,
@@ -163,8 +163,9 @@ impl LocalRequests {
             served: None,
             parts: Vec::new(),
         };
-        let index = self.0.borrow_mut().insert(request);
-        Listed { requests: Rc::clone(self), index }
+        let index =
+            of_actor.upgrade().map_or(0, |requests| requests.0.borrow_mut().insert(request));
+        Listed { requests: of_actor, index }
     }
 
     /// Cancels all of them, after this returned. Their parts go on.
@@ -338,7 +339,8 @@ impl Listed {
 
     /// This flow is a part of the one of the request.
     pub(super) fn add_part(&self, part: FlowRef) {
-        let mut requests = self.requests.0.borrow_mut();
+        let Some(requests) = self.requests.upgrade() else { return };
+        let mut requests = requests.0.borrow_mut();
         let Some(request) = requests.get_mut(self.index) else { return };
         let over: Vec<FlowRef> = request.parts.extract_if(.., |part| !part.is_valid()).collect();
         request.parts.push(part);
@@ -349,16 +351,16 @@ impl Listed {
 
     /// Cancels the flow of the request, after this returned. Its parts go on.
     pub(super) fn cancel(&self) {
-        let requests = self.requests.0.borrow();
-        let flow = requests.get(self.index).and_then(|request| request.flow.clone());
-        drop(requests);
+        let Some(requests) = self.requests.upgrade() else { return };
+        let flow = requests.0.borrow().get(self.index).and_then(|request| request.flow.clone());
         if let Some(flow) = flow {
             flow.cancel();
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut Request) -> Option<FlowRef>) {
-        let before = self.requests.0.borrow_mut().get_mut(self.index).and_then(change);
+        let Some(requests) = self.requests.upgrade() else { return };
+        let before = requests.0.borrow_mut().get_mut(self.index).and_then(change);
         // dropped when nothing is borrowed: it may be the last reference to its flow
         drop(before);
     }
@@ -373,7 +375,8 @@ impl fmt::Debug for LocalRequests {
 impl Drop for Listed {
     fn drop(&mut self) {
         // dropped when nothing is borrowed: it may be the last reference to its flow
-        let request = self.requests.0.borrow_mut().try_remove(self.index);
+        let Some(requests) = self.requests.upgrade() else { return };
+        let request = requests.0.borrow_mut().try_remove(self.index);
         debug_assert!(request.is_some(), "a request is listed once");
     }
 }

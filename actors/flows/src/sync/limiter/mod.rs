@@ -39,7 +39,7 @@ struct Parts {
 }
 
 /// The actor of a [`Limiter`]: it takes [`Lock`](super::Lock), [`Unlock`](super::Unlock) and
-/// [`Inspect`](super::Inspect).
+/// [`Inspect`](super::Inspect). It has no state of its own: it calls the accounting that all handles share.
 ///
 /// Its address is [`Limiter::address`].
 #[derive(Debug)]

@@ -37,8 +37,8 @@ pub(super) struct Family {
 }
 
 /// The actor of a [`Mutex`](super::Mutex): it takes [`Lock`](crate::sync::Lock),
-/// [`Unlock`](crate::sync::Unlock) and [`Inspect`](crate::sync::Inspect). Its state is that of all keys,
-/// which direct use calls too: both are one queue.
+/// [`Unlock`](crate::sync::Unlock) and [`Inspect`](crate::sync::Inspect). It has no state of its own: it calls the
+/// accounting that all handles share, on any arbiter, so messages and direct use are one queue.
 ///
 /// Its address is [`Mutex::address`](super::Mutex::address), where an example is.
 pub struct MutexActor(pub(super) Arc<Family>);

@@ -78,7 +78,8 @@ pub(super) struct Family {
 /// The actor of a [`Throttle`](super::Throttle): it ends the periods of all keys, and takes
 /// [`Enter`](crate::sync::Enter) and [`Inspect`](crate::sync::Inspect).
 ///
-/// It has one timer, and none while all keys are idle.
+/// It has one timer, and none while all keys are idle. The accounting, and the periods that are open, are shared by all
+/// handles, on any arbiter.
 pub struct ThrottleActor {
     pub(super) family: Weak<Family>,
 }
