@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps::Time;
 use asyncsteps_actors::{clock, timer};
@@ -25,6 +26,9 @@ use crate::until::until;
 
 /// How many flows a node runs at the same time, unless it is told otherwise.
 const AT_ONCE: usize = 1000;
+
+/// How long a suspect runs alone at first for a death.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A node, which runs durable flows on the arbiter that [started](crate::Durable::start) it.
 ///
@@ -256,10 +260,26 @@ impl Inner {
         if self.gives_back() && clock::now() < begun + LEASE {
             return Ok(());
         }
+        // the first may be a suspect that runs alone
+        if self.suspects.begins() {
+            let first = self.ask(term, 1).await?;
+            self.suspects.first_asked();
+            for claimed in first {
+                self.spawn_first(term, claimed);
+            }
+        }
         let room = AT_ONCE.saturating_sub(self.count.get());
-        if room == 0 {
+        if room == 0 || self.suspects.is_alone() {
             return Ok(());
         }
+        for claimed in self.ask(term, room).await? {
+            self.spawn(term, claimed);
+        }
+        Ok(())
+    }
+
+    /// Takes up to so many flows.
+    async fn ask(&self, term: &Term, limit: usize) -> Result<Vec<Claimed>, Error> {
         let ticket = match Uid::random() {
             Ok(ticket) => ticket,
             Err(error) => panic!("the system gives no random bytes: {error}"),
@@ -268,26 +288,41 @@ impl Inner {
             node: term.incarnation,
             ticket,
             programs: self.shared.programs(),
-            limit: room,
+            limit,
             suspects: self.suspects.limit(),
         };
         // the same ticket gives the same flows
-        let claimed = answered(|| journal.claim(claim.clone())).await?;
-        for claimed in claimed {
-            self.spawn(term, claimed);
-        }
-        Ok(())
+        answered(|| self.shared.journal.claim(claim.clone())).await
     }
 
     /// Begins to run a flow.
-    fn spawn(self: &Rc<Self>, term: &Term, claimed: Claimed) {
-        actix_rt::spawn(Counted::new(self).run(Rc::clone(&term.lease), claimed));
+    fn spawn(self: &Rc<Self>, term: &Term, claimed: Claimed) -> JoinHandle<()> {
+        actix_rt::spawn(Counted::new(self).run(Rc::clone(&term.lease), claimed))
+    }
+
+    /// Begins to run the first flow of a term. A suspect runs alone at first, a second for each death in a row but the
+    /// first one: so one that kills the process is found, however many requests there are.
+    fn spawn_first(self: &Rc<Self>, term: &Term, claimed: Claimed) {
+        let run = self.spawn(term, claimed);
+        let alone = SECOND * claimed.deaths.saturating_sub(1);
+        if claimed.is_suspect && !alone.is_zero() {
+            let (node, is_alone) = (Rc::clone(self), self.suspects.alone());
+            actix_rt::spawn(async move {
+                tokio::select! {
+                    _ = run => {}
+                    () = timer::sleep_until(clock::now() + alone) => {}
+                }
+                drop(is_alone);
+                node.changed.notify_waiters();
+            });
+        }
     }
 
     /// Stores a request, and begins to run it if there is room; else it waits for its turn among all. The
     /// caller may leave meanwhile.
     fn store(self: &Rc<Self>, term: &Term, Given { mut submit, answer }: Given) {
-        let mut place = (self.count.get() < AT_ONCE).then(|| Counted::new(self));
+        let mut place =
+            (self.count.get() < AT_ONCE && !self.suspects.is_alone()).then(|| Counted::new(self));
         let (node, incarnation) = (Rc::clone(self), term.incarnation);
         let lease = Rc::clone(&term.lease);
         actix_rt::spawn(async move {

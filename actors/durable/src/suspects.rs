@@ -1,6 +1,7 @@
 //! How many requests that may be what kills processes a node runs at once.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 
 use asyncsteps_journal::request::Claimed;
 use tokio::sync::Notify;
@@ -16,17 +17,51 @@ pub(crate) struct Suspects {
     /// How many only wait: these are in the way of no other.
     waiting: Cell<usize>,
     most: usize,
+    /// Whether the node has asked for flows.
+    has_begun: Cell<bool>,
+    /// Present while one runs without any other flow.
+    alone: RefCell<Weak<()>>,
 }
 
 impl Suspects {
     /// At most so many run at once.
     pub(crate) fn new(most: usize) -> Self {
-        Self { at_once: Cell::new(1), waiting: Cell::new(0), most }
+        Self {
+            at_once: Cell::new(1),
+            waiting: Cell::new(0),
+            most,
+            has_begun: Cell::new(false),
+            alone: RefCell::default(),
+        }
     }
 
     /// One runs at first, as after a death.
     pub(crate) fn begin_anew(&self) {
         self.at_once.set(1);
+        self.has_begun.set(false);
+        self.alone.take();
+    }
+
+    /// Whether the node has not asked for its first flow yet.
+    pub(crate) fn begins(&self) -> bool {
+        !self.has_begun.get()
+    }
+
+    /// The node has asked for its first flow.
+    pub(crate) fn first_asked(&self) {
+        self.has_begun.set(true);
+    }
+
+    /// One runs without any other flow until this is dropped.
+    pub(crate) fn alone(&self) -> Rc<()> {
+        let alone = Rc::new(());
+        self.alone.replace(Rc::downgrade(&alone));
+        alone
+    }
+
+    /// Whether no other flow may begin.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.borrow().strong_count() > 0
     }
 
     /// How many the node may have, with those that wait.

@@ -88,6 +88,7 @@ fn booking(asi: &mut Steps<Shop, Booking>) -> Gives<()> {
     let room = cx.rooms[room].clone();
     asi.run("book", async |cx, ()| {
         if cx.params.kills {
+            tokio::time::sleep(ORDER * 3).await;
             cx.killed.notify_one();
             std::future::pending::<()>().await;
         }
@@ -284,6 +285,32 @@ fn a_suspect_that_kills_the_process_behind_a_lock_is_found_alone() {
             deaths += 1;
             assert!(deaths < 15, "it is never found");
             shop = shop.next(node, Duration::from_millis(3500)).await;
+            (durable, node) = shop.process().await;
+            tokio::time::sleep(ORDER).await;
+        }
+        for order in orders {
+            durable.ended(order).await.expect("it is known");
+            assert_eq!(state(&durable, order).await, FlowState::Ended);
+        }
+    });
+}
+
+#[test]
+fn a_suspect_that_kills_the_process_among_new_requests_is_found_alone() {
+    run(async {
+        let mut shop = Shop::new();
+        let (mut durable, mut node) = shop.process().await;
+        let kills = book(&durable, 0, true).await;
+        let (mut deaths, mut orders) = (0, Vec::new());
+        while state(&durable, kills).await != FlowState::Dead {
+            orders.extend(join_all((0..3).map(|_| submit(&durable, LEASE, false))).await);
+            tokio::select! {
+                () = shop.killed.notified() => {}
+                () = tokio::time::sleep(LEASE * 20) => panic!("it is never claimed: {deaths} deaths"),
+            }
+            deaths += 1;
+            assert!(deaths < 10, "it is never found");
+            shop = shop.next(node, Duration::ZERO).await;
             (durable, node) = shop.process().await;
             tokio::time::sleep(ORDER).await;
         }
