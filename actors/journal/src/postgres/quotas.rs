@@ -15,7 +15,8 @@ struct Share<'a> {
 }
 
 /// How many flows of these callers wait. Groups that bring callers near their quota are written one after the other:
-/// beyond a quarter of it the count is made under a lock of these callers. Other groups do not wait for each other.
+/// beyond a quarter of it the count is made under a lock of these callers. Other groups do not wait for each other, nor
+/// do those whose submits are refused: a caller that has used up its quota holds up no node.
 pub(super) async fn waiting<'a>(
     session: &Session,
     quotas: impl Iterator<Item = &'a Quota>,
@@ -29,7 +30,8 @@ pub(super) async fn waiting<'a>(
     let mut shares: Vec<_> = shares.into_values().collect();
     count(session, &shares, &mut waiting).await?;
     shares.retain(|Share { counted, submits }| {
-        waiting.get(counted).unwrap_or_default() + submits > counted.most / 4
+        let waiting = waiting.get(counted).unwrap_or_default();
+        waiting < counted.most && waiting + submits > counted.most / 4
     });
     if !shares.is_empty() {
         // in the order of the locks, so that no two groups wait for each other

@@ -175,7 +175,7 @@ async fn nodes_that_submit_at_once_keep_a_quota(server: &Server) {
     let nodes = [connect(server, "quota").await, connect(server, "quota").await];
     let quota = |caller: &str| Quota { caller: caller.to_owned(), most: MOST.into(), group: None };
     let submits = (0..SUBMITS).map(|number| {
-        // in the order of both names: groups that lock callers do not wait for each other
+        // each node has submits of both
         let quota = Some(quota(["ann", "bob"][number / 2 % 2]));
         nodes[number % 2].submit(Submit { quota, ..submit(FirstOwner::Any) })
     });
@@ -194,6 +194,12 @@ async fn nodes_that_submit_at_once_keep_a_quota(server: &Server) {
         assert!((i64::from(MOST)..=i64::from(MOST) * 5 / 4).contains(stored), "{caller}: {stored}");
     }
     assert_eq!(stored.len(), 2);
+    // a node that has stopped while it counted keeps no other from refusing
+    let stopped = "BEGIN; SELECT pg_advisory_xact_lock(x'4173634b'::int, hashtext('ann'))";
+    client.batch_execute(stopped).await.expect("the lock of the caller");
+    let more = Submit { quota: Some(quota("ann")), ..submit(FirstOwner::Any) };
+    let refused = nodes[0].submit(more).await;
+    assert!(matches!(refused, Err(Error::Refused(Refused::TooManyWaiting { .. }))), "{refused:?}");
 }
 
 async fn tables_of_the_first_format_are_taken_over(server: &Server) {
