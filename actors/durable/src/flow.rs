@@ -303,8 +303,9 @@ impl Flow {
         ))
     }
 
-    /// What is inside of the step at this path is undone from now on, because of this error.
-    pub(crate) fn unwinds(&self, path: &Path, error: &Error) {
+    /// What is inside of the step at this path is undone from now on, because of this error: that of the step that
+    /// failed last inside, or of `itself`.
+    pub(crate) fn unwinds(&self, path: &Path, itself: &Path, error: &Error) {
         self.unwinding.borrow_mut().insert(path.clone());
         for (failed, event) in self.unrecorded.take() {
             self.record(&failed, [event]);
@@ -315,7 +316,9 @@ impl Flow {
         }
         let undos = records.newest_effects_within(path);
         drop(records);
-        let failed = self.last_failed_within(path);
+        let last = self.last_failed.borrow();
+        let failed = last.as_ref().filter(|last| last.is_within(path)).unwrap_or(itself).clone();
+        drop(last);
         let unwinding = Unwinding { failed, failure: failure_of(error), undos };
         self.record(path, [Event::Unwinding(unwinding)]);
     }
@@ -354,12 +357,6 @@ impl Flow {
         let mut failures = records.failures_around(path).peekable();
         let (_, failed) = failures.peek().copied()?;
         failures.all(|(outer, _)| !unwinding.contains(outer)).then(|| failed.clone())
-    }
-
-    /// The step that failed last, if it is inside of this one; else this one has failed by itself.
-    fn last_failed_within(&self, path: &Path) -> Path {
-        let last = self.last_failed.borrow();
-        last.as_ref().filter(|last| last.is_within(path)).unwrap_or(path).clone()
     }
 
     /// How it ends, if that was decided outside.

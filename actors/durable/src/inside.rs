@@ -1,5 +1,7 @@
-//! What steps that the executor adds inside of an attempt of a step are told: those around the steps of the application.
+//! What steps that the executor adds around sub-steps are told: they are inside of an attempt of a step, or of an iteration
+//! of that.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,11 +10,25 @@ use asyncsteps::{Completion, Error, Time};
 use asyncsteps_journal::Path;
 
 use crate::flow::Flow;
+use crate::measured::Measured;
 
-/// Steps of the executor inside of an attempt of a step.
+/// The branch of an attempt or an iteration at which the limit is recorded that its sub-steps as a whole have. Other
+/// branches of a step are numbers, or named in this crate.
+const LIMIT: &str = "this";
+
+/// Steps of the executor around sub-steps.
 pub(crate) struct Inside {
-    pub(crate) flow: Rc<Flow>,
-    pub(crate) path: Path,
+    flow: Rc<Flow>,
+    /// The attempt or the iteration.
+    path: Path,
+    measured: Measured,
+    has_limit: Cell<bool>,
+}
+
+impl Inside {
+    pub(crate) fn new(flow: Rc<Flow>, path: Path) -> Self {
+        Self { flow, path, measured: Measured::default(), has_limit: Cell::new(false) }
+    }
 }
 
 impl Memory for Inside {
@@ -24,15 +40,18 @@ impl Memory for Inside {
         None
     }
 
-    fn time_left(&self, _: Limit, of: Duration, _: Time) -> Duration {
-        of
+    fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+        self.has_limit.set(true);
+        self.measured.waited(limit, self.flow.results.waited(now));
+        self.flow.left_of_limit(&self.path, (&self.path.branch(LIMIT), of), now)
     }
 
-    fn left_at_limit(&self, _: Limit, of: Duration, _: Time) -> Duration {
+    fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+        let waited = self.measured.waited(limit, self.flow.results.waited(now));
         if self.flow.records.borrow().commits_within(&self.path) {
             return of;
         }
-        self.flow.hold_limit(&self.path, of)
+        if waited.is_zero() { self.flow.hold_limit(&self.path, of) } else { waited }
     }
 
     fn is_held(&self, _: Option<u32>) -> bool {
@@ -47,6 +66,7 @@ impl Memory for Inside {
 
     fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
         self.flow.let_go(&self.path);
-        self.flow.unwinds(&self.path, error);
+        let limit = self.has_limit.get().then(|| self.path.branch(LIMIT));
+        self.flow.unwinds(&self.path, limit.as_ref().unwrap_or(&self.path), error);
     }
 }

@@ -143,6 +143,7 @@ mod kept;
 mod key;
 mod lease;
 mod left;
+mod measured;
 mod memory;
 mod node;
 mod orders;

@@ -362,7 +362,8 @@ impl Records {
     /// records of that.
     pub(crate) fn forget_iteration(&mut self, path: &Path, index: u64) -> Vec<Ticket> {
         let outer = path.iteration(index);
-        let inside: Vec<Path> = self.within(&outer).map(|(path, _)| path.clone()).collect();
+        let inside = self.within(&outer).map(|(path, _)| path.clone());
+        let inside: Vec<Path> = inside.chain([outer.clone()]).collect();
         let removed = inside.iter().filter_map(|path| self.by_path.remove(path));
         let mut tickets: Vec<Ticket> = removed.flat_map(|step| step.tickets_of_all()).collect();
         self.unwinding.retain(|path| !path.is_within(&outer));

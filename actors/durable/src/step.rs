@@ -19,6 +19,7 @@ use asyncsteps_journal::{Event, Path, Value};
 use crate::causes::cause_of;
 use crate::flow::{Dropped, Flow};
 use crate::inside::Inside;
+use crate::measured::Measured;
 use crate::records::{AtPath, End, closing_of, failure_of};
 use crate::transact;
 
@@ -35,29 +36,6 @@ pub(crate) struct Step {
     measured: Rc<Measured>,
     /// An attempt of it failed, and was recorded.
     has_failed: Cell<bool>,
-}
-
-/// What the time limits of a step are measured by.
-#[derive(Default)]
-struct Measured {
-    /// When what its body depends on was stored, so that it began.
-    body_began: Cell<Option<Time>>,
-    /// How long results had waited for storage when the limit of an attempt was looked at last.
-    attempt: Cell<Duration>,
-    /// The same for the limit of all attempts together.
-    overall: Cell<Duration>,
-}
-
-impl Measured {
-    /// How long results have waited for storage since this limit was looked at last, if they have waited
-    /// `so_far` in all.
-    fn waited(&self, limit: Limit, so_far: Duration) -> Duration {
-        let seen = match limit {
-            Limit::Attempt(_) => &self.attempt,
-            Limit::Overall => &self.overall,
-        };
-        so_far.saturating_sub(seen.replace(so_far))
-    }
 }
 
 impl Step {
@@ -120,16 +98,6 @@ impl Step {
         let (path, source) = (self.path(), self.step.source);
         self.flow.leave(Dropped::Paused(format!("{path} ({source}): {why}")));
         Recall::Never { undoes: false }
-    }
-
-    /// What is left of a wait or a limit at this path that takes so long: it is recorded when it begins.
-    fn left(&self, path: &Path, within: Duration) -> Duration {
-        let recorded = self.flow.records.borrow().at(path).and_then(|at| at.timer);
-        if let Some(timer) = recorded {
-            return self.flow.clock().left(&timer).min(within);
-        }
-        self.flow.record(path, [Event::Timer(self.flow.clock().timer(within, 0))]);
-        within
     }
 
     /// An attempt is about to begin.
@@ -213,12 +181,7 @@ impl Memory for Step {
             (Limit::Attempt(_), Form::Body) => return of,
             (Limit::Attempt(attempt), Form::Nested | Form::Loop) => self.attempt(attempt),
         };
-        let is_over = |at: &AtPath| at.failed.as_ref() == Some(&path);
-        if self.flow.records.borrow().at(&path).is_some_and(is_over) {
-            return Duration::ZERO;
-        }
-        let began = clock::now().saturating_since(now);
-        self.left(&path, of.saturating_sub(began)) + began
+        self.flow.left_of_limit(&path, (&path, of), now)
     }
 
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
@@ -229,7 +192,7 @@ impl Memory for Step {
             return of;
         }
         let left = match (limit, self.step.form) {
-            (Limit::Attempt(_), Form::Body) => match self.measured.body_began.get() {
+            (Limit::Attempt(_), Form::Body) => match self.measured.body_began() {
                 Some(began) => (began + of).saturating_since(now) + waited,
                 None => of,
             },
@@ -286,7 +249,7 @@ impl Memory for Step {
                 }
                 self.has_failed.set(attempt.is_some());
                 let path = self.attempt(attempt.unwrap_or(1));
-                self.flow.unwinds(&path, error);
+                self.flow.unwinds(&path, &path, error);
                 self.flow.failed(&path);
             }
         }
@@ -312,7 +275,7 @@ impl StepMemory for Step {
             _ => Box::new(activity.body()),
         };
         self.began.set(clock::now());
-        self.measured.body_began.set(None);
+        self.measured.body_waits();
         let is_effect = match kind {
             Some(Kind::Once) => true,
             // it is recorded with its effect
@@ -340,8 +303,7 @@ impl StepMemory for Step {
                 flow.lease.valid().await;
             }
             let now = clock::now();
-            measured.body_began.set(Some(now));
-            measured.attempt.set(flow.results.waited(now));
+            measured.body_begins(now, flow.results.waited(now));
             Ok(running)
         })
     }
@@ -416,8 +378,10 @@ impl StepMemory for Step {
         Rc::new(Self { path, ..Self::new(flow, step) })
     }
 
-    fn inside(&self, attempt: u32) -> Rc<dyn Memory> {
-        Rc::new(Inside { flow: Rc::clone(&self.flow), path: self.attempt(attempt) })
+    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn Memory> {
+        let attempt = self.attempt(attempt);
+        let path = iteration.map_or_else(|| attempt.clone(), |index| attempt.iteration(index));
+        Rc::new(Inside::new(Rc::clone(&self.flow), path))
     }
 
     fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>> {
@@ -426,7 +390,7 @@ impl StepMemory for Step {
             WaitFor::Signal(within) => within,
             _ => None,
         };
-        let until = within.map(|within| clock::now() + self.left(self.path(), within));
+        let until = within.map(|within| clock::now() + self.flow.left_of_wait(self.path(), within));
         let (flow, path) = (Rc::clone(&self.flow), self.path().clone());
         let names = self.step.names();
         flow.activity.wait(&path, until);

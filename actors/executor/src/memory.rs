@@ -94,9 +94,9 @@ pub trait StepMemory: Memory {
     /// The memory of one of several things that the body does: by its key, or by its number.
     fn item(&self, key: &str) -> Rc<dyn StepMemory>;
 
-    /// The memory of steps that the executor adds inside of an attempt of the step, around those of the
-    /// application. If one of them fails, so does the attempt.
-    fn inside(&self, attempt: u32) -> Rc<dyn Memory>;
+    /// The memory of steps that the executor adds inside of an attempt of the step, or of an iteration of that, around
+    /// those of the application. If one of them fails, so does the attempt or the iteration.
+    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn Memory>;
 
     /// The result that is stored of the step, if it ended well in an earlier run.
     fn stored(&self) -> Option<Stored>;

@@ -16,9 +16,10 @@ use crate::lab::{Nothing, soon};
 use crate::node::{Crash, Kind, TestClock, run};
 
 /// What ends the replay; each is a program of the order as well.
-const WAYS: [&str; 12] = [
+const WAYS: [&str; 13] = [
     "nothing",
     "limit",
+    "limit of the step on itself",
     "limit behind a lock",
     "deadline",
     "cancel",
@@ -86,6 +87,9 @@ fn hotel(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
 
 fn pay(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
     let place = asi.cx().place.clone();
+    if asi.cx().program == "limit of the step on itself" {
+        asi.this().timeout(Duration::from_millis(200));
+    }
     asi.run("rate", async |cx: &Cx<Bank, Nothing>, ()| {
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_ne!(cx.program, "panic", "the test asked for it");

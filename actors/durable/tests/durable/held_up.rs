@@ -88,6 +88,14 @@ fn pay_nested(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
     .into()
 }
 
+/// The same with a limit that the function sets on itself.
+fn pay_within(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
+    let bank = Mutex::new(sync::mutex::Options::default());
+    asi.this().timeout(BANK);
+    asi.run("call", async |_, ()| Ok(called_bank(1).await)).recorded().locked(&bank);
+    asi.run("count", async |_, calls| Ok(called_bank(calls).await)).recorded().into()
+}
+
 async fn called_bank(calls: i32) -> i32 {
     tokio::time::sleep(BANK / 6).await;
     calls
@@ -101,6 +109,7 @@ fn process(journal: Memory) -> (Durable, Executor) {
         durable.on(functions, "soon", soon);
         durable.on(functions, "pay", pay);
         durable.on(functions, "payNested", pay_nested);
+        durable.on(functions, "payWithin", pay_within);
     });
     let executor = executor.build().expect("the interface is complete");
     (durable, executor)
@@ -232,7 +241,7 @@ fn the_time_limit_of_a_body_begins_when_its_beginning_is_stored() {
 
 #[test]
 fn what_succeeded_in_time_has_succeeded_however_long_it_takes_to_store_it() {
-    for function in ["pay", "payNested"] {
+    for function in ["pay", "payNested", "payWithin"] {
         run(async {
             let clock = TestClock::start();
             // the journal stalls while the bank answers

@@ -94,11 +94,17 @@ fn limit(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
     .into()
 }
 
+/// The same by a limit that the function sets on itself.
+fn own(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+    asi.this().timeout(WAIT);
+    asi.wait_for::<()>("never").into()
+}
+
 fn forever(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
     asi.wait_for::<()>("never").into()
 }
 
-const FUNCTIONS: [&str; 4] = ["again", "pause", "signal", "limit"];
+const FUNCTIONS: [&str; 5] = ["again", "pause", "signal", "limit", "own"];
 
 impl Waiter {
     fn new() -> (Self, Memory) {
@@ -115,6 +121,7 @@ impl Waiter {
             durable.on(functions, "pause", pause);
             durable.on(functions, "signal", signal);
             durable.on(functions, "limit", limit);
+            durable.on(functions, "own", own);
             durable.on(functions, "forever", forever);
         });
         let executor = executor.build().expect("the interface is complete");
@@ -207,7 +214,7 @@ fn a_start_that_passes_by_a_jump_waits_for_a_second_reading() {
 
 #[test]
 fn a_series_of_restarts_makes_no_wait_longer() {
-    for function in ["again", "pause", "signal"] {
+    for function in ["again", "pause", "signal", "own"] {
         run(async {
             let (waiter, journal) = Waiter::new();
             waiter.clock.is_ahead(10 * DAY);

@@ -18,6 +18,7 @@ mod logic;
 mod loops;
 mod node;
 mod order;
+mod own_limits;
 mod replay;
 mod results;
 mod rules;

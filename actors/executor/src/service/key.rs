@@ -130,8 +130,10 @@ impl Siblings {
 
     /// What the host remembers of steps between the one around them and these.
     pub(super) fn memory_inside(&self) -> Option<Rc<dyn Memory>> {
-        let attempt = self.around.as_ref().map_or(1, |around| around.attempt);
-        Some(self.memory.as_ref()?.inside(attempt))
+        let (attempt, iteration) = self.around.as_ref().map_or((1, None), |around| {
+            (around.attempt, around.iteration.as_ref().map(|iteration| iteration.index))
+        });
+        Some(self.memory.as_ref()?.inside(attempt, iteration))
     }
 
     /// Where they are.

@@ -212,7 +212,8 @@ where
         let cx = self.cx.of_substeps(self.attempt, &self.undoes, Some(iteration), memory);
         let mut steps = Steps::new(cx);
         let Gives { .. } = (self.body)(&mut steps, state);
-        match steps.cx.memory_inside() {
+        match self.memory.as_ref().map(|memory| memory.inside(self.attempt, None)) {
+            // an iteration that fails has the whole attempt fail
             Some(inside) => {
                 asi.add(move |asi, ()| steps.finish(asi)).remembered(inside).located_at(source);
             }

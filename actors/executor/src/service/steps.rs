@@ -28,7 +28,7 @@ pub struct Steps<S: Service, P> {
     /// What is said of steps that are no more; in a box, because few functions have such.
     retired: Option<Box<Flow>>,
     pub(super) cx: Cx<S, P>,
-    this: Vec<Policy>,
+    this: Policies,
     /// How long the caller waits.
     answer: Option<AnswerWithin>,
     /// The normal end of the steps is final.
@@ -45,12 +45,17 @@ const NOT_REMEMBERED: &str = "steps without a name, which `sleep` and `plain` ad
 const ANSWER_OF_SUBSTEPS: &str =
     "`answer_within` is said for the function as a whole, not for sub-steps";
 
-/// Something that is said about the function as a whole.
-type Policy = Box<dyn FnOnce(&mut Added<'_>)>;
+/// What is said about the function as a whole.
+#[derive(Default)]
+struct Policies {
+    said: Vec<Box<dyn FnOnce(&mut Added<'_>)>>,
+    /// It holds a lock, or a place in a limiter.
+    locks: bool,
+}
 
 impl<S: Service, P: 'static> Steps<S, P> {
     pub(super) fn new(cx: Cx<S, P>) -> Self {
-        let (flow, retired, this) = (Flow::new(), None, Vec::new());
+        let (flow, retired, this) = (Flow::new(), None, Policies::default());
         Self { flow, retired, cx, this, answer: None, is_final: false, has_plain: false }
     }
 
@@ -214,11 +219,11 @@ impl<S: Service, P: 'static> Steps<S, P> {
                 return asi.error(codes::INTERNAL_ERROR, NOT_REMEMBERED);
             }
             cx.check_defined()?;
-            if !this.is_empty() {
+            if this.locks {
                 cx.locks();
             }
         }
-        if !is_final && this.is_empty() {
+        if !is_final && this.said.is_empty() {
             append(asi, retired, flow);
             return Ok(());
         }
@@ -228,7 +233,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
         if let Some(inside) = inside {
             whole.remembered(inside);
         }
-        for policy in this {
+        for policy in this.said {
             policy(&mut whole);
         }
         if is_final && cx.memory().is_some() {
@@ -251,7 +256,7 @@ fn append(asi: &mut AsyncSteps, retired: Option<Box<Flow>>, steps: Flow) {
 }
 
 /// The function as a whole. What is said about it nests as behind a step, see [`Added`].
-pub struct This<'a>(&'a mut Vec<Policy>);
+pub struct This<'a>(&'a mut Policies);
 
 #[expect(
     clippy::must_use_candidate,
@@ -261,17 +266,20 @@ pub struct This<'a>(&'a mut Vec<Policy>);
 impl This<'_> {
     /// Runs the function while it holds `lock`, see [`Added::locked`].
     pub fn locked<O: ISync + Clone + 'static>(self, lock: &O) -> Self {
+        self.0.locks = true;
         let lock = lock.clone();
         self.say(move |whole| _ = whole.locked(&lock))
     }
 
     /// Runs the function while it holds a place in `limiter`, see [`Added::limited`].
     pub fn limited<O: ISync + Clone + 'static>(self, limiter: &O) -> Self {
+        self.0.locks = true;
         let limiter = limiter.clone();
         self.say(move |whole| _ = whole.limited(&limiter))
     }
 
-    /// Limits the time of the function, see [`Added::timeout`].
+    /// Limits the time of the function, see [`Added::timeout`]. A later call replaces an earlier one. Sub-steps, and
+    /// each pass of a loop, have a limit of their own.
     pub fn timeout(self, limit: Duration) -> Self {
         self.say(move |whole| _ = whole.timeout(limit))
     }
@@ -286,7 +294,7 @@ impl This<'_> {
     }
 
     fn say(self, policy: impl FnOnce(&mut Added<'_>) + 'static) -> Self {
-        self.0.push(Box::new(policy));
+        self.0.said.push(Box::new(policy));
         self
     }
 }
@@ -299,6 +307,6 @@ impl<S: Service, P> fmt::Debug for Steps<S, P> {
 
 impl fmt::Debug for This<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "This({})", self.0.len())
+        write!(f, "This({})", self.0.said.len())
     }
 }

@@ -1,0 +1,80 @@
+//! Time limits and waits: what is left of them is recorded when they begin, and limits leave out the time in which
+//! results waited for storage.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use asyncsteps::Time;
+use asyncsteps::memory::Limit;
+use asyncsteps_actors::clock;
+use asyncsteps_journal::{Event, Path};
+
+use crate::flow::Flow;
+
+/// What the time limits of a step are measured by.
+#[derive(Default)]
+pub(crate) struct Measured {
+    /// When what its body depends on was stored, so that it began.
+    body_began: Cell<Option<Time>>,
+    /// How long results had waited for storage when the limit of an attempt was looked at last.
+    attempt: Cell<Duration>,
+    /// The same for the limit of all attempts together.
+    overall: Cell<Duration>,
+}
+
+impl Measured {
+    /// How long results have waited for storage since this limit was looked at last, if they have waited
+    /// `so_far` in all.
+    pub(crate) fn waited(&self, limit: Limit, so_far: Duration) -> Duration {
+        let seen = match limit {
+            Limit::Attempt(_) => &self.attempt,
+            Limit::Overall => &self.overall,
+        };
+        so_far.saturating_sub(seen.replace(so_far))
+    }
+
+    /// The body waits until what it depends on is stored.
+    pub(crate) fn body_waits(&self) {
+        self.body_began.set(None);
+    }
+
+    /// The body begins, and the time of its attempt. Results have waited `so_far` in all.
+    pub(crate) fn body_begins(&self, now: Time, so_far: Duration) {
+        self.body_began.set(Some(now));
+        self.attempt.set(so_far);
+    }
+
+    /// When the body began, unless it waits.
+    pub(crate) fn body_began(&self) -> Option<Time> {
+        self.body_began.get()
+    }
+}
+
+impl Flow {
+    /// What is left of a wait at this path that takes so long: its end is recorded when it begins.
+    pub(crate) fn left_of_wait(&self, path: &Path, within: Duration) -> Duration {
+        let recorded = self.records.borrow().at(path).and_then(|at| at.timer);
+        if let Some(timer) = recorded {
+            return self.clock().left(&timer).min(within);
+        }
+        self.record(path, [Event::Timer(self.clock().timer(within, 0))]);
+        within
+    }
+
+    /// What is left at `now` of a time limit that is recorded at this path. Nothing if it is recorded that the step at
+    /// `failing` has failed because of it.
+    pub(crate) fn left_of_limit(
+        &self,
+        failing: &Path,
+        (path, of): (&Path, Duration),
+        now: Time,
+    ) -> Duration {
+        let has_ended =
+            self.records.borrow().at(failing).and_then(|at| at.failed.as_ref()) == Some(path);
+        if has_ended {
+            return Duration::ZERO;
+        }
+        let began = clock::now().saturating_since(now);
+        self.left_of_wait(path, of.saturating_sub(began)) + began
+    }
+}
