@@ -1,12 +1,13 @@
 //! A flow that goes on after a crash comes to all that it has begun before it ends: until then time limits, errors
 //! and cancels wait, and no effect begins where they do. One that does not come there waits for an operator.
 
+use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps::{Completion, Error, codes};
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_journal::{POLL, Path};
+use asyncsteps_journal::{Event, POLL, Path};
 
 use crate::activity::CATCH_UP;
 use crate::flow::{Dropped, Flow};
@@ -14,6 +15,12 @@ use crate::records::is_part_of;
 
 /// How often a time limit that is over is looked at again while it waits.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// The branch of a step at which it is recorded how often a lock has refused it since a crash.
+const REFUSED: &str = "refused";
+
+/// After so many refusals the pause does not double any more.
+const LONGEST_PAUSE: u32 = 8;
 
 impl Flow {
     /// Whether the flow has not come to something that it has begun with an undo in an earlier run, inside of
@@ -39,8 +46,8 @@ impl Flow {
 
     /// An error waits at the step at this path.
     pub(crate) fn hold_error(self: &Rc<Self>, path: &Path, error: &Error, held: Completion) {
-        let is_refused = error.code() == codes::DEFENSE_REJECTED;
-        if is_refused {
+        let refusal = (error.code() == codes::DEFENSE_REJECTED).then(|| format!("{path}: {error}"));
+        if refusal.is_some() {
             self.held.borrow_mut().insert(path.clone());
         } else {
             self.hold(path, CATCH_UP);
@@ -48,17 +55,27 @@ impl Flow {
         let (flow, path) = (Rc::clone(self), path.clone());
         actix_rt::spawn(async move {
             let late = async {
-                if !is_refused {
-                    std::future::pending::<()>().await;
-                }
+                let Some(reason) = refusal else { return pending().await };
                 // a lock has no room: the flow comes to what it has begun when that has
                 flow.activity.stuck().await;
-                flow.leave(Dropped::Parked(Some(POLL)));
+                let pause = flow.next_try(&path);
+                flow.leave(Dropped::Refused(pause, reason));
             };
             flow.unless_caught_up(&path, late).await;
             // the step may have been ended from outside meanwhile
             let _ = held.success(());
         });
+    }
+
+    /// How long the flow waits before it tries again what was refused at this path: longer each time. That is recorded,
+    /// in place of the last time.
+    fn next_try(&self, path: &Path) -> Duration {
+        let path = path.branch(REFUSED);
+        let (tries, before) = self.records.borrow_mut().take_tries(&path);
+        let pause = POLL.saturating_mul(1 << tries.min(LONGEST_PAUSE)).min(CATCH_UP);
+        let timer = self.clock().timer(pause, tries.saturating_add(2));
+        self.record_for(&path, Event::Timer(timer), &before);
+        pause
     }
 
     /// How long a time limit at this path that is over goes on all the same.

@@ -104,6 +104,8 @@ pub(crate) enum Dropped {
     Released,
     /// It only waits: so long at the most.
     Parked(Option<Duration>),
+    /// Something has refused it for this reason: it tries again after so long.
+    Refused(Duration, String),
     /// It waits for an operator, for this reason.
     Paused(String),
 }
@@ -452,7 +454,7 @@ impl Flow {
     }
 
     /// Records what happened at a path, instead of these records.
-    fn record_for(&self, path: &Path, event: Event, replaced: &[Ticket]) {
+    pub(crate) fn record_for(&self, path: &Path, event: Event, replaced: &[Ticket]) {
         if !self.is_left() && !self.only_replays.get() {
             let record = Record::new(path.clone(), event);
             let ticket = self.writer.add(record.clone(), replaced);

@@ -195,6 +195,12 @@ impl Records {
         self.by_path.get(path)
     }
 
+    /// How often something at this path was tried, and the records of that, which are forgotten.
+    pub(crate) fn take_tries(&mut self, path: &Path) -> (u32, Vec<Ticket>) {
+        let Some(at) = self.by_path.remove(path) else { return (0, Vec::new()) };
+        (at.attempts.map_or(0, |(tries, _)| tries), at.tickets)
+    }
+
     /// How long it is until the first end of a limit or a wait that has not ended.
     pub(crate) fn until_next_end(&self, clock: &JournalClock) -> Option<Duration> {
         let steps = self.by_path.values();

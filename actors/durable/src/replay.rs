@@ -119,7 +119,9 @@ impl Durable {
         match (flow.is_left().then(|| flow.left()), refused) {
             (Some(left), _) => match left.await {
                 Dropped::Paused(reason) => Err(reason),
-                Dropped::Lost | Dropped::Released | Dropped::Parked(_) => Ok(()),
+                Dropped::Lost | Dropped::Released | Dropped::Parked(_) | Dropped::Refused(..) => {
+                    Ok(())
+                }
             },
             (None, Some(response)) if !left.0.has_begun() => Err(refusal(&response)),
             (None, _) => Ok(()),

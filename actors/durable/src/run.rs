@@ -222,6 +222,7 @@ impl Run<'_> {
             }
             Dropped::Released => Then::Release,
             Dropped::Parked(left) => Then::Park(left),
+            Dropped::Refused(within, reason) => Then::Retry { within, reason },
             Dropped::Paused(reason) => {
                 tracing::error!(flow = %flow.uid(), reason, "the flow waits for an operator");
                 Then::Pause(reason)

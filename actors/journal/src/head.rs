@@ -3,6 +3,8 @@
 //! A journal reads the head of a flow, has it changed here, and writes it back in the same transaction
 //! as the records: so each rule is written once, for all journals.
 
+use std::time::Duration;
+
 use crate::effects;
 use crate::error::{NotWritten, Refused};
 use crate::id::{Epoch, Incarnation, Uid};
@@ -122,10 +124,13 @@ impl Head {
             }
             Then::Keep => {}
             Then::Release => self.leave(FlowState::Ready, None),
-            Then::Park(_) if self.inbox > entry.seen => self.leave(FlowState::Ready, None),
-            Then::Park(within) => {
-                self.leave(FlowState::Parked, within.map(|within| moment.now.after(within)));
-                self.due_passed = within.map(|within| moment.passed.after(within));
+            Then::Park(_) | Then::Retry { .. } if self.inbox > entry.seen => {
+                self.leave(FlowState::Ready, None);
+            }
+            Then::Park(within) => self.park(*within, moment),
+            Then::Retry { within, reason } => {
+                self.park(Some(*within), moment);
+                self.reason = Some(reason.clone());
             }
             Then::Pause(reason) => {
                 self.leave(FlowState::Paused, None);
@@ -214,7 +219,8 @@ impl Head {
     }
 
     /// Gives the flow to a node.
-    pub(crate) const fn claim(&mut self, claim: &Claim) -> Claimed {
+    pub(crate) fn claim(&mut self, claim: &Claim) -> Claimed {
+        self.reason = None;
         self.epoch = Epoch::new(self.epoch.get() + 1);
         self.owner = Some(claim.node);
         self.ticket = Some(claim.ticket);
@@ -278,6 +284,11 @@ impl Head {
 
     fn claimable(&self) -> FlowState {
         if self.epoch > Epoch::new(0) { FlowState::Ready } else { FlowState::New }
+    }
+
+    fn park(&mut self, within: Option<Duration>, moment: Moment) {
+        self.leave(FlowState::Parked, within.map(|within| moment.now.after(within)));
+        self.due_passed = within.map(|within| moment.passed.after(within));
     }
 
     fn leave(&mut self, state: FlowState, due: Option<Timestamp>) {

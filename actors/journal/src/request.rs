@@ -129,6 +129,14 @@ pub enum Then {
     /// The owner unloads it. It may be claimed after this time, or when its inbox has something that the
     /// owner has not seen.
     Park(Option<Duration>),
+    /// The owner unloads it, because something has refused it for this reason, such as a lock whose queue is full. It
+    /// may be claimed after this time, or when its inbox has news.
+    Retry {
+        /// When it may be claimed.
+        within: Duration,
+        /// What has refused it; shown until it has been claimed.
+        reason: String,
+    },
     /// It waits for an operator, for this reason.
     Pause(String),
 }
@@ -331,7 +339,7 @@ pub struct FlowInfo {
     pub due: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Why it is paused or a dead letter.
+    /// Why it is paused, a dead letter, or [tried again](Then::Retry) later.
     pub reason: Option<String>,
     /// The cancel.
     pub cancel: Option<Cancel>,

@@ -53,7 +53,7 @@ pub struct Job {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<f64>,
-    /// Why it waits for an operator.
+    /// Why it waits for an operator, or is tried again later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who has cancelled it.

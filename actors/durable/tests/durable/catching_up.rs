@@ -111,6 +111,36 @@ fn a_limit_undoes_a_step_that_waits_for_its_place_again() {
     });
 }
 
+#[test]
+fn a_lock_whose_queue_is_full_is_tried_again_less_and_less_often() {
+    run(async {
+        let bank = Bank::new(in_section);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let crash = Crash { append: 2, kind: Kind::AfterStored };
+        assert_eq!(bank.crash(&journal, uid, crash).await, None);
+        assert_eq!(bank.kept(), ["order-buy/section/charge"]);
+        let next = bank.process("", Some(0));
+        hold(&next.lock, Duration::from_secs(1_000));
+        let (durable, executor) = next.serve(journal.clone());
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        tokio::time::sleep(Duration::from_secs(990)).await;
+        let flow = durable.status(uid).await.expect("it is known").flow;
+        assert!(flow.epoch.get() < 50, "it was claimed again and again: {flow:?}");
+        let reason = flow.reason.clone().unwrap_or_else(|| panic!("no reason: {flow:?}"));
+        assert!(reason.contains("buy") && reason.contains("Mutex queue limit"), "{reason}");
+        assert!(flow.due.is_some());
+        let records = durable.records(uid).await.expect("it is known").len();
+        assert!(records < 12, "{records} records");
+        node.stop().await;
+        let end = next.replay(&journal, uid).await;
+        assert!(matches!(end, End::Ended(Ending::Failed(_))), "{end:?}");
+        assert_eq!(bank.kept(), [""; 0], "{:?}", bank.entries());
+        let flow = durable.status(uid).await.expect("it is known").flow;
+        assert_eq!(flow.reason, None);
+    });
+}
+
 /// A look-up that is repeated is in front of the charge.
 fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     asi.substeps("buy", |asi, ()| {

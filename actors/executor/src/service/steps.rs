@@ -45,10 +45,13 @@ const NOT_REMEMBERED: &str = "steps without a name, which `sleep` and `plain` ad
 const ANSWER_OF_SUBSTEPS: &str =
     "`answer_within` is said for the function as a whole, not for sub-steps";
 
+/// Something that is said about the function as a whole.
+type Policy = Box<dyn FnOnce(&mut Added<'_>)>;
+
 /// What is said about the function as a whole.
 #[derive(Default)]
 struct Policies {
-    said: Vec<Box<dyn FnOnce(&mut Added<'_>)>>,
+    said: Vec<Policy>,
     /// It holds a lock, or a place in a limiter.
     locks: bool,
 }

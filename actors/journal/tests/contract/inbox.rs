@@ -138,6 +138,20 @@ pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn 
     assert_eq!(given(claim(journal, node, 9).await), [late.uid]);
 }
 
+pub(super) async fn a_flow_that_was_refused_says_why_until_it_is_claimed(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let mut flow = Owned::start(journal, node).await;
+    let reason = "the queue is full".to_owned();
+    flow.leave(Then::Retry { within: Duration::ZERO, reason: reason.clone() }).await;
+    let info = journal.status(flow.uid).await.unwrap().flow;
+    assert_eq!(
+        (info.state, info.reason, info.due.is_some()),
+        (FlowState::Parked, Some(reason), true)
+    );
+    assert_eq!(claim(journal, node, 9).await.len(), 1);
+    assert_eq!(journal.status(flow.uid).await.unwrap().flow.reason, None);
+}
+
 pub(super) async fn a_signal_that_races_with_parking_is_not_slept_over(journal: &dyn Journal) {
     let node = node(journal).await;
     for _ in 0..8 {

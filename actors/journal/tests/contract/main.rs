@@ -84,6 +84,7 @@ rules! {
         a_signal_and_a_timeout_are_decided_by_one_append
         signals_are_bounded
         a_parked_flow_is_woken_by_time_and_by_signals
+        a_flow_that_was_refused_says_why_until_it_is_claimed
         a_signal_that_races_with_parking_is_not_slept_over
         news_names_the_flows_with_something_unseen
         changes_tell_of_work;
