@@ -105,7 +105,6 @@ impl Flows {
     /// Gives them to other processes, or to the next one.
     pub(crate) async fn stop(self) {
         self.trims.abort();
-        tracing::info!(flows = self.node.running(), "durable requests are left to the journal");
         self.node.stop().await;
     }
 }

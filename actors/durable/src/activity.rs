@@ -15,6 +15,9 @@ use crate::until::until;
 /// How long a flow has to do nothing but wait before it is put aside.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// How long nothing has to happen in a flow without a running effect until a node that stops gives it back.
+const MOMENT: Duration = Duration::from_millis(100);
+
 /// How long an end waits at the least until the flow has come to what it has begun.
 pub(crate) const CATCH_UP: Duration = Duration::from_secs(30);
 
@@ -23,6 +26,8 @@ pub(crate) const CATCH_UP: Duration = Duration::from_secs(30);
 pub(crate) struct Activity {
     /// How many bodies run.
     running: Cell<usize>,
+    /// How many of them may have an effect, or are undos.
+    effects: Cell<usize>,
     /// The steps that wait, and until when.
     waits: RefCell<HashMap<Path, Option<Time>>>,
     /// How often something happened.
@@ -31,14 +36,18 @@ pub(crate) struct Activity {
 }
 
 /// A body that runs, until this is dropped.
-pub(crate) struct Body(Rc<Activity>);
+pub(crate) struct Body {
+    activity: Rc<Activity>,
+    has_effect: bool,
+}
 
 impl Activity {
-    /// A body begins.
-    pub(crate) fn body(self: &Rc<Self>) -> Body {
+    /// A body begins. One without an effect is lost for nothing when it is cut.
+    pub(crate) fn body(self: &Rc<Self>, has_effect: bool) -> Body {
         self.running.set(self.running.get() + 1);
+        self.effects.set(self.effects.get() + usize::from(has_effect));
         self.happens();
-        Body(Rc::clone(self))
+        Body { activity: Rc::clone(self), has_effect }
     }
 
     /// The step at this path waits from now on.
@@ -99,6 +108,16 @@ impl Activity {
         self.quiet(IDLE * times, || self.running.get() == 0).await;
     }
 
+    /// Completes when no body runs that may have an effect, and the flow waits: for a time or a signal, or for
+    /// something else, such as a lock, for a moment already.
+    pub(crate) async fn without_effect(&self) {
+        let has_no_effect = || self.effects.get() == 0;
+        tokio::select! {
+            () = self.until(|| has_no_effect() && !self.waits.borrow().is_empty()) => {}
+            () = self.quiet(MOMENT, has_no_effect) => {}
+        }
+    }
+
     /// Completes when nothing has happened for so long, and it is so.
     async fn quiet(&self, long: Duration, is_so: impl Fn() -> bool) {
         loop {
@@ -118,7 +137,9 @@ impl Activity {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        self.0.running.set(self.0.running.get().saturating_sub(1));
-        self.0.happens();
+        let Self { activity, has_effect } = self;
+        activity.running.set(activity.running.get().saturating_sub(1));
+        activity.effects.set(activity.effects.get().saturating_sub(usize::from(*has_effect)));
+        activity.happens();
     }
 }

@@ -389,6 +389,11 @@ impl Flow {
         matches!(self.dropped.get(), Some(Dropped::Lost | Dropped::Released))
     }
 
+    /// Whether it went back to the journal.
+    pub(crate) fn is_released(&self) -> bool {
+        matches!(self.dropped.get(), Some(Dropped::Released))
+    }
+
     /// A body of the flow ran this long without letting others run on its arbiter.
     pub(crate) fn ran(&self, without_a_pause: Duration) {
         if without_a_pause >= BLOCKED {

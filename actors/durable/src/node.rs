@@ -49,6 +49,8 @@ struct Inner {
     /// What it does with flows that it gets, once it ends.
     ending: RefCell<Option<Dropped>>,
     suspects: Suspects,
+    /// How many flows went back to the journal because it stops, or its executor closes.
+    given_back: Cell<usize>,
     /// A flow is over.
     changed: Notify,
 }
@@ -66,6 +68,7 @@ impl Node {
             count: Cell::new(0),
             ending: RefCell::new(None),
             suspects: Suspects::new(AT_ONCE),
+            given_back: Cell::new(0),
             changed: Notify::new(),
         });
         let (submits, given) = mpsc::unbounded_channel();
@@ -74,8 +77,12 @@ impl Node {
         Ok(Self { inner, task })
     }
 
-    /// Gives all flows away. Bodies that run are dropped; nothing is undone. A journal that does not answer
-    /// for a [lease](LEASE) is not waited for any longer.
+    /// Gives all flows back to the journal, and logs how many those were. Bodies that run are dropped; nothing is
+    /// undone. A journal that does not answer for a [lease](LEASE) is not waited for any longer.
+    ///
+    /// When its executor [closes](Executor::close), a node gives back flows that wait, for a time, a signal, a lock or a
+    /// retry, and those whose body is [repeatable](crate::Repeatable): the close does not wait for them. Other bodies
+    /// go on within the grace.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the node as if it had crashed: others get its flows after the lease.
@@ -84,7 +91,10 @@ impl Node {
         self.inner.end(Dropped::Released);
         let is_empty = || (self.inner.count.get() == 0).then_some(());
         tokio::select! {
-            () = until(&self.inner.changed, is_empty) => {}
+            () = until(&self.inner.changed, is_empty) => {
+                let flows = self.inner.given_back.get();
+                tracing::info!(flows, "durable requests went back to the journal");
+            }
             () = timer::sleep_until(clock::now() + LEASE) => {
                 tracing::error!("the journal does not take the flows of the node back");
             }
@@ -402,6 +412,10 @@ impl Counted {
             biased;
             () = run.run(ready) => {}
             () = suspect.makes_way(&flow.activity, &node.changed) => {}
+        }
+        let is_stopping = node.executor.is_closing() || node.ending.borrow().is_some();
+        if is_stopping && flow.is_released() {
+            node.given_back.set(node.given_back.get() + 1);
         }
         if !flow.is_cut() {
             suspect.gets_through();

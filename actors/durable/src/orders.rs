@@ -78,7 +78,7 @@ impl Flow {
     }
 
     async fn undo_ordered(self: &Rc<Self>, path: &Path, undo: &HostUndo) {
-        let _body = self.activity.body();
+        let _body = self.activity.body(true);
         let end = self.records.borrow().at(path).and_then(|at| at.end.clone());
         let stored = match end {
             Some(End::Done(value)) => Some(Rc::new(value) as Stored),

@@ -131,6 +131,10 @@ impl Run<'_> {
                 None
             }
             () = read_news(flow) => None,
+            () = self.drained(flow) => {
+                flow.leave(Dropped::Released);
+                None
+            }
             left = flow.can_be_parked() => {
                 flow.leave(Dropped::Parked(left));
                 None
@@ -162,6 +166,12 @@ impl Run<'_> {
             },
             None => self.give_up(flow).await,
         }
+    }
+
+    /// Completes when the executor closes and the flow waits: it is not waited for, the next owner goes on with it.
+    async fn drained(&self, flow: &Flow) {
+        self.executor.closing().await;
+        flow.activity.without_effect().await;
     }
 
     /// The executor did not run the function.

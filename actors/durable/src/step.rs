@@ -272,7 +272,7 @@ impl StepMemory for Step {
         activity.end_wait(self.path());
         let running: Running = match kind {
             Some(Kind::Wait) => Box::new(()),
-            _ => Box::new(activity.body()),
+            kind => Box::new(activity.body(kind != Some(Kind::Repeatable))),
         };
         self.began.set(clock::now());
         self.measured.body_waits();
@@ -437,7 +437,7 @@ impl StepMemory for Step {
             if !is_meant || flow.is_left() {
                 return None;
             }
-            let running: Running = Box::new(flow.activity.body());
+            let running: Running = Box::new(flow.activity.body(true));
             tokio::select! {
                 biased;
                 _ = flow.left() => None,

@@ -166,8 +166,9 @@ impl Entered {
         self.end = Some(true);
     }
 
-    /// It goes on and is counted in another way by now.
-    pub(crate) fn pass_on(mut self) {
+    /// It goes on elsewhere, or is counted in another way: dropping it counts it out, and neither as finished nor as
+    /// cancelled.
+    pub fn hand_over(&mut self) {
         self.end = None;
     }
 }

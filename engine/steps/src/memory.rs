@@ -1,5 +1,6 @@
 //! What steps remember of an earlier run of their flow, for hosts with flows that survive a crash.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::args::Args;
@@ -48,6 +49,20 @@ pub trait Memory {
     /// inside of it is undone. `undoes` tells whether there is something to undo.
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool);
 }
+
+/// What an undo raises that the host of the flow does not let run. Nothing was undone, which is no failure: it is not
+/// tried again, and not among what the flow [has undone](crate::Execution::take_undone).
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "its name says all")]
+pub struct NotUndone;
+
+impl fmt::Display for NotUndone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the host does not let the undo run")
+    }
+}
+
+impl std::error::Error for NotUndone {}
 
 /// How a step ended in an earlier run of its flow.
 #[derive(Debug)]

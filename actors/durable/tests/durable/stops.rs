@@ -1,13 +1,17 @@
-//! A service that stops cuts undo as a crash does: the request goes on at its next owner.
+//! A service that stops gives its requests back to the journal: those that wait at once, and what the end of the grace
+//! cuts goes on at the next owner as after a crash.
 
 use std::time::Duration;
 
+use asyncsteps::Retry;
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
+use asyncsteps_durable::journal::request::FlowState;
+use asyncsteps_durable::{Options, Recorded, Repeatable, Signals};
 use asyncsteps_executor::{Cx, Gives, Steps};
 
-use crate::bank::{Bank, End};
+use crate::bank::{Bank, End, Function, deal, hangs, hold};
 use crate::lab::Nothing;
+use crate::log::logged;
 use crate::node::run;
 
 fn undo_hangs(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
@@ -45,5 +49,118 @@ fn an_undo_that_the_end_of_the_grace_cuts_goes_on_at_the_next_owner() {
             other @ (End::Ended(_) | End::Paused(_)) => panic!("{other:?}"),
         }
         assert_eq!(bank.kept(), [""; 0]);
+    });
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn ends(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+}
+
+fn pauses(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    let lock = asi.cx().place.clone();
+    asi.this().locked(&lock);
+    deal!(asi, "charge");
+    asi.pause("pause", HOUR);
+    ends(asi)
+}
+
+fn waits_for_signal(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    let lock = asi.cx().place.clone();
+    asi.this().locked(&lock);
+    deal!(asi, "charge");
+    asi.wait_for::<()>("paid");
+    ends(asi)
+}
+
+fn waits_for_lock(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    deal!(asi, "charge");
+    let lock = asi.cx().lock.clone();
+    asi.substeps("section", |asi, ()| ends(asi)).locked(&lock).into()
+}
+
+fn retries(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    let lock = asi.cx().place.clone();
+    asi.this().locked(&lock);
+    deal!(asi, "charge");
+    asi.run("again", async |_: &Cx<Bank, Nothing>, ()| {
+        Err::<String, _>(asyncsteps::Error::new("Again").into())
+    })
+    .recorded()
+    .retry(Retry::attempts(2).backoff(HOUR).on_code("Again"))
+    .into()
+}
+
+fn repeats(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    deal!(asi, "charge");
+    asi.run("look", hangs).repeatable();
+    ends(asi)
+}
+
+const WAITING: [(&str, Function); 5] = [
+    ("a pause", pauses),
+    ("a signal", waits_for_signal),
+    ("a lock", waits_for_lock),
+    ("a retry", retries),
+    ("a look-up", repeats),
+];
+
+#[test]
+fn requests_that_wait_go_back_to_the_journal_when_the_executor_closes() {
+    for (name, function) in WAITING {
+        let log = logged(async {
+            let bank = Bank::new(function);
+            let journal = bank.journal();
+            let uid = bank.submit(&journal, Options::default()).await;
+            hold(&bank.lock, 2 * HOUR);
+            let (durable, executor) = bank.serve(journal.clone());
+            let node = durable.start(&executor).await.expect("the journal gives a lease");
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let state = || async { durable.status(uid).await.expect("it is known").flow.state };
+            assert_eq!(state().await, FlowState::Running, "{name}");
+            let begun = tokio::time::Instant::now();
+            let closed = executor.close(Duration::from_secs(10)).await;
+            let took = begun.elapsed();
+            assert!(took < Duration::from_secs(1), "{name}: {took:?}");
+            assert_eq!((closed.cancelled, closed.not_undone), (0, 0), "{name}: {closed:?}");
+            node.stop().await;
+            assert_eq!(state().await, FlowState::Ready, "{name}");
+            assert_eq!(bank.kept(), ["order-charge"], "{name}");
+        });
+        assert!(log.contains("durable requests went back to the journal flows=1"), "{log}");
+        assert!(!log.contains("undone") && !log.contains("cancelled"), "{name}: {log}");
+    }
+}
+
+fn charges_slowly(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        cx.deal(cx.key());
+        Ok(())
+    })
+    .recorded()
+    .undo(async |_, _| Ok(()));
+    asi.pause("pause", Duration::from_secs(5));
+    ends(asi)
+}
+
+#[test]
+fn an_effect_goes_on_within_the_grace() {
+    run(async {
+        let bank = Bank::new(charges_slowly);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let (durable, executor) = bank.serve(journal.clone());
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let begun = tokio::time::Instant::now();
+        let closed = executor.close(Duration::from_secs(10)).await;
+        let took = begun.elapsed();
+        assert!(Duration::from_secs(3) <= took && took < Duration::from_secs(4), "{took:?}");
+        assert_eq!(closed.cancelled, 0, "{closed:?}");
+        node.stop().await;
+        assert!(matches!(bank.replay(&journal, uid).await, End::Ended(Ending::Completed(_))));
+        assert_eq!(bank.entries().len(), 1, "it was charged once");
     });
 }

@@ -166,6 +166,13 @@ impl Exchange {
         drop(held);
     }
 
+    /// The request goes on elsewhere: a shutdown counts it neither as finished nor as cancelled.
+    pub(super) fn hand_over(&self) {
+        if let Some(held) = self.held() {
+            held.admission.borrow_mut().entered.hand_over();
+        }
+    }
+
     /// Replies with raw data, while the flow goes on.
     pub(super) fn begin_raw_reply(&self, reply: Reply) {
         self.transition(|state| match state {

@@ -57,6 +57,9 @@ impl FlowOwner for Responder {
             FlowEnd::Done(Outcome::Error(error)) => self.is_ordered(execution, error),
             FlowEnd::Done(_) | FlowEnd::Cancelled | FlowEnd::Expired(_) => false,
         };
+        if matches!(end, FlowEnd::Cancelled) && self.goes_on(execution) {
+            exchange.hand_over();
+        }
         let end = if is_ordered { FlowEnd::Cancelled } else { end };
         let (written, head) = match execution.extension_mut::<RequestInfo>() {
             Some(info) => (info.response.take(), info.take_head()),
@@ -103,6 +106,12 @@ impl Responder {
             "the request was ended"
         );
         true
+    }
+
+    /// Whether the request is cut here, and its host has it go on elsewhere or later.
+    fn goes_on(&self, execution: &mut Execution) -> bool {
+        let memory = execution.extension_mut::<OfRequest>();
+        memory.is_some_and(|OfRequest(memory)| memory.interruption().is_none())
     }
 
     /// The response of a flow that ended like this, and wrote this result.

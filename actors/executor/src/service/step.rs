@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
+use asyncsteps::memory::NotUndone;
 use asyncsteps::sync::ISync;
 use asyncsteps::{
     Added, Arguments, AsyncSteps, Error, Fallible, Flow, Keep, Retry, RunContext, StepReturn, Undo,
@@ -319,8 +320,9 @@ where
         let Some(remembered) = self.remembered.clone() else { return self };
         self.say(|step| {
             step.undo(async move |_| {
+                // the host knows what it means: there is nothing to run
                 let _running = remembered.memory.begin_undo().await;
-                Ok(())
+                Err(NotUndone.into())
             });
         })
     }
@@ -389,7 +391,7 @@ where
                     None => Some(Box::new(()) as Running),
                 };
                 if running.is_none() {
-                    return Ok(());
+                    return Err(NotUndone.into());
                 }
                 undo(&cx, outcome).await.map_err(coded::<S>)?;
                 if let Some(step) = &remembered {

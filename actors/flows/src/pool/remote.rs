@@ -163,7 +163,7 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
         trace_started(&mut flow, || (trace, Some(span.span().clone())));
         let owner = Caller { reply: Some(reply), deadline, span, trace };
         flow::spawn(FlowActor::new(flow.execute()), Box::new(owner), Some(messages));
-        counted.pass_on();
+        counted.hand_over();
     }
 }
 

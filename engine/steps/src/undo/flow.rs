@@ -52,7 +52,7 @@ fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
             unseen.retain(|other| !other.is_same(error));
         }
         unseen.push(error.clone().of_undo(is_done));
-        asi.success(Failed)
+        asi.success(Unreported)
     };
     asi.queue(step.with_handler(Some(Box::new(handler))));
     let began = asi.now();
@@ -69,10 +69,10 @@ fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
     }));
 }
 
-/// The result of an undo that failed.
-struct Failed;
+/// The result of an undo that has undone nothing: it failed, or did not run.
+pub(super) struct Unreported;
 
-impl Arg for Failed {}
+impl Arg for Unreported {}
 
 /// Drops the locks of a cancelled step. A destructor that panics stops nothing.
 fn release(asi: &mut AsyncSteps, locks: Locks) {

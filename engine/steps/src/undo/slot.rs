@@ -10,10 +10,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::contained::Contained;
+use super::flow::Unreported;
 use super::policy::UndoPolicy;
 use crate::args::{Args, Arguments};
 use crate::error::{Error, Raised, StepResult};
 use crate::flow::Identity;
+use crate::memory::NotUndone;
 use crate::outcome::Undo;
 use crate::plan::UndoPlan;
 use crate::retry::Retry;
@@ -130,8 +132,11 @@ where
         let branch = self.branch;
         let undo = async move {
             let outcome = self.value.as_ref().map_or(Undo::Unknown, Undo::Done);
-            let undone = (**self.body)(outcome).await;
-            undone.map(|()| Args::none()).map_err(Raised::into_error)
+            match (**self.body)(outcome).await.map_err(Raised::into_error) {
+                Ok(()) => Ok(Args::none()),
+                Err(error) if error.find::<NotUndone>().is_some() => Ok(Unreported.into_args()),
+                Err(error) => Err(error),
+            }
         };
         let mut undo = Contained::new(Box::pin(undo));
         asi.poll(poll_fn(move |cx| branch.undone_by(|| undo.as_mut().poll(cx))));

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 
+use asyncsteps::memory::NotUndone;
 use asyncsteps::tool::{AsyncTool, Manual};
 use asyncsteps::{
     Arg, AsyncSteps, Error, Flow, Progress, Raised, Retry, Template, Time, Undo, UndoPolicy,
@@ -539,6 +540,24 @@ fn the_host_is_told_of_steps_that_were_undone() {
         (bank.step.name(), bank.outcome, why),
         (Some("bank"), Undo::Done(()), Some("LedgerDown"))
     );
+}
+
+#[test]
+fn an_undo_that_the_host_does_not_let_run_is_neither_undone_nor_failed() {
+    let (mut flow, tries) = (Flow::new(), Rc::new(Cell::new(0)));
+    let (counts, policy) = (Rc::clone(&tries), UndoPolicy::default().retry(Retry::attempts(3)));
+    flow.run(async |()| Ok(())).undo_with(policy, async move |_| {
+        counts.set(counts.get() + 1);
+        Err(NotUndone.into())
+    });
+    flow.error_step(Error::new("LedgerDown"));
+    let mut execution = flow.execute();
+    let waker = std::task::Waker::noop();
+    assert!(matches!(execution.run(Time::ZERO, waker), Progress::Waiting));
+    let undo = execution.take_launched().pop().expect("it is asked for");
+    let mut undo = undo.execute();
+    assert!(matches!(undo.run(Time::ZERO, waker), Progress::Done(_)));
+    assert_eq!((undo.take_undone().len(), undo.take_unseen().len(), tries.get()), (0, 0, 1));
 }
 
 #[test]
