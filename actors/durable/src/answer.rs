@@ -35,7 +35,7 @@ impl Called {
         let Self { function, params, options, within } = self;
         let Some((within, arrived)) = within else {
             let submitted = submit(&durable, &function, params, options).await;
-            return durable.result(submitted.map_err(|error| error_of_submit(&error))?).await;
+            return durable.answer(submitted.map_err(|error| error_of_submit(&error))?).await;
         };
         let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let stored = Cell::new(None);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use asyncsteps::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
-use asyncsteps_journal::record::{Ending, Started, StoredRecord};
+use asyncsteps_journal::record::{Ending, Failure, Started, StoredRecord};
 use asyncsteps_journal::request::{
-    CallerKey, Cancel, Cancelled, FirstOwner, FlowInfo, Query, Resume, Signal, Status, Submit,
-    Submitted,
+    CallerKey, Cancel, Cancelled, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal, Status,
+    Submit, Submitted,
 };
 use asyncsteps_journal::{Error, Journal, Jump, POLL, Repeat, Uid};
 use serde::Serialize;
@@ -198,14 +198,26 @@ impl Durable {
         self.until(uid, |status| status.ending).await
     }
 
-    /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone.
-    async fn decided(&self, uid: Uid) -> Result<Ending, Error> {
-        let of_limit = |status: &Status| failure_of_limit(&status.flow.cancel.as_ref()?.by);
-        let decided = |status: Status| of_limit(&status).map(Err).or_else(|| status.ending.map(Ok));
-        match self.until(uid, decided).await? {
-            Ok(ending) => Ok(ending),
-            Err(_) if is_committed(&self.records(uid).await?) => self.ended(uid).await,
-            Err(failure) => Ok(Ending::Failed(failure)),
+    /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone. If the
+    /// caller does not wait for an operator, a request that does is returned in its state.
+    async fn decided(&self, uid: Uid, waits: bool) -> Result<Result<Ending, FlowState>, Error> {
+        let look = |Status { flow, ending }: Status| {
+            let failure = flow.cancel.as_ref().and_then(|cancel| failure_of_limit(&cancel.by));
+            match (failure, ending) {
+                (Some(failure), _) => Some(Decided::ByLimit(failure)),
+                (None, Some(ending)) => Some(Decided::Ended(ending)),
+                (None, None) => {
+                    (!waits && is_stopped(flow.state)).then_some(Decided::Stopped(flow.state))
+                }
+            }
+        };
+        match self.until(uid, look).await? {
+            Decided::Ended(ending) => Ok(Ok(ending)),
+            Decided::Stopped(state) => Ok(Err(state)),
+            Decided::ByLimit(_) if is_committed(&self.records(uid).await?) => {
+                self.ended(uid).await.map(Ok)
+            }
+            Decided::ByLimit(failure) => Ok(Ok(Ending::Failed(failure))),
         }
     }
 
@@ -214,7 +226,7 @@ impl Durable {
         let _forget = Forget { shared: &self.shared, uid };
         loop {
             let end = self.shared.end_of(uid);
-            match self.status(uid).await.map(&look) {
+            match self.shared.journal.status(uid).await.map(&look) {
                 Ok(Some(found)) => return Ok(found),
                 Err(error) if error.repeat() == Repeat::Never => return Err(error),
                 Ok(None) | Err(_) => {}
@@ -235,14 +247,32 @@ impl Durable {
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
     pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps::Error> {
+        self.result_for(uid, true).await
+    }
+
+    /// The answer to a caller of a request, who does not wait for an operator.
+    pub(crate) async fn answer(&self, uid: Uid) -> Result<serde_json::Value, asyncsteps::Error> {
+        self.result_for(uid, false).await
+    }
+
+    async fn result_for<T: DeserializeOwned>(
+        &self,
+        uid: Uid,
+        waits: bool,
+    ) -> Result<T, asyncsteps::Error> {
         let internal = |cause: Error| asyncsteps::Error::caused_by(codes::INTERNAL_ERROR, cause);
-        match self.decided(uid).await.map_err(internal)? {
-            Ending::Completed(value) => {
+        match self.decided(uid, waits).await.map_err(internal)? {
+            Ok(Ending::Completed(value)) => {
                 let json: serde_json::Value = value.decode().map_err(unreadable)?;
                 T::deserialize(json).map_err(unreadable)
             }
-            Ending::Failed(failure) => Err(crate::records::error_of(&failure)),
-            Ending::Cancelled | _ => Err(asyncsteps::Error::new(crate::cancels::CANCELLED)),
+            Ok(Ending::Failed(failure)) => Err(crate::records::error_of(&failure)),
+            Ok(Ending::Cancelled | _) => Err(asyncsteps::Error::new(crate::cancels::CANCELLED)),
+            Err(state) => {
+                let state = if state == FlowState::Dead { "a dead letter" } else { "paused" };
+                let info = format!("the request {uid} is {state}: it waits for an operator");
+                Err(asyncsteps::Error::with_info(codes::INTERNAL_ERROR, info))
+            }
         }
     }
 
@@ -331,6 +361,19 @@ pub(crate) fn template_of(iface: &str, major: u32, function: &str) -> String {
 
 fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> asyncsteps::Error {
     asyncsteps::Error::caused_by(codes::INVOKER_ERROR, error)
+}
+
+/// How it was decided what a caller gets.
+enum Decided {
+    Ended(Ending),
+    ByLimit(Failure),
+    /// It waits for an operator.
+    Stopped(FlowState),
+}
+
+/// Whether a request waits for an operator.
+pub(crate) fn is_stopped(state: FlowState) -> bool {
+    matches!(state, FlowState::Paused | FlowState::Dead)
 }
 
 /// Forgets who waited for a flow.

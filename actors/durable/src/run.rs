@@ -111,6 +111,7 @@ impl Run<'_> {
         if let Err(error) = answered(|| self.shared.journal.append(vec![pause.clone()])).await {
             tracing::error!(flow = %uid, %error, "the flow cannot be paused");
         }
+        self.shared.tell_ended(uid);
     }
 
     /// Runs the flow to its end, or until this node leaves it.
@@ -238,7 +239,12 @@ impl Run<'_> {
                 Then::Pause(reason)
             }
         };
+        let is_paused = matches!(then, Then::Pause(_));
         flow.writer.append_last(|entry| entry.then = then).await;
+        if is_paused {
+            // its callers do not wait for an operator
+            self.shared.tell_ended(flow.uid());
+        }
     }
 }
 

@@ -204,7 +204,7 @@ impl Shared {
         nodes.last().cloned()
     }
 
-    /// Completes when the flow ends in this process, or when that may be.
+    /// Completes when the flow ends or is paused in this process, or when that may be.
     pub(crate) fn end_of(&self, uid: Uid) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
         let waiting = &mut self.state().waiting;
@@ -225,6 +225,7 @@ impl Shared {
         }
     }
 
+    /// The flow has ended, or waits for an operator.
     pub(crate) fn tell_ended(&self, uid: Uid) {
         for waiting in self.state().waiting.remove(&uid).into_iter().flatten() {
             // who does not wait any more need not be told

@@ -16,7 +16,7 @@ use super::params::{
     Which, time, whole,
 };
 use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus};
-use crate::durable::{Durable, template_of};
+use crate::durable::{Durable, is_stopped, template_of};
 use crate::key;
 use crate::settle::NotSettled;
 use crate::settled::Settle;
@@ -191,7 +191,7 @@ impl Jobs {
     async fn result(cx: &Cx<Self, Awaited>) -> Fallible<JobResult> {
         let uid = visible(cx, &cx.params.uid).await?;
         let state = cx.durable.status(uid).await?.flow.state;
-        if matches!(state, FlowState::Paused | FlowState::Dead) {
+        if is_stopped(state) {
             // it does not end before an operator has come
             return Ok(JobResult::open(state));
         }

@@ -13,7 +13,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::{Ending, Failure};
-use asyncsteps_journal::{Clock, Uid};
+use asyncsteps_journal::{Clock, LEASE, Limits, Uid};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -82,6 +82,23 @@ fn sell(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
     .into()
 }
 
+/// What it has done cannot be undone.
+fn stuck(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+    asi.run("reserve", async |_, ()| Ok(())).recorded().undo(async |_, _| Err("Away".into()));
+    asi.run("pay", async |_, ()| Err::<String, _>("Refused".into())).recorded().into()
+}
+
+/// It may be what kills its process.
+fn kills(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+    asi.run("reserve", async |cx, ()| {
+        tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+        Ok(String::new())
+    })
+    .recorded()
+    .undo(async |_, _| Ok(()))
+    .into()
+}
+
 impl Hotel {
     fn new() -> Self {
         Self { clock: TestClock::start(), rooms: Arc::default() }
@@ -102,7 +119,10 @@ impl Hotel {
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "book", book);
             durable.on(functions, "sell", sell);
+            durable.on(functions, "stuck", stuck);
+            durable.on(functions, "kills", kills);
         });
+        let executor = executor.request_timeout(Duration::from_secs(300));
         (durable, executor.build().expect("it is complete"))
     }
 }
@@ -248,5 +268,44 @@ fn a_request_that_was_submitted_runs_without_the_limit_of_callers() {
         let uid = submit(&durable, 60_000, "k").await;
         let booked: String = durable.result(uid).await.expect("nobody waited for it");
         assert_eq!((booked.as_str(), hotel.kept()), ("booked", 1));
+    });
+}
+
+#[test]
+fn a_caller_does_not_wait_for_an_operator() {
+    run(async {
+        let hotel = Hotel::new();
+        let (durable, executor) = hotel.process(Memory::new(hotel.clock));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let (answer, took) = call_of(&executor, "test.hotel:1.0:stuck", 1).await;
+        let error = answer.expect_err("it is paused");
+        assert!(took < LIMIT, "{took:?}");
+        let info =
+            format!("the request {} is paused: it waits for an operator", only(&durable).await);
+        assert_eq!((error.code(), error.info()), ("InternalError", Some(&*info)));
+    });
+}
+
+#[test]
+fn a_caller_of_a_request_that_becomes_a_dead_letter_is_told() {
+    run(async {
+        let hotel = Hotel::new();
+        let limits = Limits { claims: 0, ..Limits::default() };
+        let journal = Memory::new(hotel.clock).limits(limits);
+        let (front, executor) = hotel.process(journal.clone());
+        let [one, other] = [(); 2].map(|()| hotel.process(journal.clone()));
+        let node = one.0.start(&one.1).await.expect("the journal gives a lease");
+        let dies = async {
+            tokio::time::sleep(LIMIT).await;
+            drop(node);
+            other.0.start(&other.1).await.expect("the journal gives a lease")
+        };
+        let call = call_of(&executor, "test.hotel:1.0:kills", 1_000_000);
+        let ((answer, took), _node) = tokio::join!(call, dies);
+        let error = answer.expect_err("it is a dead letter");
+        assert!(took < LEASE * 2, "{took:?}");
+        let uid = only(&front).await;
+        let info = format!("the request {uid} is a dead letter: it waits for an operator");
+        assert_eq!((error.code(), error.info()), ("InternalError", Some(&*info)));
     });
 }
