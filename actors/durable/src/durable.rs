@@ -20,6 +20,7 @@ use serde_json::Map;
 use crate::answered::answered;
 use crate::caller;
 use crate::cancels::{by_person, failure_of_limit};
+use crate::due::due_of;
 use crate::json;
 use crate::node::Node;
 use crate::records::is_committed;
@@ -170,13 +171,18 @@ impl Durable {
         program.ok_or_else(|| NotSubmitted::NoFunction(function.to_owned()))
     }
 
-    /// What is known of a request.
+    /// What is known of a request. One that a node has is `due` when its first wait ends, or its next attempt begins,
+    /// if that is recorded.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](asyncsteps_journal::Refused::NoFlow) if there is none of this name, or those of
     /// the journal.
     pub async fn status(&self, uid: Uid) -> Result<Status, Error> {
-        self.shared.journal.status(uid).await
+        let mut status = self.shared.journal.status(uid).await?;
+        if status.flow.state == FlowState::Running && status.flow.cancel.is_none() {
+            status.flow.due = due_of(&self.records(uid).await?, self.shared.now());
+        }
+        Ok(status)
     }
 
     /// What is recorded of a request, for people and tools.

@@ -132,6 +132,7 @@ mod causes;
 mod commit;
 mod committed;
 mod detached;
+mod due;
 mod durable;
 mod flow;
 mod forms;

@@ -50,14 +50,21 @@ impl Measured {
     }
 }
 
+/// What tells the record of a limit from that of a wait, in place of an attempt.
+pub(crate) const LIMIT: u32 = 1;
+
 impl Flow {
     /// What is left of a wait at this path that takes so long: its end is recorded when it begins.
     pub(crate) fn left_of_wait(&self, path: &Path, within: Duration) -> Duration {
+        self.left_at(path, within, 0)
+    }
+
+    fn left_at(&self, path: &Path, within: Duration, attempt: u32) -> Duration {
         let recorded = self.records.borrow().at(path).and_then(|at| at.timer);
         if let Some(timer) = recorded {
             return self.clock().left(&timer).min(within);
         }
-        self.record(path, [Event::Timer(self.clock().timer(within, 0))]);
+        self.record(path, [Event::Timer(self.clock().timer(within, attempt))]);
         within
     }
 
@@ -75,6 +82,6 @@ impl Flow {
             return Duration::ZERO;
         }
         let began = clock::now().saturating_since(now);
-        self.left_of_wait(path, of.saturating_sub(began)) + began
+        self.left_at(path, of.saturating_sub(began), LIMIT) + began
     }
 }

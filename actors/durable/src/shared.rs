@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use asyncsteps_actors::clock;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Caller, RequestChecks};
 use asyncsteps_journal::request::{self, Submit, Submitted};
-use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
+use asyncsteps_journal::{
+    Clock, Error, Incarnation, Journal, Jump, Reading, SystemClock, Timestamp, Uid,
+};
 use serde_json::Map;
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
@@ -34,6 +37,8 @@ struct State {
     clock_jump: Option<Jump>,
     /// How many requests of a caller may wait, if it was set.
     waiting_per_caller: Option<u64>,
+    /// The clock of the journal as a node read it last.
+    clock: Option<JournalClock>,
     /// Who waits in this process for the end of a flow.
     waiting: HashMap<Uid, Vec<oneshot::Sender<()>>>,
 }
@@ -152,6 +157,13 @@ impl Shared {
         if let Some(jump) = time.jump {
             self.found(jump);
         }
+        self.state().clock = Some(JournalClock::new(clock::now(), time));
+    }
+
+    /// The time of day, by the clock of the journal if a node of this process has read it.
+    pub(crate) fn now(&self) -> Timestamp {
+        let journal = self.state().clock.as_ref().map(JournalClock::now);
+        journal.unwrap_or_else(|| SystemClock.now())
     }
 
     /// A node has begun anew: what the clock of the journal should say, and what it says. The journal takes a jump ahead

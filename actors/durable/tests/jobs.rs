@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use asyncsteps::Error;
+use asyncsteps::sync::mutex::Options;
+use asyncsteps::{Error, Fallible, Retry};
+use asyncsteps_actors::sync::Mutex;
 use asyncsteps_durable::jobs::Jobs;
 use asyncsteps_durable::{Durable, Node, Recorded};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
@@ -15,7 +17,7 @@ use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Gives, Steps};
 use asyncsteps_journal::memory::Memory;
-use asyncsteps_journal::{Clock, Timestamp};
+use asyncsteps_journal::{Clock, LEASE, Timestamp};
 use expect_test::expect_file;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,11 +47,19 @@ async fn start() -> (Executor, Node) {
 
 async fn start_on(journal: Memory) -> (Executor, Node) {
     tokio::time::pause();
+    start_with(journal).await
+}
+
+/// The same where the time is virtual already.
+async fn start_with(journal: Memory) -> (Executor, Node) {
     let durable = Durable::new(journal);
     let interface = Interface::new("test.work:1.0".parse().expect("a name"));
     let builder = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "work", work);
         durable.on(functions, "charge", charge);
+        durable.on(functions, "pause", pause);
+        durable.on(functions, "retry", retry);
+        durable.on(functions, "limit", limit);
     });
     let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
     let node = durable.start(&executor).await.expect("a lease");
@@ -75,6 +85,40 @@ fn charge(asi: &mut Steps<(), Work>) -> Gives<()> {
         .then("ship", async |_, ()| Err("NoShip".into()))
         .recorded()
         .into()
+}
+
+/// It waits, and holds a lock.
+fn pause(asi: &mut Steps<(), Work>) -> Gives<()> {
+    asi.this().locked(&Mutex::new(Options::default()));
+    asi.pause("pause", Duration::from_secs(60)).into()
+}
+
+/// It is tried again later, and holds a lock. Each attempt takes a second.
+fn retry(asi: &mut Steps<(), Work>) -> Gives<()> {
+    asi.this().locked(&Mutex::new(Options::default()));
+    asi.run("try", async |_, ()| -> Fallible<()> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Err(Error::new("Again").into())
+    })
+    .recorded()
+    .retry(Retry::attempts(2).backoff(Duration::from_secs(30)).on_code("Again"))
+    .into()
+}
+
+/// It goes on when its body ends, and not when its limits do.
+fn limit(asi: &mut Steps<(), Work>) -> Gives<()> {
+    asi.this().timeout(Duration::from_secs(100));
+    asi.substeps("in time", |asi, ()| {
+        asi.run("work", async |_, ()| {
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            Ok(())
+        })
+        .recorded()
+        .undo(async |_, _| Ok(()))
+        .into()
+    })
+    .timeout(Duration::from_secs(100))
+    .into()
 }
 
 const ANN: (&str, SecurityLevel) = ("ann", SecurityLevel::SafeOps);
@@ -361,4 +405,68 @@ async fn an_operator_settles_what_a_paused_job_has_begun() -> Result<(), Error> 
     let refused = ask(&executor, OPERATOR, "undo", again).await.expect_err("it has ended");
     assert_eq!(refused.code(), "NotStopped");
     Ok(())
+}
+
+#[actix::test]
+async fn a_running_job_is_due_when_its_wait_ends_or_its_next_attempt_begins() -> Result<(), Error> {
+    tokio::time::pause();
+    let (executor, _node) = start_with(Memory::new(VirtualClock::start())).await;
+    for (function, due) in [("pause", Some(60.0)), ("retry", Some(31.0)), ("limit", None)] {
+        let function = format!("test.work:1.0:{function}");
+        let submission = json!({ "function": function, "params": { "seconds": 1 } });
+        let uid = ask(&executor, ANN, "submit", submission).await?["uid"].clone();
+        let status = async || ask(&executor, ANN, "status", json!({ "uid": uid })).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let job = status().await?["job"].clone();
+        assert_eq!(job["state"], "running", "{job}");
+        let created = job["created"].as_f64().expect("a time");
+        let after = job["due"].as_f64().map(|due| ((due - created) / 1000.0).round());
+        assert_eq!(after, due, "{function}: {job}");
+        // the second attempt runs
+        tokio::time::sleep(Duration::from_secs_f64(due.unwrap_or(60.0) - 4.5)).await;
+        assert_eq!(status().await?["job"]["due"], Value::Null, "{function}");
+    }
+    Ok(())
+}
+
+#[actix::test]
+async fn a_suspect_says_why_it_is_one_and_how_many_are_before_it() -> Result<(), Error> {
+    tokio::time::pause();
+    let journal = Memory::new(VirtualClock::start());
+    let (executor, node) = start_with(journal.clone()).await;
+    let mut uids = Vec::new();
+    for _ in 0..4 {
+        let submission = json!({ "function": "test.work:1.0:limit", "params": { "seconds": 1 } });
+        uids.push(ask(&executor, ANN, "submit", submission).await?["uid"].clone());
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(node);
+    let (executor, _node) = start_with(journal).await;
+    tokio::time::sleep(LEASE + Duration::from_secs(3)).await;
+    let mut jobs = Vec::new();
+    for uid in uids {
+        jobs.push(ask(&executor, ANN, "status", json!({ "uid": uid })).await?["job"].clone());
+    }
+    let shown: Vec<_> =
+        jobs.iter().map(|job| (job["state"].as_str(), job["place"].as_f64())).collect();
+    let suspect = |place| (Some("suspect"), Some(place));
+    assert_eq!(shown, [(Some("running"), None), suspect(1.0), suspect(2.0), suspect(3.0)]);
+    assert_eq!(jobs[3]["reason"], "its owner died while an effect of it was open");
+    Ok(())
+}
+
+/// The time of day, of tokio's clock.
+#[derive(Clone, Copy, Debug)]
+struct VirtualClock(tokio::time::Instant);
+
+impl VirtualClock {
+    fn start() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000_000).after(self.0.elapsed())
+    }
 }

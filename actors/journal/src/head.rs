@@ -115,7 +115,7 @@ impl Head {
         self.seen = self.seen.max(entry.seen.min(self.inbox));
         self.version = self.version.max(entry.version);
         if entry.records.iter().any(|record| record.event.kind().is_progress()) {
-            (self.claims, self.deaths) = (0, 0);
+            (self.claims, self.deaths, self.reason) = (0, 0, None);
         }
         match &entry.then {
             _ if ends => {
@@ -220,7 +220,9 @@ impl Head {
 
     /// Gives the flow to a node.
     pub(crate) fn claim(&mut self, claim: &Claim) -> Claimed {
-        self.reason = None;
+        if !self.is_suspect() {
+            self.reason = None;
+        }
         self.epoch = Epoch::new(self.epoch.get() + 1);
         self.owner = Some(claim.node);
         self.ticket = Some(claim.ticket);
@@ -248,6 +250,7 @@ impl Head {
         }
         self.claims += u32::from(!self.is_suspect() || in_flight.is_only(effect));
         self.leave(FlowState::Suspect, None);
+        self.reason = Some("its owner died while an effect of it was open".to_owned());
         let reason = if self.claims > limits.claims {
             let alone = self.claims - 1;
             format!("{alone} owners died while an effect of it was open, and of no other flow")

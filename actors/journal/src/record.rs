@@ -211,7 +211,8 @@ pub struct Timer {
     /// When it is over by the time of day as it was when this was written, for people; or that time.
     #[n(0)]
     pub at: Timestamp,
-    /// Before which attempt it is, from 1; 0 if it is not between attempts.
+    /// From 2: before which attempt it is. 1: it is a time limit. 0: it is another wait, or that time of day; in
+    /// journals of earlier versions also a limit.
     #[n(1)]
     pub attempt: u32,
     /// When the wait is over, as [`Reading::passed`](crate::Reading::passed) has it: so no jump of a clock makes

@@ -339,7 +339,7 @@ pub struct FlowInfo {
     pub due: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Why it is paused, a dead letter, or [tried again](Then::Retry) later.
+    /// Why it is paused, a dead letter, a suspect, or [tried again](Then::Retry) later.
     pub reason: Option<String>,
     /// The cancel.
     pub cancel: Option<Cancel>,

@@ -103,7 +103,7 @@ function details({ request, records, all, kept = [], all_kept: allKept = 0 }) {
     const close = el('button', { type: 'button', key: 'close', onclick: () => { opened = null; redraw(); } }, 'Close');
     return el('section', { class: 'card', key: `opened-${request.uid}` },
         el('h2', {}, functionName(request.function), ' ', tag(request)),
-        el('p', { class: 'quiet' }, `${request.uid}, version ${request.version}, submitted at ${clock(request.created)}`),
+        el('p', { class: 'quiet' }, `${request.uid}, version ${request.version}, submitted at ${clock(request.created)}${request.due !== undefined ? `, goes on at ${clock(request.due)}` : ''}`),
         HINTS[request.state] && el('p', { class: 'hint' }, HINTS[request.state]),
         request.reason && el('p', { class: 'alarm' }, request.reason),
         kept.length > 0 && el('p', { class: 'hint' }, 'Done, or perhaps done, and not undone, because there is no undo: ', kept.map((path) => [el('code', { key: path }, path), ' ']), allKept > kept.length && `and ${grouped(allKept - kept.length)} more`),

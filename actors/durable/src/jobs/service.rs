@@ -181,10 +181,11 @@ impl Jobs {
     async fn status(cx: &Cx<Self, Named>) -> Fallible<JobStatus> {
         let uid = visible(cx, &cx.params.uid).await?;
         let clock_jump = cx.durable.clock_jump().map(ClockJump::from);
-        let job = Job::from(&cx.durable.status(uid).await?.flow);
+        let flow = cx.durable.status(uid).await?.flow;
+        let place = place(&cx.durable, &flow).await?;
         let kept = cx.durable.kept(uid).await?;
         let shown = kept.iter().take(MOST.into()).map(Path::to_string).collect();
-        let job = Job { clock_jump, ..job };
+        let job = Job { clock_jump, place, ..Job::from(&flow) };
         Ok(JobStatus { job, kept: shown, kept_count: kept.len() })
     }
 
@@ -345,6 +346,24 @@ async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> Fall
         jobs.extend(is_seen.then(|| Job::from(flow)));
     }
     Ok(JobList { jobs, next })
+}
+
+/// The place of a job among the suspects that wait, if it is one.
+async fn place(durable: &Durable, flow: &FlowInfo) -> Result<Option<f64>, journal::Error> {
+    if flow.state != FlowState::Suspect {
+        return Ok(None);
+    }
+    let (mut before, mut after, limit) = (0_u32, 0, usize::from(MOST));
+    loop {
+        let state = Some(FlowState::Suspect);
+        let page = durable.list(Query { state, template: None, after, limit }).await?;
+        let is_last = page.len() < limit || page.iter().any(|it| it.number >= flow.number);
+        before += page.iter().map(|it| u32::from(it.number < flow.number)).sum::<u32>();
+        match page.last().filter(|_| !is_last) {
+            Some(last) => after = last.number,
+            None => return Ok(Some(f64::from(before + 1))),
+        }
+    }
 }
 
 /// How many jobs a caller wants on a page.

@@ -47,15 +47,18 @@ pub struct Job {
     pub state: JobState,
     /// When it was submitted.
     pub created: f64,
-    /// When it goes on, if it waits for a time.
+    /// When it goes on, if it waits for a time; of one that runs only in the answer of `status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<f64>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<f64>,
-    /// Why it waits for an operator, or is tried again later.
+    /// Why it waits for an operator, is a suspect, or is tried again later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Its place among the suspects that wait, from 1, in the answer of `status`. Nodes take few of these at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<f64>,
     /// Who has cancelled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
@@ -166,6 +169,7 @@ impl From<&FlowInfo> for Job {
             due: flow.due.map(number),
             ended: flow.ended.map(number),
             reason: flow.reason.clone(),
+            place: None,
             cancelled_by: flow.cancel.as_ref().map(|cancel| shown_by(&cancel.by)),
             clock_jump: None,
         }
