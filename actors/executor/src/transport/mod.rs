@@ -115,3 +115,8 @@ pub mod websocket;
 /// How long a client may take nothing of what is sent to it while its server closes.
 #[cfg(feature = "http")]
 pub(crate) const UNTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How many frames of a connection are read in a turn of its task: each can be a request, and those of
+/// other connections wait meanwhile.
+#[cfg(feature = "http")]
+pub(crate) const FRAMES: usize = 8;

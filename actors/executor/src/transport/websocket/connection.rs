@@ -1,6 +1,7 @@
 //! A connection at work: brings a [`Session`] together with the socket, the executor and the clock.
 
 use std::future::{poll_fn, ready};
+use std::mem;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -20,8 +21,8 @@ use super::limits::WebSocketLimits;
 use super::link::Output;
 use super::session::{End, Session};
 use crate::executor::Way;
-use crate::transport::UNTAKEN;
 use crate::transport::account::{Account, Share};
+use crate::transport::{FRAMES, UNTAKEN};
 
 /// How long a client may take to take what was sent to it before its connection is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
@@ -87,6 +88,7 @@ impl Connection {
         let mut waiting = Waiting { share: account.share(), bytes: 0 };
         let mut alarm_at = session.due();
         let mut alarm = pin!(timer::sleep_until(alarm_at));
+        let mut frames = 0;
         loop {
             session.set_begun(self.frames.has_begun(), clock::now);
             waiting.hold(session, &output);
@@ -112,6 +114,7 @@ impl Connection {
                 () = &mut alarm => Event::Tick,
             };
             let is_tick = matches!(event, Event::Tick);
+            frames += usize::from(matches!(event, Event::Frame(_)));
             match self.apply(session, event) {
                 Ok(Some((message, kind))) => {
                     let handled = self.handler.clone().handle(message);
@@ -123,6 +126,10 @@ impl Connection {
             if is_tick {
                 alarm_at = session.due();
                 alarm.set(timer::sleep_until(alarm_at));
+            }
+            if frames >= FRAMES {
+                frames = 0;
+                next_turn().await;
             }
         }
     }
@@ -194,6 +201,19 @@ impl Waiting {
             self.bytes = bytes;
         }
     }
+}
+
+/// Lets the tasks that are ready come first.
+async fn next_turn() {
+    let mut had_turn = false;
+    poll_fn(|cx| {
+        if mem::replace(&mut had_turn, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Waits until others need the memory of a connection.

@@ -11,11 +11,23 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 
 /// The flag of the frame that ends a head.
 const END_HEADERS: u8 = 4;
+
+/// What was followed at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Followed {
+    /// Bytes that were taken.
+    pub(super) length: usize,
+    /// Frames that ended in them.
+    pub(super) frames: usize,
+    /// Those of them with which the client gives a request up.
+    pub(super) resets: u32,
+}
 
 /// Follows frames, in pieces of any size.
 #[derive(Debug)]
@@ -48,19 +60,19 @@ impl Blocks {
         }
     }
 
-    /// Takes the next bytes of the connection.
-    pub(super) fn follow(&mut self, mut bytes: &[u8]) {
-        let preface = self.preface.min(bytes.len());
-        self.preface -= preface;
-        bytes = &bytes[preface..];
-        while !bytes.is_empty() {
+    /// Takes the next bytes of the connection, those of `frames` frames at most.
+    pub(super) fn follow(&mut self, bytes: &[u8], frames: usize) -> Followed {
+        let mut at = self.preface.min(bytes.len());
+        self.preface -= at;
+        let mut followed = Followed::default();
+        while at < bytes.len() && followed.frames < frames {
             if self.read < FRAME_HEAD {
-                let here = bytes.len().min(FRAME_HEAD - self.read);
-                self.head[self.read..self.read + here].copy_from_slice(&bytes[..here]);
+                let here = (bytes.len() - at).min(FRAME_HEAD - self.read);
+                self.head[self.read..self.read + here].copy_from_slice(&bytes[at..at + here]);
                 self.read += here;
-                bytes = &bytes[here..];
+                at += here;
                 if self.read < FRAME_HEAD {
-                    return;
+                    break;
                 }
                 let [a, b, c, ..] = self.head;
                 self.length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
@@ -69,8 +81,8 @@ impl Blocks {
                     self.block.get_or_insert(0);
                 }
             }
-            let here = self.missing.min(bytes.len());
-            bytes = &bytes[here..];
+            let here = self.missing.min(bytes.len() - at);
+            at += here;
             self.missing -= here;
             match (&mut self.block, self.head[3]) {
                 (_, DATA) => self.data += here,
@@ -79,11 +91,14 @@ impl Blocks {
             }
             if self.missing == 0 {
                 self.read = 0;
+                followed.frames += 1;
+                followed.resets += u32::from(self.head[3] == RST_STREAM);
                 if self.is_of_head() && self.head[4] & END_HEADERS != 0 {
                     self.block = None;
                 }
             }
         }
+        Followed { length: at, ..followed }
     }
 
     /// Bytes so far of a head that has begun and not ended.
@@ -122,12 +137,28 @@ mod tests {
         let all = [PREFACE, &whole, &frame(HEADERS, END_HEADERS, 0), &begun.concat()].concat();
         for size in 1..=all.len() {
             let mut blocks = Blocks::new();
-            all.chunks(size).for_each(|bytes| blocks.follow(bytes));
+            let frames = all.chunks(size).map(|bytes| blocks.follow(bytes, usize::MAX).frames);
+            assert_eq!(frames.sum::<usize>(), 7, "in pieces of {size}");
             assert_eq!((blocks.begun(), blocks.take_data()), (Some(50), 70), "in pieces of {size}");
-            blocks.follow(&frame(CONTINUATION, END_HEADERS, 0));
+            blocks.follow(&frame(CONTINUATION, END_HEADERS, 0), 1);
             assert_eq!((blocks.begun(), blocks.partial()), (None, 0));
-            blocks.follow(&frame(HEADERS, END_HEADERS, 9)[..12]);
+            blocks.follow(&frame(HEADERS, END_HEADERS, 9)[..12], 1);
             assert_eq!((blocks.begun(), blocks.partial()), (Some(3), 3), "the frame has not ended");
         }
+    }
+
+    #[test]
+    fn no_more_frames_are_taken_than_are_asked_for() {
+        let reset = frame(RST_STREAM, 0, 4);
+        let all = [PREFACE, &reset.repeat(5)].concat();
+        let mut blocks = Blocks::new();
+        let two = Followed { length: PREFACE.len() + 2 * reset.len(), frames: 2, resets: 2 };
+        assert_eq!(blocks.follow(&all, 2), two);
+        let rest = &all[two.length..];
+        assert_eq!(blocks.follow(rest, 0), Followed::default());
+        let part = reset.len() + 3;
+        let one = Followed { length: part, frames: 1, resets: 1 };
+        assert_eq!(blocks.follow(&rest[..part], 2), one);
+        assert_eq!(blocks.follow(&rest[part..], 1), Followed { length: reset.len() - 3, ..one });
     }
 }

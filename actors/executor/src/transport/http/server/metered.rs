@@ -79,14 +79,11 @@ impl<T> Metered<T> {
         self.follower = Follower::Http1(Framing::new());
         let clear = self.follow(&self.first.clone());
         self.first.truncate(clear);
-        self.tell();
     }
 
     /// Follows heads of HTTP/2 from the first byte on.
     pub(super) fn begin_http2(&mut self) {
         self.follower = Follower::Http2(Blocks::new());
-        self.follow(&self.first.clone());
-        self.tell();
     }
 
     /// The bytes that were waited for.
@@ -100,21 +97,18 @@ impl<T> Metered<T> {
         self.first = read;
     }
 
+    /// Gives so many of the bytes that were read already.
+    fn give_first(&mut self, length: usize, buf: &mut ReadBuf<'_>) {
+        buf.put_slice(&self.first.split_to(length));
+        if self.first.is_empty() {
+            self.first = Bytes::new();
+        }
+    }
+
     /// The connection itself, for another protocol.
     pub(super) fn into_inner(self) -> T {
         self.progress.meter(false);
         self.io
-    }
-
-    /// Tells what was read.
-    fn tell(&self) {
-        match &self.follower {
-            Follower::None => self.progress.read(true, false),
-            Follower::Http1(framing) => {
-                self.progress.read(framing.has_seen_head(), framing.is_in_body());
-            }
-            Follower::Http2(blocks) => self.progress.read_frames(blocks.begun().is_some()),
-        }
     }
 
     /// Counts what has begun to come, while the rest is waited for.
@@ -137,22 +131,30 @@ impl<T> Metered<T> {
         self.begun.set(bytes, waits)
     }
 
-    /// Looks at what was read; how much of it may be given: nothing behind a head that two ends could
-    /// take for different requests.
+    /// Looks at what was read, and tells what it is; how much of it may be given: nothing behind a head
+    /// that two ends could take for different requests, and no more frames than are read in a turn.
     fn follow(&mut self, read: &[u8]) -> usize {
-        let framing = match &mut self.follower {
-            Follower::None => return read.len(),
-            Follower::Http2(blocks) => {
-                blocks.follow(read);
-                return read.len();
+        let progress = &self.progress;
+        match &mut self.follower {
+            Follower::None => {
+                progress.read(true, false);
+                read.len()
             }
-            Follower::Http1(framing) => framing,
-        };
-        match framing.follow(read) {
-            Ok(()) => read.len(),
-            Err(Ambiguous { end, number }) => {
-                self.progress.refuse(number);
-                end
+            Follower::Http2(blocks) => {
+                let followed = blocks.follow(read, progress.frames());
+                progress.read_frames(&followed, blocks.begun().is_some());
+                followed.length
+            }
+            Follower::Http1(framing) => {
+                let clear = match framing.follow(read) {
+                    Ok(()) => read.len(),
+                    Err(Ambiguous { end, number }) => {
+                        progress.refuse(number);
+                        end
+                    }
+                };
+                progress.read(framing.has_seen_head(), framing.is_in_body());
+                clear
             }
         }
     }
@@ -193,10 +195,18 @@ impl<T: AsyncRead + Unpin> Metered<T> {
         if self.progress.is_half_closed() {
             return self.poll_end();
         }
-        if self.progress.holds().account().is_crowded() {
-            // the tasks that release it come first
+        if self.progress.holds().account().is_crowded() || self.progress.frames() == 0 {
+            // the tasks that release memory come first, or others that have requests
             cx.waker().wake_by_ref();
             return Poll::Pending;
+        }
+        if let Follower::Http2(_) = self.follower
+            && !self.first.is_empty()
+        {
+            let read = self.first.slice(..self.first.len().min(buf.remaining()));
+            let length = self.follow(&read);
+            self.give_first(length, buf);
+            return Poll::Ready(Ok(()));
         }
         let (begin, has_room) = (buf.filled().len(), buf.remaining() > 0);
         let polled = match &self.follower {
@@ -211,7 +221,10 @@ impl<T: AsyncRead + Unpin> Metered<T> {
         }
         if polled.is_ready() {
             let clear = self.follow(&buf.filled()[begin..]);
-            self.tell();
+            if let Follower::Http2(_) = self.follower {
+                // for another turn; in HTTP/1 nothing is read behind what is refused
+                self.first = Bytes::copy_from_slice(&buf.filled()[begin + clear..]);
+            }
             buf.set_filled(begin + clear);
             return polled;
         }
@@ -250,14 +263,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.first.is_empty() {
+        if this.first.is_empty() || matches!(this.follower, Follower::Http2(_)) {
             return this.poll_more(cx, buf);
         }
-        let length = this.first.len().min(buf.remaining());
-        buf.put_slice(&this.first.split_to(length));
-        if this.first.is_empty() {
-            this.first = Bytes::new();
-        }
+        this.give_first(this.first.len().min(buf.remaining()), buf);
         Poll::Ready(Ok(()))
     }
 }

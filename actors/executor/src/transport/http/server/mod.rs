@@ -74,6 +74,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// - connections are limited, in all and of each client ([`ServerLimits`]);
 /// - a connection reads a little further than the request that is answered, and no more; each head,
 ///   body and answer has a time limit;
+/// - connections take turns: in each, one has a request of HTTP/1.1, or eight frames of HTTP/2 or of a
+///   WebSocket, however many have come;
 /// - a client that disconnects cancels its requests; one that closes its half of an HTTP/1 connection has a
 ///   second for its answers, because the network does not tell the two apart;
 /// - when it stops, it takes what has arrived, refuses new connections, and closes each connection

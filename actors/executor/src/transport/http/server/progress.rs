@@ -12,11 +12,12 @@ use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use slab::Slab;
 
+use super::blocks::Followed;
 use super::holds::{HeldRequest, Holds};
 use super::limits::ServerLimits;
-use crate::transport::UNTAKEN;
 use crate::transport::account::Account;
 use crate::transport::websocket::WebSocket;
+use crate::transport::{FRAMES, UNTAKEN};
 
 /// How long a connection without a request is kept while the server closes: for those that were made
 /// just before, and for answers that are on their way.
@@ -78,6 +79,8 @@ struct State {
     is_blocked: bool,
     /// Whether a request was answered in this turn of its task, in HTTP/1.
     had_request: bool,
+    /// How many frames may still be read in this turn of its task, in HTTP/2.
+    frames: usize,
     /// Since when the next bytes of answers wait for the client, in HTTP/2.
     unsent: Slab<Time>,
     resets: Resets,
@@ -136,6 +139,7 @@ impl Progress {
             closing: None,
             is_blocked: false,
             had_request: false,
+            frames: FRAMES,
             unsent: Slab::new(),
             resets: Resets { since: now, count: 0 },
             was_given_a_turn: false,
@@ -162,7 +166,10 @@ impl Progress {
             *self.task.borrow_mut() = cx.waker().clone();
         }
         self.is_in_turn.set(true);
-        self.change(|state| state.had_request = false);
+        self.change(|state| {
+            state.had_request = false;
+            state.frames = FRAMES;
+        });
         let mut polled = poll(cx);
         if polled.is_pending()
             && let Some(end) = self.read_end_after(cx)
@@ -236,9 +243,19 @@ impl Progress {
         &self.holds
     }
 
-    /// Bytes were read in HTTP/2; whether the rest of a head is to come.
-    pub(super) fn read_frames(&self, is_in_head: bool) {
+    /// How many frames may be read in this turn, so that those who send many at once delay others no more
+    /// than those who do not.
+    pub(super) fn frames(&self) -> usize {
+        self.state.borrow().frames
+    }
+
+    /// Frames were read in HTTP/2; whether the rest of a head is to come.
+    pub(super) fn read_frames(&self, read: &Followed, is_in_head: bool) {
         self.change(|state| {
+            state.frames -= read.frames;
+            if read.resets > 0 {
+                state.resets.count(read.resets, clock::now());
+            }
             state.was_given_a_turn = false;
             let since = state.block_since;
             state.block_since = is_in_head.then(|| since.unwrap_or_else(clock::now));
@@ -471,11 +488,11 @@ impl Progress {
 }
 
 impl Resets {
-    fn count(&mut self, now: Time) {
+    fn count(&mut self, resets: u32, now: Time) {
         *self = if now.saturating_since(self.since) < Duration::from_secs(1) {
-            Self { count: self.count.saturating_add(1), ..*self }
+            Self { count: self.count.saturating_add(resets), ..*self }
         } else {
-            Self { since: now, count: 1 }
+            Self { since: now, count: resets }
         };
     }
 }
@@ -521,9 +538,6 @@ impl Drop for InService {
         self.taken();
         let now = clock::now();
         self.progress.change(|state| {
-            if !self.is_answered.get() {
-                state.resets.count(now);
-            }
             state.in_service -= 1;
             state.idle_since = now;
         });
