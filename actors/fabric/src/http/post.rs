@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps::codes;
-use asyncsteps_executor::message::{Message, Response};
+use asyncsteps_executor::message::{Coding, MediaType, Message, Response};
 use asyncsteps_executor::observe::TraceParent;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -25,6 +25,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// The largest head of an answer in bytes.
 const MAX_HEAD: usize = 64 * 1024;
+
+/// What the media types of messages say of their coding.
+const CODINGS: [&str; 3] = ["json", "msgpack", "cbor"];
 
 /// The connections of all services.
 pub(super) type HttpClient = Client<Connector, MessageBody>;
@@ -63,8 +66,8 @@ impl Poster {
     ) -> Result<Option<Response>, CallError> {
         let permit = self.connections.acquire().await;
         let _permit = permit.map_err(|_| sent.failure("the fabric is closed"))?;
-        let mut request =
-            Request::post(self.url.clone()).header(CONTENT_TYPE, "application/futoin+json");
+        let media = MediaType::default().of_answer(Coding::detect(&message));
+        let mut request = Request::post(self.url.clone()).header(CONTENT_TYPE, media);
         if let Some(trace) = trace {
             request = request.header("traceparent", trace.to_string());
         }
@@ -99,7 +102,8 @@ fn understand(
         return Ok(None);
     }
     let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
-    let is_message = media.starts_with("application/") && media.contains("json");
+    let is_message =
+        media.starts_with("application/") && CODINGS.iter().any(|coding| media.contains(coding));
     match Message::parse(body) {
         Ok(Message::Response(answer)) if is_message => Ok(Some(answer)),
         _ if status == StatusCode::OK && is_message => {

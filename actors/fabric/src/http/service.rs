@@ -53,6 +53,15 @@ impl Service {
         self.endpoint.interface()
     }
 
+    /// What its messages are written in: every executor reads JSON, but for interfaces with binary data
+    /// (FTN3 §2.4).
+    fn coding(&self) -> Coding {
+        match &self.definition {
+            Some(definition) if definition.requires("BinaryData") => Coding::MsgPack,
+            Some(_) | None => Coding::Json,
+        }
+    }
+
     /// Makes a call, within this time.
     pub(super) async fn call(&self, call: Call, limit: Duration) -> Result<Response, CallError> {
         let declared = self.declared(call.function())?;
@@ -96,7 +105,8 @@ impl Service {
             request = request.with_rid(rid).with_forcersp();
         }
         let mut message = Vec::with_capacity(256);
-        self.credentials.seal(request).write(Coding::Json, None, &mut message);
+        let coding = self.coding();
+        self.credentials.seal(request, coding, declared).write(coding, declared, &mut message);
         if message.len() > self.max_message {
             let max = self.max_message;
             let info = format!("the message has {} bytes, {max} are allowed", message.len());
@@ -118,7 +128,7 @@ impl Service {
         if answer.rid() != expected {
             return Err(wrong("the answer is to another call"));
         }
-        self.credentials.check(&answer)?;
+        self.credentials.check(&answer, self.coding(), declared)?;
         let result = answer.into_result();
         let result = result.map_err(|error| CallError::answered(error.code, error.description))?;
         let has_result = match declared {

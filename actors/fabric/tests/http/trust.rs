@@ -8,7 +8,7 @@ use asyncsteps_executor::{Caller, Executor, RequestSteps};
 use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
 use asyncsteps_fabric::{Call, Fabric, Outcome};
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::contract::nodes::FRONT;
 use crate::contract::{definition, node};
@@ -62,6 +62,42 @@ async fn a_user_goes_along_where_that_is_configured() {
         SecurityError: Basic Auth Verification Failed
     "#]]
     .assert_eq(&out);
+    drop(running);
+}
+
+#[actix::test]
+async fn an_interface_that_requires_binary_data_is_called_with_bytes() {
+    let definition = definition(&json!({
+        "iface": "test.binary", "version": "1.0", "ftn3rev": "1.9",
+        "funcs": { "echo": { "params": { "blob": "data" }, "result": { "blob": "data" } } },
+        "requires": ["AllowAnonymous", "BinaryData"],
+    }));
+    let echo = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let blob: Value = asi.param("blob")?;
+            asi.reply(json!({ "blob": blob }))
+        });
+    });
+    let executor = Executor::builder()
+        .security(StaticUsers::new().with_mac_key("bob", KEY))
+        .interface(definition.clone(), |functions| {
+            functions.add("echo", &echo);
+        })
+        .build()
+        .expect("a right configuration");
+    let (address, running) = serve(executor);
+    let interface = || "test.binary:1.0".parse().expect("a name");
+    for scheme in [Scheme::Http, Scheme::WebSocket] {
+        let remote = || Remote::new(scheme.url(address)).definition(definition.clone());
+        let signed = remote().signature("bob", MacAlgorithm::Sha256, MacKey::new(KEY));
+        for remote in [remote(), signed] {
+            let fabric = HttpFabric::new(Config::new()).expect("a fabric");
+            fabric.register(interface(), remote).expect("a URL");
+            let params = json!({ "blob": "AQID/w==" });
+            let answer = crate::call(&fabric, "test.binary:1.0:echo", params.clone()).await;
+            assert_eq!(answer, Ok(params), "{scheme:?}");
+        }
+    }
     drop(running);
 }
 
