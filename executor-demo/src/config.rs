@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use asyncsteps_actors::budget::Limits;
 use asyncsteps_durable::WAITING_PER_CALLER;
 use asyncsteps_executor::observe::Keep;
-use asyncsteps_executor::transport::http::Cors;
+use asyncsteps_executor::transport::http::{Cors, ServerLimits};
 use clap::{Parser, ValueEnum};
 
 use crate::bank::LineOptions;
@@ -91,6 +92,15 @@ pub struct Config {
     /// Threads that serve requests, 128 at the most; one per processor is enough.
     #[arg(long, value_name = "N", default_value_t = default_workers(), value_parser = workers)]
     pub workers: NonZeroUsize,
+
+    /// Megabytes that requests and connections may hold, the budget's memory: a quarter of what the process
+    /// may have.
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub memory: u32,
+
+    /// Connections at most, half of them of one client.
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().connections)]
+    pub connections: usize,
 
     /// Sell without the bank: orders are not paid.
     #[arg(long)]
@@ -186,6 +196,11 @@ impl Config {
 
     pub(crate) fn head_timeout(&self) -> Duration {
         Duration::from_secs(self.head_timeout.into())
+    }
+
+    pub(crate) fn budget(&self) -> Limits {
+        let megabytes = usize::try_from(self.memory).unwrap_or(usize::MAX);
+        Limits { memory: megabytes.saturating_mul(1 << 20), ..Limits::default() }
     }
 
     pub(crate) fn keep_alive(&self) -> Duration {

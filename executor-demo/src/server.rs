@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use actix_web::{App, HttpServer};
+use asyncsteps_actors::budget::Budget;
 use asyncsteps_console::Console;
 use asyncsteps_durable::Durable;
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
@@ -151,6 +152,8 @@ async fn serve(
     let limits = ServerLimits {
         head_timeout: config.head_timeout(),
         keep_alive: config.keep_alive(),
+        connections: config.connections,
+        connections_of_client: config.connections.div_ceil(2),
         ..ServerLimits::default()
     };
     let server = Server::new(service).fallback(pages.service());
@@ -280,6 +283,7 @@ fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opene
     let ping = builtin::ping();
     let (builder, traces) = traced(Executor::builder(), config)?;
     let builder = builder
+        .budget(Budget::new(config.budget()))
         .record(Keep { most: config.keep, ..Keep::default() })
         .request_timeout(config.request_timeout())
         .interface(load("futoin.ping:1.0")?, |functions| {

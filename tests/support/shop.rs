@@ -90,6 +90,8 @@ pub fn config(data: &Data) -> Config {
         keep: 256,
         timeout: 60,
         head_timeout: 60,
+        memory: 256,
+        connections: 25_000,
         keep_alive: 60,
         drain_delay: 0,
         grace: 10,
