@@ -34,6 +34,9 @@ const LARGE: usize = 60_000;
 /// How many of them do not take more than the system takes for them.
 const UNREAD: usize = 120;
 
+/// How many have a table with entries.
+const TABLES: usize = 40;
+
 /// How many times they call for that.
 const CALLS: usize = 16;
 
@@ -144,6 +147,27 @@ fn heads_of_http2_that_have_begun() {
     check(CONNECTIONS, |stream| {
         let mut client = Http2::over(stream);
         client.try_send(&begun);
+        client
+    });
+}
+
+/// The name `:path` from the table that all have, and a value, which are a new entry (RFC 7541 §6.2.1).
+const SLASH: &[u8] = &[0x44, 1, b'/'];
+
+#[test]
+fn buffers_that_entries_of_a_table_are_in() {
+    let most = [("x-filler", &*"x".repeat(16_000))];
+    let filler: Vec<u8> = most.iter().flat_map(|(name, value)| field(name, value)).collect();
+    let pseudo = [(":method", "GET"), (":scheme", "http"), (":authority", "localhost")];
+    let pseudo: Vec<u8> = pseudo.iter().flat_map(|(name, value)| field(name, value)).collect();
+    let head = [&pseudo, SLASH, &filler].concat();
+    check(TABLES, |stream| {
+        let mut client = Http2::over(stream);
+        for id in (1..).step_by(2).take(100) {
+            let end = flag::END_HEADERS | flag::END_STREAM;
+            client.try_send(&frame(kind::HEADERS, end, id, &head));
+            client.answer(id);
+        }
         client
     });
 }

@@ -89,6 +89,12 @@ impl Share {
         let _ = self.change(bytes, waits, Holding::set_taken);
     }
 
+    /// Whether its connection has to end; see [`Account::is_displaced`].
+    #[cfg(feature = "rustls")]
+    pub(super) fn is_displaced(&self) -> bool {
+        self.account.is_displaced()
+    }
+
     fn change(
         &mut self,
         bytes: usize,

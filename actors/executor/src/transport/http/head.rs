@@ -265,6 +265,11 @@ pub(super) fn size_of_head(headers: &HeaderMap, uri: &Uri) -> usize {
     buffer + headers.len() * FIELD
 }
 
+/// The same target in memory of its own.
+pub(super) fn copy_uri(uri: &Uri) -> Option<Uri> {
+    uri.to_string().parse().ok()
+}
+
 /// The same parts in memory of their own.
 fn copy(parts: &Parts) -> Parts {
     let mut headers = HeaderMap::with_capacity(parts.headers.len());
@@ -278,7 +283,7 @@ fn copy(parts: &Parts) -> Parts {
     }
     let (mut copied, ()) = http::Request::new(()).into_parts();
     copied.method = parts.method.clone();
-    copied.uri = parts.uri.to_string().parse().unwrap_or_default();
+    copied.uri = copy_uri(&parts.uri).unwrap_or_default();
     copied.version = parts.version;
     copied.headers = headers;
     copied

@@ -2,6 +2,11 @@
 //!
 //! This is no second parser: h2 parses, and says nothing of a head before its end. What a head takes until
 //! then is found here, by the lengths of its frames (RFC 9113 §4.1).
+//!
+//! Nor does h2 say what the table of fields holds that a client fills (RFC 7541 §2.3.2). An entry of a few
+//! bytes can hold the whole buffer that it was read into, and there can be more than a hundred. So the
+//! server asks for a table of no size; until its client has said that it has none, all that was read can be
+//! held.
 
 /// Bytes of the head of a frame.
 const FRAME_HEAD: usize = 9;
@@ -12,11 +17,39 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 
 /// The flag of the frame that ends a head.
 const END_HEADERS: u8 = 4;
+
+/// The flag of settings that acknowledge those of the other end.
+const ACK: u8 = 1;
+
+/// Flags of heads behind whose first bytes the fields begin (RFC 9113 §6.2), and how many bytes these are.
+const BEFORE_FIELDS: [(u8, usize); 2] = [(0x8, 1), (0x20, 5)];
+
+/// How a head begins whose table has no size from then on (RFC 7541 §6.3).
+const NO_TABLE: u8 = 0x20;
+
+/// What the table holds at most: a buffer of 16 KiB for each of its entries, which have 33 bytes of its
+/// 4,096 at least.
+const MOST_TABLED: usize = (4096 / 33) * (16 << 10);
+
+/// What a byte that was read takes at most, while the table holds it: a new buffer can come before the last
+/// one is full.
+const OF_TABLED_BYTE: usize = 2;
+
+/// The table that the client fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Table {
+    /// Of the first size (RFC 7541 §4.2).
+    Open,
+    /// The client knows that it has to have no size.
+    Closing,
+    Closed,
+}
 
 /// What was followed at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +77,9 @@ pub(super) struct Blocks {
     block: Option<usize>,
     /// Bytes of bodies so far.
     data: usize,
+    table: Table,
+    /// Bytes of which the table may hold some.
+    tabled: usize,
 }
 
 impl Blocks {
@@ -57,6 +93,8 @@ impl Blocks {
             missing: 0,
             block: None,
             data: 0,
+            table: Table::Open,
+            tabled: 0,
         }
     }
 
@@ -82,6 +120,7 @@ impl Blocks {
                 }
             }
             let here = self.missing.min(bytes.len() - at);
+            self.follow_table(&bytes[at..at + here]);
             at += here;
             self.missing -= here;
             match (&mut self.block, self.head[3]) {
@@ -98,7 +137,32 @@ impl Blocks {
                 }
             }
         }
+        if self.table != Table::Closed {
+            self.tabled += at;
+        }
         Followed { length: at, ..followed }
+    }
+
+    /// Follows the table in the next bytes of a payload.
+    fn follow_table(&mut self, payload: &[u8]) {
+        let [.., kind, flags, _, _, _, _] = self.head;
+        match (self.table, kind) {
+            (Table::Open, SETTINGS) if flags & ACK != 0 => self.table = Table::Closing,
+            (Table::Closing, HEADERS) => {
+                let before = BEFORE_FIELDS.iter().filter(|(flag, _)| flags & flag != 0);
+                let before: usize = before.map(|(_, bytes)| bytes).sum();
+                let first = before.checked_sub(self.length - self.missing);
+                if first.and_then(|at| payload.get(at)) == Some(&NO_TABLE) {
+                    (self.table, self.tabled) = (Table::Closed, 0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes that the table may hold.
+    pub(super) fn tabled(&self) -> usize {
+        self.tabled.saturating_mul(OF_TABLED_BYTE).min(MOST_TABLED)
     }
 
     /// Bytes so far of a head that has begun and not ended.
@@ -123,6 +187,8 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
@@ -145,6 +211,47 @@ mod tests {
             blocks.follow(&frame(HEADERS, END_HEADERS, 9)[..12], 1);
             assert_eq!((blocks.begun(), blocks.partial()), (Some(3), 3), "the frame has not ended");
         }
+    }
+
+    #[test]
+    fn the_table_may_hold_what_is_read_until_its_client_has_said_that_it_has_none() {
+        let filler = frame(6, 0, 100);
+        let [ack, settings] = [frame(SETTINGS, ACK, 0), frame(SETTINGS, 0, 0)];
+        // no padding, and the first byte is not that of a size
+        let plain = frame(HEADERS, END_HEADERS, 10);
+        let empty = |flags, before: usize| {
+            let mut empty = frame(HEADERS, flags | END_HEADERS, before + 1);
+            empty[FRAME_HEAD + before] = NO_TABLE;
+            empty
+        };
+        let held = |frames: &[Vec<u8>]| {
+            let mut blocks = Blocks::new();
+            blocks.follow(PREFACE, 1);
+            let all = [frames.concat(), filler.clone()].concat();
+            for bytes in all.chunks(3) {
+                blocks.follow(bytes, usize::MAX);
+            }
+            let bytes = PREFACE.len() + all.len();
+            (blocks.tabled() > 0).then(|| assert_eq!(blocks.tabled(), OF_TABLED_BYTE * bytes))
+        };
+        for open in [
+            &[][..],
+            from_ref(&ack),
+            &[ack.clone(), plain.clone()],
+            &[empty(0, 0), ack.clone()],
+            &[settings, empty(0, 0)],
+            &[ack.clone(), empty(0, 5)],
+        ] {
+            assert!(held(open).is_some(), "{open:?}");
+        }
+        for (flags, before) in [(0, 0), (0x8, 1), (0x20, 5), (0x28, 6)] {
+            assert!(held(&[ack.clone(), plain.clone(), empty(flags, before)]).is_none());
+        }
+        let mut blocks = Blocks::new();
+        for _ in 0..MOST_TABLED / 100 {
+            blocks.follow(&filler, 2);
+        }
+        assert_eq!(blocks.tabled(), MOST_TABLED);
     }
 
     #[test]

@@ -59,6 +59,8 @@ impl Protocols {
         let mut http2 = http2::Builder::new(OnArbiter);
         http2
             .max_concurrent_streams(limits.streams)
+            // see `Blocks`: what a client has put into a table would be held as long as its connection
+            .header_table_size(0)
             .max_header_list_size(u32::try_from(limits.head_size).unwrap_or(u32::MAX))
             .max_pending_accept_reset_streams(Some(limits.resets_per_second as usize))
             .initial_stream_window_size(limits.stream_window)

@@ -12,7 +12,7 @@ use crate::transport::account::{Account, Share};
 const MULTIPLEXED: usize = 32 << 10;
 
 /// Bytes of a request of it beside its head and its answer: its task and its stream.
-const STREAM: usize = 4 << 10;
+const STREAM: usize = 5 << 10;
 
 /// Bytes of bodies that may wait to be taken before they count.
 const UNREAD: usize = 16 << 10;

@@ -9,12 +9,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[cfg(feature = "rustls")]
 use tokio_rustls::server::TlsStream;
 
+#[cfg(feature = "rustls")]
+use super::tls::Sealed;
+
 /// What a connection is read from and written to.
 pub(super) enum Io {
     Plain(TcpStream),
     /// In a box, because it is large.
     #[cfg(feature = "rustls")]
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Sealed>>),
 }
 
 /// Calls the same on whatever it is.
@@ -34,7 +37,18 @@ impl AsyncRead for Io {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        each!(self, io => Pin::new(io).poll_read(cx, buf))
+        match self.get_mut() {
+            Self::Plain(io) => Pin::new(io).poll_read(cx, buf),
+            #[cfg(feature = "rustls")]
+            Self::Tls(io) => {
+                let before = buf.filled().len();
+                let polled = Pin::new(&mut *io).poll_read(cx, buf);
+                if buf.filled().len() > before {
+                    io.get_mut().0.opened();
+                }
+                polled
+            }
+        }
     }
 }
 
@@ -82,7 +96,7 @@ impl Io {
         match self {
             Self::Plain(stream) => stream,
             #[cfg(feature = "rustls")]
-            Self::Tls(stream) => stream.get_ref().0,
+            Self::Tls(stream) => stream.get_ref().0.tcp(),
         }
     }
 

@@ -125,7 +125,7 @@ impl<T> Metered<T> {
                 let most = OF_HEAD_BYTE * self.progress.limits().head_size;
                 let block = blocks.begun().map_or(0, |block| (OF_BLOCK_BYTE * block).min(most));
                 let partial = blocks.partial();
-                (block + partial + unread, block + partial > 0)
+                (block + partial + unread + blocks.tabled(), block + partial > 0)
             }
         };
         self.begun.set(bytes, waits)
@@ -345,6 +345,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
 }
 
 /// The connection ends because others need its memory.
-fn displaced() -> io::Error {
+pub(super) fn displaced() -> io::Error {
     io::Error::other("displaced")
 }

@@ -8,6 +8,7 @@ use actix_rt::net::TcpStream;
 use asyncsteps_actors::budget::Client;
 
 use super::io::Io;
+use crate::transport::account::Share;
 
 /// There is none.
 #[derive(Clone)]
@@ -18,6 +19,7 @@ impl Handshakes {
         &self,
         _: TcpStream,
         _: &Client,
+        _: Share,
     ) -> Pin<Box<dyn Future<Output = io::Result<Io>>>> {
         match self.0 {}
     }

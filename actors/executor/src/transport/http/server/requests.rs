@@ -23,7 +23,7 @@ use super::warm::Warm;
 use crate::transport::http::answer::AnswerBody;
 use crate::transport::http::body::Body;
 use crate::transport::http::end_point::{EndPoint, Route};
-use crate::transport::http::head::{ConnectionInfo, RequestHead, size_of_head};
+use crate::transport::http::head::{ConnectionInfo, RequestHead, copy_uri, size_of_head};
 
 /// The fields of a head at most, as many as hyper takes in HTTP/1.
 const MOST_FIELDS: usize = 100;
@@ -93,9 +93,15 @@ impl Requests {
     /// Answers a request, which is in service from now on.
     pub(super) fn respond(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + use<> {
         let in_service = self.progress.begin();
+        if request.version() == Version::HTTP_2
+            && let Some(uri) = copy_uri(request.uri())
+        {
+            // it would hold the buffer that it was read into, which in HTTP/1 the connection has anyway
+            *request.uri_mut() = uri;
+        }
         let refusal = self.refusal(&request, &in_service);
         let this = self.clone();
         async move {

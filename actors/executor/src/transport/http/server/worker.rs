@@ -99,7 +99,8 @@ impl Worker {
             (Ok(stream), None) => Ok(Io::Plain(stream)),
             // in a box, whose memory the connection does not keep
             (Ok(stream), Some(handshakes)) => {
-                Box::pin(handshakes.shake(stream, connected.client())).await
+                let share = progress.holds().account().share();
+                Box::pin(handshakes.shake(stream, connected.client(), share)).await
             }
         };
         let io = match io {
