@@ -8,10 +8,11 @@ use asyncsteps::{Error, Time, codes};
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_executor::memory::OUTCOME_UNKNOWN;
 use asyncsteps_executor::service::AnswerWithin;
+use asyncsteps_journal::request::CancelledBy;
 use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};
 use serde_json::{Map, Value};
 
-use crate::cancels::{by_limit, error_of_cancel};
+use crate::cancels::error_of_cancel;
 use crate::detached::detached;
 use crate::durable::Durable;
 use crate::records::failure_of;
@@ -73,7 +74,7 @@ async fn submit(
 /// Ends the request with the error of the limit, unless it has ended or is ended otherwise; returns the answer that
 /// all callers get.
 async fn decide(durable: Durable, uid: Uid, error: Error) -> Result<Value, Error> {
-    let (by, given_up) = (by_limit(&failure_of(&error)), clock::now() + LEASE);
+    let (by, given_up) = (CancelledBy::Limit(failure_of(&error)), clock::now() + LEASE);
     loop {
         match durable.cancelled(uid, by.clone()).await {
             Ok(Some(cancel)) => return Err(error_of_cancel(&cancel)),

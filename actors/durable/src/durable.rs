@@ -9,8 +9,8 @@ use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::record::{Ending, Failure, Started, StoredRecord};
 use asyncsteps_journal::request::{
-    CallerKey, Cancel, Cancelled, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal, Status,
-    Submit, Submitted,
+    CallerKey, Cancel, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume,
+    Signal, Status, Submit, Submitted,
 };
 use asyncsteps_journal::{Error, Journal, Jump, POLL, Repeat, Uid};
 use serde::Serialize;
@@ -19,7 +19,6 @@ use serde_json::Map;
 
 use crate::answered::answered;
 use crate::caller;
-use crate::cancels::{by_person, failure_of_limit};
 use crate::due::due_of;
 use crate::json;
 use crate::node::Node;
@@ -207,15 +206,12 @@ impl Durable {
     /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone. If the
     /// caller does not wait for an operator, a request that does is returned in its state.
     async fn decided(&self, uid: Uid, waits: bool) -> Result<Result<Ending, FlowState>, Error> {
-        let look = |Status { flow, ending }: Status| {
-            let failure = flow.cancel.as_ref().and_then(|cancel| failure_of_limit(&cancel.by));
-            match (failure, ending) {
-                (Some(failure), _) => Some(Decided::ByLimit(failure)),
-                (None, Some(ending)) => Some(Decided::Ended(ending)),
-                (None, None) => {
-                    (!waits && is_stopped(flow.state)).then_some(Decided::Stopped(flow.state))
-                }
+        let look = |Status { flow, ending }: Status| match (flow.cancel, ending) {
+            (Some(Cancel { by: CancelledBy::Limit(failure), .. }), _) => {
+                Some(Decided::ByLimit(failure))
             }
+            (_, Some(ending)) => Some(Decided::Ended(ending)),
+            (_, None) => (!waits && is_stopped(flow.state)).then_some(Decided::Stopped(flow.state)),
         };
         match self.until(uid, look).await? {
             Decided::Ended(ending) => Ok(Ok(ending)),
@@ -310,12 +306,16 @@ impl Durable {
     /// # Errors
     /// Those of [`status`](Self::status).
     pub async fn cancel(&self, uid: Uid, by: &str) -> Result<Cancelling, Error> {
-        let cancelled = self.cancelled(uid, by_person(by)).await?;
+        let cancelled = self.cancelled(uid, by.into()).await?;
         Ok(cancelled.map_or(Cancelling::TooLate, |_| Cancelling::Requested))
     }
 
     /// The cancel that ends a request; `None` if none does any more.
-    pub(crate) async fn cancelled(&self, uid: Uid, by: String) -> Result<Option<Cancel>, Error> {
+    pub(crate) async fn cancelled(
+        &self,
+        uid: Uid,
+        by: CancelledBy,
+    ) -> Result<Option<Cancel>, Error> {
         match self.shared.journal.cancel(uid, by).await? {
             // no step begins to commit after a cancel that is stored, so this is not decided otherwise later
             Cancelled::Recorded(cancel) => {

@@ -5,8 +5,8 @@ use crate::error::{Error, NotWritten, Refused};
 use crate::id::Uid;
 use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
 use crate::path::Path;
-use crate::record::{Event, Record};
-use crate::request::{Append, Submit, Submitted, Then, Written};
+use crate::record::{Event, Failure, Record};
+use crate::request::{Append, CancelledBy, Submit, Submitted, Then, Written};
 
 /// The highest number of an entry's first record, so that each record has a number with a sign.
 const MAX_NUMBER: u64 = 1 << 62;
@@ -15,6 +15,17 @@ const MAX_NUMBER: u64 = 1 << 62;
 pub(crate) fn text(what: &'static str, text: &str) -> Result<(), Refused> {
     at_most(what, text.len(), TEXT_BYTES)?;
     if text.contains('\0') { Err(Refused::NulCharacter(what)) } else { Ok(()) }
+}
+
+/// Who or what cancels a flow.
+pub(crate) fn cancel(by: &CancelledBy) -> Result<(), Refused> {
+    match by {
+        CancelledBy::Person(name) => text("name", name),
+        CancelledBy::Limit(Failure { code, text: said }) => {
+            text("code", code)?;
+            text("text", said.as_deref().unwrap_or_default())
+        }
+    }
 }
 
 /// The first record of a flow, as bytes.

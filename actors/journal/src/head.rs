@@ -12,8 +12,8 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::record::{Event, StoredRecord};
 use crate::request::{
-    Append, Cancel, Cancelled, Claim, Claimed, Condition, FirstOwner, FlowInfo, FlowState, Resume,
-    Submit, Then, Written,
+    Append, Cancel, Cancelled, CancelledBy, Claim, Claimed, Condition, FirstOwner, FlowInfo,
+    FlowState, Resume, Submit, Then, Written,
 };
 use crate::time::Timestamp;
 
@@ -167,7 +167,7 @@ impl Head {
 
     /// Cancels the flow, unless it has ended or was cancelled before. One that waits for an operator goes
     /// on, to undo: also by a second cancel, if it stopped while it undid because of the first.
-    pub(crate) fn cancel(&mut self, by: &str, at: Timestamp) -> Cancelled {
+    pub(crate) fn cancel(&mut self, by: &CancelledBy, at: Timestamp) -> Cancelled {
         if self.state == FlowState::Ended {
             return Cancelled::HasEnded;
         }
@@ -175,7 +175,7 @@ impl Head {
             Some(cancel) => cancel.clone(),
             None => {
                 self.inbox += 1;
-                let cancel = Cancel { number: self.inbox, by: by.to_owned(), at };
+                let cancel = Cancel { number: self.inbox, by: by.clone(), at };
                 self.cancel.insert(cancel).clone()
             }
         };

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
-    Signal, Status, Submit, Submitted, Written,
+    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted, Written,
 };
 use crate::time::Reading;
 use crate::transaction::Database;
@@ -94,11 +94,11 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::TooManySignals`](crate::Refused::TooManySignals).
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()>;
 
-    /// Cancels a flow: of a cancel and an end, the first wins. `by` says who it was.
+    /// Cancels a flow: of a cancel and an end, the first wins. `by` says who or what it was.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow).
-    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled>;
+    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled>;
 
     /// Lets a flow go on that is paused or a dead letter.
     ///

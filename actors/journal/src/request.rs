@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
-use crate::record::{Ending, Record, Started, StoredRecord};
+use crate::record::{Ending, Failure, Record, Started, StoredRecord};
 use crate::time::{Reading, Timestamp};
 use crate::value::Value;
 
@@ -257,10 +257,26 @@ pub struct StoredSignal {
 pub struct Cancel {
     /// Its number in the inbox.
     pub number: u64,
-    /// By whom, for people.
-    pub by: String,
+    /// Who or what has cancelled it.
+    pub by: CancelledBy,
     /// When.
     pub at: Timestamp,
+}
+
+/// Who or what cancels a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "each of them ends a flow in its own way")]
+pub enum CancelledBy {
+    /// A person or a program, by a name for people.
+    Person(String),
+    /// The limit of the caller, with the error that the caller gets.
+    Limit(Failure),
+}
+
+impl From<&str> for CancelledBy {
+    fn from(name: &str) -> Self {
+        Self::Person(name.to_owned())
+    }
 }
 
 /// The answer to a cancel.

@@ -1,6 +1,7 @@
 //! How tables keep what they have no type for.
 
-use crate::request::{Append, FlowState, Then};
+use crate::record::Failure;
+use crate::request::{Append, CancelledBy, FlowState, Then};
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -30,6 +31,8 @@ macro_rules! second_format {
             );
             ALTER TABLE flow ADD COLUMN due_passed BIGINT;
             ALTER TABLE flow ADD COLUMN ended_seen BIGINT;
+            ALTER TABLE flow ADD COLUMN cancel_code TEXT;
+            ALTER TABLE flow ADD COLUMN cancel_text TEXT;
             ALTER TABLE flow ADD COLUMN caller ",
             $text,
             ";
@@ -60,6 +63,26 @@ const STATES: [FlowState; 8] = [
 /// The state with this number.
 pub(crate) fn state(number: i64) -> Option<FlowState> {
     STATES.into_iter().find(|state| *state as i64 == number)
+}
+
+/// Who or what has cancelled a flow, as three columns: a name, or the code and the text of an error.
+pub(crate) fn cancelled_by(by: &CancelledBy) -> (Option<&str>, Option<&str>, Option<&str>) {
+    match by {
+        CancelledBy::Person(name) => (Some(name), None, None),
+        CancelledBy::Limit(Failure { code, text }) => (None, Some(code), text.as_deref()),
+    }
+}
+
+/// The same from the columns.
+pub(crate) fn cancelled(
+    by: Option<String>,
+    code: Option<String>,
+    text: Option<String>,
+) -> CancelledBy {
+    match code {
+        Some(code) => CancelledBy::Limit(Failure { code, text }),
+        None => CancelledBy::Person(by.unwrap_or_default()),
+    }
 }
 
 /// A value as one column.

@@ -18,8 +18,8 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
-    Signal, Status, Submit, Submitted, Written,
+    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted, Written,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::Store;
@@ -165,7 +165,7 @@ impl Journal for Memory {
         self.answer(Operation::Signal, move |store, _| store.signal(uid, signal))
     }
 
-    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled> {
+    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {
         self.answer(Operation::Cancel, move |store, now| store.cancel(uid, &by, now))
     }
 

@@ -13,8 +13,9 @@ use crate::moment::{Look, Moment, Times};
 use crate::quota::{Counted, Waiting};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
-    Append, CallerKey, Cancelled, Claim, Claimed, FirstOwner, FlowInfo, FlowState, Inbox, Loaded,
-    News, Query, Registered, Resume, Signal, Status, StoredSignal, Submit, Submitted, Written,
+    Append, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo, FlowState,
+    Inbox, Loaded, News, Query, Registered, Resume, Signal, Status, StoredSignal, Submit,
+    Submitted, Written,
 };
 use crate::time::{Reading, Timestamp};
 use crate::value::Value;
@@ -239,8 +240,13 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn cancel(&mut self, uid: Uid, by: &str, now: Moment) -> Result<Cancelled, Error> {
-        check::text("name", by)?;
+    pub(super) fn cancel(
+        &mut self,
+        uid: Uid,
+        by: &CancelledBy,
+        now: Moment,
+    ) -> Result<Cancelled, Error> {
+        check::cancel(by)?;
         Ok(self.flow(uid)?.head.cancel(by, now.now))
     }
 

@@ -5,14 +5,14 @@ use tokio::sync::oneshot;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
 use crate::id::Uid;
-use crate::request::{Append, Cancelled, Resume, Signal, Submit, Submitted, Written};
+use crate::request::{Append, Cancelled, CancelledBy, Resume, Signal, Submit, Submitted, Written};
 
 /// One request that changes flows.
 pub(super) enum Change {
     Submit(Asked<Box<(Submit, Encoded)>, Submitted>),
     Append(Asked<Entries, Vec<Result<Written, NotWritten>>>),
     Signal(Asked<(Uid, Signal), ()>),
-    Cancel(Asked<(Uid, String), Cancelled>),
+    Cancel(Asked<(Uid, CancelledBy), Cancelled>),
     Resume(Asked<(Uid, Resume), ()>),
 }
 

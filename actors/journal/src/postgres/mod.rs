@@ -48,8 +48,8 @@ use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
-    Signal, Status, Submit, Submitted, Written,
+    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted, Written,
 };
 use crate::stored;
 use crate::time::Reading;
@@ -302,8 +302,8 @@ impl Journal for Postgres {
         }
     }
 
-    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled> {
-        match check::text("name", &by) {
+    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {
+        match check::cancel(&by) {
             Ok(()) => self.change(Change::Cancel, (uid, by)),
             Err(refused) => refuse(refused),
         }

@@ -134,6 +134,6 @@ async fn known(session: &Session, submit: &Submit) -> Result<Option<Submitted>, 
     let (scope, key) = (key.map(|key| key.scope.as_str()), key.map(|key| key.key.as_str()));
     let rows = session.query(sql, &[&submit.uid.as_bytes().as_slice(), &scope, &key]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let (head, first) = (head(row)?, encoded(row, 24)?);
+    let (head, first) = (head(row)?, encoded(row, 26)?);
     Ok(Some(check::known(submit, head.uid, Some(&first))?))
 }

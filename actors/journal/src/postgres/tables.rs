@@ -19,7 +19,8 @@ macro_rules! head_columns {
     () => {
         "f.number, f.uid, f.template, f.version, f.pinned, f.state, f.epoch, f.owner, f.ticket, \
          f.run, f.claims, f.deaths, f.inbox, f.seen, f.removed, f.created, f.due, f.ended, \
-         f.reason, f.cancel_number, f.cancel_by, f.cancel_at, f.due_passed, f.ended_seen"
+         f.reason, f.cancel_number, f.cancel_by, f.cancel_at, f.due_passed, f.ended_seen, \
+         f.cancel_code, f.cancel_text"
     };
 }
 pub(super) use head_columns;
@@ -51,7 +52,7 @@ pub(super) fn head(row: &Row) -> Result<Head, Failure> {
     let cancel = match row.try_get::<_, Option<i64>>(19)? {
         Some(at) => Some(Cancel {
             number: unsigned(at),
-            by: row.try_get(20)?,
+            by: stored::cancelled(row.try_get(20)?, row.try_get(24)?, row.try_get(25)?),
             at: timestamp(row.try_get(21)?),
         }),
         None => None,
@@ -150,9 +151,12 @@ pub(super) async fn save(session: &Session, new: &Head) -> Result<(), Failure> {
     let sql = "UPDATE flow SET version = $2, pinned = $3, state = $4, epoch = $5, owner = $6, \
          ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \
          due = $14, ended = $15, reason = $16, cancel_number = $17, cancel_by = $18, \
-         cancel_at = $19, due_passed = $20, ended_seen = $21 WHERE number = $1";
+         cancel_at = $19, due_passed = $20, ended_seen = $21, cancel_code = $22, \
+         cancel_text = $23 WHERE number = $1";
     let cancel = new.cancel.as_ref();
-    let values: [&(dyn ToSql + Sync); 21] = [
+    let by = cancel.map(|cancel| stored::cancelled_by(&cancel.by));
+    let (by, code, text) = by.unwrap_or_default();
+    let values: [&(dyn ToSql + Sync); 23] = [
         &int(new.number),
         &i64::from(new.version),
         &new.pinned,
@@ -170,10 +174,12 @@ pub(super) async fn save(session: &Session, new: &Head) -> Result<(), Failure> {
         &new.ended.map(millis),
         &new.reason,
         &cancel.map(|cancel| int(cancel.number)),
-        &cancel.map(|cancel| cancel.by.as_str()),
+        &by,
         &cancel.map(|cancel| millis(cancel.at)),
         &new.due_passed.map(millis),
         &new.ended_seen.map(millis),
+        &code,
+        &text,
     ];
     session.execute(sql, &values).await?;
     Ok(())

@@ -13,7 +13,8 @@ use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment};
 use crate::request::{
-    Append, Cancelled, FirstOwner, Quota, Registered, Resume, Signal, Submit, Submitted, Written,
+    Append, Cancelled, CancelledBy, FirstOwner, Quota, Registered, Resume, Signal, Submit,
+    Submitted, Written,
 };
 use crate::stored::{self, int, millis, unsigned, waits};
 use crate::time::{Reading, Timestamp};
@@ -215,8 +216,13 @@ impl Tables {
         self.update(&old, &new)
     }
 
-    pub(super) fn cancel(&self, uid: Uid, by: &str, now: Timestamp) -> Result<Cancelled, Error> {
-        check::text("name", by)?;
+    pub(super) fn cancel(
+        &self,
+        uid: Uid,
+        by: &CancelledBy,
+        now: Timestamp,
+    ) -> Result<Cancelled, Error> {
+        check::cancel(by)?;
         let old = self.flow(uid)?;
         let mut new = old.clone();
         let cancelled = new.cancel(by, now);

@@ -50,8 +50,8 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Cancelled, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query, Registered, Resume,
-    Signal, Status, Submit, Submitted, Written,
+    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted, Written,
 };
 use crate::stored;
 use crate::time::{Clock, Reading, SystemClock};
@@ -247,7 +247,7 @@ impl Journal for Sqlite {
         self.change(move |tables, _| tables.signal(uid, &signal))
     }
 
-    fn cancel(&self, uid: Uid, by: String) -> Answer<'_, Cancelled> {
+    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {
         self.change(move |tables, now| tables.cancel(uid, &by, now.now))
     }
 

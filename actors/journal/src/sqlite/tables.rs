@@ -34,7 +34,7 @@ macro_rules! head_columns {
     () => {
         "number, uid, template, version, pinned, state, epoch, owner, ticket, run, claims, deaths, \
          inbox, seen, removed, created, due, ended, reason, cancel_number, cancel_by, cancel_at, \
-         due_passed, ended_seen"
+         due_passed, ended_seen, cancel_code, cancel_text"
     };
 }
 
@@ -68,8 +68,11 @@ impl Tables {
         let sql = "UPDATE flow SET version = ?2, pinned = ?3, state = ?4, epoch = ?5, owner = ?6, \
              ticket = ?7, run = ?8, claims = ?9, deaths = ?10, inbox = ?11, seen = ?12, \
              removed = ?13, due = ?14, ended = ?15, reason = ?16, cancel_number = ?17, \
-             cancel_by = ?18, cancel_at = ?19, due_passed = ?20, ended_seen = ?21 WHERE number = ?1";
+             cancel_by = ?18, cancel_at = ?19, due_passed = ?20, ended_seen = ?21, \
+             cancel_code = ?22, cancel_text = ?23 WHERE number = ?1";
         let cancel = new.cancel.as_ref();
+        let by = cancel.map(|cancel| stored::cancelled_by(&cancel.by));
+        let (by, code, text) = by.unwrap_or_default();
         let values = params![
             int(new.number),
             new.version,
@@ -88,10 +91,12 @@ impl Tables {
             new.ended.map(millis),
             new.reason,
             cancel.map(|cancel| int(cancel.number)),
-            cancel.map(|cancel| &cancel.by),
+            by,
             cancel.map(|cancel| millis(cancel.at)),
             new.due_passed.map(millis),
             new.ended_seen.map(millis),
+            code,
+            text,
         ];
         self.prepare(sql)?.execute(values).map_err(db_error)?;
         if let Some(cache) = &self.cache {
@@ -158,7 +163,8 @@ pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
     let state = stored::state(row.get(5)?).ok_or(rusqlite::Error::InvalidQuery)?;
     let cancel = match row.get::<_, Option<i64>>(19)? {
         Some(at) => {
-            Some(Cancel { number: unsigned(at), by: row.get(20)?, at: timestamp(row.get(21)?) })
+            let by = stored::cancelled(row.get(20)?, row.get(24)?, row.get(25)?);
+            Some(Cancel { number: unsigned(at), by, at: timestamp(row.get(21)?) })
         }
         None => None,
     };

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use asyncsteps_journal::record::{Ending, Outcome, TakenSignal};
+use asyncsteps_journal::limits::TEXT_BYTES;
+use asyncsteps_journal::record::{Ending, Failure, Outcome, TakenSignal};
 use asyncsteps_journal::request::{
-    Append, Cancelled, Condition, FirstOwner, FlowState, News, Then,
+    Append, Cancelled, CancelledBy, Condition, FirstOwner, FlowState, News, Then,
 };
 use asyncsteps_journal::{Error, Event, Journal, NotWritten, Record, Refused};
 use futures_util::future::join;
@@ -17,29 +18,51 @@ const FAR: Duration = Duration::from_secs(366 * 86_400);
 pub(super) async fn the_first_of_cancel_and_end_wins(journal: &dyn Journal) {
     let node = node(journal).await;
     let mut flow = Owned::start(journal, node).await;
-    let cancelled = journal.cancel(flow.uid, "me".to_owned()).await.unwrap();
+    let cancelled = journal.cancel(flow.uid, "me".into()).await.unwrap();
     let Cancelled::Recorded(cancel) = &cancelled else { panic!("it has not ended") };
     let end = flow.write(vec![completed()]).await;
     assert_eq!(end, Err(NotWritten::Unseen { inbox: cancel.number }));
     assert_eq!(journal.inbox(flow.uid).await.unwrap().cancel.as_ref(), Some(cancel));
-    let again = journal.cancel(flow.uid, "another".to_owned()).await.unwrap();
+    let again = journal.cancel(flow.uid, "another".into()).await.unwrap();
     assert_eq!(again, cancelled, "the first one counts");
     flow.seen = cancel.number;
     flow.write(vec![done("refund"), ended(Ending::Cancelled)]).await.unwrap();
 
     let mut flow = Owned::start(journal, node).await;
     flow.write(vec![completed()]).await.unwrap();
-    let late = journal.cancel(flow.uid, "me".to_owned()).await.unwrap();
+    let late = journal.cancel(flow.uid, "me".into()).await.unwrap();
     assert_eq!(late, Cancelled::HasEnded);
 }
 
 pub(super) async fn a_cancel_is_seen_at_the_next_append(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
     assert_eq!(flow.write(vec![done("a")]).await.unwrap().inbox, 0);
-    journal.cancel(flow.uid, "me".to_owned()).await.unwrap();
+    journal.cancel(flow.uid, "me".into()).await.unwrap();
     assert_eq!(flow.write(vec![done("b")]).await.unwrap().inbox, 1);
     let cancel = journal.load(flow.uid).await.unwrap().inbox.cancel.expect("it is kept");
-    assert_eq!((cancel.number, cancel.by.as_str()), (1, "me"));
+    assert_eq!((cancel.number, &cancel.by), (1, &"me".into()));
+}
+
+pub(super) async fn a_cancel_says_who_or_what_it_was(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let limit = |text: Option<&str>| {
+        let (code, text) = ("Slow".to_owned(), text.map(str::to_owned));
+        CancelledBy::Limit(Failure { code, text })
+    };
+    // a name that looks like an error is a name
+    for by in [limit(None), limit(Some("")), limit(Some("two\nlines")), "\u{1}Slow".into()] {
+        let flow = Owned::start(journal, node).await;
+        journal.cancel(flow.uid, by.clone()).await.unwrap();
+        let cancel = journal.status(flow.uid).await.unwrap().flow.cancel.expect("it is kept");
+        assert_eq!(cancel.by, by);
+        assert_eq!(journal.inbox(flow.uid).await.unwrap().cancel, Some(cancel));
+    }
+    let flow = Owned::start(journal, node).await;
+    for by in [limit(Some(&"x".repeat(TEXT_BYTES + 1))), limit(Some("a\0b"))] {
+        let refused = journal.cancel(flow.uid, by).await;
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
+    assert_eq!(journal.status(flow.uid).await.unwrap().flow.cancel, None);
 }
 
 pub(super) async fn a_cancel_races_with_an_end(journal: &dyn Journal) {
@@ -47,7 +70,7 @@ pub(super) async fn a_cancel_races_with_an_end(journal: &dyn Journal) {
     for _ in 0..8 {
         let flow = Owned::start(journal, node).await;
         let end = append(journal, flow.entry(vec![completed()]));
-        let (end, cancelled) = join(end, journal.cancel(flow.uid, "me".to_owned())).await;
+        let (end, cancelled) = join(end, journal.cancel(flow.uid, "me".into())).await;
         let has_ended = cancelled.unwrap() == Cancelled::HasEnded;
         assert_eq!(end.is_ok(), has_ended, "one of them wins");
     }
@@ -134,7 +157,7 @@ pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn 
     assert!(journal.status(late.uid).await.unwrap().flow.due.is_some());
     journal.signal(silent.uid, signal("s")).await.unwrap();
     assert_eq!(given(claim(journal, node, 9).await), [silent.uid]);
-    journal.cancel(late.uid, "me".to_owned()).await.unwrap();
+    journal.cancel(late.uid, "me".into()).await.unwrap();
     assert_eq!(given(claim(journal, node, 9).await), [late.uid]);
 }
 

@@ -210,6 +210,7 @@ async fn tables_of_the_first_format_are_taken_over(server: &Server) {
     let client = raw(server, "format").await;
     let first = "DROP TABLE journal; DROP INDEX flow_waiting; ALTER TABLE flow DROP COLUMN due_passed; \
                  ALTER TABLE flow DROP COLUMN ended_seen; ALTER TABLE flow DROP COLUMN caller; \
+                 ALTER TABLE flow DROP COLUMN cancel_code; ALTER TABLE flow DROP COLUMN cancel_text; \
                  CREATE INDEX flow_ended ON flow (ended) WHERE ended IS NOT NULL; \
                  UPDATE node SET ends = 1, lease = 0; UPDATE format SET number = 1";
     client.batch_execute(first).await.expect("the tables");
