@@ -11,7 +11,7 @@ use asyncsteps_journal::{Event, POLL, Path};
 
 use crate::activity::CATCH_UP;
 use crate::flow::{Dropped, Flow};
-use crate::records::is_part_of;
+use crate::records::{is_inside, is_part_of};
 
 /// How often a time limit that is over is looked at again while it waits.
 const LOOK: Duration = Duration::from_millis(10);
@@ -23,10 +23,11 @@ const REFUSED: &str = "refused";
 const LONGEST_PAUSE: u32 = 8;
 
 impl Flow {
-    /// Whether the flow has not come to something that it has begun with an undo in an earlier run, inside of
-    /// the step at this path.
+    /// Whether an end of what is inside of the step at this path is too early: the flow has not come to something
+    /// that it has begun there with an undo in an earlier run, or the step ended well in that run.
     pub(crate) fn is_held(&self, path: &Path) -> bool {
-        !self.is_left() && self.records.borrow().awaited_within(path).is_some()
+        let records = self.records.borrow();
+        !self.is_left() && (records.has_ended(path) || records.awaited_within(path).is_some())
     }
 
     /// An end of what is inside of the step at this path waits, for so long or [`CATCH_UP`]: no effect begins
@@ -47,6 +48,11 @@ impl Flow {
     /// An error waits at the step at this path.
     pub(crate) fn hold_error(self: &Rc<Self>, path: &Path, error: &Error, held: Completion) {
         let refusal = (error.code() == codes::DEFENSE_REJECTED).then(|| format!("{path}: {error}"));
+        if refusal.is_none() && self.records.borrow().has_ended(path) {
+            let code = error.code();
+            let why = format!("{path} ended well before a crash, and fails now with {code}");
+            return self.leave(Dropped::Paused(why));
+        }
         if refusal.is_some() {
             self.held.borrow_mut().insert(path.clone());
         } else {
@@ -105,6 +111,31 @@ impl Flow {
     /// Whether no effect may begin at this path any more, because an end of it waits.
     pub(crate) fn ends_around(&self, path: &Path) -> bool {
         self.is_ending() || self.held.borrow().iter().any(|outer| is_part_of(path, outer))
+    }
+
+    /// Whether all that is to end around this path goes on until then: the flow has not come to something that it has
+    /// begun inside, or to the step whose recorded failure ends it.
+    pub(crate) fn goes_on_around(&self, path: &Path) -> bool {
+        let (records, held) = (self.records.borrow(), self.held.borrow());
+        let is_awaited = |outer| records.awaited_within(outer).is_some();
+        let root = Some(self.root()).filter(|_| self.is_ending());
+        let mut ends = root.into_iter().chain(held.iter().filter(|outer| is_part_of(path, outer)));
+        ends.all(is_awaited)
+            && records
+                .failures_around(path)
+                .all(|(outer, failed)| is_inside(failed, outer) || is_awaited(outer))
+    }
+
+    /// Whether the step with sub-steps at this path is not entered any more, because one around it is to end or has
+    /// failed: the flow has nothing to come to in it, nor behind it.
+    pub(crate) fn stays_out(&self, path: &Path) -> bool {
+        let records = self.records.borrow();
+        let is_needed = if self.ends_around(path) {
+            records.awaited_within(path).is_some()
+        } else {
+            !records.is_unwinding(path) || records.are_within(path)
+        };
+        path != self.root() && !is_needed && !records.is_in_ended(path)
     }
 
     /// What waited at this path, or inside, has come.

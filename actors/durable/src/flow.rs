@@ -309,7 +309,9 @@ impl Flow {
     /// failed last inside, or of `itself`.
     pub(crate) fn unwinds(&self, path: &Path, itself: &Path, error: &Error) {
         self.unwinding.borrow_mut().insert(path.clone());
-        for (failed, event) in self.unrecorded.take() {
+        let is_inside = |(failed, _): &mut (Path, Event)| failed.is_within(path);
+        let inside: Vec<_> = self.unrecorded.borrow_mut().extract_if(.., is_inside).collect();
+        for (failed, event) in inside {
             self.record(&failed, [event]);
         }
         let records = self.records.borrow();
@@ -444,7 +446,7 @@ impl Flow {
     /// Records the failure of a body that is repeated, when the flow has come to all that it has begun: if it does
     /// not, and waits for an operator, the body runs again when it goes on.
     pub(crate) fn record_repeated(&self, path: &Path, failed: Event) {
-        if self.is_held(&self.root) {
+        if self.is_held(&self.root) || self.records.borrow().is_in_ended(path) {
             self.unrecorded.borrow_mut().push((path.clone(), failed));
         } else {
             self.record(path, [failed]);

@@ -48,9 +48,11 @@ impl Memory for Inside {
 
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
-        if self.flow.records.borrow().commits_within(&self.path) {
+        let records = self.flow.records.borrow();
+        if records.commits_within(&self.path) || records.has_ended(&self.path) {
             return of;
         }
+        drop(records);
         if waited.is_zero() { self.flow.hold_limit(&self.path, of) } else { waited }
     }
 

@@ -134,6 +134,7 @@ mod committed;
 mod detached;
 mod due;
 mod durable;
+mod ended;
 mod flow;
 mod forms;
 mod front;

@@ -11,6 +11,7 @@ use asyncsteps_journal::request::StoredSignal;
 use asyncsteps_journal::{Event, Path, Value};
 
 use crate::activity::CATCH_UP;
+use crate::ended::Defined;
 use crate::flow::{Dropped, Flow};
 use crate::records::End;
 use crate::settled::Settled;
@@ -55,10 +56,7 @@ impl Flow {
     }
 
     /// Runs the undos of those of these steps that are to be undone.
-    pub(crate) fn carry_out_orders<'a>(
-        self: &Rc<Self>,
-        steps: impl Iterator<Item = (&'a Rc<DefinedStep>, &'a Path)>,
-    ) {
+    pub(crate) fn carry_out_orders(self: &Rc<Self>, steps: &[Defined]) {
         let kept = self.undos.take();
         for (step, path) in steps {
             if !self.records.borrow().is_ordered(path) {

@@ -45,8 +45,10 @@ impl Step {
                 at.timer.is_some_and(|timer| self.flow.clock().left(&timer).is_zero())
             };
             let goes_on = match self.step.kind() {
-                Some(Kind::Repeatable) => true,
-                Some(Kind::Wait) => at.is_some_and(is_over),
+                Some(Kind::Repeatable) => self.flow.goes_on_around(self.path()),
+                Some(Kind::Wait) => {
+                    at.is_some_and(is_over) && self.flow.goes_on_around(self.path())
+                }
                 // it is undone while it holds its lock, and does not run
                 _ => is_open && undoes && self.step.is_locked(),
             };

@@ -12,6 +12,7 @@ use asyncsteps_journal::record::{
 use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Event, Path, Record, Value};
 
+use crate::ended::Defined;
 use crate::left::JournalClock;
 use crate::settled::{Settle, Settled, step_at};
 use crate::writer::Ticket;
@@ -26,6 +27,8 @@ pub(crate) struct Records {
     closed: Vec<Path>,
     /// The steps that have begun to commit the request, and have not failed.
     committed: BTreeSet<Path>,
+    /// The steps with sub-steps that ended normally in an earlier run, or were recovered.
+    pub(crate) ended: BTreeSet<Path>,
 }
 
 /// What is recorded of one step.
@@ -88,6 +91,11 @@ impl AtPath {
     /// Whether it is recorded that iterations of a loop ended.
     pub(crate) fn is_loop(&self) -> bool {
         !self.iterations.is_empty() || self.outcome.is_some()
+    }
+
+    /// Whether this iteration of the loop ended normally.
+    pub(crate) fn has_iterated(&self, index: u64) -> bool {
+        self.iterations.contains_key(&index) || self.outcome.is_some()
     }
 
     fn tickets_of_all(self) -> impl Iterator<Item = Ticket> {
@@ -260,7 +268,7 @@ impl Records {
     }
 
     /// Whether this is an attempt of a step that was followed by another one.
-    fn has_failed(&self, attempt: &Path) -> bool {
+    pub(crate) fn has_failed(&self, attempt: &Path) -> bool {
         let (step, number) = attempt_of(attempt);
         self.at(&step).and_then(|at| at.attempts).is_some_and(|(failed, _)| failed >= number)
     }
@@ -302,6 +310,11 @@ impl Records {
         self.committed.iter().any(|path| is_part_of(path, outer))
     }
 
+    /// Whether the scope at this path ended normally.
+    pub(crate) fn has_closed(&self, scope: &Path) -> bool {
+        self.closed.contains(scope)
+    }
+
     /// Whether the step at this path is inside of a scope that ended normally.
     pub(crate) fn is_closed(&self, path: &Path) -> bool {
         self.closed.iter().any(|scope| is_inside(path, scope))
@@ -328,11 +341,11 @@ impl Records {
     }
 
     /// A recorded path inside of a scope whose next part is none of the steps that the scope defines.
-    pub(crate) fn unknown_within(&self, scope: &Path, defined: &[Path]) -> Option<Path> {
+    pub(crate) fn unknown_within(&self, scope: &Path, defined: &[Defined]) -> Option<Path> {
         let mut inside = self.steps_within(scope);
         let is_settled = |path: &Path| self.at(path).is_some_and(AtPath::is_settled);
         inside
-            .find(|path| !is_settled(path) && !defined.iter().any(|step| path.is_within(step)))
+            .find(|path| !is_settled(path) && !defined.iter().any(|(_, step)| path.is_within(step)))
             .cloned()
     }
 
@@ -374,6 +387,7 @@ impl Records {
         let mut tickets: Vec<Ticket> = removed.flat_map(|step| step.tickets_of_all()).collect();
         self.unwinding.retain(|path| !path.is_within(&outer));
         self.closed.retain(|path| !path.is_within(&outer));
+        self.ended.retain(|path| !path.is_within(&outer));
         let state = self.by_path.get_mut(path).zip(index.checked_sub(1));
         let state = state.and_then(|(at, before)| at.iterations.remove(&before));
         tickets.extend(state.map(|(ticket, _)| ticket));
@@ -400,7 +414,7 @@ const CLOSED: &str = "closed";
 const INSIDE: [char; 3] = ['/', '#', '@'];
 
 /// Whether a step is inside of an attempt of another one.
-fn is_inside(path: &Path, attempt: &Path) -> bool {
+pub(crate) fn is_inside(path: &Path, attempt: &Path) -> bool {
     let inside = path.is_within(attempt).then(|| &path.as_str()[attempt.as_str().len()..]);
     inside.is_some_and(|inside| inside.starts_with(INSIDE))
 }
@@ -447,7 +461,7 @@ pub(crate) fn is_committed(records: &[StoredRecord]) -> bool {
 }
 
 /// The step of an attempt, and the number of that.
-fn attempt_of(attempt: &Path) -> (Path, u32) {
+pub(crate) fn attempt_of(attempt: &Path) -> (Path, u32) {
     let text = attempt.as_str();
     let numbered = text
         .rfind('!')

@@ -34,6 +34,8 @@ pub(crate) struct Step {
     path: OnceCell<Path>,
     began: Cell<Time>,
     measured: Rc<Measured>,
+    /// The attempt that has defined its sub-steps last: a step that is not tried again has that of a step around it.
+    current: Cell<u32>,
     /// An attempt of it failed, and was recorded.
     has_failed: Cell<bool>,
 }
@@ -41,7 +43,8 @@ pub(crate) struct Step {
 impl Step {
     pub(crate) fn new(flow: Rc<Flow>, step: Rc<DefinedStep>) -> Self {
         let (path, began, has_failed) = (OnceCell::new(), Cell::new(Time::ZERO), Cell::new(false));
-        Self { flow, step, path, began, measured: Rc::default(), has_failed }
+        let (measured, current) = (Rc::default(), Cell::new(1));
+        Self { flow, step, path, began, measured, current, has_failed }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -77,8 +80,10 @@ impl Step {
     /// The path at which the step fails, or this attempt of it.
     fn failing(&self, attempt: Option<u32>) -> Path {
         match (self.step.form, attempt) {
-            (Form::Nested | Form::Loop, Some(attempt)) => self.attempt(attempt),
-            (Form::Body, _) | (_, None) => self.path().clone(),
+            (Form::Nested | Form::Loop, attempt) => {
+                self.attempt(attempt.unwrap_or_else(|| self.current.get()))
+            }
+            (Form::Body, _) => self.path().clone(),
         }
     }
 
@@ -159,6 +164,10 @@ impl Memory for Step {
                 }
                 recalled
             }
+            // before it takes its locks, which others may need
+            Form::Nested | Form::Loop if self.flow.stays_out(self.path()) => {
+                Recall::Never { undoes: false }
+            }
             Form::Nested | Form::Loop => {
                 self.recalled();
                 Recall::Nothing
@@ -188,9 +197,15 @@ impl Memory for Step {
         // what succeeded in time has succeeded, however long it takes to store that
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
         let is_around = limit == Limit::Overall || self.step.form != Form::Body;
-        if is_around && self.flow.records.borrow().commits_within(self.path()) {
+        let records = self.flow.records.borrow();
+        let has_ended = match limit {
+            Limit::Attempt(attempt) => records.has_ended(&self.attempt(attempt)),
+            Limit::Overall => records.ended.contains(self.path()),
+        };
+        if is_around && (has_ended || records.commits_within(self.path())) {
             return of;
         }
+        drop(records);
         let left = match (limit, self.step.form) {
             (Limit::Attempt(_), Form::Body) => match self.measured.body_began() {
                 Some(began) => (began + of).saturating_since(now) + waited,
@@ -248,7 +263,7 @@ impl Memory for Step {
                     return;
                 }
                 self.has_failed.set(attempt.is_some());
-                let path = self.attempt(attempt.unwrap_or(1));
+                let path = self.failing(attempt);
                 self.flow.unwinds(&path, &path, error);
                 self.flow.failed(&path);
             }
@@ -379,6 +394,7 @@ impl StepMemory for Step {
     }
 
     fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn Memory> {
+        self.current.set(attempt);
         let attempt = self.attempt(attempt);
         let path = iteration.map_or_else(|| attempt.clone(), |index| attempt.iteration(index));
         Rc::new(Inside::new(Rc::clone(&self.flow), path))
@@ -474,6 +490,7 @@ impl StepMemory for Step {
     }
 
     fn iterations(&self, attempt: u32) -> Iterations {
+        self.current.set(attempt);
         self.flow.records.borrow().iterations(&self.attempt(attempt))
     }
 
@@ -525,15 +542,15 @@ impl StepMemory for Step {
         if !records.have_steps_within(&scope) {
             return Ok(());
         }
-        let defined: Vec<Path> = steps.iter().map(|step| self.flow.path_of(step)).collect();
-        let mut changed = steps.iter().zip(&defined);
-        if let Some(why) = changed.find_map(|(step, path)| records.changed(step, path)) {
+        let with_path = |step: &Rc<DefinedStep>| (Rc::clone(step), self.flow.path_of(step));
+        let defined: Vec<_> = steps.iter().map(with_path).collect();
+        if let Some(why) = defined.iter().find_map(|(step, path)| records.changed(step, path)) {
             drop(records);
             self.flow.leave(Dropped::Paused(why));
             return Ok(());
         }
         if let Some(unknown) = records.unknown_within(&scope, &defined) {
-            let defined: Vec<String> = defined.iter().map(Path::to_string).collect();
+            let defined: Vec<String> = defined.iter().map(|(_, path)| path.to_string()).collect();
             let why =
                 format!("{unknown} is recorded, and the program has only {}", defined.join(", "));
             drop(records);
@@ -541,7 +558,8 @@ impl StepMemory for Step {
             return Ok(());
         }
         drop(records);
-        self.flow.carry_out_orders(steps.iter().zip(&defined));
+        self.flow.records.borrow_mut().note_ended(&scope, &defined);
+        self.flow.carry_out_orders(&defined);
         Ok(())
     }
 }

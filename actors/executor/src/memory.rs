@@ -179,6 +179,8 @@ pub struct DefinedStep {
     pub form: Form,
     /// Where the step around it is.
     around: Vec<Part>,
+    /// In which of several branches it is that were defined together.
+    branch: usize,
     /// Its names, the newest first; none for the function as a whole.
     names: RefCell<Vec<&'static str>>,
     /// The name by which the host knows it, and its number among steps of that name.
@@ -303,10 +305,10 @@ impl<T> fmt::Debug for Codec<T> {
 }
 
 impl DefinedStep {
-    /// A step inside of the one at `around`; without a name it is the function as a whole.
+    /// A step inside of the one at `around`, in a branch of it; without a name it is the function as a whole.
     #[cfg(feature = "schemars")]
     pub(crate) fn new(
-        around: Vec<Part>,
+        (around, branch): (Vec<Part>, usize),
         name: Option<(&'static str, usize)>,
         source: &'static Location<'static>,
         (form, errors): (Form, ErrorsOfService),
@@ -319,6 +321,7 @@ impl DefinedStep {
             source,
             form,
             around,
+            branch,
             names,
             known_as,
             kind,
@@ -340,6 +343,13 @@ impl DefinedStep {
                 [Some(Part::Step(name)), (nth > 1).then_some(Part::Nth(nth))]
             });
         self.around.iter().copied().chain(named.flatten())
+    }
+
+    /// In which of several branches it is that were defined together; 0 if there are none. Steps of a branch follow
+    /// each other in the order in which they were defined.
+    #[must_use]
+    pub fn branch(&self) -> usize {
+        self.branch
     }
 
     /// Whether it is the function as a whole.

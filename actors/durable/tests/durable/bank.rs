@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::lab::Nothing;
 use crate::node::{Crash, TestClock, Until, run_until};
+use crate::programs::Node;
 
 /// A function under test.
 pub(crate) type Function = fn(&mut Steps<Bank, Nothing>) -> Gives<String>;
@@ -41,6 +42,8 @@ pub(crate) struct Bank {
     /// A limiter with one place.
     pub(crate) place: sync::Mutex,
     function: Function,
+    /// The steps of a function that is made at random.
+    pub(crate) nodes: Arc<[Node]>,
 }
 
 impl Service for Bank {
@@ -64,7 +67,12 @@ impl Bank {
             lock: sync::Mutex::new(options),
             place: sync::Mutex::new(options),
             function,
+            nodes: Arc::default(),
         }
+    }
+
+    pub(crate) fn with_nodes(self, nodes: Arc<[Node]>) -> Self {
+        Self { nodes, ..self }
     }
 
     /// Another process, with this program, whose locks take so many waiting requests.

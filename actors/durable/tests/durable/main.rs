@@ -19,6 +19,7 @@ mod loops;
 mod node;
 mod order;
 mod own_limits;
+mod programs;
 mod replay;
 mod results;
 mod rules;

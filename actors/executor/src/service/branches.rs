@@ -113,6 +113,7 @@ impl<S: Service, P: 'static> Branches<S, P> {
 
     fn begin(&mut self) -> (&mut Flow, &Cx<S, P>) {
         self.branches.push(Flow::new());
+        self.cx.begin_branch();
         match self.branches.last_mut() {
             Some(branch) => (branch, &self.cx),
             None => unreachable!("a branch was just added"),

@@ -106,7 +106,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         let root = memory.as_ref().map(|memory| {
             let _ = id.set(memory.id().into());
             memory.step(Rc::new(DefinedStep::new(
-                Vec::new(),
+                (Vec::new(), 0),
                 None,
                 source,
                 (Form::Nested, errors_of::<S>()),
@@ -239,14 +239,14 @@ impl<S: Service, P> Cx<S, P> {
     pub(super) fn of_new_step(&self, name: &'static str, form: Form) -> Self {
         let (name, source) = (self.siblings().add(name), Location::caller());
         let defined = self.memory().map(|_| {
-            let around = self.siblings().path();
+            let siblings = self.siblings();
             let step = Rc::new(DefinedStep::new(
-                around,
+                (siblings.path(), siblings.branch()),
                 Some(name.numbered()),
                 source,
                 (form, errors_of::<S>()),
             ));
-            self.siblings().define(Rc::clone(&step));
+            siblings.define(Rc::clone(&step));
             step
         });
         self.with(StepOf { name, defined, source, item: None, attempt: 1 })
@@ -293,6 +293,11 @@ impl<S: Service, P> Cx<S, P> {
     pub(super) fn remember<T>(&self) -> Option<Rc<Remembered<T>>> {
         let (memory, step) = self.memory().zip(self.step.defined.as_ref())?;
         Some(Remembered::new(Rc::clone(step), memory.step(Rc::clone(step))))
+    }
+
+    /// The steps that are defined from now on are those of a further branch.
+    pub(super) fn begin_branch(&self) {
+        self.siblings().begin_branch();
     }
 
     /// Tells the host the steps that were defined beside the step.

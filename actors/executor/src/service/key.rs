@@ -18,6 +18,8 @@ pub(super) struct Siblings {
     memory: Option<Rc<dyn StepMemory>>,
     /// The steps, if the host remembers them.
     defined: RefCell<Vec<Rc<DefinedStep>>>,
+    /// How many branches have begun, if they are those of branches.
+    branch: Cell<usize>,
     /// Their normal end is final: they are not undone after it.
     is_final: Cell<bool>,
 }
@@ -108,6 +110,16 @@ impl Siblings {
     /// The host remembers this step.
     pub(super) fn define(&self, step: Rc<DefinedStep>) {
         self.defined.borrow_mut().push(step);
+    }
+
+    /// The steps that are defined from now on are those of a further branch.
+    pub(super) fn begin_branch(&self) {
+        self.branch.set(self.branch() + 1);
+    }
+
+    /// The branch of the steps that are defined now.
+    pub(super) fn branch(&self) -> usize {
+        self.branch.get()
     }
 
     /// Their normal end is final.
