@@ -24,6 +24,7 @@ use crate::lease::Lease;
 use crate::left::JournalClock;
 use crate::records::{Records, failure_of, started};
 use crate::storage_waits::StorageWaits;
+use crate::suspects::Suspects;
 use crate::until::until;
 use crate::writer::{Answer, Stopped, Ticket, Writer};
 
@@ -46,8 +47,10 @@ pub(crate) struct Flow {
     pub(crate) records: RefCell<Records>,
     pub(crate) lease: Rc<Lease>,
     deadline: Option<Timestamp>,
-    /// Owners died with this flow, so each body that begins is recorded.
-    pub(crate) is_suspect: bool,
+    /// Owners died with this flow.
+    has_died: bool,
+    /// Those of the node.
+    suspects: Rc<Suspects>,
     /// It only replays what is recorded.
     only_replays: Cell<bool>,
     has_locks: Cell<bool>,
@@ -117,6 +120,7 @@ impl Flow {
         writer: Rc<Writer>,
         lease: Rc<Lease>,
         deaths: u32,
+        suspects: Rc<Suspects>,
     ) -> Rc<Self> {
         let mut records = Records::default();
         for stored in &loaded.records {
@@ -134,7 +138,8 @@ impl Flow {
             records: RefCell::new(records),
             lease,
             deadline: started(loaded).and_then(|started| started.deadline),
-            is_suspect: deaths > 0,
+            has_died: deaths > 0,
+            suspects,
             only_replays: Cell::new(false),
             has_locks: Cell::new(false),
             has_blocked: Cell::new(false),
@@ -159,6 +164,11 @@ impl Flow {
         });
         flow.see(&loaded.inbox);
         flow
+    }
+
+    /// Whether each body that begins is recorded: if the process dies then, this or a suspect may have killed it.
+    pub(crate) fn records_bodies(&self) -> bool {
+        self.has_died || self.suspects.are_there()
     }
 
     pub(crate) fn uid(&self) -> Uid {

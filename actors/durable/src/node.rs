@@ -48,7 +48,7 @@ struct Inner {
     count: Cell<usize>,
     /// What it does with flows that it gets, once it ends.
     ending: RefCell<Option<Dropped>>,
-    suspects: Suspects,
+    suspects: Rc<Suspects>,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
     /// A flow is over.
@@ -67,7 +67,7 @@ impl Node {
             flows: RefCell::default(),
             count: Cell::new(0),
             ending: RefCell::new(None),
-            suspects: Suspects::new(AT_ONCE),
+            suspects: Rc::new(Suspects::new(AT_ONCE)),
             given_back: Cell::new(0),
             changed: Notify::new(),
         });
@@ -397,7 +397,10 @@ impl Counted {
     /// Runs a flow until it ends or the node leaves it.
     async fn run(self, lease: Rc<Lease>, claimed: Claimed) {
         let node = &*self.0;
-        let run = Run { shared: &node.shared, executor: &node.executor, lease: &lease, claimed };
+        let suspects = &node.suspects;
+        let suspect = Suspect::new(suspects, claimed);
+        let (shared, executor) = (&node.shared, &node.executor);
+        let run = Run { shared, executor, lease: &lease, suspects, claimed };
         let Some(ready) = run.load().await else { return };
         let flow = Rc::clone(&ready.flow);
         if let Some(ending) = &*node.ending.borrow() {
@@ -407,7 +410,6 @@ impl Counted {
             flow.leave(Dropped::Lost);
         }
         node.flows.borrow_mut().insert(claimed.uid, Rc::clone(&flow));
-        let suspect = Suspect::new(&node.suspects, claimed);
         tokio::select! {
             biased;
             () = run.run(ready) => {}

@@ -13,6 +13,7 @@ use crate::flow::{Dropped, Flow};
 use crate::lease::Lease;
 use crate::records::started;
 use crate::run::{incoming, refusal, response};
+use crate::suspects::Suspects;
 use crate::writer::Writer;
 
 /// For how many turns of its arbiter nothing happens in a request that has come to its end.
@@ -104,7 +105,14 @@ impl Durable {
         // all that is left of waits and limits, because a check is not about time
         let time = Reading { now: SystemClock.now(), passed: Timestamp::default(), jump: None };
         let lease = Rc::new(Lease::new(clock::now(), LEASE, time));
-        let flow = Flow::new(loaded, Path::template(template), writer, lease, 0);
+        let flow = Flow::new(
+            loaded,
+            Path::template(template),
+            writer,
+            lease,
+            0,
+            Rc::new(Suspects::new(0)),
+        );
         flow.replay_only();
         let incoming = incoming(started, &program, &flow)?;
         let left = Left(Rc::clone(&flow));

@@ -19,6 +19,7 @@ use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::records::started;
 use crate::shared::{Program, Shared};
+use crate::suspects::Suspects;
 use crate::writer::{Answer, Writer};
 
 /// A flow that a node was given, with all that it takes to run it.
@@ -26,6 +27,7 @@ pub(crate) struct Run<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) executor: &'a Executor,
     pub(crate) lease: &'a Rc<Lease>,
+    pub(crate) suspects: &'a Rc<Suspects>,
     pub(crate) claimed: Claimed,
 }
 
@@ -58,7 +60,14 @@ impl Run<'_> {
         let (next, seen) = (loaded.next(), loaded.inbox.last);
         let writer = Writer::new(journal.clone(), (uid, epoch, program.version), next, seen);
         let root = Path::template(&program.template);
-        let flow = Flow::new(&loaded, root, writer, Rc::clone(self.lease), deaths);
+        let flow = Flow::new(
+            &loaded,
+            root,
+            writer,
+            Rc::clone(self.lease),
+            deaths,
+            Rc::clone(self.suspects),
+        );
         flow.take_settled();
         match incoming(started, &program, &flow) {
             Ok(incoming) => Some(Ready { flow, incoming, is_new: loaded.records.len() == 1 }),

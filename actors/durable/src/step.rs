@@ -298,7 +298,7 @@ impl StepMemory for Step {
             _ => self.step.can_be_undone() || commits,
         };
         let is_wait = kind == Some(Kind::Wait);
-        if is_effect || self.flow.is_suspect && !is_wait {
+        if is_effect || self.flow.records_bodies() && !is_wait {
             self.flow.record(self.path(), [self.intent(attempt)]);
         }
         if kind == Some(Kind::Repeatable) {

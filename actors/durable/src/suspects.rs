@@ -12,6 +12,7 @@ use crate::activity::Activity;
 /// was put aside, or because it only waits, so that it cannot kill the process.
 #[derive(Debug)]
 pub(crate) struct Suspects {
+    count: Cell<usize>,
     /// How many may run at once.
     at_once: Cell<usize>,
     /// How many only wait: these are in the way of no other.
@@ -27,6 +28,7 @@ impl Suspects {
     /// At most so many run at once.
     pub(crate) fn new(most: usize) -> Self {
         Self {
+            count: Cell::new(0),
             at_once: Cell::new(1),
             waiting: Cell::new(0),
             most,
@@ -40,6 +42,11 @@ impl Suspects {
         self.at_once.set(1);
         self.has_begun.set(false);
         self.alone.take();
+    }
+
+    /// Whether the node has any.
+    pub(crate) fn are_there(&self) -> bool {
+        self.count.get() > 0
     }
 
     /// Whether the node has not asked for its first flow yet.
@@ -82,6 +89,7 @@ struct Waiting<'a>(&'a Suspects);
 
 impl<'a> Suspect<'a> {
     pub(crate) fn new(all: &'a Suspects, claimed: Claimed) -> Self {
+        all.count.set(all.count.get() + usize::from(claimed.is_suspect));
         Self { all, claimed, is_through: Cell::new(false) }
     }
 
@@ -106,6 +114,12 @@ impl<'a> Suspect<'a> {
             changed.notify_waiters();
             activity.changed().await;
         }
+    }
+}
+
+impl Drop for Suspect<'_> {
+    fn drop(&mut self) {
+        self.all.count.set(self.all.count.get() - usize::from(self.claimed.is_suspect));
     }
 }
 

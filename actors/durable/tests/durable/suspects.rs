@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::bank::hold;
+use crate::lab::Nothing;
 use crate::node::{TestClock, run};
 
 /// How long an order takes.
@@ -101,6 +102,17 @@ fn booking(asi: &mut Steps<Shop, Booking>) -> Gives<()> {
     .into()
 }
 
+/// Its body kills the process, and cannot be undone.
+fn crash(asi: &mut Steps<Shop, Nothing>) -> Gives<()> {
+    asi.run("crash", async |cx, ()| {
+        cx.killed.notify_one();
+        std::future::pending::<()>().await;
+        Ok(())
+    })
+    .recorded()
+    .into()
+}
+
 fn rooms() -> [Mutex; 3] {
     std::array::from_fn(|_| Mutex::new(sync::mutex::Options { max: 1, max_queue: None }))
 }
@@ -134,6 +146,7 @@ impl Shop {
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "order", order);
             durable.on(functions, "booking", booking);
+            durable.on(functions, "crash", crash);
         });
         let executor = executor.build().expect("it is complete");
         let node = durable.start(&executor).await.expect("the journal gives a lease");
@@ -318,5 +331,26 @@ fn a_suspect_that_kills_the_process_among_new_requests_is_found_alone() {
             durable.ended(order).await.expect("it is known");
             assert_eq!(state(&durable, order).await, FlowState::Ended);
         }
+    });
+}
+
+#[test]
+fn new_requests_that_kill_the_process_condemn_no_suspect() {
+    run(async {
+        let mut shop = Shop::new();
+        let (mut durable, mut node) = shop.busy(0, ORDER).await;
+        let order = submit(&durable, LEASE * 6, false).await;
+        tokio::time::sleep(ORDER).await;
+        for _ in 0..6 {
+            shop = shop.next(node, Duration::ZERO).await;
+            (durable, node) = shop.process().await;
+            submit_to(&durable, "crash", json!({})).await;
+            shop.killed.notified().await;
+            let flow = durable.status(order).await.expect("it is known").flow;
+            assert_eq!((flow.state, flow.claims), (FlowState::Running, 1));
+        }
+        let _process = shop.dies(node).await;
+        durable.ended(order).await.expect("it is known");
+        assert_eq!(state(&durable, order).await, FlowState::Ended);
     });
 }
