@@ -11,7 +11,7 @@ use asyncsteps_executor::{Executor, RequestSteps, builtin};
 use asyncsteps_support::client::{self, Connection, message, post, post_with};
 use asyncsteps_support::h2::{Http2, field, flag, frame, head, kind};
 use asyncsteps_support::server::{TestServer, resident_bytes};
-use asyncsteps_support::stream::Stream;
+use asyncsteps_support::stream::{Stream, server_config};
 use asyncsteps_support::ws::{self, Socket, opcode};
 use asyncsteps_support::{PATIENCE, conform};
 use serde_json::json;
@@ -40,6 +40,10 @@ const TABLES: usize = 40;
 /// How many times they call for that.
 const CALLS: usize = 16;
 
+/// How a record begins that has more bytes than follow (RFC 8446 §5.1).
+const RECORD: &[u8] = &[0x17, 3, 3, 0x40, 0];
+
+const PING: &str = "futoin.anonping:1.0:ping";
 const BIG: &str = "conform.main:1.2:big";
 const PATH: &str = "/ftn/conform.main/1.2/answer";
 
@@ -252,6 +256,36 @@ fn answers_of_web_sockets_that_are_not_taken() {
         socket.try_send(&calls);
         socket
     });
+}
+
+#[test]
+fn records_of_tls_that_have_begun() {
+    let budget = Budget::new(Limits { memory: MEMORY, ..Limits::default() });
+    let limits = ServerLimits { keep_alive: PATIENCE, ..ServerLimits::default() };
+    let (made, tls) = (executor(budget.clone()), Some(server_config()));
+    let host = TestServer::start_with(1, limits, tls, || made, |service| service);
+    let open = || {
+        let mut client = Connection::over(Stream::secure(host.address));
+        assert_eq!(client.call(PING, &json!({ "echo": 7 })), json!({ "r": { "echo": 7 } }));
+        client
+    };
+    let record = [RECORD, &[0; 16_000]].concat();
+    let begun = (0..CONNECTIONS)
+        .map(|_| {
+            let mut client = open();
+            client.try_send_raw(&record);
+            (client, budget.usage().memory)
+        })
+        .collect::<Vec<_>>();
+    let counted = begun.iter().map(|(_, counted)| *counted).max();
+    assert!(counted.is_some_and(|counted| (MEMORY / 2..=MEMORY).contains(&counted)), "{counted:?}");
+    open();
+    drop(begun);
+    let is_given_back = |_| {
+        open();
+        budget.usage().memory == 0
+    };
+    assert!((0..1_000).any(is_given_back), "{:?}", budget.usage());
 }
 
 /// The status 431 (RFC 6585 §5), as the Huffman code has it (RFC 7541 §5.2).

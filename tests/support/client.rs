@@ -85,6 +85,12 @@ impl Connection {
         self.stream.get_mut().write_all(bytes).is_ok()
     }
 
+    /// The same with bytes that are no part of a TLS record.
+    pub fn try_send_raw(&mut self, bytes: &[u8]) -> bool {
+        let mut tcp = self.stream.get_ref().tcp();
+        tcp.write_all(bytes).is_ok()
+    }
+
     /// Sends one message and gives its answer.
     pub fn post(&mut self, message: &[u8]) -> Answer {
         self.send(&post(message)).receive()
