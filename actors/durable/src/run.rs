@@ -20,7 +20,7 @@ use crate::memory::Memory;
 use crate::records::started;
 use crate::shared::{Program, Shared};
 use crate::suspects::Suspects;
-use crate::writer::{Answer, Writer};
+use crate::writer::{Answer, Stopped, Writer};
 
 /// A flow that a node was given, with all that it takes to run it.
 pub(crate) struct Run<'a> {
@@ -103,9 +103,16 @@ impl Run<'_> {
 
     /// Leaves a flow that cannot be read to an operator.
     async fn pause(&self, reason: String) {
-        let Claimed { uid, epoch, .. } = self.claimed;
+        let uid = self.claimed.uid;
         tracing::error!(flow = %uid, reason, "the flow waits for an operator");
-        let pause = Append {
+        self.put_aside(Then::Pause(reason)).await;
+        self.shared.tell_ended(uid);
+    }
+
+    /// Stores what becomes of a flow of which nothing else is stored.
+    async fn put_aside(&self, then: Then) {
+        let Claimed { uid, epoch, .. } = self.claimed;
+        let append = Append {
             uid,
             epoch,
             version: 0,
@@ -115,12 +122,11 @@ impl Run<'_> {
             takes: Vec::new(),
             seen: 0,
             condition: Condition::None,
-            then: Then::Pause(reason),
+            then,
         };
-        if let Err(error) = answered(|| self.shared.journal.append(vec![pause.clone()])).await {
-            tracing::error!(flow = %uid, %error, "the flow cannot be paused");
+        if let Err(error) = answered(|| self.shared.journal.append(vec![append.clone()])).await {
+            tracing::error!(flow = %uid, %error, "the flow cannot be put aside");
         }
-        self.shared.tell_ended(uid);
     }
 
     /// Runs the flow to its end, or until this node leaves it.
@@ -249,7 +255,12 @@ impl Run<'_> {
             }
         };
         let is_paused = matches!(then, Then::Pause(_));
-        flow.writer.append_last(|entry| entry.then = then).await;
+        let last = then.clone();
+        let (answer, _) = flow.writer.append_last(|entry| entry.then = last).await;
+        if matches!(answer, Answer::Stopped(Stopped::Refused(_))) {
+            // the journal does not take records that wait
+            self.put_aside(then).await;
+        }
         if is_paused {
             // its callers do not wait for an operator
             self.shared.tell_ended(flow.uid());

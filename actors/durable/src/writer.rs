@@ -291,7 +291,7 @@ impl Writer {
                 return Some(Err(stopped.clone()));
             }
             let is_idle = !mem::replace(&mut queue.is_running, true);
-            is_idle.then_some(Ok(Turn { writer: self, next: queue.next }))
+            is_idle.then(|| Ok(Turn { writer: self, next: queue.next }))
         };
         until(&self.changed, look).await
     }

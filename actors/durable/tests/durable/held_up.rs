@@ -12,7 +12,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::request::{FlowState, Query};
-use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
+use asyncsteps_journal::{Clock, Journal as _, LEASE, Limits, Timestamp, Uid};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
@@ -257,4 +257,17 @@ fn what_succeeded_in_time_has_succeeded_however_long_it_takes_to_store_it() {
             assert_eq!((calls, clock.now() >= to), (1, true), "{function}: it was paid once");
         });
     }
+}
+
+#[test]
+fn a_request_whose_records_the_journal_refuses_waits_for_an_operator() {
+    run(async {
+        let limits = Limits { records: 1, ..Limits::default() };
+        let (durable, executor) = process(Memory::new(TestClock::start()).limits(limits));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let uid = submit(&durable, "ann").await;
+        tokio::time::sleep(SLOW).await;
+        let flow = durable.status(uid).await.expect("it is known").flow;
+        assert_eq!(flow.state, FlowState::Paused, "{:?}", flow.reason);
+    });
 }
