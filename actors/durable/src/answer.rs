@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use asyncsteps::{Error, Time, codes};
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_executor::Executor;
 use asyncsteps_executor::memory::OUTCOME_UNKNOWN;
 use asyncsteps_executor::service::AnswerWithin;
 use asyncsteps_journal::request::CancelledBy;
@@ -23,6 +24,8 @@ const DECISION: Duration = Duration::from_millis(250);
 
 /// A request of a caller.
 pub(crate) struct Called {
+    /// The executor that serves the caller.
+    pub(crate) executor: Executor,
     pub(crate) function: String,
     pub(crate) params: Map<String, Value>,
     pub(crate) options: Options,
@@ -33,10 +36,11 @@ pub(crate) struct Called {
 impl Called {
     /// Submits the request and waits for its answer.
     pub(crate) async fn answer(self, durable: Durable) -> Result<Value, Error> {
-        let Self { function, params, options, within } = self;
+        let Self { executor, function, params, options, within } = self;
         let Some((within, arrived)) = within else {
             let submitted = submit(&durable, &function, params, options).await;
-            return durable.answer(submitted.map_err(|error| error_of_submit(&error))?).await;
+            let uid = submitted.map_err(|error| error_of_submit(&error))?;
+            return unless_left(&durable, &executor, uid, durable.answer(uid)).await;
         };
         let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let stored = Cell::new(None);
@@ -44,7 +48,7 @@ impl Called {
             let submitted = submit(&durable, &function, params, options.uid(uid)).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
             stored.set(Some(uid));
-            durable.result(uid).await
+            unless_left(&durable, &executor, uid, durable.result(uid)).await
         };
         tokio::select! {
             biased;
@@ -57,6 +61,24 @@ impl Called {
             biased;
             decided = decided => decided,
             () = timer::sleep_until(clock::now() + DECISION) => Err(unknown(uid)),
+        }
+    }
+}
+
+/// The answer of a request, unless the executor closes and no node has the request: it ends after the next start, or on
+/// another node, and the caller is not kept waiting for that.
+async fn unless_left(
+    durable: &Durable,
+    executor: &Executor,
+    uid: Uid,
+    answer: impl Future<Output = Result<Value, Error>>,
+) -> Result<Value, Error> {
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        () = durable.left_at_close(uid, executor) => {
+            let info = format!("the executor closes before the request {uid} ends: it is stored, and goes on later");
+            Err(Error::with_info(OUTCOME_UNKNOWN, info))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The handle of durable requests.
 
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,6 +224,17 @@ impl Durable {
         }
     }
 
+    /// Completes when the executor closes and no node has the request: the nodes of an executor that closes take none, so
+    /// its end is not waited for any longer.
+    pub(crate) async fn left_at_close(&self, uid: Uid, executor: &Executor) {
+        executor.closing().await;
+        let is_left = |status: Status| is_left(status.flow.state).then_some(());
+        if self.until(uid, is_left).await.is_err() {
+            // the caller waits for the end as well, and gets that error there
+            pending::<()>().await;
+        }
+    }
+
     /// Looks whenever the request may have ended, until there is what is looked for.
     async fn until<T>(&self, uid: Uid, look: impl Fn(Status) -> Option<T>) -> Result<T, Error> {
         let _forget = Forget { shared: &self.shared, uid };
@@ -380,6 +392,12 @@ enum Decided {
 /// Whether a request waits for an operator.
 pub(crate) fn is_stopped(state: FlowState) -> bool {
     matches!(state, FlowState::Paused | FlowState::Dead)
+}
+
+/// Whether a request goes on by itself, and no node has it.
+fn is_left(state: FlowState) -> bool {
+    use FlowState as State;
+    matches!(state, State::New | State::Ready | State::Suspect | State::Parked)
 }
 
 /// Forgets who waited for a flow.

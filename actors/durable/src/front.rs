@@ -60,9 +60,9 @@ fn front(durable: &Durable) -> Template {
             if let Some(key) = key::in_headers(info)? {
                 options = options.key(key);
             }
-            let (params, arrived) = (info.take_params(), info.begun());
+            let (params, arrived, executor) = (info.take_params(), info.begun(), info.executor());
             let within = asi.extension::<AnswerWithin>().cloned().map(|within| (within, arrived));
-            let called = Called { function, params, options, within };
+            let called = Called { executor, function, params, options, within };
             let answer = called.answer(durable.clone());
             asi.await_(async move { answer.await.map(|result| (result,)) }).named("durable");
             asi.add(

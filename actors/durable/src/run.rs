@@ -261,8 +261,8 @@ impl Run<'_> {
             // the journal does not take records that wait
             self.put_aside(then).await;
         }
-        if is_paused {
-            // its callers do not wait for an operator
+        if is_paused || self.executor.is_closing() {
+            // its callers wait neither for an operator nor for the next start
             self.shared.tell_ended(flow.uid());
         }
     }

@@ -216,7 +216,7 @@ impl Shared {
         nodes.last().cloned()
     }
 
-    /// Completes when the flow ends or is paused in this process, or when that may be.
+    /// Completes when the flow [has ended](Self::tell_ended) in this process, or when that may be.
     pub(crate) fn end_of(&self, uid: Uid) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
         let waiting = &mut self.state().waiting;
@@ -237,7 +237,7 @@ impl Shared {
         }
     }
 
-    /// The flow has ended, or waits for an operator.
+    /// The flow has ended, waits for an operator, or goes back to the journal because the executor closes.
     pub(crate) fn tell_ended(&self, uid: Uid) {
         for waiting in self.state().waiting.remove(&uid).into_iter().flatten() {
             // who does not wait any more need not be told

@@ -203,6 +203,25 @@ async fn a_user_sees_and_cancels_own_jobs_only() -> Result<(), Error> {
 }
 
 #[actix::test]
+async fn a_result_that_does_not_come_here_is_not_waited_for_when_the_executor_closes()
+-> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let submission = json!({ "function": "test.work:1.0:pause", "params": { "seconds": 1 } });
+    let uid = ask(&executor, ANN, "submit", submission).await?["uid"].clone();
+    let close = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let begun = tokio::time::Instant::now();
+        let _ = executor.close(Duration::from_secs(10)).await;
+        begun.elapsed()
+    };
+    let result = ask(&executor, ANN, "result", json!({ "uid": uid, "wait": 60_000 }));
+    let (result, took) = tokio::join!(result, close);
+    assert_eq!(result?["state"], "ready");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    Ok(())
+}
+
+#[actix::test]
 async fn a_job_starts_within_a_year() -> Result<(), Error> {
     let (executor, _node) = start().await;
     let uid = submit(&executor, json!({ "seconds": 1 }), None).await?;

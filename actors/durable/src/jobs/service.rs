@@ -199,10 +199,18 @@ impl Jobs {
         let time_left = cx.request().time_left().unwrap_or(LONGEST_WAIT).saturating_sub(ANSWER);
         let wait = Duration::from_millis(whole(cx.params.wait));
         let until = clock::now() + wait.min(time_left).min(LONGEST_WAIT);
+        let executor = cx.request().executor();
+        let waited = async {
+            tokio::select! {
+                () = timer::sleep_until(until) => {}
+                // it does not end here
+                () = cx.durable.left_at_close(uid, &executor) => {}
+            }
+        };
         tokio::select! {
             biased;
             ending = cx.durable.ended(uid) => Ok(JobResult::ended(ending?)?),
-            () = timer::sleep_until(until) => {
+            () = waited => {
                 let status = cx.durable.status(uid).await?;
                 Ok(match status.ending {
                     Some(ending) => JobResult::ended(ending)?,

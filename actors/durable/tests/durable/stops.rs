@@ -3,16 +3,20 @@
 
 use std::time::Duration;
 
-use asyncsteps::Retry;
+use asyncsteps::{Error, Retry};
+use asyncsteps_durable::journal::Clock;
+use asyncsteps_durable::journal::memory::{Fault, Memory, Operation};
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::journal::request::FlowState;
-use asyncsteps_durable::{Options, Recorded, Repeatable, Signals};
-use asyncsteps_executor::{Cx, Gives, Steps};
+use asyncsteps_durable::journal::request::{FlowState, Query};
+use asyncsteps_durable::{Durable, Options, Recorded, Repeatable, Signals};
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::test::TestRequest;
+use asyncsteps_executor::{Cx, Executor, Gives, Steps};
 
 use crate::bank::{Bank, End, Function, deal, hangs, hold};
 use crate::lab::Nothing;
 use crate::log::logged;
-use crate::node::run;
+use crate::node::{TestClock, run};
 
 fn undo_hangs(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
@@ -84,12 +88,10 @@ fn retries(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     let lock = asi.cx().place.clone();
     asi.this().locked(&lock);
     deal!(asi, "charge");
-    asi.run("again", async |_: &Cx<Bank, Nothing>, ()| {
-        Err::<String, _>(asyncsteps::Error::new("Again").into())
-    })
-    .recorded()
-    .retry(Retry::attempts(2).backoff(HOUR).on_code("Again"))
-    .into()
+    asi.run("again", async |_: &Cx<Bank, Nothing>, ()| Err::<String, _>(Error::new("Again").into()))
+        .recorded()
+        .retry(Retry::attempts(2).backoff(HOUR).on_code("Again"))
+        .into()
 }
 
 fn repeats(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
@@ -162,5 +164,106 @@ fn an_effect_goes_on_within_the_grace() {
         node.stop().await;
         assert!(matches!(bank.replay(&journal, uid).await, End::Ended(Ending::Completed(_))));
         assert_eq!(bank.entries().len(), 1, "it was charged once");
+    });
+}
+
+/// It holds no lock, so no node has it while it pauses.
+fn is_parked(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    deal!(asi, "charge");
+    asi.pause("pause", HOUR);
+    ends(asi)
+}
+
+/// Its callers wait for so long.
+fn answers_within(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.answer_within(Duration::from_secs(4), || Error::new("Timeout"));
+    pauses(asi)
+}
+
+/// Has ann call the function, and closes the executor after a while; returns the answer, and how long after the close
+/// it came.
+async fn call_and_close(executor: &Executor, after: Duration) -> (Result<String, Error>, Duration) {
+    let request = TestRequest::new("test.bank:1.0:order").user("ann", SecurityLevel::SafeOps);
+    let call = async {
+        let answer = request.call(executor).await;
+        (answer, tokio::time::Instant::now())
+    };
+    let close = async {
+        tokio::time::sleep(after).await;
+        let begun = tokio::time::Instant::now();
+        let _ = executor.close(Duration::from_secs(10)).await;
+        begun
+    };
+    let ((answer, answered), begun) = tokio::join!(call, close);
+    (answer, answered - begun)
+}
+
+#[test]
+fn callers_of_requests_that_go_back_to_the_journal_are_answered_when_the_executor_closes() {
+    let parked: [(&str, Function); 2] =
+        [("no node has it", is_parked), ("a caller's limit", answers_within)];
+    for (name, function) in WAITING.into_iter().chain(parked) {
+        run(async {
+            let bank = Bank::new(function);
+            hold(&bank.lock, 2 * HOUR);
+            let (durable, executor) = bank.serve(bank.journal());
+            let _node = durable.start(&executor).await.expect("the journal gives a lease");
+            let (answer, took) = call_and_close(&executor, Duration::from_secs(3)).await;
+            assert_left(answer, &durable, name).await;
+            assert!(took < Duration::from_secs(1), "{name}: {took:?}");
+            assert_eq!(bank.kept(), ["order-charge"], "{name}");
+        });
+    }
+}
+
+/// The caller was told the name of the request, which is in the journal and has not ended.
+async fn assert_left(answer: Result<String, Error>, durable: &Durable, name: &str) {
+    let error = answer.expect_err("it has not ended");
+    assert_eq!(error.code(), "OutcomeUnknown", "{name}: {error}");
+    let all = Query { limit: 10, ..Query::default() };
+    let flows = durable.list(all).await.expect("the journal answers");
+    let [flow] = &flows[..] else { panic!("{name}: one request: {flows:?}") };
+    assert!(matches!(flow.state, FlowState::Ready | FlowState::Parked), "{name}: {flow:?}");
+    assert!(error.info().is_some_and(|info| info.contains(&flow.uid.to_string())), "{error}");
+}
+
+#[test]
+fn a_caller_whose_request_is_loaded_when_the_executor_closes_is_answered() {
+    run(async {
+        let clock = TestClock::start();
+        let back = clock.now().after(Duration::from_millis(500));
+        let journal = Memory::new(clock).faults(move |operation| {
+            let is_away = operation == Operation::Load && clock.now() < back;
+            if is_away { Fault::NotDone } else { Fault::None }
+        });
+        let (durable, executor) = Bank::new(charges_for_a_while).serve(journal);
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let (answer, took) = call_and_close(&executor, Duration::from_millis(200)).await;
+        // the node loads it after a second, and its executor takes no request any more
+        assert_left(answer, &durable, "it has not begun").await;
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    });
+}
+
+fn charges_for_a_while(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        cx.deal(cx.key());
+        Ok(())
+    })
+    .recorded();
+    ends(asi)
+}
+
+#[test]
+fn a_caller_of_a_request_that_runs_is_answered_within_the_grace() {
+    run(async {
+        let bank = Bank::new(charges_for_a_while);
+        let (durable, executor) = bank.serve(bank.journal());
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let (answer, took) = call_and_close(&executor, Duration::from_secs(2)).await;
+        assert_eq!(answer.expect("it ends within the grace"), "");
+        assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&took), "{took:?}");
+        assert_eq!(bank.kept(), ["order-charge"]);
     });
 }
