@@ -164,6 +164,7 @@ mod storage_waits;
 mod submit;
 mod suspects;
 mod transact;
+mod undo;
 mod unfinished;
 mod until;
 mod writer;

@@ -82,6 +82,7 @@ impl Flow {
             Some(End::Done(value)) => Some(Rc::new(value) as Stored),
             Some(End::Failed(_)) | None => None,
         };
+        self.begins_undo(path);
         let undone = async {
             self.stored().await;
             undo(stored).await
@@ -93,8 +94,7 @@ impl Flow {
         };
         match (undone, Value::encode(&())) {
             (Ok(()), Ok(value)) => {
-                let done = Done { value, attempt: 1, millis: 0 };
-                self.record(&path.undo(), [Event::Done(done)]);
+                self.ends_undo(path, Done { value, attempt: 1, millis: 0 });
                 self.activity.happens();
             }
             (Ok(()), Err(_)) => unreachable!("nothing can be written"),

@@ -447,6 +447,9 @@ impl StepMemory for Step {
         drop(records);
         let is_meant = is_meant && is_begun && !is_undone;
         let is_meant = is_meant && (!self.is_retired() || self.undoes_retired());
+        if is_meant && self.step.can_be_undone() {
+            self.flow.begins_undo(self.path());
+        }
         let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
         self.began.set(clock::now());
         Box::pin(async move {
@@ -464,7 +467,7 @@ impl StepMemory for Step {
 
     fn undone(&self) -> Later<()> {
         let done = Done { millis: self.millis(), ..nothing() };
-        self.flow.record(&self.path().undo(), [Event::Done(done)]);
+        self.flow.ends_undo(self.path(), done);
         Box::pin(async {})
     }
 

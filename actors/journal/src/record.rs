@@ -31,7 +31,8 @@ pub struct StoredRecord {
 pub enum Event {
     /// The flow was submitted. The journal writes it before `submit` is answered.
     Started(Started),
-    /// An effect is about to begin: before a body that runs at most once, a call, or a step with undo.
+    /// An effect is about to begin: before a body that runs at most once, a call, or a step with undo; and where
+    /// owners have died, before each body and each undo, whose record is at [`Path::undo`].
     Intent(Intent),
     /// A step ended well: before the next effect of any branch starts, a lock around the step is
     /// released, or anything of it can be seen from outside.

@@ -192,8 +192,8 @@ pub struct Claimed {
     /// The epoch that it has now.
     pub epoch: Epoch,
     /// How many owners in a row have died with it since it last got further. If there are any, the new
-    /// owner writes an intent before each body that it runs, also where it would not otherwise: so a body
-    /// that kills its process is counted. So it does beside a suspect: else that would seem to be alone.
+    /// owner writes an intent before each body and each undo that it runs, also where it would not otherwise: so
+    /// one that kills its process is counted. So it does beside a suspect: else that would seem to be alone.
     pub deaths: u32,
     /// Whether it is a [suspect](FlowState::Suspect), until it gets further.
     pub is_suspect: bool,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use asyncsteps::sync;
+use asyncsteps::{Error, codes, sync};
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_durable::{Durable, Node, Options, Recorded};
+use asyncsteps_durable::{Durable, Node, Options, Recorded, Repeatable};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};
@@ -113,6 +113,23 @@ fn crash(asi: &mut Steps<Shop, Nothing>) -> Gives<()> {
     .into()
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Trip {
+    /// What fails is not recorded, and runs again.
+    repeats: bool,
+}
+
+/// It fails, and the undo of what it has done before kills the process.
+fn trip(asi: &mut Steps<Shop, Trip>) -> Gives<()> {
+    let cx = asi.cx();
+    asi.run("pay", async |_, ()| Ok(())).recorded().undo(async |cx, _| {
+        cx.killed.notify_one();
+        std::future::pending().await
+    });
+    let fails = asi.run("fly", async |_, ()| Err(Error::new(codes::COMM_ERROR).into()));
+    if cx.params.repeats { fails.repeatable().into() } else { fails.recorded().into() }
+}
+
 fn rooms() -> [Mutex; 3] {
     std::array::from_fn(|_| Mutex::new(sync::mutex::Options { max: 1, max_queue: None }))
 }
@@ -147,6 +164,7 @@ impl Shop {
             durable.on(functions, "order", order);
             durable.on(functions, "booking", booking);
             durable.on(functions, "crash", crash);
+            durable.on(functions, "trip", trip);
         });
         let executor = executor.build().expect("it is complete");
         let node = durable.start(&executor).await.expect("the journal gives a lease");
@@ -353,4 +371,41 @@ fn new_requests_that_kill_the_process_condemn_no_suspect() {
         durable.ended(order).await.expect("it is known");
         assert_eq!(state(&durable, order).await, FlowState::Ended);
     });
+}
+
+/// A trip among orders whose undo kills the process is found, and the orders end.
+async fn trip_is_found(repeats: bool, orders: usize) {
+    let mut shop = Shop::new();
+    let (mut durable, mut node) = shop.process().await;
+    let orders = join_all((0..orders).map(|_| submit(&durable, LEASE * 6, false))).await;
+    tokio::time::sleep(ORDER).await;
+    let trip = submit_to(&durable, "trip", json!({ "repeats": repeats })).await;
+    let mut deaths = 0;
+    while state(&durable, trip).await != FlowState::Dead {
+        tokio::select! {
+            () = shop.killed.notified() => {}
+            () = tokio::time::sleep(LEASE * 20) => panic!("it is never claimed: {deaths} deaths"),
+        }
+        deaths += 1;
+        assert!(deaths < 15, "it is never found");
+        shop = shop.next(node, Duration::ZERO).await;
+        (durable, node) = shop.process().await;
+        tokio::time::sleep(ORDER).await;
+    }
+    for order in orders {
+        durable.ended(order).await.expect("it is known");
+        assert_eq!(state(&durable, order).await, FlowState::Ended);
+    }
+}
+
+#[test]
+fn an_undo_that_kills_the_process_is_found() {
+    run(trip_is_found(false, 0));
+    run(trip_is_found(true, 0));
+}
+
+#[test]
+fn an_undo_that_kills_the_process_among_others_is_found_alone() {
+    run(trip_is_found(false, 10));
+    run(trip_is_found(true, 10));
 }
