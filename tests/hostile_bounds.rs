@@ -139,7 +139,7 @@ fn answers_that_are_not_taken() {
     });
 }
 
-/// An entry of the table of the connection (RFC 7541 §6.2.1), and so many fields that are that entry.
+/// An entry of the table of the connection (RFC 7541 §6.2.1), and this number of fields that are that entry.
 fn indexed(count: usize) -> Vec<u8> {
     let entry = [&[0x40], &field("a", "")[1..]].concat();
     [head("POST", PATH, &[]), entry, vec![0x80 | 62; count]].concat()

@@ -70,7 +70,7 @@ impl Live {
         Self { inspector, others, clock, state, viewers: StdMutex::default(), searches, turn }
     }
 
-    /// The snapshots for another page, until its term is over, newer pages need its place, or the executor
+    /// The snapshots for another page, until its term has ended, newer pages need its place, or the executor
     /// closes.
     pub(crate) fn watch(self: &Arc<Self>) -> Snapshots {
         let page = (Arc::clone(self), self.admit(), 0);

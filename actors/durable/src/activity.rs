@@ -15,7 +15,7 @@ use crate::until::until;
 /// How long a flow has to do nothing but wait before it is put aside.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long nothing has to happen in a flow without a running effect until a node that stops gives it back.
+/// How long nothing has to happen in a flow without a running effect until a node that stops returns it.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// How long an end waits at the least until the flow has come to what it has begun.
@@ -103,7 +103,7 @@ impl Activity {
         self.quiet(IDLE, || self.only_waits()).await;
     }
 
-    /// Completes when no body has run for so many times the while, and nothing else has happened.
+    /// Completes when no body has run for this multiple of the idle time, and nothing else has happened.
     pub(crate) async fn at_rest(&self, times: u32) {
         self.quiet(IDLE * times, || self.running.get() == 0).await;
     }

@@ -13,13 +13,13 @@ use crate::activity::CATCH_UP;
 use crate::flow::{Dropped, Flow};
 use crate::records::{is_inside, is_part_of};
 
-/// How often a time limit that is over is looked at again while it waits.
+/// How often a time limit that has passed is looked at again while it waits.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The branch of a step at which it is recorded how often a lock has refused it since a crash.
 const REFUSED: &str = "refused";
 
-/// After so many refusals the pause does not double any more.
+/// After this number of refusals the pause does not double any more.
 const LONGEST_PAUSE: u32 = 8;
 
 impl Flow {
@@ -84,7 +84,7 @@ impl Flow {
         pause
     }
 
-    /// How long a time limit at this path that is over goes on all the same.
+    /// How long a time limit at this path that has passed goes on all the same.
     pub(crate) fn hold_limit(self: &Rc<Self>, path: &Path, of: Duration) -> Duration {
         if self.is_held(path) {
             self.hold(path, of);

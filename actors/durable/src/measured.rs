@@ -50,7 +50,7 @@ impl Measured {
     }
 }
 
-/// What tells the record of a limit from that of a wait, in place of an attempt.
+/// What distinguishes the record of a limit from that of a wait, in place of an attempt.
 pub(crate) const LIMIT: u32 = 1;
 
 impl Flow {

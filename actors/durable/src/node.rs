@@ -80,7 +80,7 @@ impl Node {
     /// Gives all flows back to the journal, and logs how many those were. Bodies that run are dropped; nothing is
     /// undone. A journal that does not answer for a [lease](LEASE) is not waited for any longer.
     ///
-    /// When its executor [closes](Executor::close), a node gives back flows that wait, for a time, a signal, a lock or a
+    /// When its executor [closes](Executor::close), a node returns flows that wait, for a time, a signal, a lock or a
     /// retry, and those whose body is [repeatable](crate::Repeatable): the close does not wait for them. Other bodies
     /// go on within the grace.
     ///
@@ -254,7 +254,7 @@ impl Inner {
         }
     }
 
-    /// Takes as many flows as there is room for, and tells flows what is new. The term has begun at this time.
+    /// Takes as many flows as there is room for, and notifies flows of what is new. The term has begun at this time.
     async fn claim(self: &Rc<Self>, term: &Term, begun: Time) -> Result<(), Error> {
         let journal = &self.shared.journal;
         for news in journal.news(term.incarnation).await? {
@@ -266,7 +266,7 @@ impl Inner {
         if self.executor.is_closing() {
             return Ok(());
         }
-        // what it gives back from before is not taken as from a dead node
+        // what it returns from before is not taken as from a dead node
         if self.gives_back() && clock::now() < begun + LEASE {
             return Ok(());
         }
@@ -288,7 +288,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes up to so many flows.
+    /// Takes up to this number of flows.
     async fn ask(&self, term: &Term, limit: usize) -> Result<Vec<Claimed>, Error> {
         let ticket = match Uid::random() {
             Ok(ticket) => ticket,
@@ -363,7 +363,7 @@ impl Inner {
         self.ending.replace(Some(why));
     }
 
-    /// The lease is over, and the process lives: it gives its flows back, which counts as no death. That of a
+    /// The lease has ended, and the process lives: it returns its flows, which counts as no death. That of a
     /// flow whose body has blocked the arbiter is left as by a dead node.
     fn give_back(&self) {
         for flow in self.flows.borrow().values() {
@@ -371,7 +371,7 @@ impl Inner {
         }
     }
 
-    /// Whether it gives flows back that it had under an earlier lease.
+    /// Whether it returns flows that it had under an earlier lease.
     fn gives_back(&self) -> bool {
         self.flows.borrow().values().any(|flow| flow.is_left())
     }

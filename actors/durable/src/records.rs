@@ -406,7 +406,7 @@ impl Records {
     }
 }
 
-/// What tells the record of the normal end of a scope from others.
+/// What distinguishes the record of the normal end of a scope.
 const CLOSED: &str = "closed";
 
 /// The marks of the parts that are inside of the attempt of a step before them: not those of another
@@ -435,7 +435,7 @@ fn closed_by(path: &Path) -> Option<Path> {
     path.as_str().strip_suffix(CLOSED)?.strip_suffix('|')?.parse().ok()
 }
 
-/// What tells the record of a step that commits from others.
+/// What distinguishes the record of a step that commits.
 const COMMITTED: &str = "committed";
 
 /// Where it is recorded that the step at this path has begun to commit the request.

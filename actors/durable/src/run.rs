@@ -209,7 +209,7 @@ impl Run<'_> {
         }
     }
 
-    /// Records how the flow ended, and tells those who wait for it. Each effect that it has begun is done or undone
+    /// Records how the flow ended, and notifies those who wait for it. Each effect that it has begun is done or undone
     /// then: a flow with another one waits for an operator.
     async fn end(&self, flow: &Rc<Flow>, ending: Ending) {
         tokio::select! {

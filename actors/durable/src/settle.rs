@@ -18,7 +18,7 @@ pub enum NotSettled {
     /// It cannot be stored.
     #[error("it cannot be stored: {0}")]
     Value(#[from] ValueError),
-    /// The system gives no random name.
+    /// The system returns no random name.
     #[error("the system gives no random bytes: {0}")]
     NoRandom(#[source] getrandom::Error),
     /// The journal does not take it, or the request does not wait for an operator.

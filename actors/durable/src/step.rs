@@ -416,7 +416,7 @@ impl StepMemory for Step {
                 (WaitFor::Time(_), Some(until)) => {
                     flow.stored().await;
                     timer::sleep_until(until).await;
-                    // it is over also if the clock is set back
+                    // it has ended also if the clock is set back
                     flow.record(&path, [Event::Done(nothing())]);
                     Ok(Rc::new(()) as Stored)
                 }
@@ -572,7 +572,7 @@ impl StepMemory for Step {
 #[error("{0}")]
 struct Mistake(String);
 
-/// The record of a step that gives nothing.
+/// The record of a step without a result.
 fn nothing() -> Done {
     match Value::encode(&()) {
         Ok(value) => Done { value, attempt: 1, millis: 0 },

@@ -83,7 +83,7 @@ pub enum NotSubmitted {
     /// The parameters cannot be stored.
     #[error("the parameters cannot be stored: {0}")]
     Parameters(#[from] ValueError),
-    /// The system gives no random name.
+    /// The system returns no random name.
     #[error("the system gives no random bytes: {0}")]
     NoRandom(#[source] getrandom::Error),
     /// The journal did not take it.
@@ -91,7 +91,7 @@ pub enum NotSubmitted {
     Journal(#[from] Error),
 }
 
-/// What a caller is told.
+/// What a caller learns.
 pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps::Error {
     use asyncsteps_journal::Refused as No;
     match error {

@@ -25,7 +25,7 @@ pub(crate) struct Suspects {
 }
 
 impl Suspects {
-    /// At most so many run at once.
+    /// How many run at once at the most.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             count: Cell::new(0),

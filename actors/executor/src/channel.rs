@@ -86,7 +86,7 @@ pub trait PeerClient: Send + Sync {
     /// CommError if the connection ends.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the answer up: it is forgotten when it comes.
+    /// Dropping the future abandons the answer: it is forgotten when it comes.
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
 
     /// Sends a request for a function without a result, which is not answered (FTN3 §1.5): the future
@@ -269,7 +269,7 @@ impl Channel {
     /// InvalidRequest if the channel takes no calls.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the answer up: it is forgotten when it comes.
+    /// Dropping the future abandons the answer: it is forgotten when it comes.
     pub fn call(&self, function: &str, params: impl Serialize) -> Calling {
         let begun = self.begin(function, serde_json::to_value(params));
         Box::pin(async move {
@@ -408,7 +408,7 @@ impl PeerIface {
     /// As for [`Channel::call`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives the answer up: it is forgotten when it comes.
+    /// Dropping the future abandons the answer: it is forgotten when it comes.
     pub fn call(&self, function: &str, params: impl Serialize) -> Calling {
         self.channel.call(&format!("{}:{function}", self.id), params)
     }

@@ -47,7 +47,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>>;
 
     /// Gives flows to a node, with higher epochs: flows that had begun before new ones, and oldest first.
-    /// On the way it takes flows from nodes whose lease is over. A node has no more suspects than it
+    /// On the way it takes flows from nodes whose lease has ended. A node has no more suspects than it
     /// [asks for](Claim::suspects): flows whose owner died while an effect was open.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// Those of the storage.
     fn register(&self, lease: Duration) -> Answer<'_, Registered>;
 
-    /// Makes the lease of a node end so long from now, and returns the time. With zero the node gives it up.
+    /// Makes the lease of a node end after this time, and returns the time. With zero the node abandons it.
     ///
     /// # Errors
     /// [`Refused::NoLease`](crate::Refused::NoLease) if the lease is over: others may have the node's

@@ -95,7 +95,7 @@
 //! A flow whose owner dies while an effect was open (an [`Intent`](Event::Intent) without an end) is a suspect: it
 //! may be what killed it. A node has few of these at once ([`Claim::suspects`](request::Claim::suspects)), and
 //! after [`Limits::claims`] deaths with an effect of no other flow open a suspect is a dead letter. A flow that was released is not
-//! counted, and any progress resets the count. [`Claimed::deaths`](request::Claimed::deaths) tells of every death: then the owner
+//! counted, and any progress resets the count. [`Claimed::deaths`](request::Claimed::deaths) counts every death: then the owner
 //! writes an intent before each body and each undo, so one without it that kills its process is found too.
 #![forbid(unsafe_code)]
 

@@ -76,7 +76,7 @@ impl Times {
         self.looked(wall, Look::Renew).0.moment(wall)
     }
 
-    /// A node looks when the clock says `wall`: what is to be kept, and what the node is told.
+    /// A node looks when the clock says `wall`: what is to be kept, and what the node learns.
     pub(crate) fn look(&self, wall: Timestamp, look: Look) -> (Self, Reading) {
         let (times, jump) = self.looked(wall, look);
         let Moment { now, passed, .. } = times.moment(wall);

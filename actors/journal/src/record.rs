@@ -209,14 +209,14 @@ pub struct Outcome {
 /// The end of a wait, or a time of day that decided something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Timer {
-    /// When it is over by the time of day as it was when this was written, for people; or that time.
+    /// When it ends by the time of day as it was when this was written, for people; or that time.
     #[n(0)]
     pub at: Timestamp,
     /// From 2: before which attempt it is. 1: it is a time limit. 0: it is another wait, or that time of day; in
     /// journals of earlier versions also a limit.
     #[n(1)]
     pub attempt: u32,
-    /// When the wait is over, as [`Reading::passed`](crate::Reading::passed) has it: so no jump of a clock makes
+    /// When the wait ends, as [`Reading::passed`](crate::Reading::passed) has it: so no jump of a clock makes
     /// it longer. `None` for a time of day, and for waits in journals of format 1.
     #[n(2)]
     pub ends: Option<Timestamp>,

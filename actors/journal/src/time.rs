@@ -32,7 +32,7 @@ impl Timestamp {
         Self(self.0.saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)))
     }
 
-    /// This time and so many milliseconds.
+    /// This time and this number of milliseconds.
     pub(crate) const fn plus(self, millis: u64) -> Self {
         Self(self.0.saturating_add(millis))
     }
@@ -43,7 +43,7 @@ impl Timestamp {
     }
 }
 
-/// What a journal tells a node of time, when the node [registers](crate::Journal::register) and when it
+/// What a node learns of time from a journal, when the node [registers](crate::Journal::register) and when it
 /// [renews](crate::Journal::renew) its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {

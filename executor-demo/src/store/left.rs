@@ -13,7 +13,7 @@ pub(super) struct Left(Arc<Mutex<HashSet<String>>>);
 /// A payment that was opened, for the order that waits for it.
 pub(super) struct Opened {
     pub(super) key: String,
-    /// `None` if the payment is of a durable request, which opens it again or gives it up.
+    /// `None` if the payment is of a durable request, which opens it again or abandons it.
     pub(super) left: Option<UnlessTaken>,
 }
 

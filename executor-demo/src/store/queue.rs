@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The lane of jobs that concern no product.
 const OTHERS: &str = "";
 
-/// Makes a queue with room for so many jobs; it ends with either end.
+/// Makes a queue with room for this number of jobs; it ends with either end.
 pub(super) fn queue<T>(room: usize) -> (Adder<T>, Taker<T>) {
     let waiting = Waiting { lanes: HashMap::new(), turns: VecDeque::new(), count: 0, ended: false };
     let queue = Arc::new(Queue { room, waiting: Mutex::new(waiting), changed: Condvar::new() });
@@ -77,7 +77,7 @@ impl<T> Adder<T> {
 }
 
 impl<T> Taker<T> {
-    /// Waits for jobs and takes at most so many, one of each lane in turn; none when there will be no more.
+    /// Waits for jobs and takes at most this number, one of each lane in turn; none when there will be no more.
     pub(super) fn take(&self, most: usize) -> Vec<T> {
         let waiting = self.0.waiting();
         let waited =

@@ -75,7 +75,7 @@ pub struct JobStatus {
     /// The job.
     pub job: Job,
     /// The paths of the steps whose effects stay, or may stay, although the job has failed, was cancelled or waits for
-    /// an operator: those without an undo, and those that an operator has kept. At most a hundred.
+    /// an operator: effects without an undo, and effects that an operator has kept. At most a hundred.
     pub kept: Vec<String>,
     /// How many such steps there are.
     #[schemars(with = "f64")]

@@ -181,7 +181,7 @@ fn a_caller_is_answered_in_time_and_everything_is_undone_behind_the_answer() {
         assert!((LIMIT..LIMIT + LIMIT / 2).contains(&took), "{took:?}");
         assert_eq!(hotel.kept(), 2, "it is not undone yet");
         let uid = only(&durable).await;
-        // what is decided is the answer to whoever asks, before and after the end
+        // what is decided is the answer to all who ask, before and after the end
         for is_over in [false, true] {
             let result = durable.result::<String>(uid).await.expect_err("it is slow");
             assert_eq!(result.code(), "Slow");
@@ -266,7 +266,7 @@ fn a_request_that_was_submitted_runs_without_the_limit_of_callers() {
         let (durable, executor) = hotel.process(Memory::new(hotel.clock));
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         let uid = submit(&durable, 60_000, "k").await;
-        let booked: String = durable.result(uid).await.expect("nobody waited for it");
+        let booked: String = durable.result(uid).await.expect("no caller waited for it");
         assert_eq!((booked.as_str(), hotel.kept()), ("booked", 1));
     });
 }

@@ -75,7 +75,7 @@ impl Bank {
         Self { nodes, ..self }
     }
 
-    /// Another process, with this program, whose locks take so many waiting requests.
+    /// Another process, with this program, whose locks take this number of waiting requests.
     pub(crate) fn process(&self, program: &'static str, max_queue: Option<u32>) -> Self {
         let options = mutex::Options { max: 1, max_queue };
         let (lock, place) = (sync::Mutex::new(options), sync::Mutex::new(options));
@@ -138,7 +138,7 @@ impl Bank {
         uid.expect("the journal takes it")
     }
 
-    /// Runs the request until the process crashes; gives how it ended if it did not.
+    /// Runs the request until the process crashes; returns how it ended if it did not.
     pub(crate) async fn crash(&self, journal: &Memory, uid: Uid, crash: Crash) -> Option<Ending> {
         match run_until(journal, |journal| self.serve(journal), uid, Some(crash)).await {
             Until::Crashed => None,

@@ -111,7 +111,7 @@ async fn pauses(first: &'static str, other: &'static str, reason: &str) -> usize
     unreachable!("the last append is that of the end")
 }
 
-/// Whether something is recorded of the charge that tells its form.
+/// Whether something is recorded of the charge that shows its form.
 async fn is_recorded(bank: &Bank, journal: &Memory, uid: Uid, other: &str) -> bool {
     let (durable, _) = bank.serve(journal.clone());
     let records = durable.records(uid).await.expect("it is known");

@@ -57,7 +57,7 @@ impl Service for Shop {
 struct Order {
     /// Milliseconds that it takes.
     takes: i32,
-    /// The body blocks its arbiter until the lease is over.
+    /// The body blocks its arbiter until the lease has ended.
     blocks: bool,
 }
 

@@ -41,7 +41,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Users of an AuthService, which is another service (FTN8.1): passwords and signatures are checked by
 /// `futoin.auth.stateless:0.4`, called over an [`Invoker`], so no user has to be known in this process.
 ///
-/// A password gives [`SafeOps`](SecurityLevel::SafeOps), a signature
+/// A password yields [`SafeOps`](SecurityLevel::SafeOps), a signature
 /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps). A caller names itself by its local user id, 22
 /// characters of base64, unless [`names`](Self::names) says otherwise; credentials that do not have the form
 /// that FTN8 §3.1 says are refused without a call, and so are signatures whose algorithm has no name in

@@ -10,7 +10,7 @@ use super::{
 
 /// Users with passwords and keys given at start: for tests and small services.
 ///
-/// A password gives [`SafeOps`](SecurityLevel::SafeOps), a signature
+/// A password yields [`SafeOps`](SecurityLevel::SafeOps), a signature
 /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) (FTN8.1 §2.1.4, §2.2.4). A user may have both. Right
 /// passwords are [remembered](PasswordMemory) for a while.
 #[derive(Debug, Clone, Default)]

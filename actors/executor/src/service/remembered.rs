@@ -113,7 +113,7 @@ impl<T> Remembered<T> {
         Rc::new(Self { step, memory, codec: OnceCell::new(), items: OnceCell::new() })
     }
 
-    /// Runs the body, and tells the host how long it runs without a pause.
+    /// Runs the body, and notifies the host how long it runs without a pause.
     pub(super) async fn watched<R>(&self, body: impl Future<Output = R>) -> R {
         let mut body = pin!(body);
         poll_fn(|cx| {

@@ -66,7 +66,7 @@ impl Account {
         self.is_refused.get() || held.holding.as_ref().is_some_and(is_displaced)
     }
 
-    /// A connection that has to end holds nothing any more, and tells its client why.
+    /// A connection that has to end holds nothing any more, and its client learns why.
     pub(super) fn release(&self) {
         self.is_refused.set(true);
         let released = self.held.borrow_mut().holding.take();

@@ -170,7 +170,7 @@ impl Store {
         Ok(given)
     }
 
-    /// Takes flows from nodes whose lease is over.
+    /// Takes flows from nodes whose lease has ended.
     fn expire(&mut self, now: Moment) {
         let is_dead = |end: &Timestamp| *end <= now.passed;
         let dead: HashSet<Incarnation> =

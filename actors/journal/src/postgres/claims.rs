@@ -98,7 +98,7 @@ pub(super) async fn claim(
     Ok(claimed)
 }
 
-/// Takes flows from nodes whose lease is over, suspects first, then the oldest. A node is gone when it has none left.
+/// Takes flows from nodes whose lease has ended, suspects first, then the oldest. A node is gone when it has none left.
 async fn expire(session: &Session, limits: &Limits, now: Moment) -> Result<(), Failure> {
     let sql = concat!(
         "SELECT id FROM node WHERE ",

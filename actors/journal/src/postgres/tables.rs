@@ -31,7 +31,7 @@ macro_rules! now {
         "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     };
 }
-/// A lease is over at the time in the parameter, which is [`Moment::passed`]: not before it has run for its whole
+/// A lease ends at the time in the parameter, which is [`Moment::passed`]: not before it has run for its whole
 /// length since the server started, because no node could renew while the server was unreachable.
 macro_rules! lease_is_over {
     ($passed:literal) => {

@@ -43,7 +43,7 @@ impl Tables {
         chosen.into_iter().map(give).collect()
     }
 
-    /// Takes flows from nodes whose lease is over: suspects first, then the oldest of each, and the node is gone
+    /// Takes flows from nodes whose lease has ended: suspects first, then the oldest of each, and the node is gone
     /// when it has none left.
     fn expire(&self, now: Moment) -> Result<(), Error> {
         let mut statement = self.prepare("SELECT id FROM node WHERE ends <= ?1")?;

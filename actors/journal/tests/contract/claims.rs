@@ -260,7 +260,7 @@ pub(super) async fn a_death_counts_for_a_suspect_that_was_the_only_one(journal: 
     assert_eq!(journal.list(dead).await.unwrap().len(), 1);
 }
 
-/// The next owner after one that is dead, with so many suspects, oldest first.
+/// The next owner after one that is dead, with this number of suspects, oldest first.
 async fn next_owner(
     journal: &dyn Journal,
     dead: Incarnation,

@@ -191,7 +191,7 @@ pub(super) async fn claim(journal: &dyn Journal, node: Incarnation, limit: usize
     claim_suspects(journal, node, limit, 1).await
 }
 
-/// The same for a node that may have so many suspects at once.
+/// The same for a node that may have this number of suspects at once.
 pub(super) async fn claim_suspects(
     journal: &dyn Journal,
     node: Incarnation,

@@ -163,7 +163,7 @@ async fn a_jump_of_the_server_moves_no_lease_and_no_wait(server: &Server) {
         assert_eq!(claim(&journal, node, 9).await.expect("it keeps its lease"), []);
         assert_eq!(journal.trim(Duration::from_secs(3600)).await.expect("an answer"), 0);
         let reading = journal.renew(node, LEASE).await.expect("it keeps its lease");
-        let jump = reading.jump.expect("it is told");
+        let jump = reading.jump.expect("it is reported");
         assert_eq!(jump.to > jump.from, by > 0, "{jump:?}");
         assert_eq!(claim(&journal, node, 9).await.expect("it keeps its lease"), []);
     }

@@ -122,7 +122,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// raised at the step at once. What was done is undone behind it, under the locks of the steps inside:
     /// from then on the flow waits for no undo.
     ///
-    /// It is for the outermost step of a flow that somebody waits for, who is answered in time. Inside of a
+    /// It is for the outermost step of a flow whose caller is answered in time. Inside of a
     /// flow there is [`timeout`](Self::timeout), whose step fails when what is inside is undone (FTN12 §1.3).
     pub fn ends_flow_after(&mut self, limit: Duration) -> &mut Self {
         let policies = Planned::policies_of(self.step);

@@ -48,7 +48,7 @@ impl Machine {
         self.asi.has_undos() && self.undo_from(self.asi.strand.depth() + 1, error)
     }
 
-    /// Whether there is something to undo inside of the step on top, or of the step so many levels further out of
+    /// Whether there is something to undo inside of the step on top, or of the step this number of levels further out of
     /// which it is a part.
     pub(super) fn can_undo_inside(&self, levels: u32) -> bool {
         let inside = (self.asi.active(), self.asi.strand.depth() + 1 - levels);

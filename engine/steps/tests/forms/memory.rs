@@ -181,7 +181,7 @@ fn the_limit_of_an_attempt_counts_from_the_beginning_of_its_body() {
         let kept = Kept { began, ..Kept::new(Recall::Nothing, &log) };
         step.timeout(ms(10)).remembered(Rc::new(kept));
         let (result, took) = run::<()>(flow);
-        let error = result.expect_err("it is over at last");
+        let error = result.expect_err("it has ended at last");
         let case = (is_shielded, is_tried);
         assert_eq!((error.code(), error.limit(), took), ("Timeout", Some(ms(10)), 35), "{case:?}");
     }
@@ -289,7 +289,7 @@ fn a_limit_waits_at_a_step_that_is_held_and_says_what_it_was() {
         }
         .remembered(held);
         let (result, took) = run::<()>(flow);
-        let error = result.expect_err("it is over at last");
+        let error = result.expect_err("it has ended at last");
         assert_eq!((error.code(), error.limit(), took), ("Timeout", Some(ms(5)), 15));
         assert_eq!(log.take(), format!("{limit:?} 5ms {limit:?} 5ms fails Timeout"));
     }

@@ -51,7 +51,7 @@ pub(super) struct Frames {
     fragments: Option<(OpCode, BytesMut)>,
     /// Largest message, in bytes; at least [`CONTROL`].
     limit: usize,
-    /// What is held of a message that has begun, and so many bytes of it.
+    /// What is held of a message that has begun, and this number of bytes of it.
     begun: Share,
     held: usize,
 }

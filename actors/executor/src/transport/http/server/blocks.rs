@@ -58,7 +58,7 @@ pub(super) struct Followed {
     pub(super) length: usize,
     /// Frames that ended in them.
     pub(super) frames: usize,
-    /// Those of them with which the client gives a request up.
+    /// Those of them by which the client cancels a request.
     pub(super) resets: u32,
 }
 

@@ -120,14 +120,14 @@ pub(super) struct HeldRequest {
 }
 
 impl HeldRequest {
-    /// Its head has so many bytes, until it is answered; whether there is room for it.
+    /// Its head has this number of bytes, until it is answered; whether there is room for it.
     pub(super) fn head(&self, bytes: usize) -> bool {
         // in HTTP/1 they are those of its permit
         !self.holds.is_multiplexed.get()
             || self.share.borrow_mut().set(STREAM + bytes, false).is_ok()
     }
 
-    /// So many bytes of its answer were made, and so many are on their way.
+    /// This number of bytes of its answer were made, and this number are on their way.
     pub(super) fn answer(&self, made: usize, left: usize) {
         let Self { holds, share, unsent } = self;
         unsent.set(unsent.get() + made - left);

@@ -97,7 +97,7 @@ impl<T> Metered<T> {
         self.first = read;
     }
 
-    /// Gives so many of the bytes that were read already.
+    /// Returns this number of the bytes that were read already.
     fn give_first(&mut self, length: usize, buf: &mut ReadBuf<'_>) {
         buf.put_slice(&self.first.split_to(length));
         if self.first.is_empty() {
@@ -131,7 +131,7 @@ impl<T> Metered<T> {
         self.begun.set(bytes, waits)
     }
 
-    /// Looks at what was read, and tells what it is; how much of it may be given: nothing behind a head
+    /// Looks at what was read, and returns what it is; how much of it may be given: nothing behind a head
     /// that two ends could take for different requests, and no more frames than are read in a turn.
     fn follow(&mut self, read: &[u8]) -> usize {
         let progress = &self.progress;
