@@ -1,12 +1,14 @@
-//! Which steps with sub-steps ended normally in an earlier run. That is not recorded: it shows by the records of what
-//! came after them.
+//! Which steps with sub-steps ended normally in an earlier run. It is recorded of those within a time limit; of others it
+//! shows by the records of what came after them.
 
 use std::rc::Rc;
 
 use asyncsteps_executor::memory::{DefinedStep, Form, Kind};
 use asyncsteps_journal::Path;
 
+use crate::inside;
 use crate::records::{Records, attempt_of};
+use crate::step::WITHIN;
 
 /// A step that was defined, and where it is recorded.
 pub(crate) type Defined = (Rc<DefinedStep>, Path);
@@ -33,7 +35,7 @@ impl Records {
     /// Whether the sub-steps at this path, which are those of an attempt or of an iteration, ended normally in an
     /// earlier run. Then no time limit ends them any more, and an error of them contradicts the records.
     pub(crate) fn has_ended(&self, level: &Path) -> bool {
-        if self.has_closed(level) {
+        if self.over.contains(level) || self.has_closed(level) {
             return true;
         }
         let has_failed = |path: &Path| self.at(path).is_some_and(|at| at.failed.is_some());
@@ -45,9 +47,20 @@ impl Records {
         self.ended.contains(&step) && !self.has_failed(level) && !has_failed(level)
     }
 
+    /// Whether the normal end of the sub-steps at this path has to be recorded: they have a time limit, or the step
+    /// that they are of.
+    pub(crate) fn needs_end(&self, level: &Path) -> bool {
+        let (step, _) = attempt_of(level);
+        let limits = [level.clone(), level.branch(inside::LIMIT), step.branch(WITHIN)];
+        let is_limited =
+            limits.iter().any(|path| self.at(path).is_some_and(|at| at.timer.is_some()));
+        is_limited && !self.over.contains(level)
+    }
+
     /// Whether a step around this path ended in an earlier run, perhaps in another attempt.
     pub(crate) fn is_in_ended(&self, path: &Path) -> bool {
-        self.is_closed(path) || self.ended.iter().any(|step| path.is_within(step))
+        let mut levels = self.over.iter().chain(&self.ended);
+        self.is_closed(path) || levels.any(|step| path.is_within(step))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::measured::Measured;
 
 /// The branch of an attempt or an iteration at which the limit is recorded that its sub-steps as a whole have. Other
 /// branches of a step are numbers, or named in this crate.
-const LIMIT: &str = "this";
+pub(crate) const LIMIT: &str = "this";
 
 /// Steps of the executor around sub-steps.
 pub(crate) struct Inside {

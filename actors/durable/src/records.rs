@@ -27,6 +27,8 @@ pub(crate) struct Records {
     closed: Vec<Path>,
     /// The steps that have begun to commit the request, and have not failed.
     committed: BTreeSet<Path>,
+    /// The sub-steps within a time limit that ended normally, by the attempt or the iteration that they are of.
+    pub(crate) over: BTreeSet<Path>,
     /// The steps with sub-steps that ended normally in an earlier run, or were recovered.
     pub(crate) ended: BTreeSet<Path>,
 }
@@ -157,9 +159,10 @@ impl Records {
                 self.unwinding.push(record.path.clone());
             }
             Event::Outcome(Outcome { ending: Ending::Completed(value), .. }) => {
-                match closed_by(&record.path) {
-                    Some(scope) => self.closed.push(scope),
-                    None => step.outcome = Some(value.clone()),
+                match (closed_by(&record.path), ended_by(&record.path)) {
+                    (Some(scope), _) => self.closed.push(scope),
+                    (None, Some(level)) => _ = self.over.insert(level),
+                    (None, None) => step.outcome = Some(value.clone()),
                 }
             }
             Event::Keys(keys) => {
@@ -388,6 +391,7 @@ impl Records {
         self.unwinding.retain(|path| !path.is_within(&outer));
         self.closed.retain(|path| !path.is_within(&outer));
         self.ended.retain(|path| !path.is_within(&outer));
+        self.over.retain(|path| !path.is_within(&outer));
         let state = self.by_path.get_mut(path).zip(index.checked_sub(1));
         let state = state.and_then(|(at, before)| at.iterations.remove(&before));
         tickets.extend(state.map(|(ticket, _)| ticket));
@@ -423,6 +427,19 @@ pub(crate) fn is_inside(path: &Path, attempt: &Path) -> bool {
 pub(crate) fn is_part_of(path: &Path, outer: &Path) -> bool {
     path == outer
         || path.is_within(outer) && !path.as_str()[outer.as_str().len()..].starts_with('|')
+}
+
+/// What distinguishes the record of the normal end of sub-steps within a time limit.
+const ENDED: &str = "ended";
+
+/// Where it is recorded that the sub-steps at this path ended normally.
+pub(crate) fn end_of(level: &Path) -> Path {
+    level.branch(ENDED)
+}
+
+/// The sub-steps whose normal end is recorded at this path.
+fn ended_by(path: &Path) -> Option<Path> {
+    path.as_str().strip_suffix(ENDED)?.strip_suffix('|')?.parse().ok()
 }
 
 /// Where it is recorded that the scope at this path ended normally.

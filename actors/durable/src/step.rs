@@ -20,11 +20,14 @@ use crate::causes::cause_of;
 use crate::flow::{Dropped, Flow};
 use crate::inside::Inside;
 use crate::measured::Measured;
-use crate::records::{AtPath, End, closing_of, failure_of};
+use crate::records::{AtPath, End, closing_of, end_of, failure_of};
 use crate::transact;
 
 /// How many keys of items an operator is shown.
 const SHOWN_KEYS: usize = 10;
+
+/// The branch of a step at which the limit of all its attempts together is recorded.
+pub(crate) const WITHIN: &str = "within";
 
 /// A step of a durable flow.
 pub(crate) struct Step {
@@ -185,7 +188,7 @@ impl Memory for Step {
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         self.measured.waited(limit, self.flow.results.waited(now));
         let path = match (limit, self.step.form) {
-            (Limit::Overall, _) => self.path().branch("within"),
+            (Limit::Overall, _) => self.path().branch(WITHIN),
             // a body begins anew, and so does its time
             (Limit::Attempt(_), Form::Body) => return of,
             (Limit::Attempt(attempt), Form::Nested | Form::Loop) => self.attempt(attempt),
@@ -200,7 +203,7 @@ impl Memory for Step {
         let records = self.flow.records.borrow();
         let has_ended = match limit {
             Limit::Attempt(attempt) => records.has_ended(&self.attempt(attempt)),
-            Limit::Overall => records.ended.contains(self.path()),
+            Limit::Overall => records.has_ended(&self.attempt(self.current.get())),
         };
         if is_around && (has_ended || records.commits_within(self.path())) {
             return of;
@@ -482,10 +485,14 @@ impl StepMemory for Step {
         SystemTime::UNIX_EPOCH + Duration::from_millis(at.at.as_millis())
     }
 
-    fn closed(&self, path: &[Part]) {
-        let scope = self.flow.path(path.iter().copied());
-        let ending = Ending::Completed(nothing().value);
-        self.flow.record(&closing_of(&scope), [Event::Outcome(Outcome { winner: None, ending })]);
+    fn ended(&self, path: &[Part], is_final: bool) {
+        let level = self.flow.path(path.iter().copied());
+        let at = if is_final { closing_of(&level) } else { end_of(&level) };
+        let is_needed = is_final || self.flow.records.borrow().needs_end(&level);
+        if is_needed {
+            let ending = Ending::Completed(nothing().value);
+            self.flow.record(&at, [Event::Outcome(Outcome { winner: None, ending })]);
+        }
     }
 
     fn is_known(&self) -> bool {

@@ -120,9 +120,9 @@ pub trait StepMemory: Memory {
     /// request is carried out again.
     fn now(&self, path: &[Part]) -> SystemTime;
 
-    /// The sub-steps of the step at this path, which are those of a [scope](crate::Steps::scope), ended normally:
-    /// what they did is not undone any more.
-    fn closed(&self, path: &[Part]);
+    /// The sub-steps of the step at this path ended normally. If they are those of a [scope](crate::Steps::scope),
+    /// this `is_final`: what they did is not undone any more.
+    fn ended(&self, path: &[Part], is_final: bool);
 
     /// Whether anything is stored of the step at the path that it has now, or inside of it. Asked before
     /// the step starts, if it [had other names](crate::Step::was).

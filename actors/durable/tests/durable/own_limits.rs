@@ -205,3 +205,31 @@ fn a_loop_goes_on_after_a_pass_that_has_recovered() {
         }
     });
 }
+
+/// A step that ends within its limit, and one behind it that takes longer than that and has no undo.
+fn behind(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+    asi.substeps("trip", |asi, ()| {
+        deal!(asi, "charge");
+        takes!(asi, "look", 1).repeatable().into()
+    })
+    .timeout(LIMIT);
+    takes!(asi, "print", 1_000).recorded();
+    asi.run("end", async |_, ()| Ok(String::new())).repeatable().into()
+}
+
+#[test]
+fn a_limit_does_not_strike_what_had_ended_before_the_crash() {
+    run(async {
+        let bank = Bank::new(behind);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let (durable, executor) = bank.serve(journal.clone());
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        tokio::time::sleep(LIMIT).await;
+        drop(node);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let end = bank.replay(&journal, uid).await;
+        assert!(matches!(end, End::Ended(Ending::Completed(_))), "{end:?}");
+        assert_eq!(bank.kept(), ["order-trip/charge"]);
+    });
+}

@@ -139,7 +139,12 @@ impl<S: Service, P: 'static> Branches<S, P> {
             step.remembered(inside);
         }
         // what a typed step gives travels as one value
-        asi.add(|asi, ()| asi.success(((),))).located_at(source);
+        let cx = self.cx;
+        asi.add(move |asi, ()| {
+            cx.ended();
+            asi.success(((),))
+        })
+        .located_at(source);
         Ok(())
     }
 }

@@ -305,9 +305,9 @@ impl<S: Service, P> Cx<S, P> {
         self.siblings().check_defined()
     }
 
-    /// Tells the host that the steps beside the step ended normally, and are final.
-    pub(super) fn closed(&self) {
-        self.siblings().closed();
+    /// Notifies the host that the steps beside the step ended normally.
+    pub(super) fn ended(&self) {
+        self.siblings().ended();
     }
 
     /// What the host remembers of steps between the step around the step and the step.

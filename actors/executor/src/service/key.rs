@@ -133,10 +133,10 @@ impl Siblings {
         memory.defined(&self.path(), &self.defined.borrow())
     }
 
-    /// Tells the host that they ended normally, and are final.
-    pub(super) fn closed(&self) {
+    /// Notifies the host that they ended normally.
+    pub(super) fn ended(&self) {
         if let Some(memory) = &self.memory {
-            memory.closed(&self.path());
+            memory.ended(&self.path(), self.is_final.get());
         }
     }
 

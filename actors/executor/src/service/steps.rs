@@ -226,23 +226,23 @@ impl<S: Service, P: 'static> Steps<S, P> {
                 cx.locks();
             }
         }
+        let (source, is_remembered) = (cx.source(), cx.memory().is_some());
         if !is_final && this.said.is_empty() {
             append(asi, retired, flow);
-            return Ok(());
+        } else {
+            let steps = move |asi: &mut AsyncSteps, ()| append(asi, retired, flow);
+            let mut whole = if is_final { asi.scope(steps) } else { asi.add(steps) };
+            whole.located_at(source);
+            if let Some(inside) = inside {
+                whole.remembered(inside);
+            }
+            for policy in this.said {
+                policy(&mut whole);
+            }
         }
-        let steps = move |asi: &mut AsyncSteps, ()| append(asi, retired, flow);
-        let mut whole = if is_final { asi.scope(steps) } else { asi.add(steps) };
-        whole.located_at(cx.source());
-        if let Some(inside) = inside {
-            whole.remembered(inside);
-        }
-        for policy in this.said {
-            policy(&mut whole);
-        }
-        if is_final && cx.memory().is_some() {
-            let source = cx.source();
+        if is_remembered && cx.is_nested() {
             asi.add(move |asi, result: Args| {
-                cx.closed();
+                cx.ended();
                 asi.success(result)
             })
             .located_at(source);
