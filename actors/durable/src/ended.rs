@@ -1,17 +1,12 @@
 //! Which steps with sub-steps ended normally in an earlier run. It is recorded of those within a time limit; of others it
 //! shows by the records of what came after them.
 
-use std::rc::Rc;
-
-use asyncsteps_executor::memory::{DefinedStep, Form, Kind};
+use asyncsteps_executor::memory::{Form, Kind};
 use asyncsteps_journal::Path;
 
 use crate::inside;
-use crate::records::{Records, attempt_of};
+use crate::records::{Defined, Records, attempt_of};
 use crate::step::WITHIN;
-
-/// A step that was defined, and where it is recorded.
-pub(crate) type Defined = (Rc<DefinedStep>, Path);
 
 impl Records {
     /// Steps were defined together at this path: notes which of those with sub-steps ended normally in an earlier

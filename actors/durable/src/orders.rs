@@ -11,9 +11,8 @@ use asyncsteps_journal::request::StoredSignal;
 use asyncsteps_journal::{Event, Path, Value};
 
 use crate::activity::CATCH_UP;
-use crate::ended::Defined;
 use crate::flow::{Dropped, Flow};
-use crate::records::End;
+use crate::records::{Defined, End};
 use crate::settled::Settled;
 
 impl Flow {

@@ -5,17 +5,19 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_executor::memory::{Iterations, Next, Stored};
+use asyncsteps_executor::memory::{DefinedStep, Iterations, Next, Stored};
 use asyncsteps_journal::record::{
     Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord, Timer,
 };
 use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Event, Path, Record, Value};
 
-use crate::ended::Defined;
 use crate::left::JournalClock;
 use crate::settled::{Settle, Settled, step_at};
 use crate::writer::Ticket;
+
+/// A step that was defined, and where it is recorded.
+pub(crate) type Defined = (Rc<DefinedStep>, Path);
 
 /// What is recorded of a flow, as far as its steps ask for it.
 #[derive(Debug, Default)]
