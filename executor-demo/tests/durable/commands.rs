@@ -76,7 +76,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
         assert!(failed.starts_with("BankUnavailable"), "{failed}");
         let status = jobs(address, &["status", uid]).expect("it is known");
         let status: Value = serde_json::from_str(&status).expect("JSON");
-        assert_eq!(status["state"], "ended", "{status}");
+        assert_eq!(status["job"]["state"], "ended", "{status}");
         let late = jobs(address, &["cancel", uid]).expect_err("it has ended");
         assert!(late.starts_with("too late"), "{late}");
         let late = jobs(address, &["undo", uid, PAYMENT]).expect_err("it has ended");
