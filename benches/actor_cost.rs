@@ -14,8 +14,8 @@ use std::{env, fs};
 
 use actix::{Actor, ActorContext, Context};
 use actix_rt::SystemRunner;
-use asyncsteps::{Completion, Flow, Template};
 use asyncsteps_actors::flow::{FlowHandle, spawn_flow, start_flow};
+use asyncsteps_core::{Completion, Flow, Template};
 use support::Bench;
 use tokio::sync::oneshot;
 

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr;
 
-use asyncsteps::{AsyncSteps, Flow, run_to_end};
+use asyncsteps_core::{AsyncSteps, Flow, run_to_end};
 use asyncsteps_ffi::Binary;
 use asyncsteps_ffi::abi::{
     FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, FutoInData, FutoInType,

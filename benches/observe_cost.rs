@@ -16,8 +16,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 use std::{env, io, thread};
 
-use asyncsteps::Template;
 use asyncsteps_console::Console;
+use asyncsteps_core::Template;
 use asyncsteps_executor::observe::{Locks, Sampling, log, otlp};
 use asyncsteps_executor::transport::http::{self, Server, ServerLimits};
 use asyncsteps_executor::{Executor, RequestSteps as _};

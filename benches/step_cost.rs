@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::task::Waker;
 
-use asyncsteps::{Completion, Execution, Flow, Progress, Time};
+use asyncsteps_core::{Completion, Execution, Flow, Progress, Time};
 use steps::{Fixture, WORKLOADS, Workload};
 use support::Bench;
 

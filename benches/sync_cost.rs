@@ -28,10 +28,10 @@ use std::time::Duration;
 
 use actix::Arbiter;
 use actix_rt::SystemRunner;
-use asyncsteps::sync::{ISync, Section, limiter, mutex, throttle};
-use asyncsteps::{AsyncSteps, Error, Flow, Observer, StepEnd, StepRef, StepResult, Template};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle, deadlock};
+use asyncsteps_core::sync::{ISync, Section, limiter, mutex, throttle};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Observer, StepEnd, StepRef, StepResult, Template};
 use governor::{Quota, RateLimiter};
 use support::Bench;
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -154,7 +154,7 @@ fn free<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     bench.add("free: no lock, in a template", Some(base), STEPS, "", move |iterations| {
         (0..iterations).for_each(|_| run(arbiter, template.flow()));
     });
-    let local = asyncsteps::sync::Mutex::default();
+    let local = asyncsteps_core::sync::Mutex::default();
     bench.add("free: Mutex of one loop in a flow", Some(base), 1, "", move |iterations| {
         let flow = visits(&local, iterations, |_| {});
         run(arbiter, flow);

@@ -9,10 +9,10 @@ use std::future::pending;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::{Code, sleep};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::Console;
+use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::{Code, sleep};
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::{Durable, Recorded, Signals};
 use asyncsteps_executor::observe::{Keep, Locks};

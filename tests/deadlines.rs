@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use asyncsteps::{Error, Flow, Template, codes};
 use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, blocking, start_flow};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::{Error, Flow, Template, codes};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Executor, Incoming, Reply};

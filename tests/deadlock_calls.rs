@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::{AsyncSteps, StepResult, Template};
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource};
+use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::{AsyncSteps, StepResult, Template};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{CallSteps, Executor, RequestSteps};
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use asyncsteps::Template;
 use asyncsteps_actors::flow::start_flow;
+use asyncsteps_core::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::Request;
@@ -28,7 +28,7 @@ fn front() -> Arc<Definition> {
 }
 
 fn executor() -> Executor {
-    let give = |asi: &mut asyncsteps::AsyncSteps| {
+    let give = |asi: &mut asyncsteps_core::AsyncSteps| {
         asi.add(|asi, (result,): (Value,)| asi.reply(result));
         Ok(())
     };

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Error, Template};
+use asyncsteps_core::{AsyncSteps, Error, Template};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::{Request, Response};

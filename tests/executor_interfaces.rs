@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::Request;

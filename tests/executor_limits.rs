@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use asyncsteps::Template;
-use asyncsteps::sync::limiter::Options;
 use asyncsteps_actors::budget::{Budget, Limits};
+use asyncsteps_core::Template;
+use asyncsteps_core::sync::limiter::Options;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::{Coding, Request};

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Error, Template};
+use asyncsteps_core::{Error, Template};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::raw::{RawBody, RawInput};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Error, ErrorExt, StepResult, Template, codes};
+use asyncsteps_core::{Error, ErrorExt, StepResult, Template, codes};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Builder, ConfigError, Executor, Incoming, RequestSteps};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::{Template, codes};
+use asyncsteps_core::{Template, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Request, Response};
 use asyncsteps_executor::security::{
@@ -47,7 +47,7 @@ fn security(provider: impl SecurityProvider + 'static) -> Builder {
     let ok = Template::build(|asi| {
         asi.add(|asi, ()| asi.reply(json!({ "ok": true })));
     });
-    let sum = |request: BlockingRequest| -> Result<Value, asyncsteps::Error> {
+    let sum = |request: BlockingRequest| -> Result<Value, asyncsteps_core::Error> {
         let terms: [i64; 2] = {
             let params: Value = request.params()?;
             [params["a"].as_i64().unwrap_or(0), params["b"].as_i64().unwrap_or(0)]

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::Arbiter;
-use asyncsteps::sim::Random;
-use asyncsteps::sync::{ISync, limiter, mutex, throttle};
-use asyncsteps::{AsyncSteps, Flow, StepResult};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Limiter, Load, Mutex, Throttle, deadlock};
+use asyncsteps_core::sim::Random;
+use asyncsteps_core::sync::{ISync, limiter, mutex, throttle};
+use asyncsteps_core::{AsyncSteps, Flow, StepResult};
 use tokio::sync::oneshot;
 
 /// Flows on each of the two arbiters in each of two rounds: 100,000 in all.

@@ -4,9 +4,9 @@
 use std::io;
 use std::time::Duration;
 
-use asyncsteps::{Error, ErrorExt, Flow, StepResult, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
 use asyncsteps_actors::tool::ArbiterTool;
+use asyncsteps_core::{Error, ErrorExt, Flow, StepResult, Template, codes};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{CallSteps, Executor, Incoming, RequestSteps};

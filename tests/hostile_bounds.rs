@@ -4,8 +4,8 @@
 
 use std::net::Ipv4Addr;
 
-use asyncsteps::Template;
 use asyncsteps_actors::budget::{Budget, Limits};
+use asyncsteps_core::Template;
 use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_executor::{Executor, RequestSteps, builtin};
 use asyncsteps_support::client::{self, Connection, message, post, post_with};

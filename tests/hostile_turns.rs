@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::h2::{Http2, flag, frame, head, kind};

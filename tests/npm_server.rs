@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::security::{MacAlgorithm, MacKey, Secret};
 use asyncsteps_executor::{CallSteps, Caller, Executor, RequestSteps};
 use asyncsteps_fabric::http::{Config, HttpFabric, Remote};

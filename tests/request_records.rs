@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Error, Fallible, Template, sleep};
+use asyncsteps_core::{Error, Fallible, Template, sleep};
 use asyncsteps_executor::observe::Keep;
 use asyncsteps_executor::{Builder, Executor};
 use asyncsteps_support::definition;

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use asyncsteps::{Error, Template, sleep};
+use asyncsteps_core::{Error, Template, sleep};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::observe::{

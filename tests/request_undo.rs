@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Error, Template};
+use asyncsteps_core::{Error, Template};
 use asyncsteps_executor::{Executor, RequestState};
 use asyncsteps_support::definition;
 use serde_json::{Value, json};

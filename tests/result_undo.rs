@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use asyncsteps::{AsyncSteps, Template};
+use asyncsteps_core::{AsyncSteps, Template};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::message::Request;
@@ -26,7 +26,7 @@ fn definition() -> Arc<Definition> {
 }
 
 /// Gives what the caller asks for, in the last step.
-fn give(asi: &mut AsyncSteps) -> asyncsteps::StepResult {
+fn give(asi: &mut AsyncSteps) -> asyncsteps_core::StepResult {
     match asi.param::<String>("what")?.as_str() {
         "infinite" => asi.reply(json!({ "amount": f64::INFINITY })),
         "secret" => asi.reply(json!({ "amount": "a secret" })),

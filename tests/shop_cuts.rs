@@ -9,8 +9,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps::{Error, Flow};
 use asyncsteps_actors::flow::start_flow;
+use asyncsteps_core::{Error, Flow};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::Loader;
 use asyncsteps_support::client::{Connection, message, post};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Arbiter;
-use asyncsteps::sim::Random;
-use asyncsteps::sync::{ISync, limiter, mutex, throttle};
-use asyncsteps::{AsyncSteps, Error, Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Limiter, Load, Mutex, Registry, Throttle, deadlock};
+use asyncsteps_core::sim::Random;
+use asyncsteps_core::sync::{ISync, limiter, mutex, throttle};
+use asyncsteps_core::{AsyncSteps, Error, Flow, codes};
 use tokio::sync::{Barrier, oneshot};
 use tokio::time::Instant;
 

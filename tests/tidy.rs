@@ -70,7 +70,7 @@ fn each_crate_knows_only_what_is_below_it() {
     let runtimes = ["actix", "actix-rt", "actix-web", "mio", "tokio"];
     let ours = "asyncsteps-";
     let containers = ["smallvec", "thin-vec"];
-    let engine = |features: &str| dependencies_with("asyncsteps", &["--features", features]);
+    let engine = |features: &str| dependencies_with("asyncsteps-core", &["--features", features]);
     assert_eq!(engine("macros"), containers, "the engine needs nothing else");
     let with_serde = engine("serde");
     let is_below = |name: &String| !runtimes.contains(&&**name) && !name.starts_with(ours);
@@ -80,7 +80,8 @@ fn each_crate_knows_only_what_is_below_it() {
         assert!(!is_above, "asyncsteps-futoin needs {dependency}");
     }
     for dependency in dependencies("asyncsteps-ffi") {
-        let is_above = runtimes.contains(&&*dependency) || dependency.starts_with(ours);
+        let is_ours = dependency.starts_with(ours) && dependency != "asyncsteps-core";
+        let is_above = runtimes.contains(&&*dependency) || is_ours;
         assert!(!is_above, "asyncsteps-ffi needs {dependency}");
     }
     for above in ["asyncsteps-executor", "asyncsteps-futoin", "actix-web", "executor-demo"] {
@@ -96,6 +97,14 @@ fn each_crate_knows_only_what_is_below_it() {
     for beside in ["actix", "asyncsteps-executor", "asyncsteps-fabric", "asyncsteps-console"] {
         assert!(!dependencies("asyncsteps-journal").contains(&beside.to_owned()), "{beside}");
     }
+}
+
+#[test]
+fn an_application_imports_one_crate() {
+    let below = ["core", "actors", "executor", "durable", "fabric", "journal", "console", "futoin"];
+    let below: Vec<_> = below.iter().map(|name| format!("asyncsteps_{name}::")).collect();
+    let words: Vec<_> = below.iter().map(String::as_str).collect();
+    forbid("executor-demo", &words, "an application depends on `asyncsteps` alone");
 }
 
 #[test]
@@ -117,6 +126,7 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
     let libraries = [
         "engine/steps",
         "engine/futoin",
+        "actors/asyncsteps",
         "actors/flows",
         "actors/executor",
         "actors/cluster",

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::security::{
     Attempt, Grant, RequestContext, SecurityLevel, SecurityProvider, User, Verdict,
 };

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_executor::{Executor, RequestSteps};

@@ -1,7 +1,7 @@
 //! The promise: a caller is known by what comes beside a message too, over HTTP with each request and
 //! over WebSocket with the upgrade (FTN5 §2, FTN6 §1.2).
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::security::{
     Attempt, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, SecurityLevel,
     SecurityProvider, User, Verdict,

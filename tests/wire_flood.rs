@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps::sync::limiter::Options;
+use asyncsteps_core::sync::limiter::Options;
 use asyncsteps_executor::{ClientLimits, Executor, builtin};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::conform;

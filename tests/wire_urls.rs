@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::net::TrustedProxies;
 use asyncsteps_executor::transport::http::Cors;

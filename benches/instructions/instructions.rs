@@ -27,8 +27,8 @@ use std::process::{Command, ExitCode};
 use std::{env, str};
 
 use actix_web::{App, test};
-use asyncsteps::Template;
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
+use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::transport::http;
 use asyncsteps_executor::{Executor, builtin};

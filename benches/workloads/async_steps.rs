@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-use asyncsteps::{Error, Flow, Progress, Time};
+use asyncsteps_core::{Error, Flow, Progress, Time};
 
 /// Bodies of one flow, and futures of one task.
 const BODIES: u32 = 10;

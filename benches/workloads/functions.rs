@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{Fallible, Template};
+use asyncsteps_core::{Fallible, Template};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Functions, Gives, RequestSteps, Service, Steps};
 use schemars::JsonSchema;

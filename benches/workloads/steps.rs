@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::task::Waker;
 
-use asyncsteps::sync::Mutex;
-use asyncsteps::{Flow, Progress, Template, Time};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::{Flow, Progress, Template, Time};
 
 /// Iterations of a loop.
 const ITERATIONS: u32 = 1_000;

@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::task::Waker;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{AsyncSteps, Completion, Execution, Flow, Progress, Time};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{AsyncSteps, Completion, Execution, Flow, Progress, Time};
 
 /// How many roots loop at the same time.
 const LOOPERS: u32 = 1_000;

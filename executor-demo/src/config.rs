@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use asyncsteps_actors::budget::Limits;
-use asyncsteps_durable::WAITING_PER_CALLER;
-use asyncsteps_executor::observe::Keep;
-use asyncsteps_executor::transport::http::{Cors, ServerLimits};
+use asyncsteps::budget::Limits;
+use asyncsteps::durable::WAITING_PER_CALLER;
+use asyncsteps::http::{Cors, ServerLimits};
+use asyncsteps::observe::Keep;
 use clap::{Parser, ValueEnum};
 
 use crate::bank::LineOptions;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use asyncsteps::iface::{FunctionName, Source};
 use asyncsteps::{Code, codes};
-use asyncsteps_executor::iface::{FunctionName, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use asyncsteps::codes;
-use asyncsteps_executor::iface::IfaceVer;
-use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
-use asyncsteps_fabric::{Call, Fabric};
+use asyncsteps::fabric::http::{Config, HttpFabric, Remote};
+use asyncsteps::fabric::{Call, Fabric};
+use asyncsteps::iface::IfaceVer;
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

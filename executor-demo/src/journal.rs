@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use asyncsteps_durable::jobs::Jobs;
-use asyncsteps_durable::{Durable, Node};
-use asyncsteps_executor::Executor;
-use asyncsteps_executor::security::SecurityLevel;
-use asyncsteps_journal::Error;
-use asyncsteps_journal::limits::BATCH;
-use asyncsteps_journal::postgres::{self, Postgres};
-use asyncsteps_journal::sqlite::{self, Sqlite};
+use asyncsteps::Executor;
+use asyncsteps::durable::jobs::Jobs;
+use asyncsteps::durable::{Durable, Node};
+use asyncsteps::journal::Error;
+use asyncsteps::journal::limits::BATCH;
+use asyncsteps::journal::postgres::{self, Postgres};
+use asyncsteps::journal::sqlite::{self, Sqlite};
+use asyncsteps::security::SecurityLevel;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 

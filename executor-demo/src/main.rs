@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use actix_rt::signal::unix::{SignalKind, signal};
 use anyhow::{Context, ensure};
-use asyncsteps_executor::Closed;
-use asyncsteps_executor::observe::{self, Format};
+use asyncsteps::executor::Closed;
+use asyncsteps::observe::{self, Format};
 use clap::{Parser, Subcommand};
 use executor_demo::jobs::JobsOptions;
 use executor_demo::load::{self, LoadOptions, Report, Verdict};

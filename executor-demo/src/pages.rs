@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use asyncsteps_console::{Console, ConsoleBody};
-use asyncsteps_executor::Executor;
-use asyncsteps_executor::health::{self, HealthService};
-use asyncsteps_executor::metrics::Metrics;
+use asyncsteps::Executor;
+use asyncsteps::console::{Console, ConsoleBody};
+use asyncsteps::health::{self, HealthService};
+use asyncsteps::metrics::Metrics;
 use futures_util::future::BoxFuture;
 use http_body_util::{Either, Full};
 use hyper::body::Bytes;

@@ -4,18 +4,17 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use actix_web::{App, HttpServer};
-use asyncsteps_actors::budget::Budget;
-use asyncsteps_console::Console;
-use asyncsteps_durable::Durable;
-use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
-use asyncsteps_executor::metrics::Metrics;
-use asyncsteps_executor::observe::{Keep, Locks, OtlpError, OtlpGuard, Sampling, otlp};
-use asyncsteps_executor::transport::http::{
-    self, CertificateError, Server, ServerLimits, tls_from_pem,
-};
-use asyncsteps_executor::{Builder, Closed, ConfigError, Executor, builtin};
-use asyncsteps_fabric::CallError;
-use asyncsteps_fabric::nats::NatsError;
+use asyncsteps::budget::Budget;
+use asyncsteps::console::Console;
+use asyncsteps::durable::Durable;
+use asyncsteps::executor::Closed;
+use asyncsteps::fabric::CallError;
+use asyncsteps::fabric::nats::NatsError;
+use asyncsteps::http::{self, CertificateError, Server, ServerLimits, tls_from_pem};
+use asyncsteps::iface::{Definition, LoadError, Loader, NameError, Source};
+use asyncsteps::metrics::Metrics;
+use asyncsteps::observe::{Keep, Locks, OtlpError, OtlpGuard, Sampling, otlp};
+use asyncsteps::{Builder, ConfigError, Executor, builtin};
 
 use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::{Config, Front};

@@ -16,11 +16,10 @@
 
 use std::sync::Arc;
 
-use asyncsteps::Fallible;
-use asyncsteps_actors::sync::Mutex;
-use asyncsteps_durable::Durable;
-use asyncsteps_durable::prelude::*;
-use asyncsteps_executor::{Cx, Functions, Gives, Service, Steps};
+use asyncsteps::durable::Durable;
+use asyncsteps::durable::prelude::*;
+use asyncsteps::sync::Mutex;
+use asyncsteps::{Cx, Fallible, Functions, Gives, Service, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;

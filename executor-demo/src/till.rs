@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps::sync::Mutex;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{Fallible, Raised, Retry, Undo, UndoPolicy};
-use asyncsteps_actors::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankError, BankLink};

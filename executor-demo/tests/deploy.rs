@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use asyncsteps_actors::pool::UNDO_GRACE;
-use asyncsteps_executor::transport::http::ServerLimits;
+use asyncsteps::http::ServerLimits;
+use asyncsteps::pool::UNDO_GRACE;
 use clap::{CommandFactory as _, Parser as _};
 use executor_demo::{Config, LogFormat};
 

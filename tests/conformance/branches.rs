@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{Error, Observer, StepEnd, StepRef};
+use asyncsteps_core::{Error, Observer, StepEnd, StepRef};
 
 /// A branch by its number; the root is 0.
 #[derive(Debug)]

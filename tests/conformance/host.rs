@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use asyncsteps::{Execution, Outcome, Progress, Time};
+use asyncsteps_core::{Execution, Outcome, Progress, Time};
 use serde_json::{Map, Value};
 
 use super::interpret;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asyncsteps::{Args, AsyncSteps, Error, Flow, StepResult, Template, codes};
+use asyncsteps_core::{Args, AsyncSteps, Error, Flow, StepResult, Template, codes};
 use serde_json::{Map, Value, json};
 
 use super::program::{Completing, FlowSpec, Model, Op, Ops, Repeated};
@@ -295,7 +295,7 @@ impl<'a> Callback<'a> {
     }
 }
 
-fn label(mut added: asyncsteps::AddedLoop<'_>, each: &Repeated) -> StepResult {
+fn label(mut added: asyncsteps_core::AddedLoop<'_>, each: &Repeated) -> StepResult {
     if let Some(label) = &each.label {
         added.label(label.clone());
     }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 use serde_json::Value;
 
 use super::program::Promised;

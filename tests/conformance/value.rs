@@ -1,6 +1,6 @@
 //! JSON values as arguments, results and error information, and the conditions on them.
 
-use asyncsteps::{Args, Arguments, AsyncSteps, Info, Mismatch, State};
+use asyncsteps_core::{Args, Arguments, AsyncSteps, Info, Mismatch, State};
 use serde_json::{Map, Value, json};
 
 /// Calls `$act` with `$values` as a tuple of as many values: what the typed API takes.

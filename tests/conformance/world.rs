@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::sync::{ISync, Limiter, Mutex, Section, Throttle, limiter, mutex, throttle};
-use asyncsteps::{AsyncSteps, StepResult, Template, Time, codes};
+use asyncsteps_core::sync::{ISync, Limiter, Mutex, Section, Throttle, limiter, mutex, throttle};
+use asyncsteps_core::{AsyncSteps, StepResult, Template, Time, codes};
 
 use super::branches::{Branches, Watch};
 use super::interpret;

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sim::{Options, Sim, check_with};
-use asyncsteps::sync::Mutex;
-use asyncsteps::{AsyncSteps, Flow, Outcome};
+use asyncsteps_core::sim::{Options, Sim, check_with};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::{AsyncSteps, Flow, Outcome};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

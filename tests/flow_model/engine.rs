@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use asyncsteps::sync::Mutex;
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Args, Arguments, Flow, Outcome, Progress, Time};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Args, Arguments, Flow, Outcome, Progress, Time};
 
 use super::program::{self, COUNTERS, Id, NEVER, Pause, Program, Story};
 

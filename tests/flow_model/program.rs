@@ -300,7 +300,7 @@ pub(crate) fn info(id: Id, with: Info) -> Option<String> {
 
 /// An error as traces show it: broken rules and panics by their code only.
 pub(crate) fn shown(code: &str, info: Option<&str>) -> String {
-    match info.filter(|_| code != asyncsteps::codes::INTERNAL_ERROR) {
+    match info.filter(|_| code != asyncsteps_core::codes::INTERNAL_ERROR) {
         Some(info) => format!("{code}({info})"),
         None => code.to_owned(),
     }

@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use asyncsteps::{Added, Args, AsyncSteps, Completion, Error, Parallel, Stale, StepResult};
+use asyncsteps_core::{Added, Args, AsyncSteps, Completion, Error, Parallel, Stale, StepResult};
 
 use super::engine::{Here, args, at, values};
 use super::program::{

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use asyncsteps::{Args, Error};
+use asyncsteps_core::{Args, Error};
 
 use super::engine::{Here, args};
 use super::program::{self, Id, Outside, Wait};

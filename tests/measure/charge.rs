@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use asyncsteps::Retry;
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::Retry;
 use asyncsteps_executor::{Gives, Service, Steps};
 
 use super::errors::{BankError, LedgerDown};

@@ -1,6 +1,6 @@
 //! What can go wrong, for both versions: the names are the codes that callers see.
 
-use asyncsteps::Code;
+use asyncsteps_core::Code;
 
 #[derive(Debug, thiserror::Error, Code)]
 pub(crate) enum BankError {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use actix_web::{ResponseError, body, web};
-use asyncsteps::sync::mutex::Options;
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::{Loader, Source};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Completion, Template};
+use asyncsteps_core::{Completion, Template};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{Builder, RequestSteps};
 use serde_json::json;

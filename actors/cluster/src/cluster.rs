@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex as Table, PoisonError};
 
-use asyncsteps::sync::mutex::Options;
 use asyncsteps_actors::sync::Mutex as LocalMutex;
+use asyncsteps_core::sync::mutex::Options;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::sync::Arc;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 
 /// What went wrong with the cluster's database, or with what was asked of it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl From<tokio_postgres::Error> for Error {
 }
 
 /// The error of a step or a call that uses a lock.
-impl From<Error> for asyncsteps::Error {
+impl From<Error> for asyncsteps_core::Error {
     fn from(error: Error) -> Self {
         let code = match error {
             Error::Name(_) => codes::INVALID_REQUEST,

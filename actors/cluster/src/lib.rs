@@ -4,7 +4,7 @@
 //! has a fencing token, which what it writes to can check.
 //!
 //! ```no_run
-//! use asyncsteps::Template;
+//! use asyncsteps_core::Template;
 //! use asyncsteps_cluster::{Cluster, Config, sql};
 //!
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {

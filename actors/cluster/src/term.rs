@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use asyncsteps::{Error, Interrupter};
+use asyncsteps_core::{Error, Interrupter};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use asyncsteps::Error;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::{Console, ConsoleBody};
+use asyncsteps_core::Error;
 use asyncsteps_executor::observe::{Keep, Locks};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, Service, Steps};

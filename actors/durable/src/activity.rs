@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::Time;
 use asyncsteps_journal::Path;
 use tokio::sync::Notify;
 

@@ -4,8 +4,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps::{Error, Time, codes};
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::memory::OUTCOME_UNKNOWN;
 use asyncsteps_executor::service::AnswerWithin;

@@ -1,6 +1,6 @@
 //! Who or what cancels a request: a person, or the limit of a caller with the error that the caller gets.
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 use asyncsteps_journal::request::{Cancel, CancelledBy};
 
 use crate::records::error_of;

@@ -5,8 +5,8 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::{Completion, Error, codes};
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::{Completion, Error, codes};
 use asyncsteps_journal::{Event, POLL, Path};
 
 use crate::activity::CATCH_UP;

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 use asyncsteps_journal::transaction::Prepared;
 use asyncsteps_journal::{Event, Path, Record, Value};
 

@@ -6,7 +6,7 @@
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 use asyncsteps_journal::record::{Ending, Outcome};
 use asyncsteps_journal::request::Condition;
 use asyncsteps_journal::{Event, Path, Record, Value};

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::record::{Ending, Failure, Started, StoredRecord};
@@ -260,12 +260,15 @@ impl Durable {
     ///
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
-    pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps::Error> {
+    pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps_core::Error> {
         self.result_for(uid, true).await
     }
 
     /// The answer to a caller of a request, who does not wait for an operator.
-    pub(crate) async fn answer(&self, uid: Uid) -> Result<serde_json::Value, asyncsteps::Error> {
+    pub(crate) async fn answer(
+        &self,
+        uid: Uid,
+    ) -> Result<serde_json::Value, asyncsteps_core::Error> {
         self.result_for(uid, false).await
     }
 
@@ -273,19 +276,22 @@ impl Durable {
         &self,
         uid: Uid,
         waits: bool,
-    ) -> Result<T, asyncsteps::Error> {
-        let internal = |cause: Error| asyncsteps::Error::caused_by(codes::INTERNAL_ERROR, cause);
+    ) -> Result<T, asyncsteps_core::Error> {
+        let internal =
+            |cause: Error| asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, cause);
         match self.decided(uid, waits).await.map_err(internal)? {
             Ok(Ending::Completed(value)) => {
                 let json: serde_json::Value = value.decode().map_err(unreadable)?;
                 T::deserialize(json).map_err(unreadable)
             }
             Ok(Ending::Failed(failure)) => Err(crate::records::error_of(&failure)),
-            Ok(Ending::Cancelled | _) => Err(asyncsteps::Error::new(crate::cancels::CANCELLED)),
+            Ok(Ending::Cancelled | _) => {
+                Err(asyncsteps_core::Error::new(crate::cancels::CANCELLED))
+            }
             Err(state) => {
                 let state = if state == FlowState::Dead { "a dead letter" } else { "paused" };
                 let info = format!("the request {uid} is {state}: it waits for an operator");
-                Err(asyncsteps::Error::with_info(codes::INTERNAL_ERROR, info))
+                Err(asyncsteps_core::Error::with_info(codes::INTERNAL_ERROR, info))
             }
         }
     }
@@ -377,8 +383,8 @@ pub(crate) fn template_of(iface: &str, major: u32, function: &str) -> String {
     format!("{iface}:{major}:{function}")
 }
 
-fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> asyncsteps::Error {
-    asyncsteps::Error::caused_by(codes::INVOKER_ERROR, error)
+fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> asyncsteps_core::Error {
+    asyncsteps_core::Error::caused_by(codes::INVOKER_ERROR, error)
 }
 
 /// How it was decided what a caller gets.

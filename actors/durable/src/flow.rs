@@ -9,8 +9,8 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::{Error, Time, codes};
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_executor::memory::{DefinedStep, HostUndo, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};

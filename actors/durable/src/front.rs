@@ -1,6 +1,6 @@
 //! What callers of a durable function get: the request is submitted, and they wait for its end.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::service::{AddsSteps, AnswerWithin, Handler};
 use asyncsteps_executor::{Functions, RequestSteps, Service};
 use schemars::JsonSchema;

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::memory::{Limit, Memory, Recall};
-use asyncsteps::{Completion, Error, Time};
+use asyncsteps_core::memory::{Limit, Memory, Recall};
+use asyncsteps_core::{Completion, Error, Time};
 use asyncsteps_journal::Path;
 
 use crate::flow::Flow;

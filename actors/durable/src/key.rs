@@ -1,6 +1,6 @@
 //! The keys that callers send for their requests.
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::RequestInfo;
 use asyncsteps_executor::channel::ChannelKind;
 

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::future::pending;
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use asyncsteps_core::Time;
 use asyncsteps_journal::Reading;
 
 use crate::left::JournalClock;

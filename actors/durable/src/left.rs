@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use asyncsteps_core::Time;
 use asyncsteps_journal::record::Timer;
 use asyncsteps_journal::{Reading, Timestamp};
 

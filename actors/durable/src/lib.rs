@@ -6,7 +6,7 @@
 //! gave. Undo, attempts, time limits, parallel branches and waits survive with it.
 //!
 //! ```
-//! use asyncsteps::Undo;
+//! use asyncsteps_core::Undo;
 //! use asyncsteps_durable::{Durable, Options, Recorded};
 //! use asyncsteps_durable::journal::memory::Memory;
 //! use asyncsteps_executor::typed::Interface;
@@ -22,8 +22,8 @@
 //!     type Errors = ();
 //! }
 //! # impl Shop {
-//! #     async fn charge(&self, _: i32, _: &str) -> asyncsteps::Fallible<String> { Ok("tx 7".into()) }
-//! #     async fn refund(&self, _: &str) -> asyncsteps::Fallible<()> { Ok(()) }
+//! #     async fn charge(&self, _: i32, _: &str) -> asyncsteps_core::Fallible<String> { Ok("tx 7".into()) }
+//! #     async fn refund(&self, _: &str) -> asyncsteps_core::Fallible<()> { Ok(()) }
 //! # }
 //!
 //! #[derive(Deserialize, JsonSchema)]

@@ -4,9 +4,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps::Time;
-use asyncsteps::memory::Limit;
 use asyncsteps_actors::clock;
+use asyncsteps_core::Time;
+use asyncsteps_core::memory::Limit;
 use asyncsteps_journal::{Event, Path};
 
 use crate::flow::Flow;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 use asyncsteps_executor::memory::{DefinedStep, Later, RequestMemory, StepMemory};
 
 use crate::flow::Flow;

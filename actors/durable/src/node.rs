@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::Time;
 use asyncsteps_executor::Executor;
 use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Submitted};
 use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Registered, Uid};

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use asyncsteps::Error;
-use asyncsteps::memory::Recall;
+use asyncsteps_core::Error;
+use asyncsteps_core::memory::Recall;
 use asyncsteps_executor::memory::{Kind, OUTCOME_UNKNOWN, Stored};
 use asyncsteps_journal::record::Effect;
 

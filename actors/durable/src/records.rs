@@ -503,15 +503,15 @@ pub(crate) fn started(loaded: &Loaded) -> Option<&Started> {
 }
 
 /// The error of a failure.
-pub(crate) fn error_of(failure: &Failure) -> asyncsteps::Error {
+pub(crate) fn error_of(failure: &Failure) -> asyncsteps_core::Error {
     match &failure.text {
-        Some(text) => asyncsteps::Error::with_info(failure.code.clone(), text.clone()),
-        None => asyncsteps::Error::new(failure.code.clone()),
+        Some(text) => asyncsteps_core::Error::with_info(failure.code.clone(), text.clone()),
+        None => asyncsteps_core::Error::new(failure.code.clone()),
     }
 }
 
 /// The failure of an error: its code, and its text for people.
-pub(crate) fn failure_of(error: &asyncsteps::Error) -> Failure {
+pub(crate) fn failure_of(error: &asyncsteps_core::Error) -> Failure {
     let most = asyncsteps_journal::limits::TEXT_BYTES;
     let cut = |text: &str| {
         let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());

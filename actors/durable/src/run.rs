@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use asyncsteps::codes;
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::{Executor, Incoming, Reply, ReplyBody};

@@ -6,9 +6,9 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use asyncsteps::memory::{Limit, Memory, Recall};
-use asyncsteps::{Completion, Error, Raised, Time, codes};
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::memory::{Limit, Memory, Recall};
+use asyncsteps_core::{Completion, Error, Raised, Time, codes};
 use asyncsteps_executor::memory::{
     DefinedStep, EndedIteration, Form, HostUndo, Iterations, Kind, Later, Next, Part, Running,
     StepMemory, Stored, WaitFor, Work,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::{Arguments, Error, codes};
+use asyncsteps_core::{Arguments, Error, codes};
 use asyncsteps_executor::memory::{Codec, Kind, Stored, WaitFor};
 use asyncsteps_executor::service::{Body, Items, Leaf, Loop, Parts};
 use asyncsteps_executor::{Service, Step, Steps};
@@ -28,7 +28,7 @@ pub trait Recorded<T>: Sized {
     fn recorded(self) -> Self;
 
     /// The same at most once: if it began and it is not known how it ended, the step fails with
-    /// `OutcomeUnknown`, and is undone as [`Undo::Unknown`](asyncsteps::Undo::Unknown).
+    /// `OutcomeUnknown`, and is undone as [`Undo::Unknown`](asyncsteps_core::Undo::Unknown).
     ///
     /// A process that stands still for longer than its lease may go on with the body when another one has
     /// the request. So at most once holds where the other side refuses what is out of date.

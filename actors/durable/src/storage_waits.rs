@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use asyncsteps_core::Time;
 
 /// The time in which at least one result of a request waited for storage.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! What is said about a request that is submitted.
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::{Caller, Refused};
 use asyncsteps_journal::{Error, Timestamp, Uid, ValueError};
@@ -92,25 +92,25 @@ pub enum NotSubmitted {
 }
 
 /// What a caller learns.
-pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps::Error {
+pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps_core::Error {
     use asyncsteps_journal::Refused as No;
     match error {
-        NotSubmitted::Refused(refused) => asyncsteps::Error::with_info(
+        NotSubmitted::Refused(refused) => asyncsteps_core::Error::with_info(
             refused.code(),
             refused.text().unwrap_or_default().to_owned(),
         ),
         NotSubmitted::Parameters(_) => {
-            asyncsteps::Error::with_info(codes::INVALID_REQUEST, error.to_string())
+            asyncsteps_core::Error::with_info(codes::INVALID_REQUEST, error.to_string())
         }
         NotSubmitted::Journal(Error::Refused(No::KeyInUse { .. })) => {
-            asyncsteps::Error::with_info(codes::INVALID_REQUEST, error.to_string())
+            asyncsteps_core::Error::with_info(codes::INVALID_REQUEST, error.to_string())
         }
         NotSubmitted::Journal(Error::Refused(No::TooManyWaiting { .. })) => {
-            asyncsteps::Error::with_info(codes::DEFENSE_REJECTED, error.to_string())
+            asyncsteps_core::Error::with_info(codes::DEFENSE_REJECTED, error.to_string())
         }
         NotSubmitted::NoFunction(_) | NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_) => {
             tracing::error!(%error, "a durable request cannot be stored");
-            asyncsteps::Error::with_info(codes::INTERNAL_ERROR, "The request cannot be stored")
+            asyncsteps_core::Error::with_info(codes::INTERNAL_ERROR, "The request cannot be stored")
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Steps that commit in the database of the journal, together with their records.
 
-use asyncsteps::{Arguments, Fallible};
+use asyncsteps_core::{Arguments, Fallible};
 use asyncsteps_executor::memory::{Later, Transactor, Work};
 use asyncsteps_executor::service::Transacted;
 use asyncsteps_executor::{Cx, Service, Step, Steps};
@@ -45,7 +45,7 @@ use crate::steps::codec;
 /// The result is what was recorded, read back. An error of the transaction rolls it back and is that of the
 /// step, which [`retry`](Step::retry) and handlers see as that of any other; a result that cannot be recorded
 /// is such an error. [`Step::timeout`] ends the wait for it: if that comes while it is being committed, it is
-/// done or not, and an undo gets [`Undo::Unknown`](asyncsteps::Undo::Unknown).
+/// done or not, and an undo gets [`Undo::Unknown`](asyncsteps_core::Undo::Unknown).
 ///
 /// In requests without a journal the transaction is committed without a record. In a durable request whose
 /// journal is in memory the step is an error, and one that commits in another database than that of the

@@ -392,7 +392,7 @@ impl Drop for Turn<'_> {
 /// Why the transaction of a step is not committed.
 pub(crate) enum NotCommitted {
     /// Its body failed.
-    Failed(asyncsteps::Error),
+    Failed(asyncsteps_core::Error),
     Stopped(Stopped),
 }
 

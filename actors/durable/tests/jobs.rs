@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::{Error, Fallible, Retry};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::{Error, Fallible, Retry};
 use asyncsteps_durable::jobs::Jobs;
 use asyncsteps_durable::{Durable, Node, Recorded};
 use asyncsteps_executor::channel::{Channel, ChannelKind};

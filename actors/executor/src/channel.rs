@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -289,7 +289,7 @@ impl Channel {
     /// of its functions (FTN6 §2.10 `iface`).
     ///
     /// ```
-    /// # use asyncsteps::Error;
+    /// # use asyncsteps_core::Error;
     /// # use asyncsteps_executor::channel::Channel;
     /// # async fn greet(channel: &Channel) -> Result<(), Error> {
     /// let screen = channel.iface("shop.screen:1.0")?;

@@ -1,7 +1,7 @@
 //! The FutoIn executor (FTN6): requests over HTTP, WebSocket and in process run AsyncSteps flows.
 //!
 //! An [`Executor`] hosts interfaces, which definitions declare (FTN3), with a
-//! [`Template`](asyncsteps::Template) for each function. A request goes this way:
+//! [`Template`](asyncsteps_core::Template) for each function. A request goes this way:
 //!
 //! 1. A [transport](mod@transport) reads bytes, parses a [`Request`](message::Request) and gives it,
 //!    with its [`Channel`](channel::Channel), to [`Executor::dispatch`].
@@ -19,7 +19,7 @@
 //!    limit or a shutdown cancels the flow: its cancel handlers run and its locks are released.
 //!
 //! ```
-//! use asyncsteps::Template;
+//! use asyncsteps_core::Template;
 //! use asyncsteps_executor::iface::{Loader, Source};
 //! use asyncsteps_executor::{Executor, RequestSteps};
 //! use serde_json::{Value, json};

@@ -19,8 +19,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use asyncsteps::memory::Memory;
-use asyncsteps::{Args, Error, Fallible, RecordedError};
+use asyncsteps_core::memory::Memory;
+use asyncsteps_core::{Args, Error, Fallible, RecordedError};
 use serde::{Deserialize, Serialize};
 
 /// The code of the error of a step that may have had its effect and must not run again, and that of a caller who

@@ -4,8 +4,8 @@
 use std::future::pending;
 use std::time::Duration;
 
-use asyncsteps::{Error, sleep};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::{Error, sleep};
 use asyncsteps_executor::admin::Admin;
 use asyncsteps_executor::observe::{Keep, Locks};
 use asyncsteps_executor::security::SecurityLevel;
@@ -57,7 +57,7 @@ impl Till {
 }
 
 fn executor() -> Executor {
-    let customers = Mutex::named("customers", asyncsteps::sync::mutex::Options::default());
+    let customers = Mutex::named("customers", asyncsteps_core::sync::mutex::Options::default());
     let locks = Locks::new().mutex(&customers);
     let mut interface = Interface::new("test.till:1.0".parse().expect("a name"));
     interface.allow_anonymous();

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use asyncsteps::sim;
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::{Code, Error, sleep};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::sim;
+use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::{Code, Error, sleep};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Gives, RequestState, Service, Steps};

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use asyncsteps::sim::{self, Cut, Options};
-use asyncsteps::{Code, Error, Fallible, Outcome, Retry, Undo, codes, sleep};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::sim::{self, Cut, Options};
+use asyncsteps_core::{Code, Error, Fallible, Outcome, Retry, Undo, codes, sleep};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};

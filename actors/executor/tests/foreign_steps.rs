@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Template, codes};
 use asyncsteps_actors::ffi::abi::{
     FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInHandle,
 };
@@ -16,6 +15,7 @@ use asyncsteps_actors::ffi::{Binary, BinaryStep, SyncPointer, wrap};
 use asyncsteps_actors::flow::{IntoFlow, start_flow};
 use asyncsteps_actors::pool::ArbiterPool;
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::{AsyncSteps, Template, codes};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_ffi::exports::asyncsteps_is_over;

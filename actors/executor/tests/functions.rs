@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::{Code, Error, Fallible, Retry, Undo, codes};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::{Code, Error, Fallible, Retry, Undo, codes};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Template, sync};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
+use asyncsteps_core::{Template, sync};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::metrics::Metrics;
 use asyncsteps_executor::metrics::prometheus_client::metrics::counter::Counter;

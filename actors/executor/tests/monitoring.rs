@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io, process};
 
-use asyncsteps::{Template, sync};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::{Template, sync};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::metrics::Metrics;
 use asyncsteps_executor::observe::Locks;

@@ -1,6 +1,6 @@
 //! The promise: the record of a request is small, whatever its caller sends.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::Request;

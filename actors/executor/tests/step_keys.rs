@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use asyncsteps::{Code, Fallible, Retry};
+use asyncsteps_core::{Code, Fallible, Retry};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
 use serde_json::{Value, json};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use asyncsteps::sim::{self, Cut, Options};
-use asyncsteps::sync::limiter;
-use asyncsteps::{Error, Outcome, Retry, Template, Undo, codes, sleep};
 use asyncsteps_actors::sync::{Limiter, Load, Mutex};
+use asyncsteps_core::sim::{self, Cut, Options};
+use asyncsteps_core::sync::limiter;
+use asyncsteps_core::{Error, Outcome, Retry, Template, Undo, codes, sleep};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::SecurityLevel::{Anonymous, SafeOps};
 use asyncsteps_executor::test::TestRequest;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_rt::signal::unix::{SignalKind, signal};
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_fabric::nats::{Config, NatsFabric};

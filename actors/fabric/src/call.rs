@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::codes;
 use asyncsteps_actors::sync::Fence;
+use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::observe::TraceParent;
 use asyncsteps_executor::{Caller, Invocation};

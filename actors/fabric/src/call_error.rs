@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::{FailedCall, NotHosted};
 
 use crate::node::NodeId;

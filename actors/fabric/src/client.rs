@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 use asyncsteps_executor::{Invocation, Invoker, Invoking};
 use futures_util::future::{Either, select};
 
@@ -173,7 +173,7 @@ impl Attempts<'_> {
     fn may_repeat(self, error: &CallError) -> bool {
         match error.outcome() {
             // a call that could not be made at all is not made better by another attempt
-            Outcome::NotCarriedOut => error.code() == asyncsteps::codes::CONNECT_ERROR,
+            Outcome::NotCarriedOut => error.code() == asyncsteps_core::codes::CONNECT_ERROR,
             Outcome::Unknown => self.policy.is_idempotent,
             Outcome::Answered => false,
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_fabric::{
     Call, CallError, Capabilities, Client, Endpoint, Fabric, NodeInfo, Pending, Policy, Response,

@@ -6,10 +6,10 @@
 use std::thread;
 
 use actix::Addr;
-use asyncsteps::{Error, Template, codes};
 use asyncsteps_actors::flow::{
     Cancel, Completer, FlowActor, FlowHandle, Inspect, WaitSteps, start_flow,
 };
+use asyncsteps_core::{Error, Template, codes};
 
 fn payment() -> Template {
     Template::build(|asi| {

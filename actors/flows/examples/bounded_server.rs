@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix_rt::task::JoinHandle;
-use asyncsteps::{Error, Template, codes};
 use asyncsteps_actors::budget::{Budget, Client, Limits};
 use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow};
 use asyncsteps_actors::pool::ArbiterPool;
+use asyncsteps_core::{Error, Template, codes};
 use tokio::sync::mpsc;
 
 /// What a client asks for: so many milliseconds of work.

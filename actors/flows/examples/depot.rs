@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use actix::{Actor, Addr, Context, Handler, Message, ResponseActFuture, WrapFuture};
-use asyncsteps::sync::{mutex, throttle};
-use asyncsteps::{Error, Flow};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_actors::sync::{
     Enter, Inspect, Lock, LockTicket, Mutex, MutexActor, Throttle, ThrottleActor, Unlock,
 };
+use asyncsteps_core::sync::{mutex, throttle};
+use asyncsteps_core::{Error, Flow};
 
 /// Moves pallets. It has addresses only, so it could run on any arbiter.
 struct Forklift {

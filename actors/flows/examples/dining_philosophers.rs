@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Flow, StepResult};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Registry, deadlock};
+use asyncsteps_core::{AsyncSteps, Flow, StepResult};
 
 const NAMES: [&str; 5] = ["Aristotle", "Bacon", "Cicero", "Descartes", "Epicurus"];
 
@@ -53,7 +53,7 @@ fn say(seat: usize, what: &str) {
 
 #[actix::main]
 #[expect(clippy::print_stdout, reason = "an example tells what happens")]
-async fn main() -> Result<(), asyncsteps::Error> {
+async fn main() -> Result<(), asyncsteps_core::Error> {
     let table = Registry::new();
     let philosophers = [0, 1, 2, 3, 4].map(|seat| philosopher(&table, seat));
     for philosopher in philosophers {

@@ -7,10 +7,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sync::limiter;
-use asyncsteps::{Flow, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::Limiter;
+use asyncsteps_core::sync::limiter;
+use asyncsteps_core::{Flow, Template, codes};
 use tokio::time::Instant;
 
 /// How many are inside, and the most that ever were.

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::time::SystemTime;
 
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 use tokio::time::Instant;
 
 thread_local! {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use actix_rt::{Arbiter, ArbiterHandle};
-use asyncsteps::{Execution, Flow, Outcome, Time};
+use asyncsteps_core::{Execution, Flow, Outcome, Time};
 use tracing::Span;
 
 #[doc(inline)]

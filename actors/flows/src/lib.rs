@@ -6,7 +6,7 @@
 //! from every thread.
 //!
 //! ```
-//! use asyncsteps::Template;
+//! use asyncsteps_core::Template;
 //! use asyncsteps_actors::flow::start_flow;
 //! use asyncsteps_actors::sync::Mutex;
 //!

@@ -9,7 +9,7 @@
 //! Whether the steps of a flow are traced is decided once, when it starts: by the filter of the
 //! subscriber, and, if the flow belongs to a [trace](crate::trace), by whether that is sampled.
 
-use asyncsteps::{Error, Flow, Observer, StepEnd, StepRef};
+use asyncsteps_core::{Error, Flow, Observer, StepEnd, StepRef};
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span, field};
 

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 use slab::Slab;
 use tokio::time::Sleep;
 

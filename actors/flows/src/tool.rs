@@ -11,8 +11,8 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
-use asyncsteps::tool::AsyncTool;
-use asyncsteps::{Error, Time};
+use asyncsteps_core::tool::AsyncTool;
+use asyncsteps_core::{Error, Time};
 use tokio::task::AbortHandle;
 
 use crate::flow::{log_end, log_unseen};
@@ -22,7 +22,7 @@ use crate::{clock, timer};
 ///
 /// ```
 /// use std::time::Duration;
-/// use asyncsteps::{Flow, tool::AsyncTool};
+/// use asyncsteps_core::{Flow, tool::AsyncTool};
 /// use asyncsteps_actors::tool::ArbiterTool;
 ///
 /// # actix::System::new().block_on(async {

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::num::{NonZeroU64, NonZeroU128};
 use std::str::FromStr;
 
-use asyncsteps::sim::Random;
+use asyncsteps_core::sim::Random;
 
 /// A span of a distributed trace, as the header `traceparent` of W3C Trace Context names it to those who
 /// work for the span.

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::drain::Drained;
 use asyncsteps_actors::flow::{Cancel, DeadlineSteps, Inspect, IntoFlow, start_flow};
 use asyncsteps_actors::pool::ArbiterPool;
+use asyncsteps_core::{Completion, Flow, Template, codes};
 use tokio::sync::{Notify, oneshot};
 
 const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);

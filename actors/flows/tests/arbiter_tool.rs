@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::Flow;
-use asyncsteps::tool::AsyncTool;
 use asyncsteps_actors::tool::{ArbiterTool, Gone};
+use asyncsteps_core::Flow;
+use asyncsteps_core::tool::AsyncTool;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake};
 use std::thread;
 
-use asyncsteps::sim::Random;
-use asyncsteps::{Flow, codes};
 use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
 use asyncsteps_actors::flow::start_flow;
+use asyncsteps_core::sim::Random;
+use asyncsteps_core::{Flow, codes};
 use futures_util::FutureExt;
 
 const THREADS: u64 = 4;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Arbiter;
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::{AsyncSteps, Completion, Error, Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource, Waiting};
 use asyncsteps_actors::sync::{Load, Mutex};
+use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::{AsyncSteps, Completion, Error, Flow, codes};
 use tokio::sync::{Barrier, oneshot};
 
 /// The reports with a mutex of this name.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Mutex, deadlock};
+use asyncsteps_core::{Flow, codes};
 
 fn nested(outer: &Mutex, inner: &Mutex) -> FlowHandle {
     let inner = inner.clone();

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix::Arbiter;
-use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::flow::{
     Cancel, DeadlineSteps, FlowHandle, Inspect, IntoFlow, spawn_flow, start_flow,
 };
+use asyncsteps_core::{Completion, Flow, Template, codes};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

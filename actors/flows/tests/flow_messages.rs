@@ -8,11 +8,11 @@ use std::time::Duration;
 use actix::{
     Actor, Addr, Arbiter, AsyncContext, Context, Handler, MailboxError, Message, WrapFuture,
 };
-use asyncsteps::{Arg, Completion, Error, Execution, Flow, Outcome, WaitReason};
 use asyncsteps_actors::flow::{
     Cancel, CompleteError, Completer, FlowActor, FlowContext, FlowEnd, FlowHandle, FlowOwner,
     FlowRef, Inspect, Stack, WaitSteps, host_flow, running_flows, spawn_flow, start_flow,
 };
+use asyncsteps_core::{Arg, Completion, Error, Execution, Flow, Outcome, WaitReason};
 use tokio::sync::oneshot;
 
 /// Runs work on a thread of its own that has a runtime but no actix system.

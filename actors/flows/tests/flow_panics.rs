@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::{Arg, Awaitable, Execution, Flow, Identity, Outcome, Time, Undo, codes};
 use asyncsteps_actors::flow::{
     CompleteError, Completer, FlowEnd, FlowOwner, Inspect, IntoFlow, WaitSteps, host_flow,
     start_flow,
 };
 use asyncsteps_actors::pool::ArbiterPool;
+use asyncsteps_core::{Arg, Awaitable, Execution, Flow, Identity, Outcome, Time, Undo, codes};
 use tracing::Span;
 
 /// Panics when it is dropped.

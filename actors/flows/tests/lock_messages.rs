@@ -5,13 +5,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, MailboxError};
-use asyncsteps::sync::{limiter, mutex, throttle};
-use asyncsteps::{Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{
     Enter, Inspect, Limiter, Load, Lock, LockGuard, LockTicket, Mutex, MutexActor, Throttle,
     Unlock, UnlockError,
 };
+use asyncsteps_core::sync::{limiter, mutex, throttle};
+use asyncsteps_core::{Flow, codes};
 use tokio::sync::oneshot;
 
 fn mutex() -> Mutex {

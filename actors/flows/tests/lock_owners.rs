@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use asyncsteps::sync::{limiter, mutex, throttle};
-use asyncsteps::{Error, Flow, sleep};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{KeyOwners, Limiter, Limits, LockOwner, Mutex, Throttle};
+use asyncsteps_core::sync::{limiter, mutex, throttle};
+use asyncsteps_core::{Error, Flow, sleep};
 
 const MS: Duration = Duration::from_millis(1);
 

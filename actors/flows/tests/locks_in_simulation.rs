@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use asyncsteps::sim::{self, Options, Sim};
-use asyncsteps::sync::{limiter, mutex, throttle};
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Flow, Outcome, Template, Time, sleep};
 use asyncsteps_actors::sync::{Limiter, Load, Mutex, Registry, Throttle};
+use asyncsteps_core::sim::{self, Options, Sim};
+use asyncsteps_core::sync::{limiter, mutex, throttle};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Flow, Outcome, Template, Time, sleep};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -42,7 +42,7 @@ fn a_throttle_keeps_its_periods_in_virtual_time() {
                 if asynchronous {
                     flow.run(async move |()| {
                         key.enter().await?;
-                        note(&entered, asyncsteps::turn_time().expect("a turn"));
+                        note(&entered, asyncsteps_core::turn_time().expect("a turn"));
                         Ok(())
                     });
                 } else {

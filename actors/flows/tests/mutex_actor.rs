@@ -8,12 +8,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use actix::Arbiter;
-use asyncsteps::sync::limiter;
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::{Completion, Flow, Template, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::mutex::Locking;
 use asyncsteps_actors::sync::{Limiter, Load, Lock, Mutex};
+use asyncsteps_core::sync::limiter;
+use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::{Completion, Flow, Template, codes};
 use tokio::sync::oneshot;
 
 type Sections = Rc<RefCell<Vec<(usize, Completion)>>>;

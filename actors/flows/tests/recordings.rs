@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps::{Error, Fallible, Flow, Retry, codes, sleep};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::record::{self, Ending, Recording, StepEventKind};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
+use asyncsteps_core::{Error, Fallible, Flow, Retry, codes, sleep};
 use tokio::task::{LocalSet, spawn_local};
 use tracing::Span;
 
@@ -88,7 +88,7 @@ async fn branches_are_inside_of_their_step() {
 #[tokio::test(start_paused = true)]
 async fn waits_for_limits_are_steps_under_their_names() {
     let tell = async {
-        let options = asyncsteps::sync::throttle::Options { max: 1, ..Default::default() };
+        let options = asyncsteps_core::sync::throttle::Options { max: 1, ..Default::default() };
         let throttle = Throttle::named("rate", options);
         let limiter = Limiter::named("client", Default::default());
         let mut flow = Flow::new();

@@ -8,12 +8,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use asyncsteps::{Error, Execution, Flow, Outcome, sleep};
 use asyncsteps_actors::flow::{FlowEnd, FlowOwner, host_flow, spawn_flow, start_flow};
 use asyncsteps_actors::pool::ArbiterPool;
 use asyncsteps_actors::record;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_actors::trace::{self, TraceParent};
+use asyncsteps_core::{Error, Execution, Flow, Outcome, sleep};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Span, Subscriber};
@@ -171,7 +171,7 @@ async fn attempts_are_numbered() {
         if tries.get() < 2 { Err(Error::new("Busy").into()) } else { Ok(()) }
     })
     .named("bank")
-    .retry(asyncsteps::Retry::attempts(3).on_code("Busy"));
+    .retry(asyncsteps_core::Retry::attempts(3).on_code("Busy"));
     start_flow::<()>(flow).await.expect("the second attempt succeeds");
     let all = spans.take();
     assert!(all.iter().any(|span| span.contains("attempt=2 outcome=\"success\"")), "{all:?}");

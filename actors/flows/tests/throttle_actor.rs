@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sync::{limiter, mutex, throttle};
-use asyncsteps::{Flow, codes};
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Enter, Inspect, Limiter, Load, Lock, Mutex, Registry, Throttle};
+use asyncsteps_core::sync::{limiter, mutex, throttle};
+use asyncsteps_core::{Flow, codes};
 use expect_test::{Expect, expect};
 use tokio::time::Instant;
 

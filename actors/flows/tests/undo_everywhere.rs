@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sim::{self, Cut, Options, Random};
-use asyncsteps::{AsyncSteps, Error, Flow, Outcome, Retry, RunContext, Undo, sleep};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::sim::{self, Cut, Options, Random};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Outcome, Retry, RunContext, Undo, sleep};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

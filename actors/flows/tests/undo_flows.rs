@@ -6,10 +6,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Error, Flow, Template, Undo};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, running_flows, spawn_flow, start_flow};
 use asyncsteps_actors::pool::ArbiterPool;
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::{Error, Flow, Template, Undo};
 use tokio::sync::Notify;
 
 /// What happened, as other threads see it.
@@ -237,7 +237,7 @@ async fn a_stack_tells_which_attempt_is_under_way() {
     flow.run(async |()| pending::<Result<(), _>>().await)
         .named("ask")
         .timeout(ms(10))
-        .retry(asyncsteps::Retry::attempts(3));
+        .retry(asyncsteps_core::Retry::attempts(3));
     let handle: FlowHandle = start_flow(flow);
     let first = handle.stack().one_line();
     tokio::time::sleep(ms(15)).await;

@@ -7,10 +7,10 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Error, Flow, Observer, Progress, StepEnd, StepRef, Time, codes};
 use asyncsteps_actors::flow::{FlowHandle, IntoFlow, start_flow};
 use asyncsteps_actors::waiters::{Waiters, WaitersSteps};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Error, Flow, Observer, Progress, StepEnd, StepRef, Time, codes};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

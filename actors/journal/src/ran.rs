@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -28,12 +28,12 @@ impl Ran {
     ///
     /// # Errors
     /// If it cannot be recorded.
-    pub(crate) fn new<T>(result: &T, began: Timestamp) -> Result<Self, asyncsteps::Error>
+    pub(crate) fn new<T>(result: &T, began: Timestamp) -> Result<Self, asyncsteps_core::Error>
     where
         T: Serialize + DeserializeOwned,
     {
         let value = Value::encode_result(result).map_err(|error| {
-            asyncsteps::Error::with_info(codes::INTERNAL_ERROR, error.to_string())
+            asyncsteps_core::Error::with_info(codes::INTERNAL_ERROR, error.to_string())
         })?;
         let millis = SystemClock.now().as_millis().saturating_sub(began.as_millis());
         Ok(Self { value, millis })
@@ -67,6 +67,6 @@ impl Ran {
 }
 
 /// The error of a step whose transaction the database refuses.
-pub(crate) fn refused(cause: impl StdError + Send + Sync + 'static) -> asyncsteps::Error {
-    asyncsteps::Error::caused_by(codes::INTERNAL_ERROR, cause)
+pub(crate) fn refused(cause: impl StdError + Send + Sync + 'static) -> asyncsteps_core::Error {
+    asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, cause)
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use asyncsteps::Fallible;
+use asyncsteps_core::Fallible;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -89,5 +89,5 @@ pub enum Committed {
     /// The record was not written, and nothing of the transaction is left.
     NotWritten(NotWritten),
     /// The body failed, and nothing of the transaction is left.
-    Failed(asyncsteps::Error),
+    Failed(asyncsteps_core::Error),
 }

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, TemplateSteps};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Foreign, StepResult, TemplateAdded, TemplateSteps};
 
 use crate::abi::{Execute, FutoInAsyncSteps, HandleError, Scheduled};
 use crate::context::Context;
@@ -56,7 +56,7 @@ pub fn into_root(flow: Flow, host: Arc<dyn EventLoop>) -> *mut FutoInAsyncSteps 
 ///
 /// ```
 /// use std::ffi::c_void;
-/// use asyncsteps::{Template, run_to_end};
+/// use asyncsteps_core::{Template, run_to_end};
 /// use asyncsteps_ffi::BinaryStep;
 /// use asyncsteps_ffi::abi::{FutoInArgs, FutoInAsyncSteps};
 ///

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, SharedState, StepLocation};
+use asyncsteps_core::{AsyncSteps, Error, SharedState, StepLocation};
 
 use crate::guard::{Misuse, c_text};
 use crate::handle::OpenHandle;

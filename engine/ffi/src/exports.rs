@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use asyncsteps::Flow;
+use asyncsteps_core::Flow;
 use slab::Slab;
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, Scheduled};

@@ -4,8 +4,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Foreign, StepResult, codes};
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Foreign, StepResult, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::context::Context;
@@ -73,7 +73,7 @@ impl ISync for BinarySync {
 /// [`asyncsteps_mutex_new`](crate::exports::asyncsteps_mutex_new).
 ///
 /// ```
-/// use asyncsteps::sync::ISync;
+/// use asyncsteps_core::sync::ISync;
 /// use asyncsteps_ffi::SyncPointer;
 ///
 /// fn for_c(lock: impl ISync + Send + Sync + 'static) -> SyncPointer {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicUsi
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{mem, ptr};
 
-use asyncsteps::AsyncSteps;
+use asyncsteps_core::AsyncSteps;
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use crate::aliases::Aliases;

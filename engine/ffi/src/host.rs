@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
-use asyncsteps::{Flow, Outcome, Time};
+use asyncsteps_core::{Flow, Outcome, Time};
 
 /// Cancels a callback that is not due yet, or a flow that has not ended.
 pub type Stop = Box<dyn FnOnce()>;

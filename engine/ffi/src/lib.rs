@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use std::ffi::c_void;
-//! use asyncsteps::{Flow, run_to_end};
+//! use asyncsteps_core::{Flow, run_to_end};
 //! use asyncsteps_ffi::Binary;
 //! use asyncsteps_ffi::abi::{FutoInArgs, FutoInAsyncSteps};
 //!
@@ -39,7 +39,7 @@
 //!
 //! - Steps are added and completed on the thread of the event loop. Any thread completes a step that
 //!   waits, executes, cancels and frees roots, and schedules callbacks.
-//! - State variables of foreign code are in the [`SharedState`](asyncsteps::SharedState) of the flow:
+//! - State variables of foreign code are in the [`SharedState`](asyncsteps_core::SharedState) of the flow:
 //!   any thread makes and reads them while the root lives. Steps in Rust read them as [`Variable`].
 //!   Foreign code reads those of Rust as values: shared ones on any thread, others in the callbacks of
 //!   the flow.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{Flow, Parallel};
+use asyncsteps_core::{Flow, Parallel};
 
 use crate::context::{Context, ToldError};
 use crate::guard::Misuse;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Completion, Foreign, SharedState, codes};
+use asyncsteps_core::{AsyncSteps, Completion, Foreign, SharedState, codes};
 
 use crate::abi::{Cancel, CleanupMemory, HandleError};
 use crate::context::Context;

@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use asyncsteps::codes;
-use asyncsteps::sync::ISync;
+use asyncsteps_core::codes;
+use asyncsteps_core::sync::ISync;
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::aliases::Aliases;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Canceller, Completion, Foreign, SharedState, Stale, codes};
+use asyncsteps_core::{Canceller, Completion, Foreign, SharedState, Stale, codes};
 
 use crate::end::End;
 use crate::host::EventLoop;

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{Flow, Outcome};
+use asyncsteps_core::{Flow, Outcome};
 
 use crate::abi::HandleError;
 use crate::context::Context;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 use slab::Slab;
 
 use crate::abi::Scheduled;

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_void};
 use std::mem;
 use std::rc::Rc;
 
-use asyncsteps::{Added, AsyncSteps, Error, Foreign, Parallel, StepResult};
+use asyncsteps_core::{Added, AsyncSteps, Error, Foreign, Parallel, StepResult};
 
 use crate::abi::{Cancel, Execute, FutoInAsyncSteps, HandleError};
 use crate::context::{self, Context};

@@ -9,9 +9,9 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use asyncsteps::sync::mutex::{self, Lock, Ticket};
-use asyncsteps::sync::throttle;
-use asyncsteps::{Time, codes};
+use asyncsteps_core::sync::mutex::{self, Lock, Ticket};
+use asyncsteps_core::sync::throttle;
+use asyncsteps_core::{Time, codes};
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use crate::guard::{Misuse, c_text};

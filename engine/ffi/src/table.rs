@@ -7,7 +7,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::Flow;
+use asyncsteps_core::Flow;
 
 use crate::abi::{
     Allocate, Cancel, CleanupMemory, CleanupVariable, Execute, FutoInArgs, FutoInAsyncSteps,
@@ -206,7 +206,7 @@ functions! {
         let info = unsafe { text(info) };
         let (code, info) = match code {
             Some(code) => (code, info),
-            None => (asyncsteps::codes::INTERNAL_ERROR.to_owned(), Some("no error code".to_owned())),
+            None => (asyncsteps_core::codes::INTERNAL_ERROR.to_owned(), Some("no error code".to_owned())),
         };
         // SAFETY: the caller's promise
         unsafe { with_late(bsi, "handle_error", |handle| handle.handle_error(code, info)) };

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::{fmt, mem, ptr, slice};
 
-use asyncsteps::{Arg, ForeignArgs, Scalar};
+use asyncsteps_core::{Arg, ForeignArgs, Scalar};
 
 use crate::abi::flags::{
     ARRAY, BASE_MASK, BOOL, CUSTOM_OBJECT, DOUBLE, FLOAT, INT8, INT16, INT32, INT64, STRING,

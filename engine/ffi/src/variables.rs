@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_void};
 use std::rc::Rc;
 use std::{fmt, ptr};
 
-use asyncsteps::{AsyncSteps, SharedState};
+use asyncsteps_core::{AsyncSteps, SharedState};
 
 use crate::abi::{Allocate, CleanupVariable};
 use crate::context::{Context, Text};

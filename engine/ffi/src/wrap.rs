@@ -14,7 +14,7 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use std::{fmt, ptr};
 
-use asyncsteps::{Arguments, AsyncSteps, Flow, Foreign, Outcome, StepReturn, Time, codes};
+use asyncsteps_core::{Arguments, AsyncSteps, Flow, Foreign, Outcome, StepReturn, Time, codes};
 
 use crate::abi::{FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInHandle};
 use crate::guard::{Misuse, c_text, contained};
@@ -44,13 +44,13 @@ impl std::error::Error for Refused {}
 /// time limits and cancelling pass in both directions; state variables do not. Flows that it launches
 /// run inside of the foreign step as well, and end with it.
 ///
-/// What has to be [undone](asyncsteps::Added::undo) is undone before the foreign step fails. If the step
+/// What has to be [undone](asyncsteps_core::Added::undo) is undone before the foreign step fails. If the step
 /// is cancelled, its engine runs nothing for it any more: undos that need not wait run at once, and the
-/// others are reported with their steps, as are steps that are [shielded](asyncsteps::Added::shielded)
+/// others are reported with their steps, as are steps that are [shielded](asyncsteps_core::Added::shielded)
 /// from a cancel elsewhere.
 ///
 /// ```
-/// use asyncsteps::{AsyncSteps, Flow, run_to_end};
+/// use asyncsteps_core::{AsyncSteps, Flow, run_to_end};
 /// use asyncsteps_ffi::{Binary, wrap};
 ///
 /// fn library(asi: &mut AsyncSteps, number: i32) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-use asyncsteps::{Execution, Flow, Outcome, Progress, Time};
+use asyncsteps_core::{Execution, Flow, Outcome, Progress, Time};
 
 use crate::guard::report;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{
     AsyncSteps, Flow, Outcome, Progress, StepResult, Template, Time, codes, run_to_end,
 };
 use asyncsteps_ffi::abi::{
@@ -299,7 +299,7 @@ fn a_foreign_object_guards_steps_in_rust() {
         flow.success_step(7);
         flow.sync(&sync, |asi, n: i32| asi.success(n + 1)).on_error(|asi, _| asi.success(0));
         let result = run_to_end::<i32>(flow);
-        assert_eq!(result.as_ref().map_err(asyncsteps::Error::code).copied(), expected);
+        assert_eq!(result.as_ref().map_err(asyncsteps_core::Error::code).copied(), expected);
         let counts = [&counting.locked, &counting.unlocked].map(|n| n.load(Ordering::Relaxed));
         assert_eq!(counts, [1, 1]);
     }

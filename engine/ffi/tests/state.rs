@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{ptr, slice, thread};
 
-use asyncsteps::{Flow, SharedState, Template, run_to_end};
+use asyncsteps_core::{Flow, SharedState, Template, run_to_end};
 use asyncsteps_ffi::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, flags};
 use asyncsteps_ffi::exports::{
     asyncsteps_loop_free, asyncsteps_loop_new, asyncsteps_loop_run, host,

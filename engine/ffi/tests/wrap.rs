@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use asyncsteps::sync::Mutex;
-use asyncsteps::{AsyncSteps, Completion, Error, Flow, StepResult};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::{AsyncSteps, Completion, Error, Flow, StepResult};
 use asyncsteps_ffi::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use asyncsteps_ffi::exports::{
     AsyncStepsLoop, asyncsteps_last_error, asyncsteps_loop_free, asyncsteps_loop_iterate,
@@ -80,7 +80,7 @@ impl Foreign {
     }
 
     /// Adds a step in Rust.
-    fn add<A: asyncsteps::Arguments, R: asyncsteps::StepReturn>(
+    fn add<A: asyncsteps_core::Arguments, R: asyncsteps_core::StepReturn>(
         &self,
         body: impl FnOnce(&mut AsyncSteps, A) -> R + 'static,
     ) {

@@ -21,7 +21,8 @@ struct Kind {
     is_unit: bool,
 }
 
-pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
+/// The implementation, for a caller that knows the trait under `home`, the path of a crate.
+pub(crate) fn implement(input: &DeriveInput, home: &TokenStream) -> Result<TokenStream> {
     let whole = Attributes::read(&input.attrs)?;
     let kinds = match &input.data {
         Data::Struct(data) => {
@@ -68,14 +69,14 @@ pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
         }
     });
     // serde is asked about one type, and not about all that the parameters allow
-    let json = input.generics.params.is_empty().then(json);
+    let json = input.generics.params.is_empty().then(|| json(home));
     let name = &input.ident;
     let (parameters, arguments, bounds) = input.generics.split_for_impl();
     // an enum without variants has no value to match
     let this = if kinds.is_empty() { quote!(*self) } else { quote!(self) };
     Ok(quote! {
         #[automatically_derived]
-        impl #parameters ::asyncsteps::Code for #name #arguments #bounds {
+        impl #parameters #home::Code for #name #arguments #bounds {
             const CODES: &'static [&'static str] = &[#(#all),*];
 
             fn code(&self) -> &'static str {
@@ -94,7 +95,7 @@ pub(crate) fn implement(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 /// The value as JSON, if serde writes and reads the type.
-fn json() -> TokenStream {
+fn json(home: &TokenStream) -> TokenStream {
     let error = quote! {
         ::std::boxed::Box<dyn ::std::error::Error + ::core::marker::Send + ::core::marker::Sync>
     };
@@ -102,13 +103,13 @@ fn json() -> TokenStream {
     let (json, value) = (result(quote!(::std::string::String)), result(error.clone()));
     quote! {
         fn to_json(&self) -> #json {
-            use ::asyncsteps::NoJson as _;
-            ::asyncsteps::JsonOf::<Self>::write(self)
+            use #home::derive::NoJson as _;
+            #home::derive::JsonOf::<Self>::write(self)
         }
 
         fn from_json(json: &str) -> #value {
-            use ::asyncsteps::NoJson as _;
-            ::asyncsteps::JsonOf::<Self>::read(json)
+            use #home::derive::NoJson as _;
+            #home::derive::JsonOf::<Self>::read(json)
         }
     }
 }

@@ -9,8 +9,8 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::tool::Manual;
-use asyncsteps::{Error, Flow, Time, Undo};
+use asyncsteps_core::tool::Manual;
+use asyncsteps_core::{Error, Flow, Time, Undo};
 
 /// The bookings and cancellations, in their order.
 #[derive(Clone, Default)]
@@ -44,7 +44,7 @@ fn travel(bookings: &[&'static str]) -> (Option<String>, String) {
     let mut flow = Flow::new();
     for &what in bookings {
         let (books, cancels) = (journal.clone(), journal.clone());
-        flow.run(async move |_: asyncsteps::Args| Ok(books.book(what).await?))
+        flow.run(async move |_: asyncsteps_core::Args| Ok(books.book(what).await?))
             .named("book")
             .timeout(Duration::from_secs(10))
             .undo(async move |booking| {

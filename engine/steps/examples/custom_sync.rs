@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sim::{self, Options, Sim};
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Completion, Flow, StepResult, codes};
+use asyncsteps_core::sim::{self, Options, Sim};
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Completion, Flow, StepResult, codes};
 
 const ALL: u32 = 100;
 

@@ -12,7 +12,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps::{Completion, Error, Execution, Flow, Outcome, Progress, Time};
+use asyncsteps_core::{Completion, Error, Execution, Flow, Outcome, Progress, Time};
 
 /// The flows, and which of them can go on.
 struct Host {

@@ -7,9 +7,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sync::{Mutex, mutex};
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{AsyncSteps, Flow, Time};
+use asyncsteps_core::sync::{Mutex, mutex};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{AsyncSteps, Flow, Time};
 
 const ITEMS: u32 = 10;
 const AT_ONCE: u32 = 3;

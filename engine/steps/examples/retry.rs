@@ -8,8 +8,8 @@ use std::future::ready;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Error, Flow, Retry, Time, codes};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Error, Flow, Retry, Time, codes};
 
 /// A service that fails until the call with this number.
 struct Service {

@@ -12,7 +12,7 @@
 //! from the step that raised it until a handler recovers (§1.2).
 //!
 //! ```
-//! use asyncsteps::{Flow, run_to_end};
+//! use asyncsteps_core::{Flow, run_to_end};
 //!
 //! let mut flow = Flow::new();
 //! flow.add(|asi, ()| {
@@ -37,7 +37,7 @@
 //! ```
 //! use std::task::Waker;
 //! use std::time::Duration;
-//! use asyncsteps::{Flow, Outcome, Progress, Time};
+//! use asyncsteps_core::{Flow, Outcome, Progress, Time};
 //!
 //! let mut flow = Flow::new();
 //! flow.add(|asi, ()| asi.set_timeout(Duration::from_millis(30)));
@@ -102,10 +102,14 @@ mod undo;
 pub mod guide {}
 
 #[cfg(feature = "macros")]
-pub use asyncsteps_macros::Code;
+pub use asyncsteps_macros::CoreCode as Code;
+
+/// What `#[derive(Code)]` writes the names of; the trait alone, without the macro.
 #[cfg(feature = "macros")]
 #[doc(hidden)]
-pub use error::{JsonOf, NoJson};
+pub mod derive {
+    pub use crate::error::{Code, JsonOf, NoJson};
+}
 
 pub use args::{
     Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, Scalar, SendArguments,

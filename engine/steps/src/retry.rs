@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// ```
 /// use std::io;
 /// use std::time::Duration;
-/// use asyncsteps::{Retry, codes};
+/// use asyncsteps_core::{Retry, codes};
 ///
 /// let policy = Retry::attempts(4)
 ///     .backoff(Duration::from_millis(50)) // 50 ms, 100 ms, 200 ms

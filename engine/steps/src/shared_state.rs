@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 /// A look-up goes through all variables: it is meant for a few of them.
 ///
 /// ```
-/// # use asyncsteps::Flow;
+/// # use asyncsteps_core::Flow;
 /// # use std::sync::atomic::{AtomicU32, Ordering};
 /// let mut flow = Flow::new();
 /// let shared = flow.state_mut().shared().clone();

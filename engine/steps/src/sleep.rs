@@ -49,12 +49,12 @@ pub(crate) struct Alarms(Vec<Weak<Alarm>>);
 ///
 /// ```
 /// use std::time::Duration;
-/// use asyncsteps::tool::{AsyncTool, Manual};
-/// use asyncsteps::{Flow, Time};
+/// use asyncsteps_core::tool::{AsyncTool, Manual};
+/// use asyncsteps_core::{Flow, Time};
 ///
 /// let mut flow = Flow::new();
 /// flow.run(async |()| {
-///     asyncsteps::sleep(Duration::from_secs(3600)).await;
+///     asyncsteps_core::sleep(Duration::from_secs(3600)).await;
 ///     Ok("tea")
 /// });
 /// let tool = Manual::new(Time::ZERO);

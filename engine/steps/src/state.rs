@@ -17,7 +17,7 @@ use crate::shared_state::SharedState;
 /// other threads and foreign code can add and read. [`get`](Self::get) finds both.
 ///
 /// ```
-/// # use asyncsteps::Flow;
+/// # use asyncsteps_core::Flow;
 /// let mut flow = Flow::new();
 /// flow.state_mut().set("count", 1u32);
 /// *flow.state_mut().get_mut::<u32>("count").unwrap() += 1;

@@ -5,7 +5,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use asyncsteps::{Code, Codes, Error, Fallible, Flow, Raised, Retry, codes, run_to_end};
+use asyncsteps_core::{Code, Codes, Error, Fallible, Flow, Raised, Retry, codes, run_to_end};
 
 #[derive(Debug, Code)]
 enum BankError {
@@ -135,7 +135,7 @@ fn the_value_comes_back_through_retries_and_handlers() {
 
 #[cfg(feature = "serde")]
 mod recorded {
-    use asyncsteps::{Code, Codes, RecordedError};
+    use asyncsteps_core::{Code, Codes, RecordedError};
 
     #[derive(Debug, PartialEq, Code, serde::Serialize, serde::Deserialize)]
     enum Known {

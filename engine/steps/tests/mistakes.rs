@@ -4,7 +4,7 @@
 
 use std::error::Error as _;
 
-use asyncsteps::{Error, ErrorExt, Flow, Raised, codes, run_to_end};
+use asyncsteps_core::{Error, ErrorExt, Flow, Raised, codes, run_to_end};
 
 /// The error of a flow that fails by itself.
 fn error(define: impl FnOnce(&mut Flow)) -> Error {

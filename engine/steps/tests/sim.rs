@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sim::{self, Options, Sim};
-use asyncsteps::sync::{Limiter, Mutex, Throttle, limiter, throttle};
-use asyncsteps::tool::AsyncTool;
-use asyncsteps::{Flow, Outcome, Template, Time};
+use asyncsteps_core::sim::{self, Options, Sim};
+use asyncsteps_core::sync::{Limiter, Mutex, Throttle, limiter, throttle};
+use asyncsteps_core::tool::AsyncTool;
+use asyncsteps_core::{Flow, Outcome, Template, Time};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -305,7 +305,8 @@ impl Drop for Guard {
 fn locks_are_released_also_after_cancels_and_timeouts() {
     let options = Options { cancel_one_in: 3, cancel_within: ms(100), ..Options::default() };
     sim::check_with(&options, 0..300, |sim| {
-        let mutex = Mutex::new(asyncsteps::sync::mutex::Options { max: 2, max_queue: Some(6) });
+        let mutex =
+            Mutex::new(asyncsteps_core::sync::mutex::Options { max: 2, max_queue: Some(6) });
         let throttle = Throttle::new(throttle::Options { max: 3, period: ms(20), max_queue: None });
         let limiter = Limiter::new(limiter::Options {
             concurrent: 2,

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sim::{self, Cut, Options, Sim};
-use asyncsteps::sync::Mutex;
-use asyncsteps::{Completion, Error, Flow, Outcome, Retry, Template, Undo, codes, sleep};
+use asyncsteps_core::sim::{self, Cut, Options, Sim};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::{Completion, Error, Flow, Outcome, Retry, Template, Undo, codes, sleep};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use asyncsteps::sync::{Mutex, mutex};
-use asyncsteps::{
+use asyncsteps_core::sync::{Mutex, mutex};
+use asyncsteps_core::{
     AsyncSteps, Completion, ErrorExt, Execution, Flow, Outcome, Progress, Template, Time, codes,
 };
 
@@ -209,7 +209,7 @@ fn a_read_ends_with_data_timeout_or_error_as_in_section_1_3() {
     let read = socket.0.borrow().clone().expect("the step waits");
     read.error("Broken", "pipe").expect("in time");
     assert!(matches!(drive(&mut execution, Duration::ZERO), Progress::Done(Outcome::Error(_))));
-    assert_eq!(read.success(()), Err(asyncsteps::Stale));
+    assert_eq!(read.success(()), Err(asyncsteps_core::Stale));
     assert_eq!(out.lines(), ["data", "Timeout", "Read Error"]);
 }
 
@@ -245,8 +245,8 @@ fn a_template_is_copied_with_business_logic_in_its_state_as_in_section_1_5() {
     });
     let mut flow = common.flow();
     flow.state_mut().set("business_logic", logic);
-    assert_eq!(asyncsteps::run_to_end::<i32>(flow).expect("it has its logic"), 42);
-    let error = asyncsteps::run_to_end::<i32>(common.flow()).expect_err("it has none");
+    assert_eq!(asyncsteps_core::run_to_end::<i32>(flow).expect("it has its logic"), 42);
+    let error = asyncsteps_core::run_to_end::<i32>(common.flow()).expect_err("it has none");
     assert_eq!((error.code(), error.info()), ("NotConfigured", None));
     assert_eq!(error.source().map(ToString::to_string), Some("no business logic".to_owned()));
 }

@@ -10,8 +10,8 @@ use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Completion, Error, Flow, Time};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Completion, Error, Flow, Time};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

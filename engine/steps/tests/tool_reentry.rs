@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Flow, Time};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Flow, Time};
 
 #[derive(Default)]
 struct Host(AtomicU32);
@@ -162,7 +162,7 @@ fn the_end_by_a_panic_of_another_flow_is_told() {
     flow.await_(async {
         let mut other = Flow::new();
         other.add(|_, ()| panic!("elsewhere"));
-        asyncsteps::run_to_end::<()>(other)
+        asyncsteps_core::run_to_end::<()>(other)
     });
     flow.execute_on(&tool);
     settle(&tool);

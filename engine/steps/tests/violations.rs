@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Error, Flow, StepReturn, Template, codes, run_to_end};
+use asyncsteps_core::{AsyncSteps, Error, Flow, StepReturn, Template, codes, run_to_end};
 
 /// The rule that the only step of a flow broke, as the error handler around it sees it.
 fn broken_by<R: StepReturn>(body: impl FnOnce(&mut AsyncSteps) -> R + 'static) -> String {
@@ -88,7 +88,7 @@ fn a_step_with_sub_steps_neither_succeeds_nor_fails() {
         }),
         "error after adding sub-steps"
     );
-    let ends: [fn(&mut AsyncSteps) -> asyncsteps::StepResult; 2] =
+    let ends: [fn(&mut AsyncSteps) -> asyncsteps_core::StepResult; 2] =
         [|asi| asi.break_loop(None), |asi| asi.continue_loop("OUTER")];
     for end in ends {
         assert_eq!(
@@ -306,7 +306,7 @@ fn an_error_that_was_not_raised_is_a_violation() {
     })
     .on_error(|asi, _| asi.success(()));
     flow.add(|asi, ()| {
-        let kept = asi.state_mut().take::<asyncsteps::StepResult>("kept");
+        let kept = asi.state_mut().take::<asyncsteps_core::StepResult>("kept");
         kept.unwrap_or(Ok(()))
     })
     .named("culprit");

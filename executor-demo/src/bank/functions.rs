@@ -1,9 +1,8 @@
 //! The functions of `demo.bank:1.0`.
 
-use asyncsteps::{Code, Fallible, codes};
-use asyncsteps_durable::{Durable, Recorded as _};
-use asyncsteps_executor::iface::Source;
-use asyncsteps_executor::{Cx, Functions, Gives, Service, Steps};
+use asyncsteps::durable::{Durable, Recorded as _};
+use asyncsteps::iface::Source;
+use asyncsteps::{Code, Cx, Fallible, Functions, Gives, Service, Steps, codes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use asyncsteps::Error;
-use asyncsteps_executor::{ConfigError, Executor, Invoker};
+use asyncsteps::executor::Invoker;
+use asyncsteps::{ConfigError, Error, Executor};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use asyncsteps_executor::iface::{FunctionName, IfaceVer};
-use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
-use asyncsteps_fabric::nats::NatsFabric;
-use asyncsteps_fabric::{Call, Fabric, NodeId, NodeInfo};
+use asyncsteps::fabric::http::{Config, HttpFabric, Remote};
+use asyncsteps::fabric::nats::NatsFabric;
+use asyncsteps::fabric::{Call, Fabric, NodeId, NodeInfo};
+use asyncsteps::iface::{FunctionName, IfaceVer};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
 

@@ -10,11 +10,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::pool::ArbiterPool;
-use asyncsteps_executor::health::Dependency;
-use asyncsteps_executor::{Builder, Executor};
-use asyncsteps_fabric::nats::{NatsError, NatsFabric};
-use asyncsteps_fabric::{CallError, Client, Endpoint, Fabric, ServeGuard};
+use asyncsteps::fabric::nats::{NatsError, NatsFabric};
+use asyncsteps::fabric::{CallError, Client, Endpoint, Fabric, ServeGuard};
+use asyncsteps::health::Dependency;
+use asyncsteps::pool::ArbiterPool;
+use asyncsteps::{Builder, Executor};
 
 pub use commands::{CallOptions, DrainOptions, NodesOptions};
 pub use options::{Hosted, NatsOptions, NodeOptions};

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use asyncsteps_executor::security::{Secret, SecurityLevel};
-use asyncsteps_fabric::NodeId;
-use asyncsteps_fabric::nats::{Config, NatsError, NatsFabric, Trust};
+use asyncsteps::fabric::NodeId;
+use asyncsteps::fabric::nats::{Config, NatsError, NatsFabric, Trust};
+use asyncsteps::security::{Secret, SecurityLevel};
 use clap::{Args, ValueEnum};
 
 /// The server that connects the nodes, and what lets this one in.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 
-use asyncsteps_executor::metrics::prometheus_client::metrics::gauge::Gauge;
+use asyncsteps::metrics::prometheus_client::metrics::gauge::Gauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 

@@ -21,9 +21,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use asyncsteps_executor::metrics::prometheus_client::metrics::family::Family;
-use asyncsteps_executor::metrics::prometheus_client::metrics::gauge::Gauge;
-use asyncsteps_executor::metrics::prometheus_client::registry::Registry;
+use asyncsteps::metrics::prometheus_client::metrics::family::Family;
+use asyncsteps::metrics::prometheus_client::metrics::gauge::Gauge;
+use asyncsteps::metrics::prometheus_client::registry::Registry;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use jobs::Jobs;

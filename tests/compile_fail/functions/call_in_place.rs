@@ -1,6 +1,6 @@
 //! A call whose result is used as if it was there.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::{CallSteps, RequestSteps};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! A future uses the interface of its step.
 
-use asyncsteps::{Error, Template};
+use asyncsteps_core::{Error, Template};
 use asyncsteps_executor::RequestSteps;
 
 fn main() {

@@ -1,6 +1,6 @@
 //! A step borrows the lock of its template.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_actors::sync::Mutex;
 
 fn main() {

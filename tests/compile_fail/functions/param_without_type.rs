@@ -1,6 +1,6 @@
 //! A parameter without a type.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::RequestSteps;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! A callback uses `?` and drops the result of `reply`.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::RequestSteps;
 
 fn main() {

@@ -1,6 +1,6 @@
 //! The body of a step gives the result of a call as it is.
 
-use asyncsteps::Code;
+use asyncsteps_core::Code;
 use asyncsteps_executor::{Gives, Service, Steps};
 
 #[derive(Debug, Code)]

@@ -1,6 +1,6 @@
 //! A body uses the context of the steps instead of its own.
 
-use asyncsteps::Code;
+use asyncsteps_core::Code;
 use asyncsteps_executor::{Gives, Service, Steps};
 
 #[derive(Debug, Code)]

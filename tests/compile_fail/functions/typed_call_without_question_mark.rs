@@ -1,6 +1,6 @@
 //! The result of a call is used without `?`.
 
-use asyncsteps::Code;
+use asyncsteps_core::Code;
 use asyncsteps_executor::{Gives, Service, Steps};
 
 #[derive(Debug, Code)]

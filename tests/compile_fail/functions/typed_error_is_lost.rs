@@ -2,7 +2,7 @@
 
 #![deny(unused_must_use)]
 
-use asyncsteps::{Code, Fallible};
+use asyncsteps_core::{Code, Fallible};
 use asyncsteps_executor::{Cx, Service};
 
 #[derive(Debug, Code)]

@@ -1,6 +1,6 @@
 //! A handler that is an async function gives the result of a call as it is.
 
-use asyncsteps::{Code, Fallible};
+use asyncsteps_core::{Code, Fallible};
 use asyncsteps_executor::{Cx, Service};
 
 #[derive(Debug, Code)]

@@ -1,6 +1,6 @@
 //! A step is returned without `into`.
 
-use asyncsteps::Code;
+use asyncsteps_core::Code;
 use asyncsteps_executor::{Gives, Service, Steps};
 
 #[derive(Debug, Code)]

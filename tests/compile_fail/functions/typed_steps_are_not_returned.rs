@@ -1,6 +1,6 @@
 //! The steps of a function are not returned.
 
-use asyncsteps::Code;
+use asyncsteps_core::Code;
 use asyncsteps_executor::{Gives, Service, Steps};
 
 #[derive(Debug, Code)]

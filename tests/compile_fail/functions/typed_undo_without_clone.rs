@@ -1,6 +1,6 @@
 //! A step is undone whose result cannot be cloned.
 
-use asyncsteps::Code;
+use asyncsteps_core::Code;
 use asyncsteps_executor::{Gives, Service, Steps};
 
 #[derive(Debug, Code)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, StepResult, Template, codes};
+use asyncsteps_core::{AsyncSteps, StepResult, Template, codes};
 use asyncsteps_executor::{Functions, RequestSteps};
 use serde_json::json;
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Flow, StepResult, codes};
 use asyncsteps_actors::flow::start_flow;
+use asyncsteps_core::{AsyncSteps, Flow, StepResult, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::Definition;
 use asyncsteps_executor::raw::Cookie;

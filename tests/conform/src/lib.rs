@@ -9,7 +9,7 @@ mod raw;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{StepResult, Template};
+use asyncsteps_core::{StepResult, Template};
 use asyncsteps_executor::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps_executor::message::Data;
 use asyncsteps_executor::security::{PasswordHash, PasswordHashError, Secret, StaticUsers};
@@ -108,7 +108,7 @@ pub fn definitions() -> Source {
 
 /// A function of one step.
 fn template(
-    step: impl Fn(&mut asyncsteps::AsyncSteps) -> StepResult + Send + Sync + 'static,
+    step: impl Fn(&mut asyncsteps_core::AsyncSteps) -> StepResult + Send + Sync + 'static,
 ) -> Template {
     Template::build(|asi| {
         asi.add(move |asi, ()| step(asi));
@@ -146,13 +146,13 @@ fn secret(functions: &mut Functions) {
     functions.add("whoami", &whoami).add("priv", &replies(json!({ "ok": true })));
 }
 
-fn sum(asi: &mut asyncsteps::AsyncSteps) -> StepResult {
+fn sum(asi: &mut asyncsteps_core::AsyncSteps) -> StepResult {
     let (a, b): (i64, i64) = (asi.param("a")?, asi.param("b")?);
     let seclvl = asi.request()?.level().name();
     asi.reply(json!({ "sum": a + b, "seclvl": seclvl }))
 }
 
-fn reverse(asi: &mut asyncsteps::AsyncSteps) -> StepResult {
+fn reverse(asi: &mut asyncsteps_core::AsyncSteps) -> StepResult {
     let Data(mut blob) = asi.param("blob")?;
     blob.reverse();
     let len = blob.len();

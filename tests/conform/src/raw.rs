@@ -1,6 +1,6 @@
 //! Raw data in, out, and both ways.
 
-use asyncsteps::{AsyncSteps, StepResult};
+use asyncsteps_core::{AsyncSteps, StepResult};
 use asyncsteps_executor::{Functions, RequestSteps};
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn upload(asi: &mut AsyncSteps) -> StepResult {
             size += chunk.len() as u64;
             sum += chunk.iter().map(|byte| u64::from(*byte)).sum::<u64>();
         }
-        Ok::<_, asyncsteps::Error>((size, sum % 65_536))
+        Ok::<_, asyncsteps_core::Error>((size, sum % 65_536))
     });
     asi.add(|asi, (size, sum): (u64, u64)| {
         let (name, n): (String, i64) = (asi.param("name")?, asi.param("n")?);
@@ -51,7 +51,7 @@ fn download(asi: &mut AsyncSteps) -> StepResult {
             left -= part.len();
             output.write(part).await?;
         }
-        Ok::<_, asyncsteps::Error>(())
+        Ok::<_, asyncsteps_core::Error>(())
     });
     Ok(())
 }
@@ -67,7 +67,7 @@ fn pipe(asi: &mut AsyncSteps) -> StepResult {
             let changed: Vec<u8> = chunk.iter().map(|byte| byte.wrapping_add(add)).collect();
             output.write(changed).await?;
         }
-        Ok::<_, asyncsteps::Error>(())
+        Ok::<_, asyncsteps_core::Error>(())
     });
     Ok(())
 }

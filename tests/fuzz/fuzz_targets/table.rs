@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Flow, StepResult};
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Flow, StepResult};
 use asyncsteps_ffi::abi::{
     FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, FutoInData, FutoInHandle,
     FutoInSync, FutoInType, flags,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 
 use super::options::Limits;
 use super::places::Places;

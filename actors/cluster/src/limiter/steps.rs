@@ -5,8 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Identity, StepResult};
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Identity, StepResult};
 
 use super::options::Limits;
 use super::state::{LimiterState, Place};
@@ -31,7 +31,7 @@ use crate::throttle::Throttle;
 /// let cluster = Cluster::connect("postgres://shop@db/shop", Config::default()).await?;
 /// let limits = Limits { concurrent: 8, max_queue: Some(100), rate: Rate::per_second(50) };
 /// let bank = cluster.limiter("bank", limits)?;
-/// let mut flow = asyncsteps::Flow::new();
+/// let mut flow = asyncsteps_core::Flow::new();
 /// flow.run(async |()| Ok(())).limited(&bank);
 /// # Ok(()) }
 /// ```
@@ -100,7 +100,7 @@ impl ISync for Limiter {
             asi.await_in_place(async move {
                 let place = state.enter().await?;
                 held.place.replace(Some(place));
-                Ok::<_, asyncsteps::Error>(())
+                Ok::<_, asyncsteps_core::Error>(())
             });
         })
         .named(name);

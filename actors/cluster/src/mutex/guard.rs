@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::Arg;
 use asyncsteps_actors::sync::{Fence, LockGuard as LocalGuard};
+use asyncsteps_core::Arg;
 
 use crate::cluster::Cluster;
 use crate::hold::Hold;

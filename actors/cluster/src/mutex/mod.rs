@@ -6,9 +6,9 @@ mod section;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::Error;
-use asyncsteps::sync::mutex::Options;
 use asyncsteps_actors::sync::{Fence, KeyReport, Mutex as LocalMutex};
+use asyncsteps_core::Error;
+use asyncsteps_core::sync::mutex::Options;
 
 use crate::cluster::Cluster;
 use crate::lock_id::LockId;
@@ -38,7 +38,7 @@ pub use guard::LockGuard;
 /// that does not succeed in 30 s, without the lock.
 ///
 /// ```no_run
-/// use asyncsteps::Flow;
+/// use asyncsteps_core::Flow;
 /// use asyncsteps_cluster::{Cluster, Config};
 ///
 /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {

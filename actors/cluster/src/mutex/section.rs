@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Error, Interrupter, StepResult};
 use asyncsteps_actors::sync::HeldFence;
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Error, Interrupter, StepResult};
 
 use super::Mutex;
 use crate::cluster::Cluster;

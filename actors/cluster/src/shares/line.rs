@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use asyncsteps::sync::mutex;
-use asyncsteps::{Error, codes};
 use asyncsteps_actors::sync::Mutex as LocalMutex;
+use asyncsteps_core::sync::mutex;
+use asyncsteps_core::{Error, codes};
 use tokio::sync::watch;
 use tokio::time::sleep;
 

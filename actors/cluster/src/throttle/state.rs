@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 
 use super::options::{Away, Counting, Rate};
 use super::share::Share;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Error, StepResult};
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
 use super::options::Rate;
 use super::state::KeyState;
@@ -26,7 +26,7 @@ use crate::lock_id::LockId;
 /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
 /// let cluster = Cluster::connect("postgres://shop@db/shop", Config::default()).await?;
 /// let mails = cluster.throttle("mails", Rate { max_queue: Some(100), ..Rate::per_second(20) })?;
-/// let mut flow = asyncsteps::Flow::new();
+/// let mut flow = asyncsteps_core::Flow::new();
 /// flow.run(async |()| Ok(())).limited(&mails.key("ann"));
 /// # Ok(()) }
 /// ```

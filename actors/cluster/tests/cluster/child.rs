@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Write, stdin};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use asyncsteps::{Flow, Raised};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_cluster::{Cluster, Fence, sql};
+use asyncsteps_core::{Flow, Raised};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_postgres::NoTls;
 

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps::{Flow, Raised};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_cluster::{Cluster, Limiter, Limits, Rate};
+use asyncsteps_core::{Flow, Raised};
 use futures_util::future::join_all;
 
 use super::world::{config, flow, node, number, tables, url, with_server, within};
@@ -87,7 +87,7 @@ async fn sections_of_two_nodes_share_the_places(server: &Server) {
             .run(async move |()| {
                 inside.set(inside.get() + 1);
                 most.set(most.get().max(inside.get()));
-                asyncsteps::sleep(std::time::Duration::from_millis(5)).await;
+                asyncsteps_core::sleep(std::time::Duration::from_millis(5)).await;
                 inside.set(inside.get() - 1);
                 Ok(())
             })

@@ -5,10 +5,10 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sync::ISync;
-use asyncsteps::{Error, Flow, Raised, Template};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_cluster::{Cluster, Fence, LOCK_LOST, Mutex, fences};
+use asyncsteps_core::sync::ISync;
+use asyncsteps_core::{Error, Flow, Raised, Template};
 use futures_util::future::{join_all, poll_immediate};
 
 use super::world::{config, flow, node, number, tables, until, url, with_server, within};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use asyncsteps::Flow;
 use asyncsteps_cluster::{Cluster, Config, Error};
+use asyncsteps_core::Flow;
 
 use super::world::{flow, node, run, tables, url, with_server};
 

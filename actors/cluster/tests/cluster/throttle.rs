@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use asyncsteps::Flow;
 use asyncsteps_cluster::{Away, Cluster, Counting, Rate, Throttle};
+use asyncsteps_core::Flow;
 use futures_util::future::poll_immediate;
 
 use super::world::{config, flow, node, number, tables, until, url, with_server, within};

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use asyncsteps::{Arguments, Error, Flow};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_cluster::{Cluster, Config};
+use asyncsteps_core::{Arguments, Error, Flow};
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, NoTls};
 

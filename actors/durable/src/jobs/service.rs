@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Code, Error, Fallible, codes};
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::{Code, Error, Fallible, codes};
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use asyncsteps::sync::mutex;
 use asyncsteps_actors::sync;
+use asyncsteps_core::sync::mutex;
 use asyncsteps_durable::journal::Uid;
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::record::Ending;
@@ -198,7 +198,7 @@ pub(crate) fn hold(lock: &sync::Mutex, time: Duration) {
 }
 
 /// A body that does not end by itself.
-pub(crate) async fn hangs(_: &Cx<Bank, Nothing>, (): ()) -> asyncsteps::Fallible<()> {
+pub(crate) async fn hangs(_: &Cx<Bank, Nothing>, (): ()) -> asyncsteps_core::Fallible<()> {
     tokio::time::sleep(Duration::from_secs(100_000)).await;
     Ok(())
 }

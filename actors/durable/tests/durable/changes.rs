@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::Fallible;
+use asyncsteps_core::Fallible;
 use asyncsteps_durable::{Options, Recorded, Signals};
 use asyncsteps_executor::{Cx, Gives, Next, Steps};
 use asyncsteps_journal::Uid;

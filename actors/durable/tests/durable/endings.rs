@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Fallible, Retry};
+use asyncsteps_core::{Fallible, Retry};
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
@@ -72,7 +72,7 @@ fn hotel(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
     asi.run("room", async |cx: &Cx<Bank, Nothing>, ()| {
         soon().await;
         cx.deal(cx.key());
-        if cx.attempt() < 2 { Err(asyncsteps::Error::new("TryAgain").into()) } else { Ok(()) }
+        if cx.attempt() < 2 { Err(asyncsteps_core::Error::new("TryAgain").into()) } else { Ok(()) }
     })
     .retry(retry)
     .limited(&place)

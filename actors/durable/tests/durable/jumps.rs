@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use asyncsteps::{Error, Fallible, Retry};
+use asyncsteps_core::{Error, Fallible, Retry};
 use asyncsteps_durable::{Durable, Node, Options, Recorded, Signals};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;

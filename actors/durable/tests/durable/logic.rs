@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use asyncsteps::{Error, Fallible, Retry};
+use asyncsteps_core::{Error, Fallible, Retry};
 use asyncsteps_durable::Recorded;
 use asyncsteps_executor::{Cx, Gives, Next, Steps};
 use asyncsteps_journal::{Clock, Timestamp};

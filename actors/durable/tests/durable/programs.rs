@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::sim::Random;
-use asyncsteps::{Error, Fallible, Retry};
+use asyncsteps_core::sim::Random;
+use asyncsteps_core::{Error, Fallible, Retry};
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
 use asyncsteps_durable::{Options, Recorded, Repeatable};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps::Fallible;
-use asyncsteps::sim::Random;
+use asyncsteps_core::Fallible;
+use asyncsteps_core::sim::Random;
 use asyncsteps_durable::{Cancelling, Options, Recorded, Repeatable, Signals};
 use asyncsteps_executor::{Gives, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};

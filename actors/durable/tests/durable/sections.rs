@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::Retry;
+use asyncsteps_core::Retry;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
 use asyncsteps_executor::{Cx, Gives, Steps};

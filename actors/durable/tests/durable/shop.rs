@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use asyncsteps::{Fallible, Retry, Undo};
+use asyncsteps_core::{Fallible, Retry, Undo};
 use asyncsteps_durable::{Durable, Recorded};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
@@ -103,7 +103,7 @@ impl Service for Shop {
     type Errors = Failed;
 }
 
-#[derive(Debug, asyncsteps::Code, thiserror::Error)]
+#[derive(Debug, asyncsteps_core::Code, thiserror::Error)]
 pub(crate) enum Failed {
     #[error("the test asked for it")]
     #[code("TestFailed")]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Error, Retry};
+use asyncsteps_core::{Error, Retry};
 use asyncsteps_durable::journal::Clock;
 use asyncsteps_durable::journal::memory::{Fault, Memory, Operation};
 use asyncsteps_durable::journal::record::Ending;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use asyncsteps::{Error, codes, sync};
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::{Error, codes, sync};
 use asyncsteps_durable::{Durable, Node, Options, Recorded, Repeatable};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use asyncsteps::{Code, Error, ErrorExt};
+use asyncsteps_core::{Code, Error, ErrorExt};
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::{Durable, Options, Recorded};
 use asyncsteps_executor::security::{SecurityLevel, User};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::{env, fs, process};
 
-use asyncsteps::{Error, Fallible};
+use asyncsteps_core::{Error, Fallible};
 use asyncsteps_durable::{Durable, Node, Options, Recorded, Transacts};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::service::Transacted;
@@ -284,12 +284,12 @@ fn declined(asi: &mut Steps<Bank, Params>) -> Gives<String> {
 }
 
 fn tried(asi: &mut Steps<Bank, Params>) -> Gives<String> {
-    transact(asi).retry(asyncsteps::Retry::attempts(3).on_code("Declined")).into()
+    transact(asi).retry(asyncsteps_core::Retry::attempts(3).on_code("Declined")).into()
 }
 
 fn undone(asi: &mut Steps<Bank, Params>) -> Gives<String> {
     transact(asi).undo(async |cx, booked| {
-        if let asyncsteps::Undo::Done(booked) = booked {
+        if let asyncsteps_core::Undo::Done(booked) = booked {
             cx.count(&format!("{booked} no more"));
         }
         Ok(())

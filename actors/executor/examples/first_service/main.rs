@@ -6,11 +6,10 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use asyncsteps::{Code, Fallible, Retry, sleep};
-use asyncsteps_actors::sync::Mutex;
-use asyncsteps_executor::transport::http::{self, Server};
-use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps, observe};
+use asyncsteps::http::{self, Server};
+use asyncsteps::sync::Mutex;
+use asyncsteps::typed::Interface;
+use asyncsteps::{Code, Cx, Executor, Fallible, Gives, Retry, Service, Steps, observe, sleep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -152,8 +151,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     use asyncsteps::sim::{self, Cut, Options};
+    use asyncsteps::test::TestRequest;
     use asyncsteps::{Error, Outcome};
-    use asyncsteps_executor::test::TestRequest;
     use serde_json::json;
 
     use super::*;

@@ -11,9 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use actix_web::{App, HttpServer};
-use asyncsteps::Template;
 use asyncsteps_actors::ffi::BinaryStep;
 use asyncsteps_actors::ffi::abi::{Execute, HandleError, Scheduled};
+use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::transport::http;
 use asyncsteps_executor::{Executor, RequestSteps};

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, UNIX_EPOCH};
 
-use asyncsteps::FlowId;
 use asyncsteps_actors::sync::LockOwner;
+use asyncsteps_core::FlowId;
 
 use super::locks::{HeldLockInfo, LockInfo, WaitGraph};
 use super::naming::Names;

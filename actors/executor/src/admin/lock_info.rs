@@ -1,7 +1,7 @@
 //! Locks as data.
 
-use asyncsteps::Contention;
 use asyncsteps_actors::sync::{HeldLock, Limits};
+use asyncsteps_core::Contention;
 
 use super::locks::{HeldLockInfo, KeyInfo, LockInfo, LockLimits, LockWait, Waiter};
 use super::naming::Names;

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use asyncsteps::{FlowId, Identity};
 use asyncsteps_actors::sync::LockOwner;
+use asyncsteps_core::{FlowId, Identity};
 
 use super::locks::Owner;
 use crate::executor::{Executor, RequestOfFlow};

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unused_async, reason = "handlers are async functions")]
 
-use asyncsteps::{Code, Fallible};
+use asyncsteps_core::{Code, Fallible};
 use asyncsteps_futoin::typed::Interface;
 use schemars::JsonSchema;
 use serde::Deserialize;

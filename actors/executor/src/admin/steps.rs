@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use asyncsteps::{StepLocation, Time, Wait, WaitReason};
 use asyncsteps_actors::record::{Ending as Ended, Recorded, RecordedStep};
+use asyncsteps_core::{StepLocation, Time, Wait, WaitReason};
 
 use super::locks::LockWait;
 use super::naming::Names;

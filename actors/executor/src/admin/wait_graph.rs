@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use asyncsteps::FlowId;
 use asyncsteps_actors::sync::{LockOwner, deadlock};
+use asyncsteps_core::FlowId;
 
 use super::locks::{WaitEdge, WaitGraph};
 use super::naming::Names;

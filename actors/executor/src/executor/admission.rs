@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use asyncsteps::Time;
 use asyncsteps_actors::budget::{PendingPermit, Permit};
 use asyncsteps_actors::drain::Entered;
 use asyncsteps_actors::timer;
+use asyncsteps_core::Time;
 use tokio::sync::Notify;
 
 use super::client_limits::ClientPermit;

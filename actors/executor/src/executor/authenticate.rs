@@ -1,7 +1,7 @@
 //! From the credentials of a request to its caller (FTN6 §1.2, §1.4, FTN8).
 
-use asyncsteps::{Time, codes};
 use asyncsteps_actors::{budget, timer};
+use asyncsteps_core::{Time, codes};
 use tokio::task::spawn_blocking;
 
 use super::admission::{self, GraceEnd};

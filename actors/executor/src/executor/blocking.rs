@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Error, Template, codes};
 use asyncsteps_actors::flow::blocking;
+use asyncsteps_core::{Error, Template, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ impl Functions {
     /// Business logic that blocks (files, DNS, long computations), on a thread of the blocking pool:
     /// it gets what is known of the request, and gives the result (FTN6 §1 `BlockingMethod`).
     ///
-    /// An error that is an [`asyncsteps::Error`] keeps its code. A request that ends early drops the
+    /// An error that is an [`asyncsteps_core::Error`] keeps its code. A request that ends early drops the
     /// result; work that was begun goes on to its end.
     pub fn add_blocking<R, E, F>(&mut self, function: &str, handler: F) -> &mut Self
     where

@@ -34,7 +34,7 @@ const UPLOAD_RATE: u64 = 1 << 10;
 /// Builds an executor; made by [`Executor::builder`](super::Executor::builder).
 ///
 /// ```
-/// use asyncsteps::Template;
+/// use asyncsteps_core::Template;
 /// use asyncsteps_executor::{Executor, RequestSteps};
 /// use asyncsteps_executor::iface::{Loader, Source};
 ///

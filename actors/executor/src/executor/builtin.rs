@@ -2,8 +2,8 @@
 //!
 //! Their definitions are in [`Source::builtin`](asyncsteps_futoin::iface::Source::builtin).
 
-use asyncsteps::{AsyncSteps, StepResult, Template, codes};
 use asyncsteps_actors::trace;
+use asyncsteps_core::{AsyncSteps, StepResult, Template, codes};
 use asyncsteps_futoin::message::{RefusedMessage, Request, Response};
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Added, AsyncSteps, Error, codes};
 use asyncsteps_actors::sync::{Call, Calling, calling, fences};
+use asyncsteps_core::{Added, AsyncSteps, Error, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -174,7 +174,7 @@ impl Executor {
 /// Calling other functions from a step that serves a request.
 ///
 /// ```
-/// # use asyncsteps::Template;
+/// # use asyncsteps_core::Template;
 /// # use asyncsteps_executor::{CallSteps, RequestSteps};
 /// use serde_json::{Value, json};
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use serde_json::Value;
 
 use super::refused::Refused;

@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Template, Time, codes};
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::earliest;
+use asyncsteps_core::{Template, Time, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Coding, Request};
 use serde_json::{Map, Value};

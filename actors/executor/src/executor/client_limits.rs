@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use asyncsteps::sync::limiter::Options;
+use asyncsteps_core::sync::limiter::Options;
 
 use asyncsteps_actors::sync::{Limiter, LockGuard};
 use asyncsteps_futoin::net::{Cidr, RangeMap, Scope};
@@ -37,7 +37,7 @@ const FTN7_DEFAULT: Options = Options {
 ///
 /// ```
 /// use std::time::Duration;
-/// use asyncsteps::sync::limiter::Options;
+/// use asyncsteps_core::sync::limiter::Options;
 /// use asyncsteps_executor::{ClientLimits, Executor};
 ///
 /// let strict = Options { concurrent: 10, rate: 100, period: Duration::from_secs(1), ..Default::default() };

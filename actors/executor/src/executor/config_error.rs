@@ -1,6 +1,6 @@
 //! Why an executor cannot be built.
 
-use asyncsteps::sync::ZeroLimit;
+use asyncsteps_core::sync::ZeroLimit;
 use asyncsteps_futoin::iface::IfaceVer;
 #[cfg(feature = "schemars")]
 use asyncsteps_futoin::typed::InterfaceError;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::FlowRef;
+use asyncsteps_core::Time;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
 use tracing::Span;

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use asyncsteps::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_actors::sync::fences;
 use asyncsteps_actors::trace;
+use asyncsteps_core::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_futoin::iface::{Definition, FunctionName, Loader, Source};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_futoin::iface::{Definition, IfaceVer};
 
 use super::config_error::ConfigError;

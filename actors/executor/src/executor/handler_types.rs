@@ -3,7 +3,7 @@
 use std::any::{TypeId, type_name};
 use std::collections::BTreeSet;
 
-use asyncsteps::{Args, Arguments, Codes, Error, codes};
+use asyncsteps_core::{Args, Arguments, Codes, Error, codes};
 use asyncsteps_futoin::iface::Definition;
 use asyncsteps_futoin::typed::{Interface, Mismatch, differences};
 use schemars::JsonSchema;

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 
 use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
 

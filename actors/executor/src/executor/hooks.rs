@@ -1,6 +1,6 @@
 //! Events of an executor, for applications that watch it (FTN6).
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 
 use asyncsteps_futoin::message::{Request, Response};
 

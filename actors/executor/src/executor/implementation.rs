@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use asyncsteps::{Args, Error, Template};
+use asyncsteps_core::{Args, Error, Template};
 use asyncsteps_futoin::iface::Definition;
 
 use super::config_error::ConfigError;

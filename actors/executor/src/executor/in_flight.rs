@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
-use asyncsteps::{FlowId, Time, WaitCause};
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{FlowActor, FlowRef, Stack};
 use asyncsteps_actors::record::Recorded;
 use asyncsteps_actors::trace::TraceParent;
+use asyncsteps_core::{FlowId, Time, WaitCause};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
 use slab::Slab;
@@ -24,9 +24,9 @@ use crate::security::User;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestState {
-    /// Its flow runs, or the body of a [shielded](asyncsteps::Added::shielded) step of it.
+    /// Its flow runs, or the body of a [shielded](asyncsteps_core::Added::shielded) step of it.
     Running,
-    /// What its flow has done is being undone, see [`Added::undo`](asyncsteps::Added::undo). The
+    /// What its flow has done is being undone, see [`Added::undo`](asyncsteps_core::Added::undo). The
     /// reply may have left.
     Undoing,
 }

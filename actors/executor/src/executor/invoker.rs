@@ -3,9 +3,9 @@
 use std::fmt;
 use std::pin::Pin;
 
-use asyncsteps::{Error, codes};
 use asyncsteps_actors::sync::Fence;
 use asyncsteps_actors::trace::{self, TraceParent};
+use asyncsteps_core::{Error, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Request;
 use serde::Serialize;

@@ -17,7 +17,7 @@ impl Executor {
     /// FTN6 §1.5 suggests it for a client whose first request succeeded, for 60 to 3,600 seconds:
     ///
     /// ```
-    /// # use asyncsteps::{AsyncSteps, StepResult};
+    /// # use asyncsteps_core::{AsyncSteps, StepResult};
     /// # use asyncsteps_executor::RequestSteps;
     /// # use asyncsteps_executor::net::Cidr;
     /// use std::time::Duration;

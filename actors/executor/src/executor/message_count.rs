@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock::Clock;
+use asyncsteps_core::Time;
 
 /// The least time between two lines of the log, so that a flood of messages does not flood it.
 const QUIET: Duration = Duration::from_secs(10);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::record::Recorded;
+use asyncsteps_core::Time;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Response;
 use tracing::Span;

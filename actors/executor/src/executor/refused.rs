@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::message::Response;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use asyncsteps::{Template, codes};
+use asyncsteps_core::{Template, codes};
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 use asyncsteps_futoin::message::Coding;
 #[cfg(feature = "schemars")]

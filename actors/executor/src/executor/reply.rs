@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_futoin::message::{Coding, RefusedMessage, Response, Rid};
 
 use super::refused::Refused;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_futoin::message::{Coding, Response, Rid};
 
 use super::caller::Caller;

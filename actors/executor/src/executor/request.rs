@@ -4,8 +4,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Error, StepResult, Time, codes};
 use asyncsteps_actors::clock;
+use asyncsteps_core::{AsyncSteps, Error, StepResult, Time, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Headers, Request, Response, Rid};
 use asyncsteps_futoin::net::SourceAddress;
@@ -363,6 +363,6 @@ fn no_request() -> Error {
     rule("the flow serves no request")
 }
 
-fn rule(info: impl Into<asyncsteps::Info>) -> Error {
+fn rule(info: impl Into<asyncsteps_core::Info>) -> Error {
     Error::with_info(codes::INTERNAL_ERROR, info)
 }

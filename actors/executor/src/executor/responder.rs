@@ -5,9 +5,9 @@ use std::error::Error as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{Error, Execution, Outcome, Time, codes};
 use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
 use asyncsteps_actors::record::Recording;
+use asyncsteps_core::{Error, Execution, Outcome, Time, codes};
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
 use tracing::Span;

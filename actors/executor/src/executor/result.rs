@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 
-use asyncsteps::{Args, AsyncSteps, Error, Flow, StepResult, codes};
+use asyncsteps_core::{Args, AsyncSteps, Error, Flow, StepResult, codes};
 use asyncsteps_futoin::message::Response;
 use serde_json::{Number, Value};
 

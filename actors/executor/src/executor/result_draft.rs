@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 
-use asyncsteps::{Args, Foreign, ForeignArgs};
+use asyncsteps_core::{Args, Foreign, ForeignArgs};
 use serde_json::{Map, Number, Value};
 
 /// The parts of a result that the steps have set so far.
@@ -129,7 +129,7 @@ fn json(value: Box<dyn Any>) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use asyncsteps::Arguments;
+    use asyncsteps_core::Arguments;
     use serde_json::json;
 
     use super::*;

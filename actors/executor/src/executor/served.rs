@@ -4,8 +4,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::Error;
 use asyncsteps_actors::clock;
+use asyncsteps_core::Error;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! The errors that every function may raise (FTN3 §1.9.1).
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 
 /// Errors that a function may raise without declaring them (FTN3 §1.9.1). Those that only invokers
 /// generate are not among them: a Timeout, ConnectError, CommError or InvokerError of a call that a

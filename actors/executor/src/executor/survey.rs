@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Addr, Context, Handler, Message, MessageResult};
-use asyncsteps::FlowId;
+use asyncsteps_core::FlowId;
 use futures_util::future::{BoxFuture, join_all};
 
 use super::actor::answer;
@@ -123,7 +123,7 @@ impl Executor {
     }
 
     /// How many branches of the requests in flight wait for what, by the words of
-    /// [`WaitCause::as_str`](asyncsteps::WaitCause::as_str). A flow without parallel steps is one branch.
+    /// [`WaitCause::as_str`](asyncsteps_core::WaitCause::as_str). A flow without parallel steps is one branch.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.

@@ -6,8 +6,8 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::{Arg, Args, AsyncSteps, Error, Flow, Outcome, StepLocation, Template, codes};
 use asyncsteps_actors::flow::FlowEnd;
+use asyncsteps_core::{Arg, Args, AsyncSteps, Error, Flow, Outcome, StepLocation, Template, codes};
 use asyncsteps_futoin::message::{Request, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,11 +40,11 @@ use crate::security::{SecurityLevel, User};
 ///
 /// - [`call`](Self::call) carries it out on an actix arbiter. With tokio's clock paused, time limits and
 ///   pauses take no time.
-/// - [`flow`](Self::flow) makes a flow of it, for [`asyncsteps::sim`]: with random orders of
+/// - [`flow`](Self::flow) makes a flow of it, for [`asyncsteps_core::sim`]: with random orders of
 ///   events, faults by the names of steps, and cuts everywhere.
 ///
 /// ```
-/// use asyncsteps::{Template, sim};
+/// use asyncsteps_core::{Template, sim};
 /// use asyncsteps_executor::{Executor, RequestSteps};
 /// use asyncsteps_executor::iface::{Loader, Source};
 /// use asyncsteps_executor::test::TestRequest;
@@ -80,7 +80,7 @@ use crate::security::{SecurityLevel, User};
 /// actix::System::new().block_on(async {
 ///     let text: String = request.params(json!({ "name": "Ann" })).call(&executor).await?;
 ///     assert_eq!(text, "Hello, Ann!");
-///     Ok::<(), asyncsteps::Error>(())
+///     Ok::<(), asyncsteps_core::Error>(())
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 
 /// When the flow of a request is cancelled.
 ///

@@ -25,7 +25,7 @@
 //! | `asyncsteps_request_errors_total` | function, code | answers with an error, and callers that left (`disconnected`) |
 //! | `asyncsteps_requests_refused_total` | code | requests that did not get to a function |
 //! | `asyncsteps_refusals_total` | reason | requests that were refused before their flow began, by [reason](crate::RefusalReason) |
-//! | `asyncsteps_waits` | cause | branches of requests in flight by what they wait for, by [cause](asyncsteps::WaitCause): `mutex`, `throttle`, `external`, `future`, `pause`, ... |
+//! | `asyncsteps_waits` | cause | branches of requests in flight by what they wait for, by [cause](asyncsteps_core::WaitCause): `mutex`, `throttle`, `external`, `future`, `pause`, ... |
 //! | `asyncsteps_ready` | | 1 if the executor should get requests, 0 if not; see [`health`](crate::health) |
 //! | `asyncsteps_requests_running`, `asyncsteps_requests_queued` | | requests that have a permit of the budget, or wait for one |
 //! | `asyncsteps_requests_admitted_total`, `asyncsteps_requests_rejected_total`, `asyncsteps_requests_withdrawn_total` | | what the budget decided |

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::trace::TraceParent;
+use asyncsteps_core::Time;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
 use tracing::{Span, field};

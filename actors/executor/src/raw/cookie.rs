@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 
 use super::token::{is_token, wrong};
 
@@ -17,7 +17,7 @@ use super::token::{is_token, wrong};
 /// head.set_cookie(Cookie::new("session", "s3cr3t").path("/").max_age(Duration::from_secs(3600)))?;
 /// let (_, value) = head.headers().next().expect("it is set");
 /// assert_eq!(value, "session=s3cr3t; Path=/; Max-Age=3600; Secure; HttpOnly");
-/// # Ok::<(), asyncsteps::Error>(())
+/// # Ok::<(), asyncsteps_core::Error>(())
 /// ```
 ///
 /// Behind a proxy that ends TLS, the channel is secure if the transport trusts the proxy.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 
 use super::cookie::Cookie;
 use super::token::{is_token, wrong};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use asyncsteps::{Arg, Error, codes};
+use asyncsteps_core::{Arg, Error, codes};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 

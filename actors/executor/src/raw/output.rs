@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use asyncsteps::{Arg, Error, codes};
+use asyncsteps_core::{Arg, Error, codes};
 use bytes::Bytes;
 use futures_util::Stream;
 use tokio::sync::mpsc;

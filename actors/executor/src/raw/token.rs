@@ -1,6 +1,6 @@
 //! What names and values of HTTP may consist of.
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 
 /// Whether a text is a token (RFC 9110 §5.6.2).
 pub(super) fn is_token(text: &str) -> bool {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Error, codes};
 use asyncsteps_actors::budget::{self, Budget, Limits, Permit};
+use asyncsteps_core::{Error, codes};
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::{Added, AsyncSteps, Error, Raised, StepLocation, StepResult, Time};
+use asyncsteps_core::{Added, AsyncSteps, Error, Raised, StepLocation, StepResult, Time};
 
 use super::context::{Service, coded};
 

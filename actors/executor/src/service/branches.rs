@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use asyncsteps::{AsyncSteps, Fallible, Flow, StepResult};
+use asyncsteps_core::{AsyncSteps, Fallible, Flow, StepResult};
 
 use super::context::{Cx, Service};
 use super::key::Undoes;
@@ -30,7 +30,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// for several results there are [`each`](Self::each) and [`join`](Self::join).
     ///
     /// ```
-    /// # use asyncsteps::{Fallible, Undo};
+    /// # use asyncsteps_core::{Fallible, Undo};
     /// # use asyncsteps_actors::sync::Mutex;
     /// # use asyncsteps_executor::{Cx, Gives, Service, Steps};
     /// # struct Shop { skus: Mutex }

@@ -11,9 +11,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use asyncsteps::memory::Memory;
-use asyncsteps::{AsyncSteps, Codes, Error, Raised, RunContext, codes};
 use asyncsteps_actors::sync::{Fence, fences};
+use asyncsteps_core::memory::Memory;
+use asyncsteps_core::{AsyncSteps, Codes, Error, Raised, RunContext, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -42,7 +42,7 @@ use crate::memory::{
             callers see, or `type Errors = ();`"
 )]
 pub trait Service: Send + Sync + 'static {
-    /// The errors whose codes callers see: types that derive [`Code`](asyncsteps::Code), as a tuple.
+    /// The errors whose codes callers see: types that derive [`Code`](asyncsteps_core::Code), as a tuple.
     /// Any other error is InternalError for the caller, and its text goes to the log only.
     type Errors: Codes;
 }
@@ -155,7 +155,7 @@ impl<S: Service, P> Cx<S, P> {
         &self.request.fences
     }
 
-    /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps::Retry).
+    /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps_core::Retry).
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.step.attempt

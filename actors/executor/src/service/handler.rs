@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Fallible, StepResult, Template};
+use asyncsteps_core::{AsyncSteps, Fallible, StepResult, Template};
 use serde::de::DeserializeOwned;
 
 use super::answer::AnswerWithin;

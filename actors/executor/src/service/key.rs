@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
-use asyncsteps::memory::Memory;
+use asyncsteps_core::memory::Memory;
 
 use crate::memory::{DefinedStep, Part, StepMemory};
 
@@ -128,7 +128,7 @@ impl Siblings {
     }
 
     /// Tells the host the steps that an attempt of the step around them has defined.
-    pub(super) fn check_defined(&self) -> Result<(), asyncsteps::Error> {
+    pub(super) fn check_defined(&self) -> Result<(), asyncsteps_core::Error> {
         let Some(memory) = &self.memory else { return Ok(()) };
         memory.defined(&self.path(), &self.defined.borrow())
     }

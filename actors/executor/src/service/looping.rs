@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use asyncsteps::{Arguments, AsyncSteps, Error, Flow, Keep, Raised, StepResult, codes};
+use asyncsteps_core::{Arguments, AsyncSteps, Error, Flow, Keep, Raised, StepResult, codes};
 
 use super::context::{Cx, Service};
 use super::key::{Iteration, Undoes};
@@ -20,7 +20,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// The [keys](Cx::key) of steps in different iterations differ.
     ///
     /// ```
-    /// # use asyncsteps::Fallible;
+    /// # use asyncsteps_core::Fallible;
     /// # use asyncsteps_executor::{Gives, Next, Service, Steps};
     /// # struct Mirror;
     /// # impl Service for Mirror { type Errors = (); }

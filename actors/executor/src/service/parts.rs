@@ -1,6 +1,6 @@
 //! Steps that do two or three things at once, with types of their own.
 
-use asyncsteps::{Fallible, gather};
+use asyncsteps_core::{Fallible, gather};
 
 use super::context::{Cx, Service};
 use super::key::Item;
@@ -11,7 +11,7 @@ use crate::memory::Codec;
 
 impl<S: Service, P: 'static> Steps<S, P> {
     /// Adds a step that does two things at once and gives both results, see
-    /// [`AsyncSteps::join`](asyncsteps::AsyncSteps::join).
+    /// [`AsyncSteps::join`](asyncsteps_core::AsyncSteps::join).
     #[track_caller]
     pub fn join<A, B, F, G>(
         &mut self,

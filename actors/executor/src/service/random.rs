@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use asyncsteps::sim::Random;
 use asyncsteps_actors::clock;
+use asyncsteps_core::sim::Random;
 
 use super::context::{Cx, Service};
 use super::steps::Steps;

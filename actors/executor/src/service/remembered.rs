@@ -7,9 +7,9 @@ use std::panic::Location;
 use std::pin::pin;
 use std::rc::Rc;
 
-use asyncsteps::memory::Memory;
-use asyncsteps::{Args, AsyncSteps, Error, Fallible, StepResult};
 use asyncsteps_actors::clock;
+use asyncsteps_core::memory::Memory;
+use asyncsteps_core::{Args, AsyncSteps, Error, Fallible, StepResult};
 use tokio::sync::oneshot;
 
 use super::key::Item;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use asyncsteps::{Fallible, Flow, Undo, UndoPolicy};
+use asyncsteps_core::{Fallible, Flow, Undo, UndoPolicy};
 
 use super::context::{Cx, Service};
 use super::step::Step;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use asyncsteps::{Arguments, Error, Fallible, codes, gather};
+use asyncsteps_core::{Arguments, Error, Fallible, codes, gather};
 
 use super::context::{Cx, Service, coded};
 use super::key::Item;
@@ -12,7 +12,7 @@ use super::steps::Steps;
 
 impl<S: Service, P: 'static> Steps<S, P> {
     /// Adds a step that runs `body` for each item, at most `at_once` at a time; it gives the results
-    /// in the order of the items, see [`AsyncSteps::each`](asyncsteps::AsyncSteps::each).
+    /// in the order of the items, see [`AsyncSteps::each`](asyncsteps_core::AsyncSteps::each).
     #[track_caller]
     pub fn each<I, R, F>(
         &mut self,
@@ -63,7 +63,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     }
 
     /// [`each`](Self::each) that gives all results, errors included: none of them drops another one,
-    /// see [`AsyncSteps::each_result`](asyncsteps::AsyncSteps::each_result).
+    /// see [`AsyncSteps::each_result`](asyncsteps_core::AsyncSteps::each_result).
     #[track_caller]
     pub fn each_result<I, R, F>(
         &mut self,
@@ -83,7 +83,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     }
 
     /// Adds a step that runs `body` for all items at once and gives the result of the first that
-    /// succeeds, see [`AsyncSteps::race`](asyncsteps::AsyncSteps::race).
+    /// succeeds, see [`AsyncSteps::race`](asyncsteps_core::AsyncSteps::race).
     #[track_caller]
     pub fn race<I, R, F>(
         &mut self,

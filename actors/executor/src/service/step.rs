@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::memory::NotUndone;
-use asyncsteps::sync::ISync;
-use asyncsteps::{
+use asyncsteps_core::memory::NotUndone;
+use asyncsteps_core::sync::ISync;
+use asyncsteps_core::{
     Added, Arguments, AsyncSteps, Error, Fallible, Flow, Keep, Retry, RunContext, StepReturn, Undo,
     UndoPolicy, Untyped,
 };

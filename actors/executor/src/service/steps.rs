@@ -5,8 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sync::ISync;
-use asyncsteps::{
+use asyncsteps_core::sync::ISync;
+use asyncsteps_core::{
     Added, Args, Arguments, AsyncSteps, Error, Fallible, Flow, Raised, StepResult, StepReturn,
     codes, sleep,
 };
@@ -89,7 +89,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use asyncsteps::{Code, Fallible};
+    /// # use asyncsteps_core::{Code, Fallible};
     /// # use asyncsteps_executor::{Gives, Service, Steps};
     /// # struct Travel;
     /// # impl Travel { async fn reserve(&self, _: &str) -> Fallible<String> { Ok("seat 7".into()) } }

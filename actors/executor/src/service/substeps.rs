@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use asyncsteps::{Arguments, AsyncSteps, Flow, StepResult};
+use asyncsteps_core::{Arguments, AsyncSteps, Flow, StepResult};
 
 use super::context::{Cx, Service};
 use super::key::Undoes;

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use asyncsteps::{Arguments, Flow};
+use asyncsteps_core::{Arguments, Flow};
 
 use super::context::{Cx, Service};
 use super::step::{Step, Transacted};

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Context;
 
-use asyncsteps::Error;
 use asyncsteps_actors::budget::Holding;
+use asyncsteps_core::Error;
 
 /// What a connection holds. While a part of it waits for its client, all of it can be displaced, and the
 /// connection ends then.

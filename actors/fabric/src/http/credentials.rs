@@ -1,6 +1,6 @@
 //! How a service learns who calls (FTN8.1 §2).
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::iface::Function;
 use asyncsteps_executor::message::{Coding, Request, Response};
 use asyncsteps_executor::security::{MacAlgorithm, MacKey, Secret};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::{Compatibility, IfaceVer};
 use futures_util::future::BoxFuture;

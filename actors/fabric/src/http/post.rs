@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::message::{Coding, MediaType, Message, Response};
 use asyncsteps_executor::observe::TraceParent;
 use bytes::Bytes;

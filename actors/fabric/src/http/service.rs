@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::Invocation;
 use asyncsteps_executor::iface::{Definition, Function, FunctionName, IfaceVer};
 use asyncsteps_executor::message::{Coding, Request, Response as Answer, Rid};

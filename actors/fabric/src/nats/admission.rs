@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
-use asyncsteps::codes;
 use asyncsteps_actors::drain::{Drain, Entered};
+use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Response};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_nats::{HeaderMap, Message};
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::iface::IfaceVer;
 use bytes::Bytes;
 use futures_util::StreamExt;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::client::PublishErrorKind;
 use async_nats::{HeaderMap, Message, StatusCode};
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use bytes::Bytes;
 use futures_util::FutureExt;
 

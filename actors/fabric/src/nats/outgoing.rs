@@ -1,7 +1,7 @@
 //! Calls of this node to others.
 
 use async_nats::{HeaderMap, HeaderValue, Message};
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_executor::Invocation;
 use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
 

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use async_nats::{HeaderMap, HeaderValue, Message, Subject};
-use asyncsteps::{Time, codes};
 use asyncsteps_actors::clock;
+use asyncsteps_core::{Time, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Request, Response, Rid};
 use asyncsteps_executor::observe::Traffic;

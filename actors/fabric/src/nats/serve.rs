@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
 use async_nats::SubscribeError;
-use asyncsteps::codes;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::drain::{Drain, Drained};
+use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::observe::Protocol;
 use time::OffsetDateTime;

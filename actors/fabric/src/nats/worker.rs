@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use async_nats::Subject;
-use asyncsteps::{Time, codes};
 use asyncsteps_actors::clock;
+use asyncsteps_core::{Time, codes};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Response};

@@ -6,8 +6,8 @@ pub(crate) mod nodes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Retry, Template, codes};
 use asyncsteps_actors::sync::{Fence, HeldFence};
+use asyncsteps_core::{Retry, Template, codes};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::{CallSteps, Caller, Executor, FailedCall, Invocation, RequestSteps};
 use asyncsteps_fabric::{

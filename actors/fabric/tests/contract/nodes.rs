@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_actors::sync::{Fence, fences};
+use asyncsteps_core::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{
     Attempt, Credentials, Grant, Refusal, SecurityLevel, SecurityProvider, User, Verdict,

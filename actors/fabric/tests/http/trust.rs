@@ -1,6 +1,6 @@
 //! Who calls: passwords, signatures, and the users that calls act for.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 use asyncsteps_executor::security::{
     MacAlgorithm, MacKey, Secret, SecurityLevel, StaticUsers, User,
 };

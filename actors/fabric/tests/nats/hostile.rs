@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use actix_rt::Arbiter;
-use asyncsteps::codes;
 use asyncsteps_actors::clock;
+use asyncsteps_core::codes;
 use asyncsteps_executor::health::NotReady;
 use asyncsteps_fabric::nats::{Config, NatsFabric};
 use asyncsteps_fabric::{Call, CallError, Endpoint, Fabric, Outcome, Response, ServeGuard};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 use asyncsteps_fabric::nats::{Config, NatsFabric};
 use asyncsteps_fabric::{Call, Client, Endpoint, Fabric, Outcome, Policy, Response};
 use futures_util::future::join_all;

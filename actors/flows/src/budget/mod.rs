@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use asyncsteps::{Arg, Error, codes};
+use asyncsteps_core::{Arg, Error, codes};
 use tokio::sync::oneshot;
 
 pub use client::Client;

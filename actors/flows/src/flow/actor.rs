@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use asyncsteps::{Execution, Outcome, WaitId, WaitResult};
+use asyncsteps_core::{Execution, Outcome, WaitId, WaitResult};
 
 use super::guarded::{DROPPED, guarded};
 use super::{Canceller, Stack};

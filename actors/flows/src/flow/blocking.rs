@@ -2,14 +2,14 @@
 
 use std::panic::resume_unwind;
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 use tokio::task::{AbortHandle, spawn_blocking};
 
 /// Runs work that blocks (files, DNS, long computations) on a thread of tokio's blocking pool, for
-/// [`await_`](asyncsteps::AsyncSteps::await_).
+/// [`await_`](asyncsteps_core::AsyncSteps::await_).
 ///
 /// The work is given to the pool when the future is first polled, so when its step runs. An error
-/// that is an [`asyncsteps::Error`] keeps its code. A panic of the work fails the step with
+/// that is an [`asyncsteps_core::Error`] keeps its code. A panic of the work fails the step with
 /// InternalError, as a panic in a step does.
 ///
 /// # Cancel safety
@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, spawn_blocking};
 /// The error of the work; InternalError if the runtime ends.
 ///
 /// ```
-/// use asyncsteps::Flow;
+/// use asyncsteps_core::Flow;
 /// use asyncsteps_actors::flow::{blocking, start_flow};
 ///
 /// # actix::System::new().block_on(async {

@@ -5,10 +5,10 @@
 ///
 /// It reaches the inbox of the flow directly; [`Cancel`](super::Cancel) is the same as a message.
 #[derive(Clone, Debug, Default)]
-pub struct Canceller(Option<asyncsteps::Canceller>);
+pub struct Canceller(Option<asyncsteps_core::Canceller>);
 
 impl Canceller {
-    pub(super) fn new(canceller: Option<asyncsteps::Canceller>) -> Self {
+    pub(super) fn new(canceller: Option<asyncsteps_core::Canceller>) -> Self {
         Self(canceller)
     }
 

@@ -3,18 +3,18 @@
 use std::fmt;
 
 use actix::Addr;
-use asyncsteps::{AsyncSteps, Error, SendArguments, WaitId, WaitResult};
+use asyncsteps_core::{AsyncSteps, Error, SendArguments, WaitId, WaitResult};
 
 use super::{Complete, CompleteError, FlowActor};
 
 /// Completes one wait of a flow by message, from any thread.
 ///
-/// Other than a [`Completion`](asyncsteps::Completion) it is no promise: the step goes on to wait
+/// Other than a [`Completion`](asyncsteps_core::Completion) it is no promise: the step goes on to wait
 /// when this is dropped. It is for what looks at a flow from outside, such as an operator who
 /// approves a payment: the [`Stack`](super::Stack) names the waits.
 ///
 /// ```
-/// use asyncsteps::Flow;
+/// use asyncsteps_core::Flow;
 /// use asyncsteps_actors::flow::{Completer, Inspect, WaitSteps, start_flow};
 ///
 /// # actix::System::new().block_on(async {

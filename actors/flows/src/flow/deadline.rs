@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Time};
+use asyncsteps_core::{AsyncSteps, Time};
 
 thread_local! {
     /// The deadline of the flow whose turn it is.
@@ -40,7 +40,7 @@ pub fn earliest(own: Option<Time>) -> Option<Time> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use asyncsteps::Flow;
+/// use asyncsteps_core::Flow;
 /// use asyncsteps_actors::flow::{DeadlineSteps, IntoFlow, start_flow};
 ///
 /// # actix::System::new().block_on(async {

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use asyncsteps::{Error, Execution, Flow, Outcome, Progress, Time, Undo, UndoneStep, codes};
+use asyncsteps_core::{Error, Execution, Flow, Outcome, Progress, Time, Undo, UndoneStep, codes};
 use tracing::Span;
 use tracing::span::Entered;
 

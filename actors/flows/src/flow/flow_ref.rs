@@ -4,7 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use actix::Addr;
-use asyncsteps::{Execution, FlowId, WaitCause, WaitId};
+use asyncsteps_core::{Execution, FlowId, WaitCause, WaitId};
 
 use super::actor::FlowActor;
 use super::mailbox::FlowCell;
@@ -62,14 +62,14 @@ impl FlowRef {
     }
 
     /// Whether the flow is a part of another one that goes on after it, see
-    /// [`Flow::is_part`](asyncsteps::Flow::is_part); not for a step of the flow itself.
+    /// [`Flow::is_part`](asyncsteps_core::Flow::is_part); not for a step of the flow itself.
     #[must_use]
     pub fn is_part(&self) -> bool {
         self.look(|flow| flow.is_part()).unwrap_or_default()
     }
 
     /// Whether the flow undoes what another one has done, see
-    /// [`Added::undo`](asyncsteps::Added::undo); not for a step of the flow itself.
+    /// [`Added::undo`](asyncsteps_core::Added::undo); not for a step of the flow itself.
     #[must_use]
     pub fn is_undo(&self) -> bool {
         self.look(|flow| flow.is_undo()).unwrap_or_default()

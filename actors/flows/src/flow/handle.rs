@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use actix::Addr;
-use asyncsteps::{Arguments, Error, Outcome, WaitId};
+use asyncsteps_core::{Arguments, Error, Outcome, WaitId};
 use tokio::task::JoinHandle;
 
 use super::actor::FlowActor;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Arguments, Flow, Template};
+use asyncsteps_core::{Arguments, Flow, Template};
 
 /// What can be started as a flow: a [`Flow`], a [`Template`], a template with the arguments of its
 /// first step, or a function that makes a flow on the arbiter that runs it.
 ///
 /// ```
-/// use asyncsteps::Template;
+/// use asyncsteps_core::Template;
 /// use asyncsteps_actors::flow::start_flow;
 ///
 /// # actix::System::new().block_on(async {

@@ -1,7 +1,7 @@
 //! What the actor of a flow is told and asked, from other arbiters and threads.
 
 use actix::{Handler, Message, MessageResult};
-use asyncsteps::{WaitId, WaitResult};
+use asyncsteps_core::{WaitId, WaitResult};
 
 use super::{CompleteError, FlowActor, FlowContext, Stack};
 
@@ -18,7 +18,7 @@ pub struct Cancel;
 pub struct Inspect;
 
 /// Completes a wait of the flow of a [`FlowActor`] (FTN12 §1.3), as a
-/// [`Completion`](asyncsteps::Completion) would.
+/// [`Completion`](asyncsteps_core::Completion) would.
 ///
 /// The answer `Ok` means that the step takes the result.
 #[derive(Debug, Message)]

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | cancel | [`FlowHandle::cancel`], or drop the handle | [`Cancel`] |
 //! | see where it is | [`FlowHandle::stack`] | [`Inspect`] |
-//! | complete a step | [`asyncsteps::Completion`] | [`Complete`], by a [`Completer`] |
+//! | complete a step | [`asyncsteps_core::Completion`] | [`Complete`], by a [`Completer`] |
 //! | wait for its end | `handle.await` | what started it tells, such as [`RemoteFlow`] |
 //!
 //! The first turn runs inside of [`start_flow`], and a flow that completes in it costs no actor. The

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::time::Duration;
 
-use asyncsteps::{Error, Execution, Outcome, Time, codes};
+use asyncsteps_core::{Error, Execution, Outcome, Time, codes};
 use tracing::Span;
 
 use super::{FlowRef, Stack, deadline};
@@ -40,7 +40,7 @@ pub trait FlowOwner: Unpin + 'static {
         None
     }
 
-    /// A flow starts that is a [part](asyncsteps::Flow::is_part) of this one: an undo, or the body of a
+    /// A flow starts that is a [part](asyncsteps_core::Flow::is_part) of this one: an undo, or the body of a
     /// shielded step. It may outlive this one, has no deadline, and runs in the same span. What this
     /// returns is kept until the part is over: a permit, for example.
     fn part_started(&mut self, part: &FlowRef) -> Option<Box<dyn Any>> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use actix::dev::MessageResponse;
-use asyncsteps::{Execution, Time, Wait, WaitReason};
+use asyncsteps_core::{Execution, Time, Wait, WaitReason};
 
 use crate::clock;
 use crate::sync::mutex::{self, HeldLock};

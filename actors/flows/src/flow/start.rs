@@ -1,6 +1,6 @@
 //! Starting flows on this arbiter.
 
-use asyncsteps::{Arguments, Flow};
+use asyncsteps_core::{Arguments, Flow};
 
 use super::guarded::discard;
 use super::owner::KeepsOutcome;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use actix::dev::channel::AddressReceiver;
-use asyncsteps::{Execution, Flow, Outcome};
+use asyncsteps_core::{Execution, Flow, Outcome};
 use tokio::task::JoinHandle;
 use tracing::Span;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Arbiter, ArbiterHandle};
-use asyncsteps::{Arguments, Error, codes};
+use asyncsteps_core::{Arguments, Error, codes};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ pub const UNDO_GRACE: Duration = Duration::from_secs(5);
 /// ```
 /// use std::num::NonZeroUsize;
 /// use std::time::Duration;
-/// use asyncsteps::Template;
+/// use asyncsteps_core::Template;
 /// use asyncsteps_actors::pool::ArbiterPool;
 ///
 /// let double = Template::build(|asi| {
@@ -116,7 +116,7 @@ impl ArbiterPool {
     /// handlers run. Ends the arbiters and waits for their threads, so for a step that blocks, too.
     ///
     /// Flows that were submitted before may start others as long as the grace lasts. What cancelled
-    /// flows have done is undone ([`Added::undo`](asyncsteps::Added::undo)): within the grace, and
+    /// flows have done is undone ([`Added::undo`](asyncsteps_core::Added::undo)): within the grace, and
     /// if they are cancelled at its end, within [5 seconds](UNDO_GRACE) more. An undo that takes
     /// longer is logged as failed and counted as [`not_undone`](Drained::not_undone). The bodies of
     /// shielded steps go on as long.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use actix::dev::channel::{AddressReceiver, channel};
 use actix::{Addr, ArbiterHandle};
-use asyncsteps::{Arguments, Error, Execution, Outcome, Time, codes};
+use asyncsteps_core::{Arguments, Error, Execution, Outcome, Time, codes};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use asyncsteps::{Error, ErrorCode, StepLocation};
+use asyncsteps_core::{Error, ErrorCode, StepLocation};
 
 /// What happened to a step.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
-use asyncsteps::StepLocation;
+use asyncsteps_core::StepLocation;
 
 use super::event::{Ending, Recorded, StepError};
 use super::tree::RecordedStep;

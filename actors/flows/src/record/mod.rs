@@ -7,21 +7,21 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use asyncsteps::Flow;
+//! use asyncsteps_core::Flow;
 //! use asyncsteps_actors::flow::start_flow;
 //! use asyncsteps_actors::record::{self, Recording};
 //! use tracing::Span;
 //!
 //! # actix::System::new().block_on(async {
 //! let mut flow = Flow::new();
-//! flow.run(async |()| Ok(asyncsteps::sleep(Duration::from_millis(1)).await)).named("pause");
+//! flow.run(async |()| Ok(asyncsteps_core::sleep(Duration::from_millis(1)).await)).named("pause");
 //! let recording = Recording::start();
 //! record::observe(&mut flow, &Span::none(), None, Some(&recording));
 //! start_flow::<()>(flow).await?;
 //! let recorded = recording.recorded();
 //! assert_eq!(recorded.tree().steps[0].location.name(), Some("pause"));
 //! assert!(recorded.to_string().starts_with("pause "), "{recorded}");
-//! # Ok::<(), asyncsteps::Error>(()) }).unwrap();
+//! # Ok::<(), asyncsteps_core::Error>(()) }).unwrap();
 //! ```
 
 mod event;
@@ -31,7 +31,7 @@ mod recording;
 mod ring;
 mod tree;
 
-use asyncsteps::Flow;
+use asyncsteps_core::Flow;
 use tracing::Span;
 
 use crate::span::SpanObserver;

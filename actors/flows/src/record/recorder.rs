@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Error, Observer, StepEnd, StepRef};
+use asyncsteps_core::{Error, Observer, StepEnd, StepRef};
 
 use super::recording::Recording;
 use super::ring::{Written, WrittenKind};

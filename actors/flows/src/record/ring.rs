@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{Error, StepEnd, StepRef};
+use asyncsteps_core::{Error, StepEnd, StepRef};
 
 use super::event::{Ending, Recorded, StepEvent, StepEventKind};
 

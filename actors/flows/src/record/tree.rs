@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::Duration;
 
-use asyncsteps::StepLocation;
+use asyncsteps_core::StepLocation;
 
 use super::event::{Ending, Recorded, StepEvent, StepEventKind};
 

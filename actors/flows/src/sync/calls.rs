@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use asyncsteps::{AsyncSteps, Flow, FlowId, Identity};
+use asyncsteps_core::{AsyncSteps, Flow, FlowId, Identity};
 use smallvec::smallvec;
 
 use super::deadlock::{self, Contended, Holders, HoldsUpCaller, Resource, Wait, Watch};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
-use asyncsteps::AsyncSteps;
+use asyncsteps_core::AsyncSteps;
 
 use super::waiter::guarded;
 
@@ -146,7 +146,7 @@ impl HeldFence {
 }
 
 /// The tokens of the locks that the caller of a flow holds; attached to the flow with
-/// [`Flow::extend`](asyncsteps::Flow::extend).
+/// [`Flow::extend`](asyncsteps_core::Flow::extend).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallerFences(pub Vec<Fence>);
 

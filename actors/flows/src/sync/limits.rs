@@ -1,6 +1,6 @@
 //! The kinds of locks, and their limits.
 
-use asyncsteps::sync::{ZeroLimit, limiter, mutex, throttle};
+use asyncsteps_core::sync::{ZeroLimit, limiter, mutex, throttle};
 
 /// The kind of a lock, and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, Message};
-use asyncsteps::Error;
+use asyncsteps_core::Error;
 
 use super::load::LockReport;
 use super::mutex::{LockGuard, LockTicket, UnlockError};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::Identity;
+use asyncsteps_core::Identity;
 
 use super::waiter::Holder;
 

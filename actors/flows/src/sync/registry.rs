@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Arbiter, ArbiterHandle};
-use asyncsteps::sync::{ZeroLimit, limiter, mutex, throttle};
+use asyncsteps_core::sync::{ZeroLimit, limiter, mutex, throttle};
 use dashmap::DashMap;
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ use super::{Limiter, Mutex, Throttle};
 /// asked for, and takes memory only while it is used.
 ///
 /// ```
-/// # use asyncsteps::{Template, sync::limiter};
+/// # use asyncsteps_core::{Template, sync::limiter};
 /// # use asyncsteps_actors::{flow::start_flow, sync::Registry};
 /// # actix::System::new().block_on(async {
 /// let registry = Registry::new();
@@ -43,7 +43,7 @@ use super::{Limiter, Mutex, Throttle};
 ///     });
 /// });
 /// for sku in ["apple", "pear"] {
-///     let mut flow = asyncsteps::Flow::new();
+///     let mut flow = asyncsteps_core::Flow::new();
 ///     flow.success_step(("ann", sku));
 ///     flow.copy_from(&order);
 ///     assert_eq!(start_flow::<i32>(flow).await?, 7);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use asyncsteps::{Completion, Error, Identity, codes};
+use asyncsteps_core::{Completion, Error, Identity, codes};
 
 /// What holds a lock or waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

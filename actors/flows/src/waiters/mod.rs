@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use asyncsteps::SendArguments;
+use asyncsteps_core::SendArguments;
 use table::Table;
 
 pub use step::WaitersSteps;
@@ -30,7 +30,7 @@ pub use step::WaitersSteps;
 /// It needs nothing of this crate's hosts, so it works in simulations as well.
 ///
 /// ```
-/// use asyncsteps::Flow;
+/// use asyncsteps_core::Flow;
 /// use asyncsteps_actors::flow::start_flow;
 /// use asyncsteps_actors::waiters::{Waiters, WaitersSteps};
 ///

@@ -4,7 +4,9 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use asyncsteps::{Added, Arguments, AsyncSteps, Awaitable, Error, Identity, StepResult, codes};
+use asyncsteps_core::{
+    Added, Arguments, AsyncSteps, Awaitable, Error, Identity, StepResult, codes,
+};
 
 use super::Waiters;
 use super::table::Refused;

@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use asyncsteps::{Completion, SendArguments};
+use asyncsteps_core::{Completion, SendArguments};
 
 /// The steps that wait for a value under a key.
 pub(super) struct Table<K, V> {

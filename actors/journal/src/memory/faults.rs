@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use asyncsteps::sim::Random;
+use asyncsteps_core::sim::Random;
 
 /// What a journal is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use asyncsteps::Fallible;
+use asyncsteps_core::Fallible;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
@@ -82,7 +82,7 @@ impl Postgres {
 /// Why a body has no result.
 enum NotRun {
     /// It failed, and is rolled back.
-    Failed(asyncsteps::Error),
+    Failed(asyncsteps_core::Error),
     /// Nothing was committed: it may run again.
     Again(Failure),
 }
@@ -95,7 +95,7 @@ where
     /// Runs the body on a connection, and leaves the transaction open.
     async fn run<A>(
         &self,
-        decide: impl Fn(T) -> Result<A, asyncsteps::Error>,
+        decide: impl Fn(T) -> Result<A, asyncsteps_core::Error>,
     ) -> Result<(Session, A), NotRun> {
         let bodies = &self.journal.0.bodies;
         let session = bodies.take().await.map_err(NotRun::Again)?;
@@ -125,7 +125,7 @@ where
     /// The same until the server is there and takes it.
     async fn repeat<A>(
         &self,
-        decide: impl Fn(T) -> Result<A, asyncsteps::Error>,
+        decide: impl Fn(T) -> Result<A, asyncsteps_core::Error>,
     ) -> Fallible<(Session, A)> {
         let mut pause = PAUSES.0;
         loop {

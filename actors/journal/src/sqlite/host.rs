@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps::{Fallible, Raised, codes};
+use asyncsteps_core::{Fallible, Raised, codes};
 use rusqlite::{Connection, ErrorCode};
 
 use super::guest::{Guest, SAVEPOINT};
@@ -29,8 +29,8 @@ impl Tables {
     pub(super) fn host<T, A>(
         &self,
         body: &mut impl FnMut(&Connection) -> Fallible<T>,
-        failure: &mut Option<asyncsteps::Error>,
-        decide: impl FnOnce(Result<T, asyncsteps::Error>) -> Result<Ended<A>, Error>,
+        failure: &mut Option<asyncsteps_core::Error>,
+        decide: impl FnOnce(Result<T, asyncsteps_core::Error>) -> Result<Ended<A>, Error>,
     ) -> Result<Ended<A>, Error> {
         self.savepoint("SAVEPOINT")?;
         let result = {
@@ -44,7 +44,7 @@ impl Tables {
             return Err(error);
         }
         if self.db.is_autocommit() {
-            let ended = || asyncsteps::Error::caused_by(codes::INTERNAL_ERROR, NoTransaction);
+            let ended = || asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, NoTransaction);
             *failure = Some(result.ok().and_then(Result::err).unwrap_or_else(ended));
             return Err(Error::Storage(Arc::new(NoTransaction)));
         }
@@ -71,7 +71,7 @@ impl Tables {
 struct NoTransaction;
 
 /// The failure of the storage behind the error of a body: it may pass.
-fn of_storage(error: &asyncsteps::Error) -> Option<Error> {
+fn of_storage(error: &asyncsteps_core::Error) -> Option<Error> {
     let code = error.find::<rusqlite::Error>()?.sqlite_error_code()?;
     let cause = || Arc::new(error.clone());
     if code == ErrorCode::DiskFull {

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use asyncsteps::Fallible;
+use asyncsteps_core::Fallible;
 use rusqlite::{Connection, ErrorCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,7 +78,7 @@ impl Sqlite {
 struct Guest<F> {
     body: F,
     /// The error with which it broke the transaction.
-    failure: Option<asyncsteps::Error>,
+    failure: Option<asyncsteps_core::Error>,
     /// What it gave when it was to be committed.
     ran: Option<Ran>,
 }
@@ -119,7 +119,7 @@ fn lock<F>(guest: &Mutex<Guest<F>>) -> MutexGuard<'_, Guest<F>> {
 /// Why there is no answer.
 enum NotRun {
     /// The body broke the transaction.
-    Failed(asyncsteps::Error),
+    Failed(asyncsteps_core::Error),
     Panicked(Box<dyn Any + Send>),
     Error(Error),
 }

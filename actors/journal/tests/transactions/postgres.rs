@@ -1,6 +1,6 @@
 //! A PostgreSQL server.
 
-use asyncsteps::{Error, Fallible};
+use asyncsteps_core::{Error, Fallible};
 use asyncsteps_journal::postgres::{Client, Options, Postgres};
 use asyncsteps_journal::transaction::{Committed, Local, Prepared};
 use asyncsteps_journal::{Journal, Transaction};

@@ -2,7 +2,7 @@
 
 use std::{env, fs, process};
 
-use asyncsteps::{Error, Fallible};
+use asyncsteps_core::{Error, Fallible};
 use asyncsteps_journal::sqlite::{Options, Sqlite};
 use asyncsteps_journal::transaction::{Local, Prepared};
 use asyncsteps_journal::{Journal, Transaction};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 
 /// Real time, or a number that the loop advances.
 pub(crate) enum Clock {

@@ -14,8 +14,8 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 use std::{fmt, io};
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Args, Flow, Outcome, Time};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Args, Flow, Outcome, Time};
 
 use self::bell::{Bell, Call, lock};
 use self::clock::Clock;

@@ -69,7 +69,7 @@ pub trait SendArguments: Arguments + Send + sealed::Sealed {
 /// Implemented for the usual standard types; one line makes it work for a type of your own:
 /// ```
 /// struct Order { id: u64 }
-/// impl asyncsteps::Arg for Order {}
+/// impl asyncsteps_core::Arg for Order {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the argument or result of a step",

@@ -12,7 +12,7 @@ use std::error::Error as StdError;
 ///
 /// ```
 /// use std::fmt;
-/// use asyncsteps::{Code, Error};
+/// use asyncsteps_core::{Code, Error};
 ///
 /// #[derive(Debug)]
 /// enum BankError {

@@ -97,7 +97,7 @@ impl Error {
     /// The same error, caused by `cause`: the information is for callers, the cause for logs.
     ///
     /// ```
-    /// use asyncsteps::Error;
+    /// use asyncsteps_core::Error;
     ///
     /// let cause = "x".parse::<u64>().expect_err("no digits");
     /// let error = Error::with_info("NotANumber", "an order has a number").with_cause(cause);
@@ -256,7 +256,7 @@ impl Error {
     /// [`Added::undo`](crate::Added::undo).
     ///
     /// ```
-    /// # use asyncsteps::{Error, Fallible, codes};
+    /// # use asyncsteps_core::{Error, Fallible, codes};
     /// # async fn charge() -> Result<u32, std::io::Error> { Ok(7) }
     /// # async fn body() -> Fallible<u32> {
     /// let lost = |error| Error::caused_by(codes::COMM_ERROR, error).outcome_unknown();
@@ -276,7 +276,7 @@ impl Error {
     ///
     /// ```
     /// use std::num::ParseIntError;
-    /// use asyncsteps::{Error, codes};
+    /// use asyncsteps_core::{Error, codes};
     ///
     /// let cause = "x".parse::<u64>().expect_err("no digits");
     /// let error = Error::caused_by(codes::INVALID_REQUEST, cause);

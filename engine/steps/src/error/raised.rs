@@ -85,7 +85,7 @@ impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for Raised {
 /// Gives the error of a `Result` a code of FTN3 or of the interface (FTN12 §1.2).
 ///
 /// ```
-/// use asyncsteps::{ErrorExt, Template};
+/// use asyncsteps_core::{ErrorExt, Template};
 ///
 /// let parse = Template::build(|asi| {
 ///     asi.add(|asi, text: String| {

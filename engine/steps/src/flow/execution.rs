@@ -47,14 +47,14 @@ impl Flow {
     /// It takes the flow, so that nothing can be added and nothing be executed twice:
     ///
     /// ```compile_fail,E0382
-    /// # use asyncsteps::Flow;
+    /// # use asyncsteps_core::Flow;
     /// let flow = Flow::new();
     /// let once = flow.execute();
     /// let twice = flow.execute(); // the flow was moved
     /// ```
     ///
     /// ```compile_fail,E0599
-    /// # use asyncsteps::Flow;
+    /// # use asyncsteps_core::Flow;
     /// let mut running = Flow::new().execute();
     /// running.add(|asi, ()| asi.success(())); // an execution has no `add`
     /// ```

@@ -39,7 +39,7 @@ use crate::undo::{UndoOf, UndoPolicy};
 ///
 /// ```
 /// use std::time::Duration;
-/// use asyncsteps::{Flow, Retry, run_to_end, sync::Mutex};
+/// use asyncsteps_core::{Flow, Retry, run_to_end, sync::Mutex};
 ///
 /// let account = Mutex::default();
 /// let mut flow = Flow::new();
@@ -187,8 +187,8 @@ impl<'a, A, T> Added<'a, A, T> {
     /// none succeeded.
     ///
     /// ```
-    /// use asyncsteps::tool::{AsyncTool, Manual};
-    /// use asyncsteps::{Error, Flow, Time, Undo};
+    /// use asyncsteps_core::tool::{AsyncTool, Manual};
+    /// use asyncsteps_core::{Error, Flow, Time, Undo};
     ///
     /// let mut flow = Flow::new();
     /// flow.run(async |()| Ok("seat 7")).undo(async |seat| {

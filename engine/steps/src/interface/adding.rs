@@ -96,7 +96,7 @@ impl AsyncSteps {
     /// future.
     ///
     /// ```
-    /// use asyncsteps::{Flow, run_to_end};
+    /// use asyncsteps_core::{Flow, run_to_end};
     ///
     /// let greeting = String::from("Hello");
     /// let mut flow = Flow::new();
@@ -209,7 +209,7 @@ impl AsyncSteps {
     /// its [canceller](Flow::canceller) are dropped with it.
     ///
     /// ```
-    /// use asyncsteps::{Flow, run_to_end};
+    /// use asyncsteps_core::{Flow, run_to_end};
     ///
     /// let mut greet = Flow::new();
     /// greet.add(|asi, name: String| asi.success(format!("Hello, {name}!")));

@@ -22,7 +22,7 @@ impl AsyncSteps {
     /// gets its error and the undos run without it.
     ///
     /// ```
-    /// use asyncsteps::{Error, Flow};
+    /// use asyncsteps_core::{Error, Flow};
     ///
     /// let mut flow = Flow::new();
     /// flow.add(|asi, ()| {
@@ -32,7 +32,7 @@ impl AsyncSteps {
     ///         lost.interrupt(Error::new("LockLost")).unwrap();
     ///     });
     /// });
-    /// assert_eq!(asyncsteps::run_to_end::<()>(flow).unwrap_err().code(), "LockLost");
+    /// assert_eq!(asyncsteps_core::run_to_end::<()>(flow).unwrap_err().code(), "LockLost");
     /// ```
     pub fn interrupter<F>(&mut self, regain: F) -> Interrupter
     where

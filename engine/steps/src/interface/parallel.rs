@@ -18,7 +18,7 @@ use crate::sync::{ISync, Synced};
 /// are one branch by `add(move |asi, ()| asi.copy_from(&template))`.
 ///
 /// ```
-/// use asyncsteps::{AsyncSteps, Flow, run_to_end, sync::Mutex};
+/// use asyncsteps_core::{AsyncSteps, Flow, run_to_end, sync::Mutex};
 ///
 /// fn add(asi: &mut AsyncSteps, n: usize) {
 ///     *asi.state_mut().get_mut::<usize>("sum").unwrap() += n;

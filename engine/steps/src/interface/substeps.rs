@@ -63,7 +63,7 @@ impl AsyncSteps {
     /// with all its sub-steps (FTN12 §2.2.1); see [`Added::retry`].
     ///
     /// ```
-    /// use asyncsteps::{Error, Flow, Retry, run_to_end};
+    /// use asyncsteps_core::{Error, Flow, Retry, run_to_end};
     ///
     /// let mut flow = Flow::new();
     /// flow.substeps(|asi, ()| {

@@ -12,14 +12,14 @@ impl AsyncSteps {
     /// in reverse order, however the step ends; no value outlives its flow.
     ///
     /// ```
-    /// # use asyncsteps::Flow;
+    /// # use asyncsteps_core::Flow;
     /// let mut flow = Flow::new();
     /// flow.add(|asi, ()| {
     ///     let total = asi.stack(0);
     ///     asi.repeat(4, move |asi, i| asi[total] += i);
     ///     asi.add(move |asi, ()| asi.success(asi[total]));
     /// });
-    /// assert_eq!(asyncsteps::run_to_end::<usize>(flow).unwrap(), 6);
+    /// assert_eq!(asyncsteps_core::run_to_end::<usize>(flow).unwrap(), 6);
     /// ```
     pub fn stack<T: 'static>(&mut self, value: T) -> Stack<T> {
         self.keep_named(value, Lifetime::Step)

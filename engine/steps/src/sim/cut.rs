@@ -14,7 +14,7 @@ use crate::flow::{Flow, Outcome};
 /// ```
 /// use std::cell::Cell;
 /// use std::rc::Rc;
-/// use asyncsteps::{Flow, Undo, sim};
+/// use asyncsteps_core::{Flow, Undo, sim};
 ///
 /// sim::cancel_everywhere([1], |_| {
 ///     let charges = Rc::new(Cell::new(0));
@@ -32,7 +32,7 @@ use crate::flow::{Flow, Outcome};
 ///         asi.sleep(std::time::Duration::from_millis(5));
 ///     });
 ///     (flow, move |outcome| match outcome {
-///         asyncsteps::Outcome::Success(_) => assert_eq!(charges.get(), 1),
+///         asyncsteps_core::Outcome::Success(_) => assert_eq!(charges.get(), 1),
 ///         _ => assert_eq!(charges.get(), 0, "what was charged is refunded"),
 ///     })
 /// });

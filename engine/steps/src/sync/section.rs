@@ -18,8 +18,8 @@ use crate::stack::{AsyncSteps, Handler, QueuedStep, Work};
 #[diagnostic::on_unimplemented(
     message = "steps cannot synchronise against `{Self}`",
     label = "no object with a critical section",
-    note = "`asyncsteps::sync` has a `Mutex`, a `Throttle` and a `Limiter` for the flows of one event \
-            loop, `asyncsteps_actors::sync` those for templates and for flows on any thread"
+    note = "`asyncsteps::engine::sync` has a `Mutex`, a `Throttle` and a `Limiter` for the flows of one event \
+            loop, `asyncsteps::sync` those for templates and for flows on any thread"
 )]
 pub trait ISync {
     /// Runs `section` while the caller holds this object.
@@ -34,8 +34,8 @@ pub trait ISync {
 #[diagnostic::on_unimplemented(
     message = "a template cannot synchronise against `{Self}`, because threads share the template",
     label = "no object with a critical section that threads can share",
-    note = "`asyncsteps_actors::sync` has the `Mutex`, `Throttle` and `Limiter` for templates; those of \
-            `asyncsteps::sync` are for steps that are added in a flow"
+    note = "`asyncsteps::sync` has the `Mutex`, `Throttle` and `Limiter` for templates; those of \
+            `asyncsteps::engine::sync` are for steps that are added in a flow"
 )]
 pub trait SharedSync: ISync + Clone + Send + Sync + 'static {}
 

@@ -29,7 +29,7 @@ pub use parallel::TemplateParallel;
 /// flow of it ([`flow`](Self::flow)) does not depend on the number of its steps.
 ///
 /// ```
-/// use asyncsteps::{Template, run_to_end};
+/// use asyncsteps_core::{Template, run_to_end};
 ///
 /// let double = Template::build(|asi| {
 ///     asi.add(|asi, ()| asi.success(21u32));
@@ -103,7 +103,7 @@ impl TemplateSteps {
     /// flows; what it captured can be borrowed in the future.
     ///
     /// ```
-    /// use asyncsteps::{Template, run_to_end};
+    /// use asyncsteps_core::{Template, run_to_end};
     ///
     /// let greeting = String::from("Hello");
     /// let greet = Template::build(|asi| {

@@ -10,8 +10,8 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use asyncsteps::tool::{AsyncTool, Manual};
-//! use asyncsteps::{Flow, Time};
+//! use asyncsteps_core::tool::{AsyncTool, Manual};
+//! use asyncsteps_core::{Flow, Time};
 //!
 //! let tool = Manual::new(Time::ZERO);
 //! let mut flow = Flow::new();

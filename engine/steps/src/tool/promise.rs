@@ -32,8 +32,8 @@ impl Flow {
     ///
     /// ```
     /// use std::task::Waker;
-    /// use asyncsteps::tool::Manual;
-    /// use asyncsteps::{Flow, Time};
+    /// use asyncsteps_core::tool::Manual;
+    /// use asyncsteps_core::{Flow, Time};
     ///
     /// let tool = Manual::new(Time::ZERO);
     /// let mut flow = Flow::new();

@@ -1,6 +1,6 @@
 //! A body that takes a type that is no argument.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 struct Order;
 

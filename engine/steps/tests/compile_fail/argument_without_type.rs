@@ -1,6 +1,6 @@
 //! An argument without a type.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! A `match` whose arms differ.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! An async closure where a callback is meant.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 async fn read() -> Result<String, std::io::Error> {
     Ok(String::new())

@@ -1,6 +1,6 @@
 //! An async body borrows an argument of the step around it.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

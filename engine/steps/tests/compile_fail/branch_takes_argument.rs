@@ -1,6 +1,6 @@
 //! A branch that takes an argument; nothing is passed to branches.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! A callback where an async closure is meant.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

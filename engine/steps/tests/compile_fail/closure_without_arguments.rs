@@ -1,6 +1,6 @@
 //! A step whose closure does not take the result of the step before.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

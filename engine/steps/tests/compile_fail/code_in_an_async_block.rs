@@ -1,6 +1,6 @@
 //! `code` in a future whose error type it does not give.
 
-use asyncsteps::{ErrorExt, Template};
+use asyncsteps_core::{ErrorExt, Template};
 
 async fn read() -> Result<String, std::io::Error> {
     Ok(String::new())

@@ -1,7 +1,7 @@
 //! The mutex for one thread in a template, with `sync`.
 
-use asyncsteps::Template;
-use asyncsteps::sync::Mutex;
+use asyncsteps_core::Template;
+use asyncsteps_core::sync::Mutex;
 
 fn main() {
     let _ = Template::build(|asi| {

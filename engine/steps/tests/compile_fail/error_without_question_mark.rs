@@ -1,6 +1,6 @@
 //! An async body returns an error of its own without `?`.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 #[derive(Debug)]
 struct BankError;

@@ -1,6 +1,6 @@
 //! A callback returns a result with an error of its own.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 #[derive(Debug)]
 struct BankError;

@@ -1,6 +1,6 @@
 //! A step borrows a local value.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

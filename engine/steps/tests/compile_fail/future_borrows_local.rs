@@ -1,6 +1,6 @@
 //! A future borrows an argument of its step.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 async fn read() -> Result<String, std::io::Error> {
     Ok(String::new())

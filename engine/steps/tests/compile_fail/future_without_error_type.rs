@@ -1,6 +1,6 @@
 //! A future whose error has no type.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 async fn read() -> Result<String, std::io::Error> {
     Ok(String::new())

@@ -1,6 +1,6 @@
 //! A future that gives no result.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! An error handler of a template gives its capture away.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! Information of an error that is borrowed.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! An iteration gives a capture away.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! A loop over a borrowed collection.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

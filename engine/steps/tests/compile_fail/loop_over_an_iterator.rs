@@ -1,6 +1,6 @@
 //! A loop over an iterator.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! A mutex of the standard library.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

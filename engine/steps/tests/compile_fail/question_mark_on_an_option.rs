@@ -1,6 +1,6 @@
 //! `?` on an option.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! `code` in a future with an error of its own.
 
-use asyncsteps::{ErrorExt, Template};
+use asyncsteps_core::{ErrorExt, Template};
 
 async fn read() -> Result<String, std::io::Error> {
     Ok(String::new())

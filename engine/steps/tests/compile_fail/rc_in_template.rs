@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! An async body returns the result of a call as it is.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 #[derive(Debug)]
 struct BankError;

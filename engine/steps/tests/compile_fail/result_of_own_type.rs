@@ -1,6 +1,6 @@
 //! A result of a type that is no argument.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 struct Order;
 

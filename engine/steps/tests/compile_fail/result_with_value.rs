@@ -1,6 +1,6 @@
 //! A callback returns a result with a value.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 #[derive(Debug)]
 struct BankError;

@@ -1,6 +1,6 @@
 //! `retry` behind a callback, which can run once.
 
-use asyncsteps::{Flow, Retry};
+use asyncsteps_core::{Flow, Retry};
 
 fn main() {
     let mut flow = Flow::new();

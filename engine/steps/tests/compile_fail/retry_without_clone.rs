@@ -1,6 +1,6 @@
 //! `retry` of a body whose argument cannot be cloned.
 
-use asyncsteps::{Arg, Retry, Template};
+use asyncsteps_core::{Arg, Retry, Template};
 
 struct Order;
 

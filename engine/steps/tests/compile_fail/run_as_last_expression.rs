@@ -1,6 +1,6 @@
 //! A `;` is missing behind an async step.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

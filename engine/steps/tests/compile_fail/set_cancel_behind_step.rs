@@ -1,6 +1,6 @@
 //! `set_cancel` behind a step.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

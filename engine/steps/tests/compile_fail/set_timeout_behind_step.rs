@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! A step keeps a borrow of the state.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

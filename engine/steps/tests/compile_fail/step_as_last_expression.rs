@@ -1,6 +1,6 @@
 //! A `;` is missing behind a step.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! A step of an error handler keeps the error that the handler borrows.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -1,6 +1,6 @@
 //! Two arguments that are not a tuple.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

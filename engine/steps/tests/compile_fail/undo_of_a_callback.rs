@@ -1,6 +1,6 @@
 //! `undo` behind a callback, which has no typed result.
 
-use asyncsteps::{Template, Undo};
+use asyncsteps_core::{Template, Undo};
 
 fn main() {
     let _ = Template::build(|asi| {

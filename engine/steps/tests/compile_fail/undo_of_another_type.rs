@@ -1,6 +1,6 @@
 //! `undo` takes another type than the body gives.
 
-use asyncsteps::{Template, Undo};
+use asyncsteps_core::{Template, Undo};
 
 fn main() {
     let _ = Template::build(|asi| {

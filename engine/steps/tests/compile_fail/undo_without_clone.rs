@@ -1,6 +1,6 @@
 //! `undo` of a body whose result cannot be cloned.
 
-use asyncsteps::{Arg, Template, Undo};
+use asyncsteps_core::{Arg, Template, Undo};
 
 struct Order;
 

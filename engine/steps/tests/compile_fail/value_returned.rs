@@ -1,6 +1,6 @@
 //! A callback returns a value.
 
-use asyncsteps::Template;
+use asyncsteps_core::Template;
 
 fn main() {
     let _ = Template::build(|asi| {

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{spawn, yield_now};
 use std::time::Duration;
 
-use asyncsteps::sync::Mutex;
-use asyncsteps::{
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::{
     AsyncSteps, Completion, Error, Flow, Interrupter, Stale, StepResult, Template, codes,
 };
 
@@ -261,7 +261,7 @@ fn a_step_that_does_not_wait_takes_what_was_accepted_in_each_round_of_a_race() {
                 yield_now();
             }
         });
-        flow.add(|asi, args: asyncsteps::Args| asi.success(args.len()));
+        flow.add(|asi, args: asyncsteps_core::Args| asi.success(args.len()));
         let taken = end::<usize>(&mut flow.execute(), 0).expect("no rule was broken");
         let accepted = said.recv().expect("it answers").is_ok();
         assert_eq!(taken, usize::from(accepted), "round {round}");

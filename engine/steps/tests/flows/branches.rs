@@ -3,8 +3,8 @@
 use std::future::pending;
 use std::time::Duration;
 
-use asyncsteps::sync::{ISync, Mutex, Section, mutex};
-use asyncsteps::{AsyncSteps, Error, Flow, StepResult, Template, codes};
+use asyncsteps_core::sync::{ISync, Mutex, Section, mutex};
+use asyncsteps_core::{AsyncSteps, Error, Flow, StepResult, Template, codes};
 
 use crate::support::{Dropped, Log, code, end, wait};
 

@@ -1,7 +1,7 @@
 //! Cancelling: cancel handlers from the innermost step outwards, branches in the order added, no
 //! error handlers; dropping a flow is cancelling it.
 
-use asyncsteps::{AsyncSteps, Flow, Outcome, Progress};
+use asyncsteps_core::{AsyncSteps, Flow, Outcome, Progress};
 
 use crate::support::{Dropped, Log, code, run, wait};
 

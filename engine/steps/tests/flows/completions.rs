@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use asyncsteps::{
+use asyncsteps_core::{
     Completion, Error, Flow, Foreign, ForeignArgs, Outcome, Progress, Scalar, Stale, codes,
 };
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{
+use asyncsteps_core::{
     Awaitable, Error, Execution, Flow, Identity, Outcome, Progress, Stale, WaitCause, WaitReason,
     WaitResult,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Flow, run_to_end};
+use asyncsteps_core::{AsyncSteps, Flow, run_to_end};
 
 use crate::support::Log;
 

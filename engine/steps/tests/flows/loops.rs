@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use asyncsteps::{Collection, Flow, run_to_end};
+use asyncsteps_core::{Collection, Flow, run_to_end};
 
 use crate::support::{Dropped, Log, code, end, wait};
 
@@ -108,10 +108,10 @@ fn loops_take_no_arguments_and_give_no_result() {
     flow.add(|asi, n: i32| {
         asi.success_step(n);
         asi.repeat(0, |_, _| {});
-        asi.add(|asi, args: asyncsteps::Args| asi.success(args.len()));
+        asi.add(|asi, args: asyncsteps_core::Args| asi.success(args.len()));
         asi.add(|asi, n: usize| {
             asi.repeat(1, |asi, _| asi.success("dropped"));
-            asi.add(move |asi, args: asyncsteps::Args| asi.success((n, args.len())));
+            asi.add(move |asi, args: asyncsteps_core::Args| asi.success((n, args.len())));
         });
     });
     assert_eq!(run_to_end::<(usize, usize)>(flow).expect("nothing fails"), (0, 0));

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Waker;
 
-use asyncsteps::{Error, Flow, Observer, Progress, StepEnd, StepRef, Time};
+use asyncsteps_core::{Error, Flow, Observer, Progress, StepEnd, StepRef, Time};
 
 /// Writes `<` for a step that begins and `>` for one that ends, with a space where time can have passed.
 #[derive(Clone, Default)]

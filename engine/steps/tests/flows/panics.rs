@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use asyncsteps::{AsyncSteps, Error, Flow, Observer, StepEnd, StepRef, codes, run_to_end};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Observer, StepEnd, StepRef, codes, run_to_end};
 
 use crate::support::{Log, code, end, wait};
 

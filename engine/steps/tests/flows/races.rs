@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use asyncsteps::{
+use asyncsteps_core::{
     AsyncSteps, Canceller, Completion, Error, Flow, Outcome, Parallel, Progress, Stale, Template,
     codes,
 };
@@ -349,7 +349,7 @@ fn arrivals_are_received_in_turns_too() {
 
 #[test]
 fn errors_from_elsewhere_get_the_location_of_the_step_that_raises_them() {
-    let raise: [fn(&mut AsyncSteps) -> asyncsteps::StepResult; 3] = [
+    let raise: [fn(&mut AsyncSteps) -> asyncsteps_core::StepResult; 3] = [
         |asi| {
             let number = "x".parse::<u8>()?;
             asi.success(number)

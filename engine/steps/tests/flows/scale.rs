@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::sync::{Mutex, mutex};
-use asyncsteps::{AsyncSteps, Completion, Flow, Template};
+use asyncsteps_core::sync::{Mutex, mutex};
+use asyncsteps_core::{AsyncSteps, Completion, Flow, Template};
 
 use crate::support::{end, wait};
 
@@ -165,9 +165,11 @@ fn many_owners_pass_a_mutex_on() {
     flow.add(|asi, ()| asi.success(asi.state().get::<usize>("entered").copied()));
     let mut execution = flow.execute();
     let entered = loop {
-        match execution.run(asyncsteps::Time::ZERO, std::task::Waker::noop()) {
-            asyncsteps::Progress::Done(outcome) => break outcome.into_result::<Option<usize>>(),
-            asyncsteps::Progress::Ready | asyncsteps::Progress::Waiting => {}
+        match execution.run(asyncsteps_core::Time::ZERO, std::task::Waker::noop()) {
+            asyncsteps_core::Progress::Done(outcome) => {
+                break outcome.into_result::<Option<usize>>();
+            }
+            asyncsteps_core::Progress::Ready | asyncsteps_core::Progress::Waiting => {}
         }
     };
     assert_eq!(entered.expect("nothing fails"), Some(BRANCHES));

@@ -1,7 +1,7 @@
 //! Values made with `stack` live as long as their step and are dropped once, in reverse order
 //! (FTN12 §1.14).
 
-use asyncsteps::{Flow, run_to_end};
+use asyncsteps_core::{Flow, run_to_end};
 
 use crate::support::{Dropped, Log, code, wait};
 
@@ -105,7 +105,7 @@ fn a_name_gives_nothing_after_its_step() {
         assert_eq!(asi.value(value), Some(&7));
     });
     flow.add(|asi, ()| {
-        let name = *asi.state().get::<asyncsteps::Stack<i32>>("name").expect("it was set");
+        let name = *asi.state().get::<asyncsteps_core::Stack<i32>>("name").expect("it was set");
         let _ = asi.stack(8);
         assert_eq!(asi.value(name), None);
         assert_eq!(asi.value_mut(name), None);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use asyncsteps::{Arguments, Error, Execution, Flow, Outcome, Progress, Time};
+use asyncsteps_core::{Arguments, Error, Execution, Flow, Outcome, Progress, Time};
 
 pub(crate) use log::{Dropped, Log};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use asyncsteps::sync::{ISync, Limiter, Mutex, Throttle, limiter, mutex, throttle};
-use asyncsteps::{AsyncSteps, Flow, codes, run_to_end};
+use asyncsteps_core::sync::{ISync, Limiter, Mutex, Throttle, limiter, mutex, throttle};
+use asyncsteps_core::{AsyncSteps, Flow, codes, run_to_end};
 
 use crate::support::{Log, Sim, code};
 

@@ -1,6 +1,6 @@
 //! Templates share their steps and copy their state (FTN12 §1.5, §2.2.1 `copyFrom`).
 
-use asyncsteps::{AsyncSteps, Flow, Template, TemplateSteps, run_to_end};
+use asyncsteps_core::{AsyncSteps, Flow, Template, TemplateSteps, run_to_end};
 
 use crate::support::code;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Flow, codes};
+use asyncsteps_core::{AsyncSteps, Flow, codes};
 
 use crate::support::{Log, at, end, wait};
 
@@ -131,7 +131,7 @@ fn a_busy_flow_times_out_too() {
     let mut execution = flow.execute();
     for now in 0..10 {
         let progress = execution.run(at(now), std::task::Waker::noop());
-        assert!(matches!(progress, asyncsteps::Progress::Ready), "{progress:?}");
+        assert!(matches!(progress, asyncsteps_core::Progress::Ready), "{progress:?}");
     }
     assert_eq!(end::<()>(&mut execution, 10).expect_err("expired").code(), codes::TIMEOUT);
 }
@@ -143,7 +143,7 @@ fn a_step_sleeps_until_its_time_and_gives_no_result() {
     flow.add(|asi, n: i32| {
         asi.success_step(n);
         asi.sleep(ms(10));
-        asi.add(|asi, args: asyncsteps::Args| asi.success(args.len()));
+        asi.add(|asi, args: asyncsteps_core::Args| asi.success(args.len()));
     });
     let mut execution = flow.execute();
     wait(&mut execution, 5);

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use asyncsteps::{BURST, Execution, Flow, Progress};
+use asyncsteps_core::{BURST, Execution, Flow, Progress};
 
 use crate::support::{Log, at};
 

@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use asyncsteps::tool::AsyncTool;
-use asyncsteps::{Error, Flow, Template};
+use asyncsteps_core::tool::AsyncTool;
+use asyncsteps_core::{Error, Flow, Template};
 
 use crate::support::{Dropped, Log, ms, now, pause, run, tool};
 

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{AsyncSteps, Error, Flow, Interrupter, Raised, Stale, Time};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Interrupter, Raised, Stale, Time};
 
 use crate::support::{Dropped, Log, ms, pause, tool};
 

@@ -5,9 +5,9 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps::memory::{Limit, Memory, Recall};
-use asyncsteps::sync::Mutex;
-use asyncsteps::{Args, Arguments, Completion, Error, Fallible, Flow, Retry, Time, Undo};
+use asyncsteps_core::memory::{Limit, Memory, Recall};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::{Args, Arguments, Completion, Error, Fallible, Flow, Retry, Time, Undo};
 
 use crate::support::{Log, ms, run};
 
@@ -112,7 +112,7 @@ fn attempts_go_on_behind_those_of_an_earlier_run() {
     let body = log.clone();
     let attempts = Some((2, Time::ZERO + ms(40)));
     let mut flow = Flow::new();
-    flow.run_with(async move |run: asyncsteps::RunContext, ()| {
+    flow.run_with(async move |run: asyncsteps_core::RunContext, ()| {
         body.add(format_args!("try {}", run.attempt));
         if run.attempt < 4 { Err(Error::new("Again").into()) } else { Ok(()) }
     })
@@ -168,7 +168,7 @@ fn the_limit_of_an_attempt_counts_from_the_beginning_of_its_body() {
         let log = Log::default();
         let mut flow = Flow::new();
         let mut step = flow.run(async |()| {
-            asyncsteps::sleep(ms(1_000)).await;
+            asyncsteps_core::sleep(ms(1_000)).await;
             Ok(())
         });
         if is_tried {
@@ -256,10 +256,10 @@ fn an_error_waits_at_a_step_that_is_held_and_other_branches_go_on() {
             })
             .remembered(of_branch);
         branches.run(async move |()| {
-            asyncsteps::sleep(ms(25)).await;
+            asyncsteps_core::sleep(ms(25)).await;
             other.add("other");
             of_other.let_go();
-            asyncsteps::sleep(ms(5)).await;
+            asyncsteps_core::sleep(ms(5)).await;
             cut.add("not cut");
             Ok(())
         });
@@ -278,9 +278,9 @@ fn a_limit_waits_at_a_step_that_is_held_and_says_what_it_was() {
         let of_body = held.clone();
         let mut flow = Flow::new();
         let mut step = flow.run(async move |()| {
-            asyncsteps::sleep(ms(12)).await;
+            asyncsteps_core::sleep(ms(12)).await;
             of_body.let_go();
-            asyncsteps::sleep(ms(100)).await;
+            asyncsteps_core::sleep(ms(100)).await;
             Ok(())
         });
         match limit {

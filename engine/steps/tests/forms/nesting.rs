@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use asyncsteps::sync::{ISync, Mutex, Section, mutex};
-use asyncsteps::tool::AsyncTool;
-use asyncsteps::{AsyncSteps, Error, Flow, Retry, StepResult, Template, codes};
+use asyncsteps_core::sync::{ISync, Mutex, Section, mutex};
+use asyncsteps_core::tool::AsyncTool;
+use asyncsteps_core::{AsyncSteps, Error, Flow, Retry, StepResult, Template, codes};
 
 use crate::support::{Dropped, Log, fails, ms, now, pause, run, tool};
 

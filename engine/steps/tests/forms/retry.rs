@@ -4,8 +4,8 @@ use std::future::pending;
 use std::io;
 use std::rc::Rc;
 
-use asyncsteps::tool::AsyncTool;
-use asyncsteps::{
+use asyncsteps_core::tool::AsyncTool;
+use asyncsteps_core::{
     Error, Flow, Raised, Retry, RunContext, StepEnd, StepRef, Template, UndoPolicy, codes,
 };
 
@@ -58,7 +58,7 @@ fn jitter_is_repeated_by_the_seed() {
 fn a_simulation_repeats_jitter() {
     let run = |seed| {
         let log = Log::default();
-        asyncsteps::sim::check([seed], |sim| {
+        asyncsteps_core::sim::check([seed], |sim| {
             let started = [0, 1].map(|_| {
                 let (sim_now, log) = (sim.clone(), log.clone());
                 let mut flow = Flow::new();
@@ -159,7 +159,7 @@ fn all_attempts_together_can_be_limited() {
 #[test]
 fn the_attempt_is_seen_in_callbacks_waits_and_traces() {
     struct Seen(Log);
-    impl asyncsteps::Observer for Seen {
+    impl asyncsteps_core::Observer for Seen {
         fn begin(&mut self, step: StepRef) {
             self.0.add(format_args!("{}:{}", step.location.name().unwrap_or("-"), step.attempt));
         }
@@ -184,7 +184,7 @@ fn the_attempt_is_seen_in_callbacks_waits_and_traces() {
     .named("ask")
     .retry(Retry::attempts(2));
     let mut execution = flow.execute();
-    let _ = execution.run(asyncsteps::Time::ZERO, std::task::Waker::noop());
+    let _ = execution.run(asyncsteps_core::Time::ZERO, std::task::Waker::noop());
     let waits = execution.waits();
     assert_eq!((waits[0].attempt, &*log.take()), (2, "ask:1 ask:1 Timeout ask:2"));
 }

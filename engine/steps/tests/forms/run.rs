@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 
-use asyncsteps::{Arg, Error, Flow, Progress, Template, Time, codes, run_to_end};
+use asyncsteps_core::{Arg, Error, Flow, Progress, Template, Time, codes, run_to_end};
 
 use crate::support::{Dropped, Log, ms, now, pause, run, tool};
 

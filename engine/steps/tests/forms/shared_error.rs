@@ -2,8 +2,8 @@
 
 use std::future::pending;
 
-use asyncsteps::tool::AsyncTool;
-use asyncsteps::{Error, Flow, Raised, Retry, Undo, run_to_end};
+use asyncsteps_core::tool::AsyncTool;
+use asyncsteps_core::{Error, Flow, Raised, Retry, Undo, run_to_end};
 
 use crate::support::tool;
 

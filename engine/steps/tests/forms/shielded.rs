@@ -1,7 +1,7 @@
 //! Steps that nothing outside cancels (FTN12 §1.3).
 
-use asyncsteps::tool::AsyncTool;
-use asyncsteps::{Error, Flow, Retry, RunContext, Template, Undo, codes, sim};
+use asyncsteps_core::tool::AsyncTool;
+use asyncsteps_core::{Error, Flow, Retry, RunContext, Template, Undo, codes, sim};
 
 use crate::support::{Log, ms, now, pause, run, tool};
 

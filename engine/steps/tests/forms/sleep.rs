@@ -1,9 +1,9 @@
-//! `asyncsteps::sleep` in async bodies is a timer of the flow.
+//! `asyncsteps_core::sleep` in async bodies is a timer of the flow.
 
 use std::task::Waker;
 use std::time::Duration;
 
-use asyncsteps::{Flow, Progress, Retry, Time, codes, sleep};
+use asyncsteps_core::{Flow, Progress, Retry, Time, codes, sleep};
 
 use crate::support::{fails, ms, run};
 
@@ -63,7 +63,7 @@ fn a_sleep_that_was_dropped_wakes_nothing() {
         assert!(polled.await.is_pending());
         drop(long);
         sleep(ms(5)).await;
-        std::future::pending::<Result<(), asyncsteps::Raised>>().await
+        std::future::pending::<Result<(), asyncsteps_core::Raised>>().await
     })
     .timeout(ms(50));
     let mut execution = flow.execute();

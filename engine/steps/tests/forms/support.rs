@@ -5,8 +5,8 @@ mod log;
 
 use std::time::Duration;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Arguments, Error, Flow, Time};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Arguments, Error, Flow, Time};
 
 pub(crate) use log::{Dropped, Log};
 

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use asyncsteps::{Flow, Template, codes};
+use asyncsteps_core::{Flow, Template, codes};
 
 use crate::support::{Dropped, Log, fails, ms, run};
 

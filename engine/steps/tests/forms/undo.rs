@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps::memory::NotUndone;
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{
+use asyncsteps_core::memory::NotUndone;
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{
     Arg, AsyncSteps, Error, Flow, Progress, Raised, Retry, Template, Time, Undo, UndoPolicy,
 };
 
@@ -309,7 +309,7 @@ fn an_attempt_that_was_cut_stays_unknown_unless_a_later_one_succeeds() {
         let (tool, log) = (tool(), Log::default());
         let undoes = log.clone();
         let mut flow = Flow::new();
-        flow.run_with(async move |cx: asyncsteps::RunContext, ()| match (cx.attempt, last) {
+        flow.run_with(async move |cx: asyncsteps_core::RunContext, ()| match (cx.attempt, last) {
             (2, None) => Ok(7u32),
             (2, Some(_)) => Err(Error::new("SoldOut").into()),
             _ => pending::<Result<_, Raised>>().await,
@@ -454,17 +454,17 @@ fn a_flow_that_waits_for_its_undo_says_so() {
     let mut failing = failing.execute();
     let _ = failing.run(Time::ZERO, std::task::Waker::noop());
     let waits = failing.waits();
-    assert_eq!(waits[0].reason, asyncsteps::WaitReason::Undo);
+    assert_eq!(waits[0].reason, asyncsteps_core::WaitReason::Undo);
 }
 
 #[test]
 fn a_simulation_undoes_flows_wherever_they_are_cancelled() {
-    let options = asyncsteps::sim::Options {
+    let options = asyncsteps_core::sim::Options {
         cancel_one_in: 2,
         cancel_within: ms(60),
-        ..asyncsteps::sim::Options::default()
+        ..asyncsteps_core::sim::Options::default()
     };
-    asyncsteps::sim::check_with(&options, 0..300, |sim| {
+    asyncsteps_core::sim::check_with(&options, 0..300, |sim| {
         let booked = Rc::new(Cell::new(0i32));
         let mut started = Vec::new();
         for _ in 0..3 {
@@ -486,8 +486,9 @@ fn a_simulation_undoes_flows_wherever_they_are_cancelled() {
             started.push(sim.start_within(ms(5), flow));
         }
         sim.run();
-        let ends = started.iter().filter_map(asyncsteps::sim::Started::take_outcome);
-        let succeeded = ends.filter(|end| matches!(end, asyncsteps::Outcome::Success(_))).count();
+        let ends = started.iter().filter_map(asyncsteps_core::sim::Started::take_outcome);
+        let succeeded =
+            ends.filter(|end| matches!(end, asyncsteps_core::Outcome::Success(_))).count();
         assert_eq!(booked.get(), i32::try_from(succeeded * 3).expect("few"));
     });
 }

@@ -1,9 +1,9 @@
 //! What parallel branches have done is undone beside each other, as it was done (FTN12 §1.4): an undo
 //! that waits for another branch does not hold that up.
 
-use asyncsteps::sync::Mutex;
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{Error, Flow};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{Error, Flow};
 
 use crate::support::{Log, ms, now, pause, tool};
 
@@ -128,7 +128,7 @@ fn the_steps_around_branches_are_undone_before_and_after_them() {
     let (tool, log) = (tool(), Log::default());
     let (clock, books) = (tool.clone(), log.clone());
     let mut flow = Flow::new();
-    let book = move |asi: &mut asyncsteps::AsyncSteps, name: &'static str, undo: u64| {
+    let book = move |asi: &mut asyncsteps_core::AsyncSteps, name: &'static str, undo: u64| {
         let (clock, books) = (clock.clone(), books.clone());
         asi.run(async |()| Ok(())).undo(async move |_| {
             books.add(format_args!("[{name}"));

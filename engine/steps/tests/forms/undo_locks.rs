@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps::sync::{Mutex, mutex};
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{AsyncSteps, Error, Execution, Flow, Identity, Progress, Raised, Time};
+use asyncsteps_core::sync::{Mutex, mutex};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{AsyncSteps, Error, Execution, Flow, Identity, Progress, Raised, Time};
 
 use crate::support::{Dropped, Log, ms, pause, tool};
 

@@ -3,9 +3,9 @@
 
 use std::future::pending;
 
-use asyncsteps::sync::Mutex;
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{AsyncSteps, Flow};
+use asyncsteps_core::sync::Mutex;
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{AsyncSteps, Flow};
 
 use crate::support::{Log, ms, now, pause, tool};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use asyncsteps::tool::{AsyncTool, Manual};
-use asyncsteps::{AsyncSteps, Error, Flow, Undo};
+use asyncsteps_core::tool::{AsyncTool, Manual};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Undo};
 
 use crate::support::{Log, ms, pause, tool};
 

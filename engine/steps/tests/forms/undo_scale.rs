@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Error, Execution, Flow, Progress, Time};
+use asyncsteps_core::{AsyncSteps, Error, Execution, Flow, Progress, Time};
 
 /// Adds a step that can be undone.
 fn book(asi: &mut AsyncSteps) {
@@ -63,7 +63,7 @@ fn two_parts() -> Flow {
             p.add(|asi, ()| book(asi));
             p.add(|asi, ()| {
                 asi.run(async |()| Ok(())).undo(async |_| {
-                    asyncsteps::sleep(Duration::from_millis(5)).await;
+                    asyncsteps_core::sleep(Duration::from_millis(5)).await;
                     Ok(())
                 });
             });

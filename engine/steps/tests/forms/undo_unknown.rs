@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps::{Arg, Error, Fallible, Flow, Raised, Retry, RunContext, Undo};
+use asyncsteps_core::{Arg, Error, Fallible, Flow, Raised, Retry, RunContext, Undo};
 
 use crate::support::{Log, ms, tool};
 
@@ -103,7 +103,7 @@ fn one_of_several_things_that_fails_leaves_the_others_unknown() {
     let join3: Add = |flow, log| {
         let hangs = async || pending::<Result<u32, _>>().await;
         let fails = async || {
-            asyncsteps::sleep(ms(5)).await;
+            asyncsteps_core::sleep(ms(5)).await;
             Err::<u32, _>(lost())
         };
         flow.join3(fails, hangs, async || Ok(1)).undo(logs(log));

@@ -78,7 +78,7 @@ pub(super) struct Room {
 pub(super) enum BodyError {
     Status(StatusCode),
     /// The memory of the budget is used up.
-    NoRoom(asyncsteps::Error),
+    NoRoom(asyncsteps_core::Error),
 }
 
 /// Reads the whole body, with at most `limit` bytes of it in memory, within `time`. One that does not

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{Error, Time, codes};
+use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Coding, Request, Response, Rid};
 use serde_json::{Map, Value};

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::Duration;
 
 use actix_http::ws::OpCode;
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 use asyncsteps_futoin::message::Response;
 use bytes::{Bytes, BytesMut};
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use asyncsteps::Identity;
+use asyncsteps_core::Identity;
 
 use super::watch::{Holders, WAITS, Wait};
 

@@ -6,7 +6,7 @@
 //! for the flow that it called. A holder makes no progress while it or a branch below it waits. Each
 //! new wait looks for a cycle of itself and older waits. If there is one, the deadlock is reported, and
 //! the new wait fails with `InternalError`, unless a time limit ends one of the waits of the cycle: that
-//! of a step around it, by `set_timeout` or [`timeout`](asyncsteps::Added::timeout). The `timeout` of a
+//! of a step around it, by `set_timeout` or [`timeout`](asyncsteps_core::Added::timeout). The `timeout` of a
 //! step with a lock of its own begins when it has the lock, and does not end the wait for it. The deadline
 //! of a request does not count.
 //!
@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use asyncsteps::{Error, codes};
+use asyncsteps_core::{Error, codes};
 
 use super::waiter::guarded;
 use graph::Graph;
@@ -126,7 +126,7 @@ fn report(deadlock: Deadlock, text: &str) {
 mod tests {
     use std::sync::OnceLock;
 
-    use asyncsteps::{Flow, Identity, StepLocation};
+    use asyncsteps_core::{Flow, Identity, StepLocation};
     use smallvec::SmallVec;
 
     use super::watch::{Contended, Holders};
@@ -155,7 +155,8 @@ mod tests {
             let place = asi.locations().next();
             asi.success((place,))
         });
-        let (place,) = asyncsteps::run_to_end::<(Option<StepLocation>,)>(flow).expect("it ends");
+        let (place,) =
+            asyncsteps_core::run_to_end::<(Option<StepLocation>,)>(flow).expect("it ends");
         Arc::new(Wait {
             identity,
             lineage: SmallVec::from_slice(&[identity.branch]),

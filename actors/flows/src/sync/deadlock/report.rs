@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps::{Identity, StepLocation};
+use asyncsteps_core::{Identity, StepLocation};
 
 use crate::sync::waiter::Label;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
-use asyncsteps::{AsyncSteps, FlowId, Identity, StepLocation};
+use asyncsteps_core::{AsyncSteps, FlowId, Identity, StepLocation};
 use dashmap::{DashMap, Entry};
 use smallvec::SmallVec;
 

@@ -8,9 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix::{Addr, ArbiterHandle};
-use asyncsteps::sync::limiter::Options;
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Error, StepResult};
+pub use asyncsteps_core::sync::limiter::Options;
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
 use super::on_demand::OnDemand;
 use super::{

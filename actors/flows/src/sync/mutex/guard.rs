@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use asyncsteps::sync::mutex::{Lock, Ticket};
-use asyncsteps::{Arg, Error};
+use asyncsteps_core::sync::mutex::{Lock, Ticket};
+use asyncsteps_core::{Arg, Error};
 
 use super::state::{KeyState, QueuedWaiter};
 use crate::sync::waiter::{Holder, Waiter, rejected};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps::{Execution, StepLocation};
+use asyncsteps_core::{Execution, StepLocation};
 
 use super::guard::Guard;
 

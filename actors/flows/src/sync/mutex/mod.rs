@@ -13,9 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix::Addr;
-use asyncsteps::sync::mutex::Options;
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Stack, StepResult};
+pub use asyncsteps_core::sync::mutex::Options;
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Stack, StepResult};
 
 use super::deadlock::{self, HoldsUpCaller, Verdict, Wait};
 use super::load::{KeyReport, Load, LockReport};
@@ -34,7 +34,7 @@ pub use ticket::{LockTicket, UnlockError};
 ///
 /// Use it with `asi.sync(&mutex, ...)`. The order is first come, first served. The lock is released
 /// on every way out of the section: success, error, timeout, cancel, panic, end of the arbiter.
-/// If something inside is to be [undone](asyncsteps::Added::undo) then, it is held until that is over.
+/// If something inside is to be [undone](asyncsteps_core::Added::undo) then, it is held until that is over.
 /// Flows that wait for each other's locks are a deadlock, which is found, see [`deadlock`].
 ///
 /// | to | directly, from any thread | by message |
@@ -47,7 +47,7 @@ pub use ticket::{LockTicket, UnlockError};
 /// All of them share one accounting: a message is never needed, and costs a hop.
 ///
 /// ```
-/// # use asyncsteps::Flow;
+/// # use asyncsteps_core::Flow;
 /// # use asyncsteps_actors::{flow::start_flow, sync::Mutex};
 /// # actix::System::new().block_on(async {
 /// let stock = Mutex::new(Default::default());
@@ -90,7 +90,7 @@ impl Mutex {
     /// Locks outside of flows, by the same queue; ready when the turn has come.
     ///
     /// Every call is a holder of its own: a second call waits for the guard of the first one. In a flow
-    /// use `asi.sync`. An [undo](asyncsteps::Added::undo) is inside of what the branch holds whose step
+    /// use `asi.sync`. An [undo](asyncsteps_core::Added::undo) is inside of what the branch holds whose step
     /// it undoes.
     ///
     /// # Errors

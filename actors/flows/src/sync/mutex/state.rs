@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use asyncsteps::sync::mutex::{Options, Queue};
-use asyncsteps::{Awaitable, Contention, Identity};
+use asyncsteps_core::sync::mutex::{Options, Queue};
+use asyncsteps_core::{Awaitable, Contention, Identity};
 
 use crate::sync::deadlock::{Contended, Holders, Resource, Watch};
 use crate::sync::keys::Keys;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use asyncsteps::Arg;
+use asyncsteps_core::Arg;
 
 use super::guard::{Guard, LockGuard};
 use super::state::{Family, KeyState};

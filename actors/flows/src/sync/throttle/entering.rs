@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use asyncsteps::sync::mutex::{Lock, Ticket};
-use asyncsteps::{AsyncSteps, Error, Sleep, Stack, StepResult};
+use asyncsteps_core::sync::mutex::{Lock, Ticket};
+use asyncsteps_core::{AsyncSteps, Error, Sleep, Stack, StepResult};
 
 use super::state::{KeyState, Pace, QueuedWaiter};
 use crate::sync::owners::LockOwner;
@@ -148,7 +148,7 @@ impl Future for Entering {
             let (Pace::Waiters(now), Some(end)) = (pace, self.queued.state.period_end()) else {
                 return Poll::Pending;
             };
-            let mut pause = asyncsteps::sleep(end.saturating_since(now));
+            let mut pause = asyncsteps_core::sleep(end.saturating_since(now));
             let is_over = Pin::new(&mut pause).poll(cx).is_ready();
             self.pause = Some(pause);
             if !is_over {

@@ -12,9 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
-use asyncsteps::sync::throttle::Options;
-use asyncsteps::sync::{ISync, Section};
-use asyncsteps::{AsyncSteps, Error, StepResult};
+pub use asyncsteps_core::sync::throttle::Options;
+use asyncsteps_core::sync::{ISync, Section};
+use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
 use super::waiter::guarded;
 use super::{KeyOwners, KeyReport, Load, LockReport};
@@ -38,7 +38,7 @@ pub use state::ThrottleActor;
 /// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`owners`](Self::owners), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 ///
 /// ```
-/// # use asyncsteps::Flow;
+/// # use asyncsteps_core::Flow;
 /// # use asyncsteps_actors::{flow::start_flow, sync::Throttle};
 /// # actix::System::new().block_on(async {
 /// let mails = Throttle::start(Default::default());
@@ -54,8 +54,8 @@ impl Throttle {
     /// A throttle without a name. Its actor starts on the arbiter where it is first used.
     ///
     /// On other event loops it has no actor: the flows that wait end the periods, in the time of
-    /// their host. So it works in a [`Sim`](asyncsteps::sim::Sim) and on a
-    /// [`Manual`](asyncsteps::tool::Manual) loop too; all its flows are on one of them then.
+    /// their host. So it works in a [`Sim`](asyncsteps_core::sim::Sim) and on a
+    /// [`Manual`](asyncsteps_core::tool::Manual) loop too; all its flows are on one of them then.
     ///
     /// # Panics
     /// If `max` is 0 or `period` is zero, see [`Options::check`].

@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use actix::Message;
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 
 /// Tells the actor that the first period of the schedule was opened.
 #[derive(Message)]

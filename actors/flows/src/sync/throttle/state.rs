@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use actix::{Actor, Addr, Arbiter};
-use asyncsteps::sim::Sim;
-use asyncsteps::sync::throttle::{Options, Queue};
-use asyncsteps::{AsyncSteps, Awaitable, Contention, Error, Identity, Time, codes, turn_time};
+use asyncsteps_core::sim::Sim;
+use asyncsteps_core::sync::throttle::{Options, Queue};
+use asyncsteps_core::{AsyncSteps, Awaitable, Contention, Error, Identity, Time, codes, turn_time};
 
 use super::schedule::{PeriodOpened, Schedule};
 use crate::clock::Clock;

@@ -11,7 +11,7 @@ use crate::sync::section::{ISync, Section};
 /// shares it.
 ///
 /// ```
-/// use asyncsteps::{Flow, run_to_end, sync::Limiter};
+/// use asyncsteps_core::{Flow, run_to_end, sync::Limiter};
 ///
 /// let limiter = Limiter::default();
 /// let mut flow = Flow::new();

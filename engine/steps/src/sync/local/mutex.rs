@@ -13,7 +13,7 @@ use crate::sync::section::{ISync, Section};
 /// A mutex for flows on one event loop (FTN12 §2.3). Cloning shares it.
 ///
 /// ```
-/// use asyncsteps::{Flow, run_to_end, sync::Mutex};
+/// use asyncsteps_core::{Flow, run_to_end, sync::Mutex};
 ///
 /// let mutex = Mutex::default();
 /// let mut flow = Flow::new();

@@ -17,7 +17,7 @@ use crate::time::Time;
 /// It then admits the waiters that may enter, and wakes the next first one to wait for the next end.
 ///
 /// ```
-/// use asyncsteps::{Flow, run_to_end, sync::{Throttle, throttle}};
+/// use asyncsteps_core::{Flow, run_to_end, sync::{Throttle, throttle}};
 ///
 /// let throttle = Throttle::new(throttle::Options { max: 100, ..throttle::Options::default() });
 /// let mut flow = Flow::new();

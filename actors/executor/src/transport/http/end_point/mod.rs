@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::codes;
 use asyncsteps_actors::budget::Client;
+use asyncsteps_core::codes;
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::iface::{Function, FunctionName};
 use asyncsteps_futoin::message::{Coding, MediaType, Request};

@@ -4,7 +4,7 @@ use std::io;
 use std::task::Context;
 use std::time::Duration;
 
-use asyncsteps::Time;
+use asyncsteps_core::Time;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::timer::Timer;

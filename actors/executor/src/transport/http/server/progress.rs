@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use asyncsteps_core::Time;
 use slab::Slab;
 
 use super::blocks::Followed;

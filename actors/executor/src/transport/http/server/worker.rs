@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use asyncsteps::Time;
 use asyncsteps_actors::clock;
+use asyncsteps_core::Time;
 use slab::Slab;
 use tokio::sync::mpsc;
 

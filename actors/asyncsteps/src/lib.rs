@@ -1,0 +1,181 @@
+//! AsyncSteps for Rust: the one crate that an application depends on.
+//!
+//! It has no code of its own. It re-exports the crates of the project, in modules by idea:
+//! - the root: flows and their steps ([`Flow`], [`Template`], [`AsyncSteps`], [`Error`], [`Retry`],
+//!   [`Undo`]), and a service of functions ([`Service`], [`Executor`])
+//! - [`flow`], [`pool`], [`waiters`], [`timer`], [`clock`]: flows on actix; [`sync`](mod@sync): locks and limits
+//! - [`service`], [`executor`], [`typed`]: functions, what hosts them, and their types; [`iface`]:
+//!   definitions of interfaces (FTN3); [`builtin`]: interfaces of FutoIn itself
+//! - [`message`], [`net`], [`url`], [`raw`], [`channel`]: what requests and answers consist of
+#![cfg_attr(feature = "http", doc = "- [`http`], [`websocket`]: the server")]
+//! - [`security`]: users and credentials (FTN8); [`budget`], [`drain`]: admission and shutdown
+//! - [`observe`], [`health`], [`admin`]: what runs, and how it fares
+//! - [`sim`], [`tool`]: tests in virtual time
+//! - [`prelude`]: the traits whose methods steps have
+//! - [`engine`]: the step machine without a runtime
+//!
+//! The other modules have features:
+//!
+//! | feature | module |
+//! |---|---|
+//! | `http` (default) | `http`, `websocket` |
+//! | `log` (default) | `observe::log` |
+//! | `rustls` | TLS for the server |
+//! | `metrics` | `metrics` |
+//! | `otel` | `observe::otlp` |
+//! | `console` | `console` |
+//! | `durable`, `sqlite`, `postgres` | `durable`, `journal` |
+//! | `fabric`, `nats`, `client` | `fabric`, `fabric::nats`, `fabric::http` |
+//! | `cluster` | `cluster` |
+//! | `ffi` | `ffi` |
+//! | `test` | `test` |
+//!
+//! ```
+//! use asyncsteps::{Code, Executor, Gives, Service, Steps, typed::Interface};
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Debug, thiserror::Error, Code)]
+//! enum SeatError {
+//!     #[error("no seat is left")]
+//!     SoldOut,
+//! }
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Reserve {
+//!     seats: i32,
+//! }
+//!
+//! #[derive(Serialize, JsonSchema)]
+//! struct Reserved {
+//!     left: i32,
+//! }
+//!
+//! struct Seats;
+//!
+//! impl Service for Seats {
+//!     type Errors = SeatError;
+//! }
+//!
+//! fn reserve(asi: &mut Steps<Seats, Reserve>) -> Gives<Reserved> {
+//!     asi.run("take seats", async |cx, ()| match cx.params.seats {
+//!         seats @ ..=10 => Ok(Reserved { left: 10 - seats }),
+//!         _ => Err(SeatError::SoldOut.into()),
+//!     })
+//!     .into()
+//! }
+//!
+//! # #[actix_rt::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut interface = Interface::new("acme.seats:1.0".parse()?);
+//! interface.allow_anonymous();
+//! let executor = Executor::builder()
+//!     .service(interface, Seats, |functions| {
+//!         functions.on("reserve", reserve);
+//!     })
+//!     .build()?;
+//! let seats = serde_json::json!({ "seats": 3 });
+//! let left: serde_json::Value = executor.call_as_system("acme.seats:1.0:reserve", seats).await?;
+//! assert_eq!(left, serde_json::json!({ "left": 7 }));
+//! # Ok(()) }
+//! ```
+#![forbid(unsafe_code)]
+
+pub use asyncsteps_core as engine;
+
+#[doc(inline)]
+pub use asyncsteps_core::{
+    Added, AddedLoop, Arg, Args, Arguments, AsyncSteps, AwaitedResult, Canceller, Codes,
+    Completion, Error, ErrorCode, ErrorExt, Fallible, Flow, Info, Keep, Outcome, Parallel, Raised,
+    Retry, RunContext, SharedState, Sleep, State, StepResult, Template, TemplateSteps, Time, Undo,
+    UndoPolicy, Untyped, WaitCause, WaitReason, codes, run_to_end, sim, sleep, tool,
+};
+// the trait, and the macro that implements it for users of this crate
+#[doc(inline)]
+pub use asyncsteps_core::derive::Code;
+#[doc(inline)]
+pub use asyncsteps_macros::Code;
+
+#[doc(inline)]
+pub use asyncsteps_executor::service::This;
+#[doc(inline)]
+pub use asyncsteps_executor::{
+    Branches, Builder, CallSteps, Caller, ConfigError, Cx, Executor, Functions, Gives, Next,
+    RequestInfo, RequestSteps, Service, Step, Steps,
+};
+
+#[doc(inline)]
+pub use asyncsteps_actors::{budget, clock, drain, flow, pool, sync, timer, waiters};
+#[doc(inline)]
+pub use asyncsteps_executor::{
+    admin, builtin, channel, health, iface, message, net, raw, security, service, typed, url,
+};
+
+#[cfg(feature = "ffi")]
+#[doc(inline)]
+pub use asyncsteps_actors::ffi;
+#[cfg(feature = "cluster")]
+#[doc(inline)]
+pub use asyncsteps_cluster as cluster;
+#[cfg(feature = "console")]
+#[doc(inline)]
+pub use asyncsteps_console as console;
+#[cfg(feature = "durable")]
+#[doc(inline)]
+pub use asyncsteps_durable as durable;
+#[cfg(feature = "metrics")]
+#[doc(inline)]
+pub use asyncsteps_executor::metrics;
+#[cfg(feature = "test")]
+#[doc(inline)]
+pub use asyncsteps_executor::test;
+#[cfg(feature = "http")]
+#[doc(inline)]
+pub use asyncsteps_executor::transport::{http, websocket};
+#[cfg(feature = "fabric")]
+#[doc(inline)]
+pub use asyncsteps_fabric as fabric;
+#[cfg(feature = "durable")]
+#[doc(inline)]
+pub use asyncsteps_journal as journal;
+
+/// Not for users: the paths that `#[derive(Code)]` writes.
+#[doc(hidden)]
+pub use asyncsteps_core::derive;
+
+/// What hosts functions: the [`Executor`](crate::Executor), its configuration, calls and hooks.
+pub mod executor {
+    #[doc(inline)]
+    pub use asyncsteps_executor::{
+        Answer, AssignError, BlockingRequest, Builder, CallSteps, Caller, CancelRequest,
+        CancelRequests, Catalog, ClientLimits, ClientPermit, Closed, ConfigError, Declaration,
+        Dispatch, Executor, ExecutorActor, FailedCall, FunctionInfo, Functions, Hooks,
+        InFlightFilter, InFlightRequest, Incoming, InspectSteps, InterfaceInfo, Invocation,
+        Invoker, Invoking, Message, NotHosted, OldestInFlight, ParamType, ParameterInfo,
+        RefusalReason, Refused, RefusedRequest, Reply, ReplyBody, RequestChecks, RequestInfo,
+        RequestOfFlow, RequestOutcome, RequestOver, RequestState, RequestSteps, ServedRequest, Way,
+    };
+}
+
+/// What runs: the log, records of requests, spans and traces.
+pub mod observe {
+    #[doc(inline)]
+    pub use asyncsteps_actors::{latency, record, span, trace};
+    #[doc(inline)]
+    pub use asyncsteps_executor::observe::*;
+}
+
+/// The traits whose methods steps have, for `use asyncsteps::prelude::*`.
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use asyncsteps_actors::flow::{DeadlineSteps as _, IntoFlow as _, WaitSteps as _};
+    #[doc(no_inline)]
+    pub use asyncsteps_actors::waiters::WaitersSteps as _;
+    #[doc(no_inline)]
+    pub use asyncsteps_core::ErrorExt as _;
+    #[cfg(feature = "durable")]
+    #[doc(no_inline)]
+    pub use asyncsteps_durable::prelude::*;
+    #[doc(no_inline)]
+    pub use asyncsteps_executor::{CallSteps as _, RequestSteps as _};
+}
