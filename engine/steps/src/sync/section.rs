@@ -18,8 +18,8 @@ use crate::stack::{AsyncSteps, Handler, QueuedStep, Work};
 #[diagnostic::on_unimplemented(
     message = "steps cannot synchronise against `{Self}`",
     label = "no object with a critical section",
-    note = "`asyncsteps::engine::sync` has a `Mutex`, a `Throttle` and a `Limiter` for the flows of one event \
-            loop, `asyncsteps::sync` those for templates and for flows on any thread"
+    note = "`asyncsteps::sync` has a `Mutex`, a `Throttle` and a `Limiter` for templates and for flows on any \
+            thread, `asyncsteps::engine::sync` those for the flows of one event loop"
 )]
 pub trait ISync {
     /// Runs `section` while the caller holds this object.
