@@ -1,8 +1,8 @@
 //! An operator settles what a paused request has begun.
 
 use asyncsteps_journal::record::StoredRecord;
-use asyncsteps_journal::request::{FlowState, Resume, Signal};
-use asyncsteps_journal::{Error, Event, Path, Refused, Uid, ValueError};
+use asyncsteps_journal::request::{Resume, Signal};
+use asyncsteps_journal::{Error, Event, Path, Record, Uid, ValueError};
 
 use crate::answered::answered;
 use crate::durable::Durable;
@@ -15,6 +15,11 @@ pub enum NotSettled {
     /// The request has not begun a step at this path.
     #[error("the request has begun no step {0}")]
     NoStep(Path),
+    /// The step is to be undone, and began without an undo.
+    #[error(
+        "the step {0} began without an undo: settle it as kept, or as undone if it was undone elsewhere"
+    )]
+    NoUndo(Path),
     /// It cannot be stored.
     #[error("it cannot be stored: {0}")]
     Value(#[from] ValueError),
@@ -26,16 +31,24 @@ pub enum NotSettled {
     Journal(#[from] Error),
 }
 
-/// Whether a step at this path has begun.
-fn has_begun(records: &[StoredRecord], path: &Path) -> bool {
+/// Whether this may be said about the step at this path: it has begun, and with an undo if it is to be undone.
+fn check(records: &[StoredRecord], path: &Path, how: &Settle) -> Result<(), NotSettled> {
     let of_step = records.iter().map(|stored| &stored.record).filter(|record| record.path == *path);
-    let mut events = of_step.map(|record| &record.event);
-    events.any(|event| matches!(event, Event::Intent(_) | Event::Done(_) | Event::Failed(_)))
+    let (mut has_begun, mut has_undo) = (false, false);
+    for Record { event, .. } in of_step {
+        has_begun |= matches!(event, Event::Intent(_) | Event::Done(_) | Event::Failed(_));
+        has_undo |= matches!(event, Event::Intent(intent) if intent.has_undo != Some(false));
+    }
+    match how {
+        _ if !has_begun => Err(NotSettled::NoStep(path.clone())),
+        Settle::Undo if !has_undo => Err(NotSettled::NoUndo(path.clone())),
+        Settle::Kept | Settle::Undone | Settle::Result(_) | Settle::Undo => Ok(()),
+    }
 }
 
 impl Durable {
-    /// Settles what a paused request has begun at a step, and lets the request go on: `by` and `why` say who does so
-    /// and for what reason, and are recorded at the step.
+    /// Settles what a paused request has begun at a step, and lets the request go on, both or neither: of several
+    /// operators at once one succeeds. `by` and `why` say who does so and for what reason, and are recorded at the step.
     ///
     /// ```no_run
     /// # use asyncsteps_durable::{Durable, Settle, journal::Uid};
@@ -51,7 +64,7 @@ impl Durable {
     /// for an operator.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the step may be settled or not, and the request may go on or not.
+    /// If the future is dropped, the step is settled and the request goes on, or neither.
     pub async fn settle(
         &self,
         uid: Uid,
@@ -61,17 +74,10 @@ impl Durable {
         why: &str,
     ) -> Result<(), NotSettled> {
         let journal = &self.shared.journal;
-        let loaded = journal.load(uid).await?;
-        if !matches!(loaded.flow.state, FlowState::Paused | FlowState::Dead) {
-            return Err(Error::Refused(Refused::NotStopped(uid)).into());
-        }
-        if !has_begun(&loaded.records, path) {
-            return Err(NotSettled::NoStep(path.clone()));
-        }
+        check(&journal.load(uid).await?.records, path, &how)?;
         let id = Uid::random().map_err(NotSettled::NoRandom)?;
         let value = Settled::new(path, how, by, why).encode()?;
-        let signal = Signal { id, name: SETTLED.to_owned(), value };
-        answered(|| journal.signal(uid, signal.clone())).await?;
-        Ok(answered(|| journal.resume(uid, Resume::Continue)).await?)
+        let order = Resume::Signal(Signal { id, name: SETTLED.to_owned(), value });
+        Ok(answered(|| journal.resume(uid, order.clone())).await?)
     }
 }

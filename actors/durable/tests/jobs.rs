@@ -410,6 +410,9 @@ async fn an_operator_settles_what_a_paused_job_has_begun() -> Result<(), Error> 
         let refused = ask(&executor, OPERATOR, "settle", wrong.clone()).await;
         assert_eq!(refused.expect_err("it is wrong").code(), code, "{wrong}");
     }
+    let undo = json!({ "uid": uid, "path": note });
+    let refused = ask(&executor, OPERATOR, "undo", undo).await.expect_err("it has no undo");
+    assert_eq!(refused.code(), "NoUndo");
     let again = json!({ "uid": uid, "path": path, "why": "the bank is back" });
     assert_eq!(ask(&executor, OPERATOR, "undo", again.clone()).await?, json!(true));
     tokio::time::sleep(Duration::from_secs(1)).await;

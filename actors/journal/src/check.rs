@@ -6,7 +6,7 @@ use crate::id::Uid;
 use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
 use crate::path::Path;
 use crate::record::{Event, Failure, Record};
-use crate::request::{Append, CancelledBy, Submit, Submitted, Then, Written};
+use crate::request::{Append, CancelledBy, Resume, Submit, Submitted, Then, Written};
 
 /// The highest number of an entry's first record, so that each record has a number with a sign.
 const MAX_NUMBER: u64 = 1 << 62;
@@ -26,6 +26,11 @@ pub(crate) fn cancel(by: &CancelledBy) -> Result<(), Refused> {
             text("text", said.as_deref().unwrap_or_default())
         }
     }
+}
+
+/// How a flow goes on.
+pub(crate) fn resume(how: &Resume) -> Result<(), Refused> {
+    if let Resume::Signal(signal) = how { text("name", &signal.name) } else { Ok(()) }
 }
 
 /// The first record of a flow, as bytes.

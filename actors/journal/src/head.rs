@@ -198,6 +198,8 @@ impl Head {
         self.check_stopped()?;
         match how {
             Resume::Continue => {}
+            // the storage adds it under this number
+            Resume::Signal(_) => self.inbox += 1,
             Resume::Without(without) => effects::may_go_back(self.uid, records, without)?,
             Resume::OnItsVersion => self.pinned = true,
             Resume::Again => {

@@ -230,7 +230,7 @@ pub struct Inbox {
 }
 
 /// A signal for a flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
     /// Its identity: the same one again is not stored again, as long as it waits or is among the last
     /// [`TAKEN_SIGNALS`](crate::limits::TAKEN_SIGNALS) taken.
@@ -304,6 +304,10 @@ pub struct News {
 pub enum Resume {
     /// Where it was.
     Continue,
+    /// Where it was, with this signal in its inbox: it is stored only if the flow goes on by it, so of several orders
+    /// at once one is carried out and the others are refused. The limit of signals does not keep it out. The same
+    /// signal again does nothing, as for [`signal`](crate::Journal::signal).
+    Signal(Signal),
     /// Where it was, and only on nodes whose program has its version, not a compatible one.
     OnItsVersion,
     /// From a step: without these records of it and of what came after it. Refused with
@@ -322,7 +326,7 @@ impl Resume {
     pub(crate) const fn removes_records(&self) -> bool {
         match self {
             Self::Without(_) | Self::Again => true,
-            Self::Continue | Self::OnItsVersion => false,
+            Self::Continue | Self::Signal(_) | Self::OnItsVersion => false,
         }
     }
 }

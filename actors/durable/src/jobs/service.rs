@@ -67,6 +67,10 @@ pub enum JobsError {
     #[error("the job has begun no step {0}")]
     #[code(public)]
     UnknownStep(String),
+    /// The step is to be undone, and began without an undo.
+    #[error("{0}")]
+    #[code(public)]
+    NoUndo(String),
     /// The job cannot begin anew while something that it did is not undone.
     #[error("{0}")]
     #[code(public)]
@@ -127,7 +131,7 @@ impl Jobs {
         let settle = interface.function::<Settlement, bool>("settle");
         settle.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep"]);
         let undo = interface.function::<Undoing, bool>("undo");
-        undo.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep"]);
+        undo.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep", "NoUndo"]);
         interface
     }
 
@@ -308,6 +312,7 @@ async fn settled<P>(
     match cx.durable.settle(uid, &step, how, by, why.unwrap_or_default()).await {
         Ok(()) => Ok(true),
         Err(NotSettled::NoStep(_)) => Err(unknown().into()),
+        Err(error @ NotSettled::NoUndo(_)) => Err(JobsError::NoUndo(error.to_string()).into()),
         Err(NotSettled::Journal(journal::Error::Refused(Refused::NotStopped(uid)))) => {
             Err(JobsError::NotStopped(uid).into())
         }

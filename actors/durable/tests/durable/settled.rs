@@ -1,11 +1,12 @@
 //! The ways out of a pause: an operator says what has become of a step, or has the program undo it.
 
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::journal::request::Resume;
+use asyncsteps_durable::journal::request::{FlowState, Resume};
 use asyncsteps_durable::{Durable, NotSettled, Options, Recorded, Repeatable, Settle};
 use asyncsteps_executor::{Cx, Gives, Steps};
-use asyncsteps_journal::memory::Memory;
-use asyncsteps_journal::{Error, Event, Path, Refused, Uid};
+use asyncsteps_journal::memory::{Fault, Memory, Operation, SeededFaults};
+use asyncsteps_journal::{Error, Event, Journal, Path, Refused, Uid};
+use futures_util::future::join4;
 
 use crate::bank::{Bank, End, deal};
 use crate::lab::{Nothing, soon};
@@ -195,5 +196,64 @@ fn only_what_a_paused_request_has_begun_is_settled() {
         let refused =
             matches!(settled, Err(NotSettled::Journal(Error::Refused(Refused::NotStopped(_)))));
         assert!(refused, "it has ended");
+    });
+}
+
+#[test]
+fn of_orders_at_once_the_one_that_is_acknowledged_is_carried_out() {
+    run(async {
+        for seed in 0..30 {
+            let bank = Bank::new(behind_look);
+            let (journal, uid, next, _) = paused(&bank, "no look", 4).await;
+            // some overtake others, and the first answer may be lost
+            let mut is_lost = seed % 3 > 0;
+            let lost = move |operation: Operation| {
+                if operation == Operation::Resume && !is_lost {
+                    is_lost = true;
+                    return Fault::AnswerLost;
+                }
+                Fault::Delayed(seed % 5)
+            };
+            let delayed = SeededFaults::new(seed.into(), u32::MAX, 4);
+            let (operators, _) = next.serve(journal.clone().faults(delayed));
+            let (other, _) = next.serve(journal.clone().faults(lost));
+            let path = charge();
+            let orders = join4(
+                operators.settle(uid, &path, Settle::Kept, "ann", ""),
+                other.settle(uid, &path, Settle::Undone, "bob", ""),
+                operators.settle(uid, &path, Settle::Undo, "eve", ""),
+                operators.resume(uid, Resume::Continue),
+            );
+            let (kept, undone, undo, resumed) = orders.await;
+            let acknowledged =
+                [("Kept", kept.is_ok()), ("Undone", undone.is_ok()), ("Undo", undo.is_ok())];
+            let acknowledged = acknowledged.iter().filter(|(_, is_ok)| *is_ok);
+            let acknowledged: Vec<_> = acknowledged.map(|(how, _)| *how).collect();
+            let signals = journal.inbox(uid).await.expect("it is known").signals;
+            let stored = signals.iter().map(|signal| {
+                let said: String = signal.value.decode().expect("it is a text");
+                let said: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+                said["how"].as_str().unwrap_or_default().to_owned()
+            });
+            assert_eq!(stored.collect::<Vec<_>>(), acknowledged, "seed {seed}");
+            assert_eq!(acknowledged.len() + usize::from(resumed.is_ok()), 1, "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn a_step_that_began_without_an_undo_is_not_ordered_to_be_undone() {
+    run(async {
+        let bank = Bank::new(undo_fails).process("away", None);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let (durable, _) = bank.serve(journal.clone());
+        let End::Paused(_) = bank.replay(&journal, uid).await else { panic!("its undo fails") };
+        let ship = "test.bank:1:order/ship".parse().expect("it is a path");
+        let refused = durable.settle(uid, &ship, Settle::Undo, "ann", "").await;
+        let refused = refused.expect_err("it has no undo").to_string();
+        assert!(refused.contains("order/ship began without an undo"), "{refused}");
+        let status = durable.status(uid).await.expect("it is known");
+        assert_eq!(status.flow.state, FlowState::Paused, "it waits for another order");
     });
 }

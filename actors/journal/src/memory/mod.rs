@@ -170,7 +170,7 @@ impl Journal for Memory {
     }
 
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {
-        self.answer(Operation::Resume, move |store, _| store.resume(uid, &how))
+        self.answer(Operation::Resume, move |store, _| store.resume(uid, how))
     }
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {

@@ -230,13 +230,12 @@ impl Store {
         check::text("name", &signal.name)?;
         let limits = self.limits;
         let flow = self.flow(uid)?;
-        if flow.signals.values().any(|kept| kept.id == signal.id) {
+        if flow.knows(&signal) {
             return Ok(());
         }
         let waiting = flow.signals.values().filter(|kept| kept.value.is_some()).count();
         let number = flow.head.signal(waiting as u64, &limits)?;
-        let kept = Kept { id: signal.id, name: signal.name, value: Some(signal.value) };
-        flow.signals.insert(number, kept);
+        flow.keep(number, signal);
         Ok(())
     }
 
@@ -250,18 +249,25 @@ impl Store {
         Ok(self.flow(uid)?.head.cancel(by, now.now))
     }
 
-    pub(super) fn resume(&mut self, uid: Uid, how: &Resume) -> Result<(), Error> {
+    pub(super) fn resume(&mut self, uid: Uid, how: Resume) -> Result<(), Error> {
+        check::resume(&how)?;
         let flow = self.flow(uid)?;
+        if let Resume::Signal(signal) = &how
+            && flow.knows(signal)
+        {
+            return Ok(());
+        }
         flow.head.check_stopped()?;
         let records = if how.removes_records() { flow.stored()? } else { Vec::new() };
-        flow.head.resume(how, &records)?;
+        flow.head.resume(&how, &records)?;
         let before = flow.records.len();
         match how {
             Resume::Again => flow.records.retain(|id, _| *id == RecordId::FIRST),
             Resume::Without(records) => {
-                let gone: HashSet<_> = records.iter().collect();
+                let gone: HashSet<_> = records.into_iter().collect();
                 flow.records.retain(|id, _| *id == RecordId::FIRST || !gone.contains(id));
             }
+            Resume::Signal(signal) => flow.keep(flow.head.inbox, signal),
             Resume::Continue | Resume::OnItsVersion => {}
         }
         flow.head.removed += (before - flow.records.len()) as u64;
@@ -348,6 +354,14 @@ impl Flow {
             self.signals.retain(|number, signal| *number > oldest || signal.value.is_some());
         }
         Ok(written)
+    }
+
+    fn knows(&self, signal: &Signal) -> bool {
+        self.signals.values().any(|kept| kept.id == signal.id)
+    }
+
+    fn keep(&mut self, number: u64, Signal { id, name, value }: Signal) {
+        self.signals.insert(number, Kept { id, name, value: Some(value) });
     }
 
     fn open_effect(&self) -> OpenEffect {

@@ -163,23 +163,44 @@ impl Group<'_> {
 
     async fn signal(&self, uid: Uid, signal: &Signal, heads: &mut Heads) -> Result<(), Failure> {
         let (_, new) = heads.get_mut(&uid).ok_or(Refused::NoFlow(uid))?;
-        let (flow, id) = (int(new.number), signal.id.as_bytes().as_slice());
+        let Some(waiting) = self.waiting_unless_known(new.number, signal).await? else {
+            return Ok(());
+        };
+        let number = new.signal(waiting, &self.limits)?;
+        self.insert_signal(new.number, number, signal).await
+    }
+
+    /// How many signals of a flow were not taken; `None` if this one is stored already.
+    async fn waiting_unless_known(
+        &self,
+        flow: u64,
+        signal: &Signal,
+    ) -> Result<Option<u64>, Failure> {
         let sql = "SELECT count(*) FILTER (WHERE id = $2), \
                    count(*) FILTER (WHERE value IS NOT NULL) FROM signal WHERE flow = $1";
-        let rows = self.session.query(sql, &[&flow, &id]).await?;
+        let id = signal.id.as_bytes().as_slice();
+        let rows = self.session.query(sql, &[&int(flow), &id]).await?;
         let row = rows.first().ok_or_else(super::tables::foreign)?;
-        if row.try_get::<_, i64>(0)? > 0 {
-            return Ok(());
-        }
-        let number = int(new.signal(unsigned(row.try_get(1)?), &self.limits)?);
+        let is_known = row.try_get::<_, i64>(0)? > 0;
+        Ok(if is_known { None } else { Some(unsigned(row.try_get(1)?)) })
+    }
+
+    async fn insert_signal(&self, flow: u64, number: u64, signal: &Signal) -> Result<(), Failure> {
         let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES ($1, $2, $3, $4, $5)";
-        let value = stored::bytes(&signal.value);
+        let (id, value) = (signal.id.as_bytes().as_slice(), stored::bytes(&signal.value));
+        let (flow, number) = (int(flow), int(number));
         self.session.execute(sql, &[&flow, &number, &id, &signal.name, &value]).await?;
         Ok(())
     }
 
     async fn resume(&self, uid: Uid, how: &Resume, heads: &mut Heads) -> Result<(), Failure> {
         let (_, new) = heads.get_mut(&uid).ok_or(Refused::NoFlow(uid))?;
+        if let Resume::Signal(signal) = how {
+            if self.waiting_unless_known(new.number, signal).await?.is_none() {
+                return Ok(());
+            }
+            new.check_stopped()?;
+        }
         match (new.check_stopped(), self.attempt) {
             (Ok(()), _) => {}
             // the first attempt has let it go on
@@ -201,6 +222,10 @@ impl Group<'_> {
             Resume::Again => {
                 let sql = "DELETE FROM record WHERE flow = $1 AND sequence > 0";
                 self.session.execute(sql, &[&int(new.number)]).await?
+            }
+            Resume::Signal(signal) => {
+                self.insert_signal(new.number, new.inbox, signal).await?;
+                0
             }
             Resume::Continue | Resume::OnItsVersion => 0,
         };

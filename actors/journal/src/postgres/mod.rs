@@ -310,7 +310,10 @@ impl Journal for Postgres {
     }
 
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {
-        self.change(Change::Resume, (uid, how))
+        match check::resume(&how) {
+            Ok(()) => self.change(Change::Resume, (uid, how)),
+            Err(refused) => refuse(refused),
+        }
     }
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {

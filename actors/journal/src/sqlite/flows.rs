@@ -198,22 +198,31 @@ impl Tables {
     pub(super) fn signal(&self, uid: Uid, signal: &Signal) -> Result<(), Error> {
         check::text("name", &signal.name)?;
         let old = self.flow(uid)?;
-        let flow = int(old.number);
-        let sql = "SELECT count(*) FROM signal WHERE flow = ?1 AND id = ?2";
-        let id = params![flow, signal.id.as_bytes()];
-        let known: i64 = self.prepare(sql)?.query_row(id, |row| row.get(0)).map_err(db_error)?;
-        if known > 0 {
+        if self.knows(&old, signal)? {
             return Ok(());
         }
         let sql = "SELECT count(*) FROM signal WHERE flow = ?1 AND value IS NOT NULL";
-        let waiting = self.prepare(sql)?.query_row([flow], |row| row.get(0)).map_err(db_error)?;
+        let flow = [int(old.number)];
+        let waiting = self.prepare(sql)?.query_row(flow, |row| row.get(0)).map_err(db_error)?;
         let mut new = old.clone();
         let number = new.signal(unsigned(waiting), &self.limits)?;
-        let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let value = stored::bytes(&signal.value);
-        let row = params![flow, int(number), signal.id.as_bytes(), signal.name, value];
-        self.prepare(sql)?.execute(row).map_err(db_error)?;
+        self.insert_signal(new.number, number, signal)?;
         self.update(&old, &new)
+    }
+
+    fn knows(&self, flow: &Head, signal: &Signal) -> Result<bool, Error> {
+        let sql = "SELECT count(*) FROM signal WHERE flow = ?1 AND id = ?2";
+        let id = params![int(flow.number), signal.id.as_bytes()];
+        let known: i64 = self.prepare(sql)?.query_row(id, |row| row.get(0)).map_err(db_error)?;
+        Ok(known > 0)
+    }
+
+    fn insert_signal(&self, flow: u64, number: u64, signal: &Signal) -> Result<(), Error> {
+        let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let Signal { id, name, value } = signal;
+        let row = params![int(flow), int(number), id.as_bytes(), name, stored::bytes(value)];
+        self.prepare(sql)?.execute(row).map_err(db_error)?;
+        Ok(())
     }
 
     pub(super) fn cancel(
@@ -231,7 +240,13 @@ impl Tables {
     }
 
     pub(super) fn resume(&self, uid: Uid, how: &Resume) -> Result<(), Error> {
+        check::resume(how)?;
         let old = self.flow(uid)?;
+        if let Resume::Signal(signal) = how
+            && self.knows(&old, signal)?
+        {
+            return Ok(());
+        }
         let mut new = old.clone();
         new.check_stopped()?;
         let records =
@@ -243,6 +258,10 @@ impl Tables {
                 let sql = "DELETE FROM record WHERE flow = ?1 AND sequence > 0";
                 let removed = self.prepare(sql)?.execute([int(new.number)]);
                 removed.map_err(db_error)? as u64
+            }
+            Resume::Signal(signal) => {
+                self.insert_signal(new.number, new.inbox, signal)?;
+                0
             }
             Resume::Continue | Resume::OnItsVersion => 0,
         };

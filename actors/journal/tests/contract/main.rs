@@ -98,7 +98,9 @@ rules! {
         a_flow_stays_on_its_version
         a_dead_letter_is_replayed
         a_cancel_lets_a_paused_flow_undo
-        a_cancel_lets_a_cancelled_flow_go_on;
+        a_cancel_lets_a_cancelled_flow_go_on
+        of_orders_at_once_one_is_carried_out
+        an_order_is_stored_once_however_many_signals_wait;
     quotas:
         no_more_flows_of_a_caller_wait_than_its_quota
         what_runs_or_has_ended_is_not_counted

@@ -1,8 +1,9 @@
 //! Flows that wait for an operator.
 
 use asyncsteps_journal::record::{Effect, Ending, Failed, Iteration};
-use asyncsteps_journal::request::{Claim, FlowState, Resume, Then};
-use asyncsteps_journal::{Event, Journal, Path, Record, RecordId, Refused};
+use asyncsteps_journal::request::{Append, Claim, FlowState, Resume, Then};
+use asyncsteps_journal::{Error, Event, Journal, Path, Record, RecordId, Refused};
+use futures_util::future::join_all;
 
 use super::LIMITS;
 use super::world::*;
@@ -158,4 +159,55 @@ pub(super) async fn a_cancel_lets_a_cancelled_flow_go_on(journal: &dyn Journal) 
     let (flow, ..) = take_over(journal).await;
     let again = journal.cancel(flow.uid, "third".into()).await.unwrap();
     assert_eq!((again, flow.state().await), (first, FlowState::Running));
+}
+
+pub(super) async fn of_orders_at_once_one_is_carried_out(journal: &dyn Journal) {
+    let node = node(journal).await;
+    for count in 2..8 {
+        let mut flow = Owned::start(journal, node).await;
+        flow.leave(Then::Pause("changed".to_owned())).await;
+        let signals = (0..count).map(|number| signal(&number.to_string()));
+        let orders: Vec<_> = signals.map(Resume::Signal).chain([Resume::Continue]).collect();
+        let answers = join_all(orders.iter().map(|how| journal.resume(flow.uid, how.clone())));
+        let mut acknowledged = Vec::new();
+        for (how, answer) in orders.iter().zip(answers.await) {
+            match answer {
+                Ok(()) => acknowledged.push(how),
+                Err(Error::Refused(refused)) => assert_eq!(refused, Refused::NotStopped(flow.uid)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let [how] = *acknowledged else { panic!("{acknowledged:?}") };
+        let stored = journal.inbox(flow.uid).await.unwrap().signals;
+        let stored: Vec<_> = stored.into_iter().map(|stored| stored.name).collect();
+        let name = if let Resume::Signal(signal) = how { Some(signal.name.clone()) } else { None };
+        assert_eq!(stored, Vec::from_iter(name), "the others have changed nothing");
+        assert_eq!(flow.state().await, FlowState::Ready);
+    }
+}
+
+pub(super) async fn an_order_is_stored_once_however_many_signals_wait(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let order = Resume::Signal(signal("order"));
+    assert_eq!(flow.refused(order.clone()).await, Refused::NotStopped(flow.uid));
+    assert_eq!(journal.inbox(flow.uid).await.unwrap().signals, [], "nothing of it is stored");
+    flow.leave(Then::Pause("changed".to_owned())).await;
+    for _ in 0..LIMITS.signals {
+        journal.signal(flow.uid, signal("paid")).await.unwrap();
+    }
+    flow.resume(order.clone()).await;
+    // its answer was lost: also while another node has the flow, and when it has taken the order
+    flow.resume(order.clone()).await;
+    let (mut flow, ..) = take_over(journal).await;
+    let inbox = journal.inbox(flow.uid).await.unwrap();
+    let last = inbox.signals.last().expect("it is stored").clone();
+    assert_eq!((&*last.name, last.number), ("order", inbox.last));
+    flow.resume(order.clone()).await;
+    flow.seen = inbox.last;
+    flow.send(Append { takes: vec![last.number], ..flow.entry(vec![done("a")]) }).await.unwrap();
+    flow.resume(order).await;
+    let again = journal.inbox(flow.uid).await.unwrap();
+    assert_eq!((again.signals.len() as u64, again.last), (LIMITS.signals, inbox.last));
+    let named = Resume::Signal(signal("\0"));
+    assert_eq!(flow.refused(named).await, Refused::NulCharacter("name"));
 }
