@@ -14,11 +14,16 @@
 mod async_steps;
 #[path = "../workloads/functions.rs"]
 mod functions;
+#[path = "../workloads/router.rs"]
+mod router;
 #[path = "../workloads/steps.rs"]
 mod steps;
+#[path = "../workloads/templates.rs"]
+mod templates;
 #[path = "../workloads/waits.rs"]
 mod waits;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::hint::black_box;
@@ -33,6 +38,7 @@ use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::transport::http;
 use asyncsteps_executor::{Executor, builtin};
 use steps::{Fixture, WORKLOADS};
+use templates::{ALL, NONE, Policies, STEPS};
 
 /// How much more than its baseline a workload may take: less than what is worth a look, more than
 /// what hash seeds and addresses change.
@@ -47,6 +53,8 @@ struct Counted {
     run: Box<dyn Fn(u32)>,
     /// Operations of the small and of the large run.
     sizes: (u32, u32),
+    /// Counted is what each of the steps has more than in another row, and how many steps that are.
+    more_than: Option<(&'static str, u32)>,
 }
 
 fn workloads() -> Vec<Counted> {
@@ -58,9 +66,12 @@ fn workloads() -> Vec<Counted> {
             (0..operations / workload.per).for_each(|_| run(&fixture));
         };
         let sizes = (2_000 * workload.per.min(10), 12_000 * workload.per.min(10));
-        all.push(Counted { id: workload.id, run: Box::new(runs), sizes });
+        all.push(Counted { id: workload.id, run: Box::new(runs), sizes, more_than: None });
     }
-    let mut add = |id, sizes, run: fn(u32)| all.push(Counted { id, run: Box::new(run), sizes });
+    all.extend(template_workloads());
+    let mut add = |id, sizes, run: fn(u32)| {
+        all.push(Counted { id, run: Box::new(run), sizes, more_than: None });
+    };
     add("async step, one of ten", (20_000, 120_000), async_steps::in_flows);
     add("boxed async fn, one of ten", (20_000, 120_000), async_steps::by_hand);
     add("waiting, per root", (1_000, 5_000), waits::roots_by_hand);
@@ -74,7 +85,46 @@ fn workloads() -> Vec<Counted> {
     add("function as a template, in process", (200, 1_200), functions::of_template);
     add("function with types, in process", (200, 1_200), functions::with_types);
     add("HTTP request", (100, 600), http_requests);
+    add("request to an axum router", (200, 1_200), router::requests);
     all
+}
+
+/// Async steps of templates and of flows, and what policies add to each of them.
+fn template_workloads() -> impl Iterator<Item = Counted> {
+    const TEN: &str = "template of ten async steps";
+    const TEN_ADDED: &str = "ten async steps";
+    const WAITING: &str = "template of a step that waits once";
+    let row = |id, more_than, run: fn(u32)| Counted {
+        id,
+        run: Box::new(run),
+        sizes: (500, 3_000),
+        more_than,
+    };
+    [
+        row(TEN, None, |flows| templates::in_template(flows, NONE)),
+        row("timeout, added to each", Some((TEN, STEPS)), |flows| {
+            templates::in_template(flows, Policies { timeout: true, ..NONE });
+        }),
+        row("retry, added to each", Some((TEN, STEPS)), |flows| {
+            templates::in_template(flows, Policies { retry: true, ..NONE });
+        }),
+        row("undo, added to each", Some((TEN, STEPS)), |flows| {
+            templates::in_template(flows, Policies { undo: true, ..NONE });
+        }),
+        row("timeout, retry, undo, added to each", Some((TEN, STEPS)), |flows| {
+            templates::in_template(flows, ALL);
+        }),
+        row(TEN_ADDED, None, |flows| templates::in_flow(flows, NONE)),
+        row("all three, added to a step of a flow", Some((TEN_ADDED, STEPS)), |flows| {
+            templates::in_flow(flows, ALL);
+        }),
+        row(WAITING, None, |flows| templates::waits_in_template(flows, NONE)),
+        row("all three, added to one that waits", Some((WAITING, 1)), |flows| {
+            templates::waits_in_template(flows, ALL);
+        }),
+        row("flow of a step that waits once", None, templates::waits_in_flow),
+    ]
+    .into_iter()
 }
 
 fn one() -> Template {
@@ -147,13 +197,19 @@ fn run_one(id: &str, operations: &str) {
     (workload.run)(operations.parse().expect("a number"));
 }
 
-/// The instructions per operation of each workload; `None` without valgrind.
+/// The instructions of each row; `None` without valgrind.
 fn count_all() -> Option<Vec<(&'static str, f64)>> {
-    let per_operation = |Counted { id, sizes: (small, large), .. }: Counted| {
+    let (mut whole, mut rows) = (HashMap::new(), Vec::new());
+    for Counted { id, sizes: (small, large), more_than, .. } in workloads() {
         let (less, more) = (count(id, small)?, count(id, large)?);
-        Some((id, (more - less) / f64::from(large - small)))
-    };
-    workloads().into_iter().map(per_operation).collect()
+        let per_operation = (more - less) / f64::from(large - small);
+        whole.insert(id, per_operation);
+        rows.push(match more_than {
+            Some((other, steps)) => (id, (per_operation - whole[other]) / f64::from(steps)),
+            None => (id, per_operation),
+        });
+    }
+    Some(rows)
 }
 
 /// The instructions of a process that does so many operations.

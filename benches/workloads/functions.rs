@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 #[derive(Deserialize, JsonSchema)]
-struct Charge {
+pub(crate) struct Charge {
     customer: String,
-    amount: i32,
+    pub(crate) amount: i32,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Charged {
+pub(crate) struct Charged {
     charge: String,
     cents: i32,
 }
 
-struct Payments {
+pub(crate) struct Payments {
     currency: String,
 }
 
@@ -32,15 +32,15 @@ impl Service for Payments {
 }
 
 #[expect(clippy::unused_async, reason = "it stands for a call of another service")]
-async fn pay(payments: &Payments, amount: i32) -> Fallible<String> {
+pub(crate) async fn pay(payments: &Payments, amount: i32) -> Fallible<String> {
     Ok(format!("{}{amount}", payments.currency))
 }
 
-fn charged(charge: &Charge, tx: &str) -> Charged {
+pub(crate) fn charged(charge: &Charge, tx: &str) -> Charged {
     Charged { charge: format!("{}-{tx}", charge.customer), cents: charge.amount * 100 }
 }
 
-fn payments() -> Payments {
+pub(crate) fn payments() -> Payments {
     Payments { currency: "EUR".to_owned() }
 }
 
