@@ -7,7 +7,7 @@ use std::mem;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use asyncsteps::{Flow, Progress, Retry, Template, Time};
+use asyncsteps_core::{Flow, Progress, Retry, Template, Time};
 
 /// Steps of one flow.
 pub(crate) const STEPS: u32 = 10;

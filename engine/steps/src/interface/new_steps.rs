@@ -6,7 +6,7 @@ use super::parallel::Parallel;
 use crate::args::{Args, Arguments};
 use crate::error::{AwaitedResult, Raised, StepResult};
 use crate::location::StepLocation;
-use crate::stack::{Activity, AsyncSteps, Branches, Iterate, QueuedStep, Unstarted, Work};
+use crate::stack::{Activity, AsyncSteps, Branches, Iterate, QueuedStep, Unstarted, Waking, Work};
 
 impl QueuedStep {
     /// A step whose sub-steps run in parallel.
@@ -65,7 +65,7 @@ where
     I: Iterator + 'static,
     F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,
 {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         asi.start_activity(Activity::Looping(self));
         Ok(())
     }

@@ -12,7 +12,9 @@ use crate::error::{Error, Raised, StepResult};
 use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
 use crate::retry::Retry;
-use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, ToUndo, Undoable, Work};
+use crate::stack::{
+    Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, ToUndo, Undoable, Waking, Work,
+};
 use crate::undo::Watched;
 
 /// What the body of a step gets beside its arguments, see
@@ -79,19 +81,7 @@ where
     T: Arguments,
     B: AsyncBody<A, T> + 'static,
 {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let body = self.body;
-        let (context, args) = (asi.run_context(), asi.typed(args)?);
-        asi.poll(async move { finish(body.call(context, args).await) });
-        Ok(())
-    }
-
-    fn start_polled(
-        self: Box<Self>,
-        asi: &mut AsyncSteps,
-        args: Args,
-        waker: &Waker,
-    ) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let body = self.body;
         let (context, args) = (asi.run_context(), asi.typed(args)?);
         asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
@@ -112,15 +102,19 @@ where
     T: Arguments,
     B: AsyncBody<A, T> + 'static,
 {
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let (context, args) = (asi.run_context(), asi.typed(args)?);
-        asi.poll(async move { finish(self.body.call(context, args).await) });
-        Ok(())
+        asi.poll_new(async move { finish(self.body.call(context, args).await) }, waker)
     }
 }
 
 /// Starts the body of a step of a template, which the future keeps.
-pub(crate) fn start_shared<B, A, T>(body: &Arc<B>, asi: &mut AsyncSteps, args: Args) -> StepResult
+pub(crate) fn start_shared<B, A, T>(
+    body: &Arc<B>,
+    asi: &mut AsyncSteps,
+    args: Args,
+    waker: Waking<'_>,
+) -> StepResult
 where
     A: Arguments,
     T: Arguments,
@@ -128,8 +122,7 @@ where
 {
     let body = Arc::clone(body);
     let (context, args) = (asi.run_context(), asi.typed(args)?);
-    asi.poll(async move { finish(body.call(context, args).await) });
-    Ok(())
+    asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
 }
 
 fn finish<T: Arguments>(result: Result<T, Raised>) -> Result<Args, Error> {

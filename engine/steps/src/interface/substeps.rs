@@ -8,7 +8,7 @@ use super::added::{Added, Untyped};
 use crate::args::{Args, Arguments};
 use crate::error::{StepResult, StepReturn};
 use crate::location::StepLocation;
-use crate::stack::{AsyncSteps, QueuedStep, Repeat, Work};
+use crate::stack::{AsyncSteps, QueuedStep, Repeat, Waking, Work};
 
 /// A step whose body can be called for each attempt.
 struct Substeps<F, A> {
@@ -34,7 +34,7 @@ where
     R: StepReturn,
     F: Fn(&mut AsyncSteps, A) -> R + 'static,
 {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         self.call(asi, args)
     }
 
@@ -53,7 +53,7 @@ where
     R: StepReturn,
     F: Fn(&mut AsyncSteps, A) -> R + 'static,
 {
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         self.call(asi, args)
     }
 }

@@ -12,21 +12,21 @@ use crate::args::Args;
 use crate::error::{Error, Raised, StepResult};
 use crate::flow::Outcome;
 use crate::sleep::PollTurn;
-use crate::stack::{Activity, AsyncSteps, Callback};
+use crate::stack::{Activity, AsyncSteps, Callback, Waking};
 
 impl AsyncSteps {
     /// Polls a future; if it is not ready, the running step goes on polling it.
     ///
     /// The future of a branch is polled later, with the waker of the branch.
     #[inline]
-    pub(crate) fn poll_new<F>(&mut self, future: F, waker: &Waker) -> StepResult
+    pub(crate) fn poll_new<F>(&mut self, future: F, waker: Waking<'_>) -> StepResult
     where
         F: Future<Output = Result<Args, Error>> + 'static,
     {
-        if self.active() != 0 {
+        let Some(waker) = waker.filter(|_| self.active() == 0) else {
             self.poll(future);
             return Ok(());
-        }
+        };
         let mut future = Box::pin(future);
         let turn = PollTurn::begin(self.now);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));

@@ -32,7 +32,7 @@ impl Machine {
         self.call(Callback::Body, |asi| {
             asi.ask_probe(|| work.policies().is_some())?;
             let args = mem::take(&mut asi.strand.args);
-            work.start_polled(asi, args, waker)
+            work.start(asi, args, Some(waker))
         });
         if self.is_complete() {
             self.leave(StepEnd::Success);

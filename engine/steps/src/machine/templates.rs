@@ -27,7 +27,7 @@ impl Machine {
             self.call(Callback::Body, |asi| {
                 asi.ask_probe(|| step.is_planned)?;
                 let args = mem::take(&mut asi.strand.args);
-                (step.body)(asi, args)
+                (step.body)(asi, args, Some(waker))
             });
             if !self.is_complete() {
                 self.asi.strand.return_template(at, range);

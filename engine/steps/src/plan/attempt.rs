@@ -52,7 +52,7 @@ impl Attempt {
                 asi.limit_hard(Limit::Attempt(asi.attempt()), limit, memory);
                 asi.extras().ends_flow = ends_flow;
             }
-            body.start(asi, args)?;
+            body.start(asi, args, None)?;
             if let Some((undo, retry)) = undo {
                 asi.watch(undo, retry);
             }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::args::Args;
 use crate::error::StepResult;
-use crate::stack::{AsyncSteps, Repeat, Work};
+use crate::stack::{AsyncSteps, Repeat, Waking, Work};
 use crate::sync::{ISync, Section};
 
 /// What a step with policies does in the end.
@@ -15,10 +15,10 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    pub(super) fn start(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    pub(super) fn start(self, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         match self {
-            Self::Once(work) => work.start(asi, args),
-            Self::Again(repeat) => repeat.start(asi, args),
+            Self::Once(work) => work.start(asi, args, waker),
+            Self::Again(repeat) => repeat.start(asi, args, waker),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::recalled;
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::memory::Recall;
-use crate::stack::{AsyncSteps, QueuedStep, Work};
+use crate::stack::{AsyncSteps, QueuedStep, Waking, Work};
 
 /// A step with policies.
 pub(crate) struct Planned {
@@ -35,7 +35,7 @@ impl Planned {
 }
 
 impl Work for Planned {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         let Self { policies, work } = *self;
         let work: Box<dyn Work> =
             if work.owns_handler() { Box::new(Inside { work }) } else { work };
@@ -101,12 +101,12 @@ struct Inside {
 }
 
 impl Work for Inside {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         let handler = asi.take_own_handler();
         let work = self.work;
         let step = QueuedStep::body(asi.location(), move |asi, _| {
             asi.take_memory_over();
-            work.start(asi, args)
+            work.start(asi, args, None)
         });
         asi.queue(step.with_handler(handler));
         Ok(())
@@ -117,7 +117,7 @@ impl Work for Inside {
 struct Nothing;
 
 impl Work for Nothing {
-    fn start(self: Box<Self>, _: &mut AsyncSteps, _: Args) -> StepResult {
+    fn start(self: Box<Self>, _: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn start(
     let step = QueuedStep::body(asi.location(), move |asi, _| {
         asi.extras().attempt = attempt;
         asi.limit_hard(Limit::Attempt(attempt), limit, memory);
-        body.start(asi, args)?;
+        body.start(asi, args, None)?;
         if let Some((undo, retry)) = undo {
             asi.watch(undo, retry);
         }

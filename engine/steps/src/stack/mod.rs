@@ -33,7 +33,7 @@ pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
     Activity, Branches, Callback, Description, Expired, Flags, Frame, Handler, Iterate, Queued,
     QueuedStep, Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
-    TemplateStep, ToUndo, UndoWork, Undoable, Unstarted, Work,
+    TemplateStep, ToUndo, UndoWork, Undoable, Unstarted, Waking, Work,
 };
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::{ActiveTurn, Turn};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::shapes::{
     Activity, AsyncSteps, Branches, Description, Handler, Queued, QueuedStep, SharedSteps,
-    TemplateRange, TemplateStep, Work,
+    TemplateRange, TemplateStep, Waking, Work,
 };
 use crate::args::Args;
 use crate::error::StepResult;
@@ -89,13 +89,13 @@ where
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
 {
     #[inline]
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         (self.0)(asi, args)
     }
 }
 
 impl Work for Branches {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         asi.start_activity(Activity::Parallel(self));
         Ok(())
     }

@@ -214,6 +214,10 @@ pub(crate) enum Activity {
     Undoing(Option<Error>),
 }
 
+/// The waker of the turn, for the future that a body makes; `None` where a body starts without it: then the
+/// machine polls the future when the body has returned.
+pub(crate) type Waking<'a> = Option<&'a Waker>;
+
 /// A future that a step polls (FTN12 §1.13).
 pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Result<Args, Error>>>>;
 
@@ -241,14 +245,9 @@ pub(crate) struct Description {
 
 /// What a step does when it starts: a body, a loop, branches, a critical section.
 pub(crate) trait Work {
-    /// Starts the step, which is on top, with the result of the step before it.
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
-
-    /// Starts the step, and may poll the future that it makes.
-    #[inline]
-    fn start_polled(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: &Waker) -> StepResult {
-        self.start(asi, args)
-    }
+    /// Starts the step, which is on top, with the result of the step before it. A future that it makes may be
+    /// polled with the waker.
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult;
 
     /// Labels a loop; nothing else has a label (FTN12 §1.8).
     fn set_label(&mut self, label: Cow<'static, str>) {
@@ -278,8 +277,8 @@ pub(crate) trait Work {
 
 /// What a step does when it starts, as often as it is tried.
 pub(crate) trait Repeat {
-    /// Starts the step, which is on top.
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult;
+    /// Starts the step, which is on top; see [`Work::start`].
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult;
 }
 
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
@@ -376,5 +375,6 @@ pub(crate) struct TemplateStep {
     pub(crate) is_planned: bool,
 }
 
-pub(crate) type SharedBody = Box<dyn Fn(&mut AsyncSteps, Args) -> StepResult + Send + Sync>;
+pub(crate) type SharedBody =
+    Box<dyn Fn(&mut AsyncSteps, Args, Waking<'_>) -> StepResult + Send + Sync>;
 pub(crate) type SharedHandler = Arc<dyn Fn(&mut AsyncSteps, &Error) -> StepResult + Send + Sync>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::location::StepLocation;
-use crate::stack::{AsyncSteps, Handler, QueuedStep, Work};
+use crate::stack::{AsyncSteps, Handler, QueuedStep, Waking, Work};
 
 /// An object that steps can synchronise against (FTN12 §1.11.3, `ISync` of §2.1).
 ///
@@ -73,7 +73,7 @@ where
     O: ISync + 'static,
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
 {
-    fn start(mut self: Box<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(mut self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         let Some(object) = self.object.take() else { unreachable!("a step starts once") };
         let section = Section::of_step(asi, args, Body::Own(self));
         object.sync(asi, section)

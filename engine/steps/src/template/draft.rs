@@ -7,7 +7,9 @@ use crate::args::Args;
 use crate::error::StepResult;
 use crate::location::StepLocation;
 use crate::plan::{Body, SharedPolicies};
-use crate::stack::{AsyncSteps, QueuedStep, Repeat, SharedBody, SharedHandler, TemplateStep};
+use crate::stack::{
+    AsyncSteps, QueuedStep, Repeat, SharedBody, SharedHandler, TemplateStep, Waking,
+};
 
 /// A step of a template that is being built.
 pub(super) enum Draft {
@@ -50,7 +52,7 @@ impl NewStep {
         let (handler, section) =
             if is_sync { (None, Some(Section { handler })) } else { (handler, None) };
         let shared = Arc::new(SharedWork { body, section });
-        let body = Box::new(move |asi: &mut AsyncSteps, args| {
+        let body = Box::new(move |asi: &mut AsyncSteps, args, _: Waking<'_>| {
             let body = Body::Again(Rc::new(OfTemplate(Arc::clone(&shared))));
             policies.for_flow().start(body, asi, args)
         });
@@ -72,12 +74,12 @@ struct Section {
 struct OfTemplate(Arc<SharedWork>);
 
 impl Repeat for OfTemplate {
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let SharedWork { body, section } = &*self.0;
-        let Some(Section { handler }) = section else { return body(asi, args) };
+        let Some(Section { handler }) = section else { return body(asi, args, waker) };
         let handler = handler.clone();
         let work = Arc::clone(&self.0);
-        let mut step = QueuedStep::body(asi.location(), move |asi, _| (work.body)(asi, args));
+        let mut step = QueuedStep::body(asi.location(), move |asi, _| (work.body)(asi, args, None));
         if let Some(handler) = handler {
             step.set_handler(Box::new(move |asi, error| handler(asi, error)));
         }

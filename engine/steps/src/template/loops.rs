@@ -7,7 +7,7 @@ use super::added::{Label, TemplateLoop};
 use crate::error::{StepResult, StepReturn};
 use crate::interface::Collection;
 use crate::location::StepLocation;
-use crate::stack::AsyncSteps;
+use crate::stack::{AsyncSteps, Waking};
 
 impl TemplateSteps {
     /// Adds a loop that ends with [`break_loop`](AsyncSteps::break_loop) (FTN12 §2.2.4 `loop`).
@@ -55,7 +55,7 @@ impl TemplateSteps {
     {
         let (body, label) = (Arc::new(body), Label::default());
         let own_label = Arc::clone(&label);
-        let start = move |asi: &mut AsyncSteps, _| {
+        let start = move |asi: &mut AsyncSteps, _, _: Waking<'_>| {
             let body = Arc::clone(&body);
             asi.start_loop(items(), move |asi, item| body(asi, item), own_label.get().cloned());
             Ok(())

@@ -14,7 +14,7 @@ use crate::error::{Error, Raised, StepReturn};
 use crate::interface::{AsyncBody, Plain, RunContext, WithContext, start_shared};
 use crate::location::StepLocation;
 use crate::stack::{
-    Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, Unstarted,
+    Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, Unstarted, Waking,
 };
 use crate::state::{State, TemplateState};
 use crate::sync::{Section, SharedSectionBody, SharedSync};
@@ -92,7 +92,7 @@ impl TemplateSteps {
         R: StepReturn,
         F: Fn(&mut AsyncSteps, A) -> R + Send + Sync + 'static,
     {
-        let body = move |asi: &mut AsyncSteps, args| {
+        let body = move |asi: &mut AsyncSteps, args, _: Waking<'_>| {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         };
@@ -139,7 +139,7 @@ impl TemplateSteps {
     pub fn parallel(&mut self, define: impl FnOnce(&mut TemplateParallel)) -> TemplateAdded<'_> {
         let location = StepLocation::here();
         let steps = TemplateParallel::define(define);
-        let body = move |asi: &mut AsyncSteps, _| {
+        let body = move |asi: &mut AsyncSteps, _, _: Waking<'_>| {
             let branches = Branches::new(Unstarted::Shared(TemplateRange::all(&steps)));
             asi.start_activity(Activity::Parallel(Box::new(branches)));
             Ok(())
@@ -161,7 +161,7 @@ impl TemplateSteps {
             let args = asi.typed(args)?;
             body(asi, args).into_result()
         });
-        let step = move |asi: &mut AsyncSteps, args| {
+        let step = move |asi: &mut AsyncSteps, args, _: Waking<'_>| {
             let section = Section::shared(asi, args, &body);
             object.sync(asi, section)
         };
@@ -175,7 +175,7 @@ impl TemplateSteps {
         &mut self,
         result: A,
     ) -> TemplateAdded<'_> {
-        let body = move |asi: &mut AsyncSteps, _| asi.success(result.clone());
+        let body = move |asi: &mut AsyncSteps, _, _: Waking<'_>| asi.success(result.clone());
         self.push(Box::new(body), StepLocation::here())
     }
 
@@ -187,7 +187,7 @@ impl TemplateSteps {
         R: StepReturn,
         F: Fn(&mut AsyncSteps, A) -> R + Send + Sync + 'static,
     {
-        let body = move |asi: &mut AsyncSteps, args| {
+        let body = move |asi: &mut AsyncSteps, args, _: Waking<'_>| {
             asi.begin_scope();
             let args = asi.typed(args)?;
             body(asi, args).into_result()
@@ -198,14 +198,14 @@ impl TemplateSteps {
     /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
     #[track_caller]
     pub fn error_step(&mut self, error: Error) -> TemplateAdded<'_> {
-        let body = move |_: &mut AsyncSteps, _| Err(Raised::error(error.clone()));
+        let body = move |_: &mut AsyncSteps, _, _: Waking<'_>| Err(Raised::error(error.clone()));
         self.push(Box::new(body), StepLocation::here())
     }
 
     /// Adds a step that completes without a result after `pause`, see [`AsyncSteps::sleep`].
     #[track_caller]
     pub fn sleep(&mut self, pause: Duration) -> TemplateAdded<'_> {
-        let body = move |asi: &mut AsyncSteps, _| {
+        let body = move |asi: &mut AsyncSteps, _, _: Waking<'_>| {
             asi.wait_until(asi.now() + pause);
             Ok(())
         };
@@ -241,7 +241,7 @@ impl TemplateSteps {
         T: Arguments,
     {
         let body = Arc::new(body);
-        self.push(Box::new(move |asi, args| start_shared(&body, asi, args)), location)
+        self.push(Box::new(move |asi, args, waker| start_shared(&body, asi, args, waker)), location)
     }
 
     fn push_step(&mut self, body: SharedBody, location: StepLocation) -> &mut NewStep {

@@ -19,7 +19,7 @@ use crate::memory::NotUndone;
 use crate::outcome::Undo;
 use crate::plan::UndoPlan;
 use crate::retry::Retry;
-use crate::stack::{AsyncSteps, Repeat, StepFuture, UndoWork, Undoable};
+use crate::stack::{AsyncSteps, Repeat, StepFuture, UndoWork, Undoable, Waking};
 
 /// The undo of a step that gives `T`; `P` is a pointer to its closure.
 pub(crate) struct UndoOf<P, T> {
@@ -128,7 +128,7 @@ where
     F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
     T: Arguments,
 {
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, _: Args) -> StepResult {
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         let branch = self.branch;
         let undo = async move {
             let outcome = self.value.as_ref().map_or(Undo::Unknown, Undo::Done);

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 
-use asyncsteps_core::{Arg, Error, Flow, Progress, Template, Time, codes, run_to_end};
+use asyncsteps_core::{
+    Arg, Error, Flow, Observer, Progress, StepEnd, StepRef, Template, Time, codes, run_to_end,
+};
 
 use crate::support::{Dropped, Log, ms, now, pause, run, tool};
 
@@ -164,6 +166,31 @@ fn the_future_is_polled_with_the_waker_of_the_host() {
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
     assert!(matches!(execution.run(Time::ZERO, &host), Progress::Done(_)));
     assert_eq!(polls.get(), 3);
+}
+
+#[test]
+fn a_body_is_polled_first_by_the_callback_that_makes_its_future() {
+    struct Callbacks(Rc<Cell<u32>>);
+    impl Observer for Callbacks {
+        fn begin(&mut self, _: StepRef) {}
+        fn enter(&mut self, _: StepRef) {
+            self.0.set(self.0.get() + 1);
+        }
+        fn leave(&mut self, _: StepRef) {}
+        fn end(&mut self, _: StepRef, _: StepEnd<'_>) {}
+        fn cancel_failed(&mut self, _: StepRef, _: &Error) {}
+    }
+    let template = Template::build(|asi| {
+        asi.run(async |()| Ok(1));
+    });
+    let mut added = Flow::new();
+    added.run(async |()| Ok(1));
+    for mut flow in [template.flow(), added] {
+        let callbacks = Rc::new(Cell::new(0));
+        flow.observe(Callbacks(Rc::clone(&callbacks)));
+        assert_eq!(run_to_end::<i32>(flow).expect("nothing fails"), 1);
+        assert_eq!(callbacks.get(), 1);
+    }
 }
 
 #[test]
