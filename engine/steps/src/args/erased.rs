@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId, type_name};
 use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, mem};
 
 use smallvec::SmallVec;
 
@@ -144,6 +144,30 @@ impl Args {
             }
             Repr::Boxed(tuple) => Cow::Borrowed(tuple.type_name()),
         }
+    }
+
+    /// Lends the values to a closure; they are not moved if they have exactly these types.
+    ///
+    /// # Errors
+    /// [`Mismatch`], see [`Arguments::from_args`].
+    pub(crate) fn lend<A: Arguments, R>(
+        &mut self,
+        borrow: impl FnOnce(&A) -> R,
+    ) -> Result<R, Mismatch> {
+        if let Some(values) = self.exactly::<A>() {
+            return Ok(borrow(values));
+        }
+        let values = A::from_args(mem::take(self))?;
+        let result = borrow(&values);
+        *self = values.into_args();
+        Ok(result)
+    }
+
+    /// The values, if they are in a box and have exactly these types.
+    fn exactly<A: 'static>(&self) -> Option<&A> {
+        let Repr::Boxed(tuple) = &self.0 else { return None };
+        let tuple: &dyn Any = &**tuple;
+        tuple.downcast_ref().or_else(|| tuple.downcast_ref().map(|(value,): &(A,)| value))
     }
 
     pub(super) fn into_elements(self) -> Elements {

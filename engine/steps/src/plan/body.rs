@@ -1,10 +1,11 @@
 //! What a step with policies does in the end, and what it may hold meanwhile.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use crate::args::Args;
-use crate::error::StepResult;
+use crate::args::{Args, Arguments};
+use crate::error::{Error, Raised, StepResult};
 use crate::stack::{AsyncSteps, Repeat, Waking, Work};
 use crate::sync::{ISync, Section};
 
@@ -45,6 +46,35 @@ where
             inner.sync(asi, section)
         });
         self.outer.sync(asi, section)
+    }
+}
+
+/// An object that a closure chooses when the step starts; without one the step holds none. `A` is what the step
+/// takes.
+pub(crate) struct Chosen<F, A, O> {
+    choose: F,
+    types: PhantomData<fn(A) -> O>,
+}
+
+impl<F, A, O> Chosen<F, A, O> {
+    pub(crate) fn new(choose: F) -> Self {
+        Self { choose, types: PhantomData }
+    }
+}
+
+impl<F, A, O> ISync for Chosen<F, A, O>
+where
+    A: Arguments,
+    O: ISync,
+    F: Fn(&mut AsyncSteps, &A) -> Option<O>,
+{
+    fn sync(&self, asi: &mut AsyncSteps, mut section: Section) -> StepResult {
+        let object = section.args().lend(|args| (self.choose)(asi, args));
+        let violation = |mismatch| Raised::error(Error::violation(mismatch, asi.location()));
+        match object.map_err(violation)? {
+            Some(object) => object.sync(asi, section),
+            None => section.enter(asi),
+        }
     }
 }
 

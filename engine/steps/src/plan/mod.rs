@@ -17,7 +17,7 @@ mod policies;
 mod recalled;
 mod shield;
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, Chosen};
 pub(crate) use planned::Planned;
 pub use policies::Keep;
 pub(crate) use policies::{Policies, SharedPolicies, Tries, UndoPlan};

@@ -10,7 +10,7 @@ use crate::error::StepResult;
 use crate::memory::Memory;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, Undoable};
-use crate::sync::{ISync, Section, SharedSync};
+use crate::sync::{ISync, Section};
 
 /// The policies of a step of a flow.
 #[derive(Clone, Default)]
@@ -104,13 +104,13 @@ impl Tries {
 
 impl SharedPolicies {
     /// Adds a lock, within those that the step has.
-    pub(crate) fn add_lock(&mut self, object: impl SharedSync) {
+    pub(crate) fn add_lock(&mut self, object: impl ISync + Send + Sync + 'static) {
         let outer = self.lock.take();
         self.lock = Some(nest_shared(outer, Arc::new(object), false));
     }
 
     /// Adds a limiter, within those that the step has.
-    pub(crate) fn add_limiter(&mut self, object: impl SharedSync) {
+    pub(crate) fn add_limiter(&mut self, object: impl ISync + Send + Sync + 'static) {
         let outer = self.limiter.take();
         self.limiter = Some(nest_shared(outer, Arc::new(object), true));
     }

@@ -1,7 +1,7 @@
 //! The protocol of synchronisation objects (FTN12 §1.11.3, `ISync` of §2.1).
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use crate::args::Args;
 use crate::error::StepResult;
@@ -146,15 +146,21 @@ impl Section {
         Self { body, args, handler: None, location: asi.location() }
     }
 
+    /// What the body is going to take.
+    pub(crate) fn args(&mut self) -> &mut Args {
+        &mut self.args
+    }
+
     /// A section that has `protect` run this one: one object within another, as in a limiter.
     ///
     /// The error handler stays with this section.
     #[must_use]
-    pub fn within<F>(self, asi: &AsyncSteps, protect: F) -> Self
+    pub fn within<F>(mut self, asi: &AsyncSteps, protect: F) -> Self
     where
         F: FnOnce(&mut AsyncSteps, Self) -> StepResult + 'static,
     {
-        Self::inner(asi, Args::none(), move |asi, _| protect(asi, self))
+        let args = mem::take(&mut self.args);
+        Self::inner(asi, args, move |asi, args| protect(asi, Self { args, ..self }))
     }
 
     /// Runs the section at once, as part of the running step.

@@ -13,10 +13,10 @@ use crate::error::{Error, Raised, StepReturn};
 use crate::interface::Untyped;
 use crate::location::StepLocation;
 use crate::outcome::Undo;
-use crate::plan::{Keep, SharedPolicies, Tries};
+use crate::plan::{Chosen, Keep, SharedPolicies, Tries};
 use crate::retry::Retry;
 use crate::stack::AsyncSteps;
-use crate::sync::SharedSync;
+use crate::sync::{ISync, SharedSync};
 use crate::undo::{UndoOf, UndoPolicy};
 
 /// The step just added to a template: it can get a name, an error handler and policies
@@ -74,6 +74,31 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         self
     }
 
+    /// [`locked`](Self::locked) with an object that a closure chooses when the step starts, from what the step
+    /// takes and from the flow; with `None` the step holds no lock.
+    ///
+    /// ```
+    /// use asyncsteps_core::{Template, run_to_end, sync::Mutex};
+    ///
+    /// let template = Template::build(|asi| {
+    ///     asi.add(|asi, seats: u32| asi.success(seats))
+    ///         .locked_by(|asi, seats| asi.extension::<Mutex>().filter(|_| *seats > 0).cloned());
+    /// });
+    /// let mut flow = template.flow();
+    /// flow.extend(Mutex::default());
+    /// flow.pass(2u32);
+    /// assert_eq!(run_to_end::<u32>(flow).unwrap(), 2);
+    /// ```
+    pub fn locked_by<O, F>(&mut self, choose: F) -> &mut Self
+    where
+        A: Arguments,
+        O: ISync + 'static,
+        F: Fn(&mut AsyncSteps, &A) -> Option<O> + Send + Sync + 'static,
+    {
+        self.policies().add_lock(Chosen::new(choose));
+        self
+    }
+
     /// Runs the step while it holds a place in `limiter`, see
     /// [`Added::limited`](crate::Added::limited) (FTN12 §1.11.3).
     pub fn limited<O>(&mut self, limiter: &O) -> &mut Self
@@ -81,6 +106,18 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         O: SharedSync,
     {
         self.policies().add_limiter(limiter.clone());
+        self
+    }
+
+    /// [`limited`](Self::limited) with a limiter that a closure chooses when an attempt of the step starts, see
+    /// [`locked_by`](Self::locked_by).
+    pub fn limited_by<O, F>(&mut self, choose: F) -> &mut Self
+    where
+        A: Arguments,
+        O: ISync + 'static,
+        F: Fn(&mut AsyncSteps, &A) -> Option<O> + Send + Sync + 'static,
+    {
+        self.policies().add_limiter(Chosen::new(choose));
         self
     }
 

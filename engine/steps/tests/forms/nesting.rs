@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use asyncsteps_core::sync::{ISync, Mutex, Section, mutex};
 use asyncsteps_core::tool::AsyncTool;
-use asyncsteps_core::{AsyncSteps, Error, Flow, Retry, StepResult, Template, codes};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Retry, RunContext, StepResult, Template, codes};
 
 use crate::support::{Dropped, Log, fails, ms, now, pause, run, tool};
 
@@ -229,6 +229,39 @@ fn the_handler_of_a_synchronised_step_stays_inside_of_its_section() {
     });
     run::<()>(flow).0.expect("the handler recovers");
     assert_eq!(log.take(), "outer inner handler -inner -outer");
+}
+
+#[test]
+fn a_template_chooses_its_locks_when_a_step_starts() {
+    struct Locks([Gate; 2], Gate);
+    let log = Log::default();
+    let template = Template::build(|asi| {
+        asi.run_with(async |run: RunContext, (number, text): (usize, String)| {
+            if run.attempt == 1 {
+                Err(Error::new("Flaky"))?;
+            }
+            Ok(format!("{number}{text}"))
+        })
+        .locked_by(|asi, (number, _)| asi.extension::<Locks>()?.0.get(*number).cloned())
+        .locked_by(|asi, (number, text)| {
+            assert_eq!(text, "th");
+            asi.extension::<Locks>().filter(|_| *number == 1).map(|locks| locks.0[0].clone())
+        })
+        .limited_by(|asi, _| Some(asi.extension::<Locks>()?.1.clone()))
+        .retry(Retry::attempts(2).on_code("Flaky"));
+    });
+    let gate = |name| Gate(log.clone(), name, name);
+    for (number, expected) in [
+        (0, "zero place -place place -place -zero"),
+        (1, "one zero place -place place -place -zero -one"),
+        (2, "place -place place -place"),
+    ] {
+        let mut flow = template.flow();
+        flow.extend(Locks([gate("zero"), gate("one")], gate("place")));
+        flow.pass((number, "th".to_owned()));
+        assert_eq!(run::<String>(flow).0.expect("the second time"), format!("{number}th"));
+        assert_eq!(log.take(), expected);
+    }
 }
 
 #[test]
