@@ -99,6 +99,8 @@ pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod observe;
+#[cfg(feature = "schemars")]
+pub mod plan;
 pub mod raw;
 mod recent;
 pub mod security;

@@ -38,6 +38,19 @@ pub enum ConfigError {
         /// What is there on either side.
         what: String,
     },
+    /// The steps that a handler returns cannot be the plan of a function, or it panicked when it was asked for
+    /// them.
+    #[error("{iface}:{function}, {at}: {what}")]
+    Plan {
+        /// The interface.
+        iface: IfaceVer,
+        /// The function.
+        function: String,
+        /// Where in the source: file, line and column.
+        at: String,
+        /// What is wrong.
+        what: String,
+    },
     /// A definition cannot be written down from the types of handlers.
     #[cfg(feature = "schemars")]
     #[error("{iface} cannot be written down: {error:?}")]

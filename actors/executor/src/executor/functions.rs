@@ -12,6 +12,8 @@ use super::config_error::ConfigError;
 use super::declaration::{Declaration, Implementations};
 use super::implementation::Implementation;
 use super::request_checks::RequestChecks;
+#[cfg(feature = "schemars")]
+use crate::plan::Mistake;
 
 /// What it means that a declared function has no template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,19 @@ impl<S> Functions<S> {
             self.implementations.insert(function.into(), implementation);
         }
         self
+    }
+
+    /// The steps of a function cannot be a plan.
+    #[cfg(feature = "schemars")]
+    pub(super) fn mistakes(&mut self, function: &str, mistakes: Vec<Mistake>) {
+        let error = |Mistake { source, what }| ConfigError::Plan {
+            iface: self.declaration.id().clone(),
+            function: function.to_owned(),
+            at: source.to_string(),
+            what,
+        };
+        let errors: Vec<_> = mistakes.into_iter().map(error).collect();
+        self.errors.extend(errors);
     }
 
     /// The definition and its functions, if they fit.

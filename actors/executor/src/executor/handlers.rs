@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::functions::Functions;
 use super::handler_types::{HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
-use crate::service::{Handler, Service, front_template, typed_template};
+use crate::service::{Built, FunctionOf, Handler, Service};
 
 impl<S> Functions<S> {
     /// The function's business logic as a handler with types: a function that adds steps, or an
@@ -65,12 +65,10 @@ impl<S> Functions<S> {
         H::Result: Serialize + JsonSchema,
     {
         self.codes.extend(codes_to_declare::<S::Errors>());
-        let (state, handler) = (&self.state, Arc::new(handler));
-        let front = front.map(|front| {
-            front_template(function, Arc::clone(state), Arc::clone(&handler), front, source)
-        });
-        let template = typed_template(function, Arc::clone(state), handler, source);
         let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>(front.is_some());
+        let of = FunctionOf { name: function, state: Arc::clone(&self.state), source, front };
+        let Built { template, front, mistakes } = Arc::new(handler).build(&of);
+        self.mistakes(function, mistakes);
         self.set(function, Some(Implementation::typed(template, front, types)))
     }
 }

@@ -11,6 +11,7 @@ use super::context::{Cx, Service, coded};
 use super::remembered::run_whole;
 use super::step::Gives;
 use super::steps::Steps;
+use crate::plan::Mistake;
 
 /// The business logic of a function of the service `S`: `fn(&mut Steps<S, P>) -> Gives<R>`, which adds
 /// steps, or `async fn(&Cx<S, P>) -> Fallible<R>`. `Form` tells which; it is never written.
@@ -25,16 +26,41 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it gives: the result as a type, `()` for none.
     type Result: 'static;
 
-    /// Begins to serve a request, as sub-steps of the running step.
-    ///
-    /// # Errors
-    /// What the step raises.
+    /// Builds what serves the requests of the function.
     #[doc(hidden)]
-    fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, Self::Params>) -> StepResult;
+    fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built
+    where
+        Self::Params: DeserializeOwned;
+}
 
-    /// How long a caller waits, if the function limits that. The steps are defined, and none of them runs.
-    #[doc(hidden)]
-    fn answer_within(&self, cx: Cx<S, Self::Params>) -> Option<AnswerWithin>;
+/// A function that is given to an executor.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct FunctionOf<S> {
+    pub(crate) name: &'static str,
+    pub(crate) state: Arc<S>,
+    /// Where the application gave it.
+    pub(crate) source: &'static Location<'static>,
+    /// What callers get, if a host remembers its requests.
+    pub(crate) front: Option<Template>,
+}
+
+/// What serves the requests of a function.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Built {
+    pub(crate) template: Template,
+    /// What callers get, if a host remembers its requests.
+    pub(crate) front: Option<Template>,
+    /// Why the function cannot be served.
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+impl Built {
+    /// A function that cannot be served.
+    pub(crate) fn mistaken(mistakes: Vec<Mistake>) -> Self {
+        Self { template: Template::build(|_| {}), front: None, mistakes }
+    }
 }
 
 /// The form of handlers that add steps.
@@ -57,30 +83,16 @@ where
     type Params = P;
     type Result = R;
 
-    fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>) -> StepResult {
-        let (request, memory) = (cx.memory().cloned(), cx.memory_around().cloned());
-        let source = cx.source();
-        let start = move |asi: &mut AsyncSteps| {
-            let mut steps = Steps::new(cx);
-            let Gives { .. } = self(&mut steps);
-            steps.finish(asi)
-        };
-        match request.zip(memory) {
-            Some(memories) => {
-                run_whole(asi, source, memories, start);
-                Ok(())
-            }
-            None => start(asi),
-        }
-    }
-
-    fn answer_within(&self, cx: Cx<S, P>) -> Option<AnswerWithin> {
-        let mut steps = Steps::new(cx);
-        // a panic is reported where the function runs
-        let define = AssertUnwindSafe(|| {
-            let Gives { .. } = self(&mut steps);
-        });
-        catch_unwind(define).ok().and_then(|()| steps.take_answer())
+    fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built
+    where
+        P: DeserializeOwned,
+    {
+        let of_front = Arc::clone(&self);
+        built(
+            function,
+            move |asi, cx| start_steps(&self, asi, cx),
+            move |cx| answer_within(&*of_front, cx),
+        )
     }
 }
 
@@ -94,70 +106,90 @@ where
     type Params = P;
     type Result = R;
 
-    fn start(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>) -> StepResult {
-        let (name, source) = (cx.step_name(), cx.source());
-        asi.run_with(async move |run, ()| {
-            let result = self(&cx.of_attempt(run)).await;
-            result.map(|value| (value,)).map_err(coded::<S>)
+    fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built
+    where
+        P: DeserializeOwned,
+    {
+        let start = move |asi: &mut AsyncSteps, cx: Cx<S, P>| {
+            let (name, source, this) = (cx.step_name(), cx.source(), Arc::clone(&self));
+            asi.run_with(async move |run, ()| {
+                let result = this(&cx.of_attempt(run)).await;
+                result.map(|value| (value,)).map_err(coded::<S>)
+            })
+            .named(name)
+            .located_at(source);
+            Ok(())
+        };
+        built(function, start, |_| None)
+    }
+}
+
+fn start_steps<S: Service, P: 'static, R>(
+    handler: &Arc<impl Fn(&mut Steps<S, P>) -> Gives<R> + 'static>,
+    asi: &mut AsyncSteps,
+    cx: Cx<S, P>,
+) -> StepResult {
+    let (request, memory) = (cx.memory().cloned(), cx.memory_around().cloned());
+    let (source, handler) = (cx.source(), Arc::clone(handler));
+    let start = move |asi: &mut AsyncSteps| {
+        let mut steps = Steps::new(cx);
+        let Gives { .. } = handler(&mut steps);
+        steps.finish(asi)
+    };
+    match request.zip(memory) {
+        Some(memories) => {
+            run_whole(asi, source, memories, start);
+            Ok(())
+        }
+        None => start(asi),
+    }
+}
+
+/// How long a caller waits, if the function limits that. The steps are defined, and none of them runs.
+fn answer_within<S: Service, P: 'static, R>(
+    handler: &impl Fn(&mut Steps<S, P>) -> Gives<R>,
+    cx: Cx<S, P>,
+) -> Option<AnswerWithin> {
+    let mut steps = Steps::new(cx);
+    // a panic is reported where the function runs
+    let define = AssertUnwindSafe(|| {
+        let Gives { .. } = handler(&mut steps);
+    });
+    catch_unwind(define).ok().and_then(|()| steps.take_answer())
+}
+
+/// What serves the requests of a function: its template, whose last step gives `(R,)`, and in front of a host that
+/// remembers requests what their callers get, in a flow that knows how long the caller waits, as an extension.
+fn built<S: Service, P: DeserializeOwned + 'static>(
+    function: &FunctionOf<S>,
+    start: impl Fn(&mut AsyncSteps, Cx<S, P>) -> StepResult + Send + Sync + 'static,
+    answer: impl Fn(Cx<S, P>) -> Option<AnswerWithin> + Send + Sync + 'static,
+) -> Built {
+    let (name, source) = (function.name, function.source);
+    let front = function.front.clone().map(|front| {
+        let state = Arc::clone(&function.state);
+        Template::build(|asi| {
+            asi.add(move |asi, ()| {
+                let cx = Cx::of_request(asi, &state, name, source)?;
+                if let Some(answer) = answer(cx) {
+                    asi.extend(answer);
+                }
+                asi.copy_from(&front);
+                Ok(())
+            })
+            .named(name)
+            .located_at(source);
+        })
+    });
+    let state = Arc::clone(&function.state);
+    let template = Template::build(|asi| {
+        asi.add(move |asi, ()| {
+            let cx = Cx::of_request(asi, &state, name, source)?;
+            start(asi, cx)
         })
         .named(name)
-        .located_at(source);
-        Ok(())
-    }
-
-    fn answer_within(&self, _: Cx<S, P>) -> Option<AnswerWithin> {
-        None
-    }
-}
-
-/// The template of a function with this handler, which the application gave at `source`. Its last step
-/// gives `(H::Result,)`.
-pub(crate) fn typed_template<S, Form, H>(
-    function: &'static str,
-    state: Arc<S>,
-    handler: Arc<H>,
-    source: &'static Location<'static>,
-) -> Template
-where
-    S: Service,
-    H: Handler<S, Form>,
-    H::Params: DeserializeOwned,
-{
-    Template::build(|asi| {
-        asi.add(move |asi, ()| {
-            let cx = Cx::of_request(asi, &state, function, source)?;
-            Arc::clone(&handler).start(asi, cx)
-        })
-        .named(function)
         .located_at(source)
         .on_error(|_, error| Err(error.clone().coded::<S::Errors>().into()));
-    })
-}
-
-/// What callers of a function get whose requests a host remembers: `front`, in a flow that knows how long the
-/// caller waits, as an extension.
-pub(crate) fn front_template<S, Form, H>(
-    function: &'static str,
-    state: Arc<S>,
-    handler: Arc<H>,
-    front: Template,
-    source: &'static Location<'static>,
-) -> Template
-where
-    S: Service,
-    H: Handler<S, Form>,
-    H::Params: DeserializeOwned,
-{
-    Template::build(|asi| {
-        asi.add(move |asi, ()| {
-            let cx = Cx::of_request(asi, &state, function, source)?;
-            if let Some(answer) = handler.answer_within(cx) {
-                asi.extend(answer);
-            }
-            asi.copy_from(&front);
-            Ok(())
-        })
-        .named(function)
-        .located_at(source);
-    })
+    });
+    Built { template, front, mistakes: Vec::new() }
 }

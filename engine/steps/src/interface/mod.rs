@@ -4,6 +4,7 @@
 //!   `run.rs` and `substeps.rs` those that can be tried again,
 //!   `added.rs` is what can be set on them, `parallel.rs` takes branches, `collection.rs` is what
 //!   loops go over.
+//! - `deferred.rs`: what steps of templates become when they start.
 //! - `ending.rs`: completing or failing the step; `waiting.rs`: time limits, cancel handlers and
 //!   waits (§2.2.2); `interrupting.rs`: ends from outside.
 //! - `context.rs`: state, errors and the flow as a whole; `around.rs`: the steps around this one;
@@ -17,6 +18,7 @@ mod adding;
 mod around;
 mod collection;
 mod context;
+mod deferred;
 mod ending;
 mod gathering;
 mod interrupting;

@@ -11,7 +11,7 @@ use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, QueuedStep, Repeat, Waking, Work};
 
 /// A step whose body can be called for each attempt.
-struct Substeps<F, A> {
+pub(super) struct Substeps<F, A> {
     body: F,
     args: PhantomData<fn(A)>,
 }
@@ -22,6 +22,10 @@ where
     R: StepReturn,
     F: Fn(&mut AsyncSteps, A) -> R + 'static,
 {
+    pub(super) fn new(body: F) -> Self {
+        Self { body, args: PhantomData }
+    }
+
     fn call(&self, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let args = asi.typed(args)?;
         (self.body)(asi, args).into_result()
@@ -81,7 +85,7 @@ impl AsyncSteps {
         R: StepReturn,
         F: Fn(&mut Self, A) -> R + 'static,
     {
-        self.queue(QueuedStep::new(StepLocation::here(), Substeps { body, args: PhantomData }));
+        self.queue(QueuedStep::new(StepLocation::here(), Substeps::new(body)));
         Added::new(self.strand.last_added())
     }
 }

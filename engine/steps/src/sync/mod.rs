@@ -5,6 +5,7 @@
 //! who waits, and who is next. An object that carries such a machine, on one event loop or as an
 //! actor, implements [`ISync`].
 
+mod any;
 pub mod limiter;
 mod local;
 pub mod mutex;
@@ -13,6 +14,7 @@ pub mod throttle;
 mod wait_queue;
 mod zero;
 
+pub use any::{AnySync, StepLock};
 pub use local::{Limiter, Mutex, Throttle};
 pub use section::{ISync, Section, SharedSync};
 pub(crate) use section::{SharedSectionBody, Synced};

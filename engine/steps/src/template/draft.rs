@@ -26,6 +26,8 @@ pub(super) struct NewStep {
     pub(super) policies: Option<SharedPolicies>,
     /// See [`TemplateStep::is_sync`].
     pub(super) is_sync: bool,
+    /// See [`TemplateStep::is_planned`].
+    pub(super) is_planned: bool,
     body: SharedBody,
 }
 
@@ -40,14 +42,14 @@ impl Draft {
 
 impl NewStep {
     pub(super) fn new(location: StepLocation, body: SharedBody) -> Self {
-        Self { location, handler: None, policies: None, is_sync: false, body }
+        Self { location, handler: None, policies: None, is_sync: false, is_planned: false, body }
     }
 
     /// The step as it runs: with policies, its body is what applies them.
     fn finish(self) -> TemplateStep {
-        let Self { location, handler, policies, is_sync, body } = self;
+        let Self { location, handler, policies, is_sync, is_planned, body } = self;
         let Some(policies) = policies else {
-            return TemplateStep { location, body, handler, is_sync, is_planned: false };
+            return TemplateStep { location, body, handler, is_sync, is_planned };
         };
         let (handler, section) =
             if is_sync { (None, Some(Section { handler })) } else { (handler, None) };

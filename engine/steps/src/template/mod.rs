@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::args::Arguments;
-use crate::error::{Error, Raised, StepReturn};
+use crate::error::{Error, Raised, StepResult, StepReturn};
 use crate::interface::{AsyncBody, Plain, RunContext, WithContext, start_shared};
 use crate::location::StepLocation;
 use crate::stack::{
@@ -97,6 +97,23 @@ impl TemplateSteps {
             body(asi, args).into_result()
         };
         self.push(Box::new(body), StepLocation::here())
+    }
+
+    /// Adds a step that decides what it is when it starts: `body` ends with
+    /// [`become_run`](AsyncSteps::become_run) or [`become_substeps`](AsyncSteps::become_substeps). For
+    /// libraries that write steps for their users.
+    #[track_caller]
+    pub fn defer<A, F>(&mut self, body: F) -> TemplateAdded<'_, A>
+    where
+        A: Arguments,
+        F: Fn(&mut AsyncSteps, A) -> StepResult + Send + Sync + 'static,
+    {
+        let body = move |asi: &mut AsyncSteps, args| {
+            let args = asi.typed(args)?;
+            body(asi, args)
+        };
+        self.push_step(Box::new(body), StepLocation::here()).is_planned = true;
+        self.last_added()
     }
 
     /// Adds a step that is an async closure, see [`AsyncSteps::run`]. The closure is shared by all

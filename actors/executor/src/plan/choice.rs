@@ -1,0 +1,229 @@
+//! Steps that only some requests need, ways of which a request takes one, and steps that end early.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::cx::Cx;
+use super::node::{Form, Level};
+use super::step::{Chain, OrEnd, Returns, Step, group, pass};
+use super::steps::Steps;
+use crate::service::Service;
+
+/// One of two values, which decides on one of two ways; see [`Step::either`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "there are two ways")]
+pub enum Either<A, B> {
+    /// The first way.
+    A(A),
+    /// The second way.
+    B(B),
+}
+
+impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
+    /// A step whose sub-steps run if `value` returns something, which the first of them takes. It returns their
+    /// result, or `None`.
+    #[track_caller]
+    pub fn when_some<X, T>(
+        &self,
+        name: &'static str,
+        value: impl Fn(&Cx<S, P>, I) -> Option<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
+    ) -> Step<S, P, I, I, Option<T>>
+    where
+        X: 'static,
+        T: 'static,
+    {
+        when_some(Chain::new(), name, value, steps)
+    }
+
+    /// A step whose sub-steps are those of a function, or of a part of it: they have a name of their own in paths
+    /// and [keys](Cx::key).
+    #[track_caller]
+    pub fn nested<T: 'static>(
+        &self,
+        name: &'static str,
+        steps: impl FnOnce(&Self) -> Returns<T>,
+    ) -> Step<S, P, I, I, T> {
+        group(Chain::new(), name, Level::of(Self::inside(steps)))
+    }
+}
+
+impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: 'static,
+{
+    /// [`nested`](Steps::nested) steps that take the result of the step before.
+    #[track_caller]
+    pub fn then_nested<U: 'static>(
+        self,
+        name: &'static str,
+        steps: impl FnOnce(&Steps<S, P, T>) -> Returns<U>,
+    ) -> Step<S, P, I, T, U, E> {
+        let level = Level::of(Steps::inside(steps));
+        group(self.into_chain(), name, level)
+    }
+
+    /// Steps for one of the two values that the step before returns: a request takes one of the ways, and the plan
+    /// has both.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::Service;
+    /// # use asyncsteps_executor::plan::{Either, Returns, Steps};
+    /// # struct Payments;
+    /// # impl Service for Payments { type Errors = (); }
+    /// # struct Charge { card: Option<String> }
+    /// fn charge(steps: &Steps<Payments, Charge>) -> Returns<String> {
+    ///     steps
+    ///         .run("how", async |cx, ()| {
+    ///             Ok(cx.params.card.clone().map_or(Either::A(()), Either::B))
+    ///         })
+    ///         .either(
+    ///             "pay",
+    ///             |gift| gift.run("gift", async |_, ()| Ok("nothing to pay".to_owned())).returns(),
+    ///             |card| card.run("card", async |_, card| Ok(format!("paid by {card}"))).returns(),
+    ///         )
+    ///         .returns()
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn either<X, Y, U>(
+        self,
+        name: &'static str,
+        one: impl FnOnce(&Steps<S, P, X>) -> Returns<U>,
+        other: impl FnOnce(&Steps<S, P, Y>) -> Returns<U>,
+    ) -> Step<S, P, I, T, U, E>
+    where
+        T: Into<Either<X, Y>>,
+        X: 'static,
+        Y: 'static,
+        U: 'static,
+    {
+        let level = Level::of_ways(vec![Steps::inside(one), Steps::inside(other)]);
+        let inside = Some(Arc::clone(&level));
+        self.into_chain().substeps(
+            name,
+            Form::Either,
+            inside,
+            move |asi, cx: Cx<S, P>, value: T, _| {
+                let cx = cx.inside(level.has_undo, None);
+                match value.into() {
+                    Either::A(value) => level.enter_way(0, asi, cx, value),
+                    Either::B(value) => level.enter_way(1, asi, cx, value),
+                }
+            },
+        )
+    }
+
+    /// [`when_some`](Steps::when_some) for what the step before returns.
+    #[track_caller]
+    pub fn then_when_some<X, U>(
+        self,
+        name: &'static str,
+        value: impl Fn(&Cx<S, P>, T) -> Option<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<U>,
+    ) -> Step<S, P, I, T, Option<U>, E>
+    where
+        X: 'static,
+        U: 'static,
+    {
+        when_some(self.into_chain(), name, value, steps)
+    }
+
+    /// Sub-steps whose number or kind only the value knows that the step before returns: they are defined when a
+    /// request reaches them, by a function of nothing but that value. A plan cannot show them, so this is for what
+    /// no other form can say.
+    #[track_caller]
+    pub fn dynamic<U: 'static>(
+        self,
+        name: &'static str,
+        steps: impl Fn(&Steps<S, P>, T) -> Returns<U> + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, U, E> {
+        self.into_chain().substeps(
+            name,
+            Form::Dynamic,
+            None,
+            move |asi, cx: Cx<S, P>, value: T, _| {
+                let level = Level::of(Steps::inside(|at: &Steps<S, P>| steps(at, value)));
+                let cx = cx.inside(level.has_undo, None);
+                let mut mistakes = Vec::new();
+                level.complete(cx.depth(), &mut mistakes);
+                match mistakes.pop() {
+                    None => level.enter(asi, cx, ()),
+                    Some(mistake) => Err(mistake.into_error().into()),
+                }
+            },
+        )
+    }
+}
+
+impl<S, P, I, A, B, C, E> Step<S, P, I, A, ControlFlow<B, C>, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    B: 'static,
+    C: 'static,
+{
+    /// Goes on with the value of a `Continue`; a `Break` ends the steps with its value, as `?` does: those of this
+    /// function, branch, item or iteration, and no others.
+    #[track_caller]
+    pub fn or_end(self) -> Step<S, P, I, C, C, E::Ends>
+    where
+        E: OrEnd<B>,
+    {
+        go_on(self.end_or(|flow| flow))
+    }
+}
+
+impl<S, P, I, A, B, E> Step<S, P, I, A, Option<B>, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    B: 'static,
+{
+    /// Ends the steps with the value of a `Some`, see [`or_end`](Self::or_end), and goes on otherwise.
+    #[track_caller]
+    pub fn unless_some(self) -> Step<S, P, I, (), (), E::Ends>
+    where
+        E: OrEnd<B>,
+    {
+        go_on(self.end_or(|value| value.map_or(ControlFlow::Continue(()), ControlFlow::Break)))
+    }
+}
+
+/// The steps behind an early end begin with none.
+#[track_caller]
+fn go_on<S: Service, P: 'static, I, C: 'static, E>(chain: Chain<S, P>) -> Step<S, P, I, C, C, E> {
+    pass(chain)
+}
+
+#[track_caller]
+fn when_some<S, P, I, A, X, T, E>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    value: impl Fn(&Cx<S, P>, A) -> Option<X> + Send + Sync + 'static,
+    steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
+) -> Step<S, P, I, A, Option<T>, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    X: 'static,
+    T: 'static,
+{
+    let level = Level::of(Steps::inside(steps));
+    let inside = Some(Arc::clone(&level));
+    chain.substeps(name, Form::When, inside, move |asi, cx: Cx<S, P>, input, _| {
+        let Some(value) = value(&cx, input) else { return asi.success((cx, None::<T>)) };
+        level.enter(asi, cx.inside(level.has_undo, None), value)?;
+        asi.add_inner(|asi, (cx, result): (Cx<S, P>, T)| asi.success((cx, Some(result))));
+        Ok(())
+    })
+}

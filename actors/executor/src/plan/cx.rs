@@ -1,0 +1,257 @@
+//! What the bodies of a plan get: the state of the service, and what is known of request and step.
+
+use std::any::{Any, TypeId, type_name};
+use std::cell::{OnceCell, RefCell};
+use std::fmt::{self, Write as _};
+use std::ops::Deref;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use asyncsteps::{AsyncSteps, Error, Raised, codes};
+use asyncsteps_actors::sync::{Fence, fences};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::place::{Around, Inside, StepId, write_step};
+use crate::executor::{RequestSteps, ServedRequest};
+use crate::service::Service;
+
+/// What the body of a step gets: the state of the service, to which it dereferences, the parameters,
+/// and what is known of the request and of the step.
+///
+/// Cloning shares state and parameters.
+pub struct Cx<S: Service, P> {
+    /// The parameters, checked by the definition.
+    pub params: Rc<P>,
+    request: Rc<OfRequest<S>>,
+    around: Option<Rc<Around>>,
+    /// `None` for the function as a whole.
+    step: Option<Arc<StepId>>,
+    attempt: u32,
+    key: OnceCell<Box<str>>,
+}
+
+/// What all steps of a request share.
+struct OfRequest<S> {
+    service: Arc<S>,
+    served: ServedRequest,
+    /// Made when it is first asked for.
+    id: OnceCell<Box<str>>,
+    /// The tokens of the locks that the caller holds.
+    fences: Vec<Fence>,
+    /// What the request keeps for its steps, by type.
+    state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
+    /// Where the application gave the function to the executor.
+    source: &'static Location<'static>,
+}
+
+impl<S: Service, P: DeserializeOwned> Cx<S, P> {
+    /// The context of the request that the flow serves.
+    pub(super) fn of_request(
+        asi: &AsyncSteps,
+        service: &Arc<S>,
+        source: &'static Location<'static>,
+    ) -> Result<Self, Error> {
+        let info = asi.request()?;
+        Ok(Self {
+            params: Rc::new(read(info.params())?),
+            request: Rc::new(OfRequest {
+                service: Arc::clone(service),
+                served: info.handle(),
+                id: OnceCell::new(),
+                fences: fences(asi),
+                state: RefCell::default(),
+                source,
+            }),
+            around: None,
+            step: None,
+            attempt: 1,
+            key: OnceCell::new(),
+        })
+    }
+}
+
+impl<S: Service, P> Cx<S, P> {
+    /// The request that the function serves.
+    #[must_use]
+    pub fn request(&self) -> &ServedRequest {
+        &self.request.served
+    }
+
+    /// The tokens of the locks between machines that the caller of the request holds, for what the function
+    /// writes to. Calls that steps make with [`CallSteps`](crate::CallSteps) hand them on; a call in a body
+    /// names them with [`Invocation::with_fences`](crate::Invocation::with_fences).
+    #[must_use]
+    pub fn fences(&self) -> &[Fence] {
+        &self.request.fences
+    }
+
+    /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps::Retry).
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// What the steps of the request share, one value of each type: `new` makes it when it is first asked for
+    /// (FTN12 §2.2.1 `state`).
+    ///
+    /// ```
+    /// # use std::cell::Cell;
+    /// # use asyncsteps_executor::Service;
+    /// # use asyncsteps_executor::plan::{Cx, Returns, Steps};
+    /// #[derive(Default)]
+    /// struct Asked(Cell<u32>);
+    ///
+    /// fn count(steps: &Steps<(), ()>) -> Returns<u32> {
+    ///     steps
+    ///         .run("ask", async |cx, ()| Ok(cx.state(|_| Asked::default()).0.set(1)))
+    ///         .then("count", async |cx, ()| Ok(cx.state(|_| Asked::default()).0.get()))
+    ///         .returns()
+    /// }
+    /// ```
+    pub fn state<T: 'static>(&self, new: impl FnOnce(&S) -> T) -> Rc<T> {
+        let is_of_type = |(id, _): &&(TypeId, Rc<dyn Any>)| *id == TypeId::of::<T>();
+        let known =
+            self.request.state.borrow().iter().find(is_of_type).map(|(_, it)| Rc::clone(it));
+        if let Some(Ok(known)) = known.map(Rc::downcast) {
+            return known;
+        }
+        let made = Rc::new(new(&self.request.service));
+        self.request.state.borrow_mut().push((TypeId::of::<T>(), Rc::<T>::clone(&made)));
+        made
+    }
+
+    /// The idempotency key of the step: what it asks of another service goes along with it, so that
+    /// the other side carries it out once. All attempts of the step and its undo have the same key,
+    /// other steps, other items and iterations and other requests have other ones.
+    ///
+    /// If a step with sub-steps is tried again, and some of them can be undone, all of them have new
+    /// keys in each attempt: what was asked for under an old one is undone. If none of them can be
+    /// undone, they keep their keys, so that nothing is carried out twice. So among sub-steps that are
+    /// tried again together, either all that have an effect elsewhere can be undone, or none.
+    ///
+    /// The key is the random id of the request, then the names of the function and of the step, with
+    /// the steps around it and a slash between them. A further attempt of one of those has its number
+    /// behind a dot, a further step of the same name has its number behind a `~`, and an item or an
+    /// iteration behind a `#`.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.key.get_or_init(|| {
+            let id = self.request.id.get_or_init(random_id);
+            let function = self.request.served.function();
+            let mut key = format!("{id}-{}-", function.func());
+            let written =
+                Around::write(self.around.as_ref(), &mut key).and_then(|()| match &self.step {
+                    Some(step) => write_step(step, &mut key),
+                    None => key.write_str(function.func()),
+                });
+            match written {
+                Ok(()) => key.into(),
+                Err(fmt::Error) => unreachable!("a string takes what is written"),
+            }
+        })
+    }
+
+    /// The context of this step, which is reached after others.
+    pub(super) fn at(mut self, step: &Arc<StepId>) -> Self {
+        let depth = step.place().depth;
+        while let Some(around) = self.around.take() {
+            if around.depth <= depth {
+                self.around = Some(around);
+                break;
+            }
+            self.around = around.outer.clone();
+        }
+        self.step = Some(Arc::clone(step));
+        self.attempt = 1;
+        self.key.take();
+        self
+    }
+
+    /// The context of an attempt of the step.
+    pub(super) fn in_attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// The context of what is inside of this attempt of the step. A group without a name has no part in paths.
+    pub(super) fn inside(mut self, has_undo: bool, inside: Option<Inside>) -> Self {
+        let (source, depth) = (self.source(), 1 + self.depth());
+        let step = self.step.take().filter(|step| !step.name.is_empty());
+        let (outer, attempt) = (self.around.take(), self.attempt);
+        let around = Around { outer, step, source, attempt, has_undo, inside, depth };
+        self.around = Some(Rc::new(around));
+        self
+    }
+
+    /// Where the application wrote the step.
+    pub(super) fn source(&self) -> &'static Location<'static> {
+        match (&self.step, &self.around) {
+            (Some(step), _) => step.source,
+            (None, Some(around)) => around.source,
+            (None, None) => self.request.source,
+        }
+    }
+
+    /// How many steps are around the step.
+    pub(super) fn depth(&self) -> usize {
+        self.around.as_ref().map_or(0, |around| around.depth)
+    }
+}
+
+impl<S: Service, P> Clone for Cx<S, P> {
+    fn clone(&self) -> Self {
+        Self {
+            params: Rc::clone(&self.params),
+            request: Rc::clone(&self.request),
+            around: self.around.clone(),
+            step: self.step.clone(),
+            attempt: self.attempt,
+            key: self.key.clone(),
+        }
+    }
+}
+
+impl<S: Service, P> Deref for Cx<S, P> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.request.service
+    }
+}
+
+impl<S: Service, P> fmt::Debug for Cx<S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx")
+            .field("service", &type_name::<S>())
+            .field("request", &self.request.served)
+            .field("step", &self.step)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The error of a body, with the code that its type has for the service.
+pub(super) fn coded<S: Service>(raised: Raised) -> Raised {
+    raised.into_error().coded::<S::Errors>().into()
+}
+
+/// Reads the parameters of a request; a function without any may take `()`.
+fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
+    if params.is_empty()
+        && let Ok(nothing) = P::deserialize(Value::Null)
+    {
+        return Ok(nothing);
+    }
+    P::deserialize(params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
+}
+
+/// 128 random bits.
+fn random_id() -> Box<str> {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)).into(),
+        Err(error) => panic!("the system gives no random bytes: {error}"),
+    }
+}

@@ -1,0 +1,205 @@
+//! The same steps for each of several items, some at once.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::vec;
+
+use asyncsteps::{AsyncSteps, Error, StepResult, codes};
+
+use super::cx::Cx;
+use super::join::{Results, result_of};
+use super::node::{Form, Level};
+use super::place::Inside;
+use super::step::{Chain, Returns, Step};
+use super::steps::Steps;
+use crate::service::Service;
+
+/// The key of an item, which tells it from the others whatever their order.
+type KeyOf<X> = Box<dyn Fn(&X) -> String + Send + Sync>;
+
+impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
+    /// A step that runs the same steps for each item that `items` returns, each item in a branch of its own;
+    /// [`at_once`](Step::at_once) says how many at a time. It returns the results in the order of the items.
+    ///
+    /// The first error is that of the step, and cancels the other items. Items are undone beside each other, or
+    /// newest first where one branch carried out several.
+    ///
+    /// ```
+    /// # use asyncsteps::Fallible;
+    /// # use asyncsteps_executor::Service;
+    /// # use asyncsteps_executor::plan::{Returns, Steps};
+    /// # struct Shop;
+    /// # impl Service for Shop { type Errors = (); }
+    /// # impl Shop {
+    /// #     async fn reserve(&self, _: &str, _: &str) -> Fallible<u32> { Ok(7) }
+    /// #     async fn give_back(&self, _: &str) -> Fallible<()> { Ok(()) }
+    /// # }
+    /// # struct Order { skus: Vec<String> }
+    /// fn order(steps: &Steps<Shop, Order>) -> Returns<Vec<u32>> {
+    ///     steps
+    ///         .each("reserve all", |cx, ()| cx.params.skus.clone(), |item| {
+    ///             item.run("reserve", async |cx, sku| cx.reserve(cx.key(), &sku).await)
+    ///                 .undo(async |cx, _| cx.give_back(cx.key()).await)
+    ///                 .returns()
+    ///         })
+    ///         .at_once(8)
+    ///         .returns()
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn each<X, T>(
+        &self,
+        name: &'static str,
+        items: impl Fn(&Cx<S, P>, I) -> Vec<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
+    ) -> Step<S, P, I, I, Vec<T>>
+    where
+        X: 'static,
+        T: 'static,
+    {
+        each(Chain::new(), name, (items, None), steps)
+    }
+
+    /// [`each`](Self::each) for items that have keys of their own: the [keys](Cx::key) of the steps inside have
+    /// these in place of positions. Two items with one key are an InternalError before anything is done.
+    #[track_caller]
+    pub fn each_by<X, T>(
+        &self,
+        name: &'static str,
+        items: impl Fn(&Cx<S, P>, I) -> Vec<X> + Send + Sync + 'static,
+        key: impl Fn(&X) -> String + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
+    ) -> Step<S, P, I, I, Vec<T>>
+    where
+        X: 'static,
+        T: 'static,
+    {
+        each(Chain::new(), name, (items, Some(Box::new(key))), steps)
+    }
+}
+
+impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: IntoIterator<Item: 'static> + 'static,
+{
+    /// [`each`](Steps::each) for the items that the step before returns.
+    #[track_caller]
+    pub fn then_each<U: 'static>(
+        self,
+        name: &'static str,
+        steps: impl FnOnce(&Steps<S, P, T::Item>) -> Returns<U>,
+    ) -> Step<S, P, I, T, Vec<U>, E> {
+        each(
+            self.into_chain(),
+            name,
+            (|_: &Cx<S, P>, items: T| items.into_iter().collect(), None),
+            steps,
+        )
+    }
+
+    /// [`each_by`](Steps::each_by) for the items that the step before returns.
+    #[track_caller]
+    pub fn then_each_by<U: 'static>(
+        self,
+        name: &'static str,
+        key: impl Fn(&T::Item) -> String + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, T::Item>) -> Returns<U>,
+    ) -> Step<S, P, I, T, Vec<U>, E> {
+        let items = |_: &Cx<S, P>, items: T| items.into_iter().collect();
+        each(self.into_chain(), name, (items, Some(Box::new(key))), steps)
+    }
+}
+
+#[track_caller]
+fn each<S, P, I, A, X, T, E, F>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    (items, key): (F, Option<KeyOf<X>>),
+    steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
+) -> Step<S, P, I, A, Vec<T>, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    X: 'static,
+    T: 'static,
+    F: Fn(&Cx<S, P>, A) -> Vec<X> + Send + Sync + 'static,
+{
+    let level = Level::of(Steps::inside(steps));
+    let inside = Some(Arc::clone(&level));
+    chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, at_once| {
+        let items = items(&cx, input);
+        let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
+        let (count, source) = (items.len(), cx.source());
+        let all = All {
+            of_step: cx.clone(),
+            level: Arc::clone(&level),
+            left: RefCell::new(items.into_iter().enumerate()),
+            keys,
+            results: Results::of(count),
+        };
+        let results = all.results.clone();
+        let all = Rc::new(all);
+        asi.parallel(|parallel| {
+            for _ in 0..at_once.min(count) {
+                let all = Rc::clone(&all);
+                parallel.make_loop(move |asi| all.next(asi)).located_at(source);
+            }
+        })
+        .located_at(source);
+        asi.add_inner(move |asi, ()| {
+            let results = results.take().map(|result| result_of::<S, P, T>(Some(result)));
+            asi.success((cx, results.collect::<Result<Vec<T>, _>>()?))
+        });
+        Ok(())
+    })
+}
+
+/// The items of a step while they are carried out.
+struct All<S: Service, P, X> {
+    of_step: Cx<S, P>,
+    level: Arc<Level<S, P>>,
+    /// Those that no branch has taken.
+    left: RefCell<std::iter::Enumerate<vec::IntoIter<X>>>,
+    keys: Option<Vec<Rc<str>>>,
+    results: Results,
+}
+
+impl<S: Service, P: 'static, X: 'static> All<S, P, X> {
+    /// Carries out the next item in this branch, if one is left.
+    fn next(&self, asi: &mut AsyncSteps) -> StepResult {
+        let Some((number, item)) = self.left.borrow_mut().next() else {
+            return asi.break_loop(None);
+        };
+        let key = self.keys.as_ref().and_then(|keys| keys.get(number).cloned());
+        let cx = self.of_step.clone();
+        let cx = cx.inside(self.level.has_undo, Some(Inside::Item(number, key)));
+        self.level.enter(asi, cx, item)?;
+        self.results.keep(asi, number);
+        Ok(())
+    }
+}
+
+/// The keys of items, which are unique.
+fn keys<X>(items: &[X], key: &KeyOf<X>) -> Result<Vec<Rc<str>>, Error> {
+    let mut known = HashMap::new();
+    let with_number = items.iter().enumerate();
+    with_number
+        .map(|(number, item)| {
+            let key: Rc<str> = key(item).into();
+            match known.insert(Rc::clone(&key), number) {
+                None => Ok(key),
+                Some(first) => {
+                    let info = format!("the items {first} and {number} have the same key `{key}`");
+                    Err(Error::with_info(codes::INTERNAL_ERROR, info))
+                }
+            }
+        })
+        .collect()
+}

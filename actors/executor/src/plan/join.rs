@@ -1,0 +1,252 @@
+//! Several steps at once: branches with types of their own.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::vec;
+
+use asyncsteps::{Args, Arguments, AsyncSteps, Error, StepResult, codes};
+
+use super::cx::Cx;
+use super::node::{Form, Level, Node};
+use super::step::{Chain, EndsAs, Returns, Step};
+use super::steps::Steps;
+use crate::service::Service;
+
+/// A branch of [`join`](Steps::join): a step, or what a function returns.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no branch",
+    label = "no step",
+    note = "a branch is a step, `all.run(\"name\", async |cx, ()| ..)`, or what `.returns()` gives"
+)]
+pub trait AsBranch<S: Service, P, I> {
+    /// What it returns.
+    type Result: 'static;
+
+    /// What it is in a plan.
+    #[doc(hidden)]
+    fn into_returns(self) -> Returns<Self::Result>;
+}
+
+impl<S, P, I, A, T, E> AsBranch<S, P, I> for Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: 'static,
+    E: EndsAs<T>,
+{
+    type Result = T;
+
+    fn into_returns(self) -> Returns<T> {
+        self.returns()
+    }
+}
+
+impl<S: Service, P, I, T: 'static> AsBranch<S, P, I> for Returns<T> {
+    type Result = T;
+
+    fn into_returns(self) -> Self {
+        self
+    }
+}
+
+/// The branches of [`join`](Steps::join): a tuple of two to eight.
+pub trait Branches<S: Service, P, I> {
+    /// What they return, as a tuple.
+    type Results: 'static;
+
+    /// What they are in a plan.
+    #[doc(hidden)]
+    fn into_parts(self) -> Parts<S, P, Self::Results>;
+}
+
+/// Branches in a plan.
+#[doc(hidden)]
+pub struct Parts<S: Service, P, R> {
+    branches: Vec<Vec<Node<S, P>>>,
+    gather: Gather<R>,
+}
+
+/// Makes a tuple of what branches returned, in their order.
+type Gather<R> = fn(vec::IntoIter<Args>) -> Result<R, Error>;
+
+macro_rules! branches {
+    ($($branch:ident),*) => {
+        impl<S, P, I, $($branch),*> Branches<S, P, I> for ($($branch,)*)
+        where
+            S: Service,
+            P: 'static,
+            I: 'static,
+            $($branch: AsBranch<S, P, I>,)*
+        {
+            type Results = ($($branch::Result,)*);
+
+            #[expect(non_snake_case, reason = "each type and its value have one name")]
+            fn into_parts(self) -> Parts<S, P, Self::Results> {
+                let ($($branch,)*) = self;
+                Parts {
+                    branches: vec![$($branch.into_returns().into_nodes::<S, P, I>()),*],
+                    gather: |mut results| {
+                        Ok(($(result_of::<S, P, $branch::Result>(results.next())?,)*))
+                    },
+                }
+            }
+        }
+    };
+}
+
+branches!(A, B);
+branches!(A, B, C);
+branches!(A, B, C, D);
+branches!(A, B, C, D, E);
+branches!(A, B, C, D, E, F);
+branches!(A, B, C, D, E, F, G);
+branches!(A, B, C, D, E, F, G, H);
+
+/// What a branch returned.
+pub(super) fn result_of<S: Service, P: 'static, T: 'static>(
+    result: Option<Args>,
+) -> Result<T, Error> {
+    let Some(result) = result else { unreachable!("each branch has a result") };
+    let (_, value) = <(Cx<S, P>, T)>::from_args(result)
+        .map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))?;
+    Ok(value)
+}
+
+/// The results of branches while they run.
+#[derive(Clone)]
+pub(super) struct Results(Rc<RefCell<Vec<Args>>>);
+
+impl Results {
+    /// So many results are to come.
+    pub(super) fn of(count: usize) -> Self {
+        Self(Rc::new(RefCell::new((0..count).map(|_| Args::none()).collect())))
+    }
+
+    /// Adds a step that keeps what the steps before it return as the result of this branch.
+    pub(super) fn keep(&self, asi: &mut AsyncSteps, branch: usize) {
+        let results = self.clone();
+        asi.add_inner(move |_, result: Args| {
+            if let Some(kept) = results.0.borrow_mut().get_mut(branch) {
+                *kept = result;
+            }
+        });
+    }
+
+    pub(super) fn take(&self) -> vec::IntoIter<Args> {
+        self.0.take().into_iter()
+    }
+}
+
+impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
+    /// A step that runs several branches at once, each with policies of its own (FTN12 §1.4), and returns the
+    /// tuple of their results. Each takes what the step takes, which is cloned for it.
+    ///
+    /// The first error that a branch does not handle is that of the step, and cancels the other branches. If the
+    /// step fails, or a later one, the branches are undone beside each other.
+    ///
+    /// ```
+    /// # use asyncsteps::Fallible;
+    /// # use asyncsteps_executor::Service;
+    /// # use asyncsteps_executor::plan::{Returns, Steps};
+    /// # struct Travel;
+    /// # impl Service for Travel { type Errors = (); }
+    /// # impl Travel {
+    /// #     async fn seat(&self) -> Fallible<u32> { Ok(7) }
+    /// #     async fn room(&self) -> Fallible<String> { Ok("12b".into()) }
+    /// #     async fn leave(&self, _: &str) -> Fallible<()> { Ok(()) }
+    /// # }
+    /// fn trip(steps: &Steps<Travel, ()>) -> Returns<String> {
+    ///     steps
+    ///         .join("reserve", |all| {
+    ///             (
+    ///                 all.run("seat", async |cx, ()| cx.seat().await)
+    ///                     .undo(async |cx, _| cx.leave(cx.key()).await),
+    ///                 all.run("room", async |cx, ()| cx.room().await)
+    ///                     .undo(async |cx, _| cx.leave(cx.key()).await),
+    ///             )
+    ///         })
+    ///         .then("tell", async |_, (seat, room)| Ok(format!("seat {seat}, room {room}")))
+    ///         .returns()
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn join<B>(
+        &self,
+        name: &'static str,
+        branches: impl FnOnce(&Self) -> B,
+    ) -> Step<S, P, I, I, B::Results>
+    where
+        B: Branches<S, P, I>,
+    {
+        join(Chain::new(), name, branches(&Self::new()))
+    }
+}
+
+impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: Clone + 'static,
+{
+    /// [`join`](Steps::join) of branches that take the result of the step before.
+    #[track_caller]
+    pub fn then_join<B>(
+        self,
+        name: &'static str,
+        branches: impl FnOnce(&Steps<S, P, T>) -> B,
+    ) -> Step<S, P, I, T, B::Results, E>
+    where
+        B: Branches<S, P, T>,
+    {
+        join(self.into_chain(), name, branches(&Steps::new()))
+    }
+}
+
+#[track_caller]
+fn join<S, P, I, A, B, E>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    branches: B,
+) -> Step<S, P, I, A, B::Results, E>
+where
+    S: Service,
+    P: 'static,
+    A: Clone + 'static,
+    B: Branches<S, P, A>,
+{
+    let Parts { branches, gather } = branches.into_parts();
+    let level = Level::of_ways(branches);
+    let inside = Some(Arc::clone(&level));
+    chain.substeps(name, Form::Join, inside, move |asi, cx: Cx<S, P>, input: A, _| {
+        let (of_join, results) = (cx.clone(), Results::of(level.ways()));
+        let cx = cx.inside(level.has_undo, None);
+        let source = cx.source();
+        asi.parallel(|parallel| {
+            for way in 0..level.ways() {
+                let (level, results) = (Arc::clone(&level), results.clone());
+                let (cx, input) = (cx.clone(), input.clone());
+                let branch = move |asi: &mut AsyncSteps, ()| -> StepResult {
+                    level.enter_way(way, asi, cx, input)?;
+                    results.keep(asi, way);
+                    Ok(())
+                };
+                parallel.add(branch).located_at(source);
+            }
+        })
+        .located_at(source);
+        asi.add_inner(move |asi, ()| asi.success((of_join, gather(results.take())?)));
+        Ok(())
+    })
+}
+
+impl<S: Service, P, R> fmt::Debug for Parts<S, P, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parts({})", self.branches.len())
+    }
+}

@@ -1,0 +1,28 @@
+//! Functions as plans: a tree of steps that is built once, and that every request goes through (FTN12 §1.5).
+//!
+//! - `steps.rs`: [`Steps`], where steps begin; `step.rs`: [`Step`], a step as a value, and what is said about it.
+//! - `join.rs`, `each.rs`: several steps at once; `choice.rs`: ways, steps for some requests, early ends;
+//!   `repeat.rs`: loops.
+//! - `node.rs`: the plan; `work.rs`: what a step of it does when a request comes to it.
+//! - `cx.rs`: what bodies get; `place.rs`: where a step is, in its plan and in a request.
+//! - `handler.rs`: the plan of a function of an executor.
+
+mod choice;
+mod cx;
+mod each;
+mod handler;
+mod join;
+mod node;
+mod place;
+mod repeat;
+mod step;
+mod steps;
+mod work;
+
+pub use choice::Either;
+pub use cx::Cx;
+pub use handler::Plans;
+pub use join::{AsBranch, Branches};
+pub(crate) use node::Mistake;
+pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
+pub use steps::Steps;

@@ -1,0 +1,266 @@
+//! The plan of a function: a tree of steps that nothing changes once it is built.
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::{AsyncSteps, Error, Retry, StepResult, Template, TemplateSteps, codes};
+
+use super::cx::Cx;
+use super::place::{Place, StepId};
+use crate::service::Service;
+
+/// A step of a plan.
+pub(super) struct Node<S: Service, P> {
+    pub(super) id: Arc<StepId>,
+    pub(super) facts: Facts,
+    pub(super) work: Arc<dyn Work<S, P>>,
+    /// What is inside, if it has sub-steps that are known.
+    pub(super) inside: Option<Arc<Level<S, P>>>,
+}
+
+/// What a step does when a request comes to it.
+pub(super) trait Work<S: Service, P>: Send + Sync {
+    /// Adds the step to a template, where it takes the context of the step before it and its result, and
+    /// returns the same.
+    fn add(self: Arc<Self>, steps: &mut TemplateSteps);
+}
+
+/// Steps that are defined together: those of a function, or of a step with sub-steps.
+pub(super) struct Level<S: Service, P> {
+    ways: Vec<Way<S, P>>,
+    /// The level goes on in it.
+    is_rest: bool,
+    pub(super) has_undo: bool,
+}
+
+/// Steps one after the other: all of a level, or a branch of it.
+struct Way<S: Service, P> {
+    nodes: Vec<Node<S, P>>,
+    template: Template,
+}
+
+/// What is known of a step before it runs.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) form: Form,
+    /// The types of what it takes and returns.
+    pub(super) takes: &'static str,
+    pub(super) returns: &'static str,
+    pub(super) locks: usize,
+    pub(super) limiters: usize,
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry: Option<Retry>,
+    pub(super) undo: Option<UndoForm>,
+    pub(super) recovers: bool,
+    pub(super) is_shielded: bool,
+    pub(super) at_once: Option<usize>,
+    /// It was said of a step that can have no such policy.
+    pub(super) misplaced: Vec<&'static str>,
+}
+
+/// What an undo gets beside what became of its step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UndoForm {
+    OfResult,
+    OfInputAndResult,
+}
+
+/// What kind of step it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Body,
+    Group,
+    Join,
+    Each,
+    Repeat,
+    When,
+    Either,
+    OrEnd,
+    Dynamic,
+    /// Nothing, in front of other steps.
+    Pass,
+}
+
+/// A mistake in a plan, for the one who wrote it.
+#[derive(Clone, Debug)]
+pub(crate) struct Mistake {
+    pub(crate) source: &'static Location<'static>,
+    pub(crate) what: String,
+}
+
+impl<S: Service, P: 'static> Level<S, P> {
+    /// Steps one after the other.
+    pub(super) fn of(nodes: Vec<Node<S, P>>) -> Arc<Self> {
+        Self::of_ways(vec![nodes])
+    }
+
+    /// Branches, or ways of which one is taken.
+    pub(super) fn of_ways(ways: Vec<Vec<Node<S, P>>>) -> Arc<Self> {
+        Arc::new(Self::new(ways, false))
+    }
+
+    /// Steps with which the level around them goes on.
+    pub(super) fn rest(nodes: Vec<Node<S, P>>) -> Arc<Self> {
+        Arc::new(Self::new(vec![nodes], true))
+    }
+
+    fn new(ways: Vec<Vec<Node<S, P>>>, is_rest: bool) -> Self {
+        let has_undo = ways.iter().flatten().any(Node::has_undo);
+        let way = |nodes: Vec<Node<S, P>>| {
+            let template = Template::build(|steps| {
+                nodes.iter().for_each(|node| Arc::clone(&node.work).add(steps));
+            });
+            Way { nodes, template }
+        };
+        Self { ways: ways.into_iter().map(way).collect(), is_rest, has_undo }
+    }
+
+    /// Has the running step run the steps with this value.
+    pub(super) fn enter<A: 'static>(
+        &self,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        value: A,
+    ) -> StepResult {
+        self.enter_way(0, asi, cx, value)
+    }
+
+    /// Has the running step run those of one branch or way.
+    pub(super) fn enter_way<A: 'static>(
+        &self,
+        way: usize,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        value: A,
+    ) -> StepResult {
+        match self.ways.get(way) {
+            Some(way) if !way.nodes.is_empty() => {
+                asi.call(&way.template, (cx, value));
+                Ok(())
+            }
+            _ => asi.success((cx, value)),
+        }
+    }
+
+    /// How many branches or ways there are.
+    pub(super) fn ways(&self) -> usize {
+        self.ways.len()
+    }
+
+    /// The steps, with those of the rest of the level as if they were beside them.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node<S, P>)> {
+        let ways = self.ways.iter().enumerate();
+        ways.flat_map(|(number, way)| way.nodes.iter().map(move |node| (number, node)))
+    }
+
+    /// Tells all steps inside where they are, and collects mistakes.
+    pub(super) fn complete(&self, depth: usize, mistakes: &mut Vec<Mistake>) {
+        self.place(depth, &mut Vec::new(), mistakes);
+    }
+
+    fn place(&self, depth: usize, names: &mut Vec<&'static str>, mistakes: &mut Vec<Mistake>) {
+        for (_, node) in self.nodes() {
+            let name = node.id.name;
+            let nth = 1 + names.iter().filter(|other| **other == name).count();
+            node.id.put(Place { nth, depth });
+            node.check(mistakes);
+            let Some(inside) = &node.inside else {
+                names.push(name);
+                continue;
+            };
+            match (inside.is_rest, name.is_empty()) {
+                (true, _) => inside.place(depth, names, mistakes),
+                // a group without a name has no part in paths
+                (false, true) => inside.place(depth + 1, names, mistakes),
+                (false, false) => {
+                    names.push(name);
+                    inside.complete(depth + 1, mistakes);
+                }
+            }
+        }
+    }
+}
+
+impl Mistake {
+    /// The mistake in steps that a request defines.
+    pub(super) fn into_error(self) -> Error {
+        Error::with_info(codes::INTERNAL_ERROR, format!("{}: {}", self.source, self.what))
+    }
+}
+
+/// What a path writes between names.
+const NOT_IN_NAMES: [char; 4] = ['/', '#', '~', '?'];
+
+impl<S: Service, P> Node<S, P> {
+    fn has_undo(&self) -> bool {
+        self.facts.undo.is_some() || self.inside.as_ref().is_some_and(|inside| inside.has_undo)
+    }
+
+    fn check(&self, mistakes: &mut Vec<Mistake>) {
+        let (name, source) = (self.id.name, self.id.source);
+        let mut found = |what| mistakes.push(Mistake { source, what });
+        if let Some(letter) = name.chars().find(|letter| NOT_IN_NAMES.contains(letter)) {
+            found(format!(
+                "the name `{name}` has a `{letter}`, which stands between names in paths"
+            ));
+        }
+        for word in &self.facts.misplaced {
+            found(format!("`{word}` cannot be said of `{name}`, {}", self.facts.form.words()));
+        }
+    }
+}
+
+impl Facts {
+    pub(super) fn new<A, T>(form: Form) -> Self {
+        Self {
+            form,
+            takes: std::any::type_name::<A>(),
+            returns: std::any::type_name::<T>(),
+            locks: 0,
+            limiters: 0,
+            timeout: None,
+            retry: None,
+            undo: None,
+            recovers: false,
+            is_shielded: false,
+            at_once: None,
+            misplaced: Vec::new(),
+        }
+    }
+
+    /// Something is said about it.
+    pub(super) fn is_said(&self) -> bool {
+        self.locks + self.limiters > 0
+            || self.timeout.is_some()
+            || self.retry.is_some()
+            || self.recovers
+            || !self.misplaced.is_empty()
+    }
+
+    /// It is for steps that are a body.
+    pub(super) fn needs_body(&mut self, word: &'static str) {
+        if self.form != Form::Body {
+            self.misplaced.push(word);
+        }
+    }
+}
+
+impl Form {
+    /// What such a step is, in the text of a mistake.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Body => "which is a body",
+            Self::Group => "which is a group: the steps inside have policies of their own",
+            Self::Join => "which has branches: the steps inside have policies of their own",
+            Self::Each => "which has items: the steps inside have policies of their own",
+            Self::Repeat => "which is a loop: the steps inside have policies of their own",
+            Self::When | Self::Either => {
+                "which chooses: the steps inside have policies of their own"
+            }
+            Self::OrEnd => "which ends the steps early",
+            Self::Dynamic => "which is dynamic: the steps inside have policies of their own",
+            Self::Pass => "which is no step",
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Steps as values: a chain of them, and what is said about the last one.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::sync::StepLock;
+use asyncsteps::{AsyncSteps, Error, Fallible, Keep, Retry, StepResult, Undo, UndoPolicy};
+
+use super::cx::Cx;
+use super::node::{Facts, Form, Level, Node, UndoForm, Work};
+use super::place::StepId;
+use super::work::{
+    Body, IntoWork, RecoverBy, Said, Substeps, Tries, UndoInput, UndoResult, lock_of,
+};
+use crate::service::Service;
+
+/// Steps that run one after the other. The last one takes `A` and returns `T`; what is said here is said of it.
+///
+/// A step is a value: it is in the plan of its function when it is returned, by
+/// [`returns`](Self::returns). What is said nests in the order of [`Added`](asyncsteps::Added), whatever the
+/// order of writing.
+#[must_use = "a step that is not returned is not in the plan: end with `.returns()`"]
+pub struct Step<S: Service, P: 'static, I, A: 'static, T: 'static, E = Never> {
+    pub(super) before: Chain<S, P>,
+    last: Last<S, P, A, T>,
+    types: PhantomData<fn(I) -> E>,
+}
+
+/// The last step of some, of which more can be said.
+struct Last<S: Service, P: 'static, A: 'static, T: 'static> {
+    id: Arc<StepId>,
+    facts: Facts,
+    body: Box<dyn IntoWork<S, P, A, T>>,
+    inside: Option<Arc<Level<S, P>>>,
+    said: Said<S, P, A, T>,
+}
+
+/// Steps of which nothing more can be said.
+pub(super) struct Chain<S: Service, P> {
+    /// Those that may be the last ones, each with what is before it.
+    ends: Vec<(Vec<Node<S, P>>, EarlyEnd<S, P>)>,
+    nodes: Vec<Node<S, P>>,
+}
+
+/// A step that may end the steps early, made of the steps with which they go on otherwise.
+type EarlyEnd<S, P> = Box<dyn FnOnce(Arc<Level<S, P>>) -> Node<S, P>>;
+
+/// What a function returns, or a part of one: the `R` of its last step, by [`Step::returns`].
+#[must_use = "return it from the function"]
+pub struct Returns<R> {
+    /// A `Vec<Node<S, P>>`.
+    nodes: Box<dyn Any>,
+    takes: TypeId,
+    types: PhantomData<fn() -> R>,
+}
+
+/// No step before ends the steps early.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum Never {}
+
+/// A step before may end the steps with `B`.
+pub struct Early<B>(PhantomData<fn() -> B>);
+
+/// How steps that return `T` may end: only with that.
+#[diagnostic::on_unimplemented(
+    message = "these steps return `{T}`, and a step before ends them early with another type",
+    label = "`or_end` and `unless_some` end the steps with what the last step returns",
+    note = "the early end is {Self}"
+)]
+pub trait EndsAs<T> {}
+
+impl<T> EndsAs<T> for Never {}
+
+#[diagnostic::do_not_recommend]
+impl<T> EndsAs<T> for Early<T> {}
+
+/// How steps may end that another step before may end with `B`.
+#[diagnostic::on_unimplemented(
+    message = "these steps end early with `{B}`, and a step before ends them with another type",
+    label = "all early ends of some steps are of one type"
+)]
+pub trait OrEnd<B> {
+    /// How they may end.
+    type Ends;
+}
+
+impl<B> OrEnd<B> for Never {
+    type Ends = Early<B>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<B> OrEnd<B> for Early<B> {
+    type Ends = Self;
+}
+
+impl<S: Service, P: 'static> Chain<S, P> {
+    pub(super) fn new() -> Self {
+        Self { ends: Vec::new(), nodes: Vec::new() }
+    }
+
+    /// Adds a step that is an async closure.
+    #[track_caller]
+    pub(super) fn body<I, A, T, E, F>(self, name: &'static str, body: F) -> Step<S, P, I, A, T, E>
+    where
+        F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+    {
+        self.add(name, Form::Body, None, Box::new(Body(body)))
+    }
+
+    /// Adds a step with sub-steps.
+    #[track_caller]
+    pub(super) fn substeps<I, A, T, E, F>(
+        self,
+        name: &'static str,
+        form: Form,
+        inside: Option<Arc<Level<S, P>>>,
+        body: F,
+    ) -> Step<S, P, I, A, T, E>
+    where
+        F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+    {
+        self.add(name, form, inside, Box::new(Substeps(body)))
+    }
+
+    #[track_caller]
+    fn add<I, A, T, E>(
+        self,
+        name: &'static str,
+        form: Form,
+        inside: Option<Arc<Level<S, P>>>,
+        body: Box<dyn IntoWork<S, P, A, T>>,
+    ) -> Step<S, P, I, A, T, E> {
+        let (id, facts) = (StepId::new(name, Location::caller()), Facts::new::<A, T>(form));
+        let last = Last { id, facts, body, inside, said: Said::default() };
+        Step { before: self, last, types: PhantomData }
+    }
+
+    /// All steps; those behind an early end are inside of it.
+    fn into_nodes(self) -> Vec<Node<S, P>> {
+        let Self { ends, nodes } = self;
+        ends.into_iter().rfold(nodes, |rest, (mut before, end)| {
+            before.push(end(Level::rest(rest)));
+            before
+        })
+    }
+}
+
+impl<S: Service, P: 'static, A, T> Last<S, P, A, T> {
+    fn into_node(self) -> Node<S, P> {
+        let Self { id, facts, body, inside, said } = self;
+        let work: Arc<dyn Work<S, P>> = body.into_work(Arc::clone(&id), said);
+        Node { id, facts, work, inside }
+    }
+}
+
+impl<R: 'static> Returns<R> {
+    /// The steps, which were defined by a closure that got steps for `I`.
+    #[track_caller]
+    pub(super) fn into_nodes<S: Service, P: 'static, I: 'static>(self) -> Vec<Node<S, P>> {
+        if self.takes == TypeId::of::<I>()
+            && let Ok(nodes) = self.nodes.downcast::<Vec<Node<S, P>>>()
+        {
+            return *nodes;
+        }
+        panic!("these are steps of another level: use the `steps` that the closure is given")
+    }
+}
+
+impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: 'static,
+{
+    /// Ends the steps: the function, or the part of it, returns what the last of them does.
+    pub fn returns(self) -> Returns<T>
+    where
+        E: EndsAs<T>,
+    {
+        let nodes = self.into_chain().into_nodes();
+        Returns { nodes: Box::new(nodes), takes: TypeId::of::<I>(), types: PhantomData }
+    }
+
+    /// All steps of it, of which nothing more can be said.
+    pub(super) fn into_chain(self) -> Chain<S, P> {
+        let Self { mut before, last, .. } = self;
+        if last.facts.form != Form::Pass || last.facts.is_said() {
+            before.nodes.push(last.into_node());
+        }
+        before
+    }
+
+    /// Adds a step that is an async closure (FTN12 §1.13), which takes the result of the step before it.
+    ///
+    /// In the body `?` takes any error. One that [`Service::Errors`] lists has its code when the step
+    /// ends. `name` is the name of the step in stacks, errors and traces, and in its [key](Cx::key). The body is
+    /// shared by all requests, so what it captures is as well.
+    #[track_caller]
+    pub fn then<U, F>(self, name: &'static str, body: F) -> Step<S, P, I, T, U, E>
+    where
+        U: 'static,
+        F: AsyncFn(&Cx<S, P>, T) -> Fallible<U> + Send + Sync + 'static,
+    {
+        self.into_chain().body(name, body)
+    }
+
+    /// All steps up to here as one step, of which more can be said: policies of several. It has no name in
+    /// paths, so that steps keep their keys and records when they are grouped.
+    #[track_caller]
+    pub fn as_one(self) -> Step<S, P, I, I, T>
+    where
+        E: EndsAs<T>,
+    {
+        let level = Level::of(self.into_chain().into_nodes());
+        group(Chain::new(), "", level)
+    }
+
+    /// The steps go on with what `split` returns of the result of the last one, or end with it.
+    #[track_caller]
+    pub(super) fn end_or<B, C>(self, split: fn(T) -> ControlFlow<B, C>) -> Chain<S, P>
+    where
+        B: 'static,
+        C: 'static,
+    {
+        let id = StepId::new("", Location::caller());
+        let end = move |rest: Arc<Level<S, P>>| {
+            let inside = Some(Arc::clone(&rest));
+            let body = move |asi: &mut AsyncSteps, cx, value: T, _| match split(value) {
+                ControlFlow::Break(end) => asi.success((cx, end)),
+                ControlFlow::Continue(value) => rest.enter(asi, cx, value),
+            };
+            let facts = Facts::new::<T, C>(Form::OrEnd);
+            // what the steps return is that of their last one
+            let body: Box<dyn IntoWork<S, P, T, ()>> = Box::new(Substeps(body));
+            Last { id, facts, body, inside, said: Said::default() }.into_node()
+        };
+        let Chain { mut ends, nodes } = self.into_chain();
+        ends.push((nodes, Box::new(end)));
+        Chain { ends, nodes: Vec::new() }
+    }
+}
+
+/// A step whose sub-steps are those of a level.
+#[track_caller]
+pub(super) fn group<S, P, I, A, T, E>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    level: Arc<Level<S, P>>,
+) -> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+{
+    let inside = Some(Arc::clone(&level));
+    chain.substeps(name, Form::Group, inside, move |asi, cx: Cx<S, P>, value, _| {
+        level.enter(asi, cx.inside(level.has_undo, None), value)
+    })
+}
+
+/// No step, in front of others.
+#[track_caller]
+pub(super) fn pass<S, P, I, A, E>(chain: Chain<S, P>) -> Step<S, P, I, A, A, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+{
+    chain.substeps("", Form::Pass, None, |asi, cx: Cx<S, P>, value, _| asi.success((cx, value)))
+}
+
+/// What is said about a step.
+impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+{
+    /// Runs the step while it holds the lock that `lock` returns, with all attempts, see
+    /// [`Added::locked`](asyncsteps::Added::locked). It is an owned lock or a key of one, or an `Option` of these
+    /// for a step that holds one for some requests. Several are taken in the order of writing.
+    pub fn locked<L: StepLock>(
+        mut self,
+        lock: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
+    ) -> Self {
+        self.last.facts.locks += 1;
+        self.last.said.locks.push(lock_of(lock));
+        self
+    }
+
+    /// Runs each attempt of the step while it holds a place in the limiter that `limiter` returns, see
+    /// [`Added::limited`](asyncsteps::Added::limited); otherwise as [`locked`](Self::locked).
+    pub fn limited<L: StepLock>(
+        mut self,
+        limiter: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
+    ) -> Self {
+        self.last.facts.limiters += 1;
+        self.last.said.limiters.push(lock_of(limiter));
+        self
+    }
+
+    /// Limits the time of the step, of each attempt if there are several, see
+    /// [`Added::timeout`](asyncsteps::Added::timeout). A later call replaces an earlier one.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.last.facts.timeout = Some(limit);
+        self.last.said.timeout = Some(limit);
+        self
+    }
+
+    /// Tries the step again when it fails, see [`Added::retry`](asyncsteps::Added::retry); what it takes is
+    /// cloned for that.
+    pub fn retry(mut self, policy: Retry) -> Self
+    where
+        A: Clone,
+        (Cx<S, P>, A): Keep,
+    {
+        self.last.facts.retry = Some(policy.clone());
+        self.last.said.retry = Some(Tries::new(policy));
+        self
+    }
+
+    /// Has a body give another result for the error of the step, or fail with this error or another one
+    /// (FTN12 §1.2).
+    ///
+    /// In a [durable](crate::memory) request what the body gives is not recorded: the step fails again
+    /// with its recorded error when the request goes on, and the body runs again. So it only reads or
+    /// computes.
+    pub fn recover<F>(mut self, body: F) -> Self
+    where
+        F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + Send + Sync + 'static,
+    {
+        self.last.facts.recovers = true;
+        self.last.said.recover = Some(Arc::new(RecoverBy(body)));
+        self
+    }
+
+    /// Shields the body from what ends the step from outside, see
+    /// [`Added::shielded`](asyncsteps::Added::shielded). It is for steps that are a body.
+    pub fn shielded(mut self) -> Self {
+        self.last.facts.needs_body("shielded");
+        self.last.facts.is_shielded = true;
+        self.last.said.is_shielded = true;
+        self
+    }
+
+    /// Undoes the step when something later fails, on every way out, see
+    /// [`Added::undo`](asyncsteps::Added::undo). The body gets the same [key](Cx::key) as that of the step, and
+    /// its result, which is cloned for it: what is not `Clone` travels in an [`Arc`]. It is for steps that are a
+    /// body: steps inside of others have an undo of their own.
+    pub fn undo<F>(self, undo: F) -> Self
+    where
+        T: Clone,
+        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+    {
+        self.undo_with(UndoPolicy::default(), undo)
+    }
+
+    /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
+    pub fn undo_with<F>(mut self, policy: UndoPolicy, undo: F) -> Self
+    where
+        T: Clone,
+        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+    {
+        self.last.facts.needs_body("undo");
+        self.last.facts.undo = Some(UndoForm::OfResult);
+        self.last.said.undo = Some(Arc::new(UndoResult(policy, undo)));
+        self
+    }
+
+    /// [`undo`](Self::undo) that also gets what the step took, which is cloned for it.
+    pub fn undo_taking<F>(self, undo: F) -> Self
+    where
+        A: Clone,
+        T: Clone,
+        F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+    {
+        self.undo_taking_with(UndoPolicy::default(), undo)
+    }
+
+    /// [`undo_taking`](Self::undo_taking) with a policy.
+    pub fn undo_taking_with<F>(mut self, policy: UndoPolicy, undo: F) -> Self
+    where
+        A: Clone,
+        T: Clone,
+        F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+    {
+        self.last.facts.needs_body("undo_taking");
+        self.last.facts.undo = Some(UndoForm::OfInputAndResult);
+        self.last.said.undo = Some(Arc::new(UndoInput(policy, undo)));
+        self
+    }
+
+    /// How many items a step carries out at once that has [items](super::Steps::each): 16 by default.
+    pub fn at_once(mut self, most: usize) -> Self {
+        if self.last.facts.form != Form::Each || most == 0 {
+            self.last.facts.misplaced.push("at_once");
+        }
+        self.last.facts.at_once = Some(most);
+        self.last.said.at_once = most;
+        self
+    }
+}
+
+/// The steps, whatever the last of them takes.
+impl<S: Service, P: 'static, I, A: 'static, T: 'static, E> Step<S, P, I, A, T, E> {
+    /// The same steps, whatever the last of them takes, so that a loop of the code can add to them. Nothing more
+    /// can be said about them.
+    pub fn erased(self) -> Step<S, P, I, Erased, T, E> {
+        let Self { before, last, .. } = self;
+        let Node { id, facts, work, inside } = last.into_node();
+        let body: Box<dyn IntoWork<S, P, Erased, T>> = Box::new(Ready(work));
+        Step {
+            before,
+            last: Last { id, facts, body, inside, said: Said::default() },
+            types: PhantomData,
+        }
+    }
+}
+
+/// What a step takes that is [erased](Step::erased).
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum Erased {}
+
+/// A step about which all is said.
+struct Ready<S: Service, P>(Arc<dyn Work<S, P>>);
+
+impl<S: Service, P: 'static, T: 'static> IntoWork<S, P, Erased, T> for Ready<S, P> {
+    fn into_work(self: Box<Self>, _: Arc<StepId>, _: Said<S, P, Erased, T>) -> Arc<dyn Work<S, P>> {
+        self.0
+    }
+}
+
+impl<S: Service, P: 'static, I, A, T, E> fmt::Debug for Step<S, P, I, A, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}", self.last.id.name)
+    }
+}
+
+impl<R> fmt::Debug for Returns<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Returns")
+    }
+}
+
+impl<B> fmt::Debug for Early<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Early")
+    }
+}

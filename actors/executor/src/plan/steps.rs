@@ -1,0 +1,185 @@
+//! Where the steps of a function begin, and of each part of it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::sync::{AnySync, StepLock};
+use asyncsteps::{Error, Fallible, Raised};
+
+use super::cx::{Cx, coded};
+use super::node::{Level, Node};
+use super::step::{Chain, Returns, Step, group, pass};
+use crate::service::Service;
+
+/// Where the steps of a function of the service `S` begin, whose parameters are `P`; or those of a part of it,
+/// the first of which takes `I`.
+///
+/// The function runs once, when the executor is built: it is given no request, and returns the steps that every
+/// request goes through (FTN12 §1.5). What depends on the request is a closure of a step.
+///
+/// ```
+/// use asyncsteps_executor::Service;
+/// use asyncsteps_executor::plan::{Returns, Steps};
+///
+/// struct Payments;
+/// # impl Service for Payments { type Errors = (); }
+/// struct Charge { amount: i32 }
+///
+/// fn charge(steps: &Steps<Payments, Charge>) -> Returns<String> {
+///     steps
+///         .run("rate", async |cx, ()| Ok(cx.params.amount * 2))
+///         .then("pay", async |_, amount| Ok(format!("{amount} paid")))
+///         .returns()
+/// }
+/// ```
+pub struct Steps<S: Service, P: 'static, I = ()> {
+    whole: RefCell<Whole<S, P>>,
+    types: PhantomData<fn(I)>,
+}
+
+/// What is said about the steps as a whole.
+struct Whole<S: Service, P: 'static> {
+    said: Vec<Policy<S, P>>,
+    answer: Option<(AnswerLimit, &'static Location<'static>)>,
+}
+
+/// Something that is said about steps as a whole.
+enum Policy<S: Service, P: 'static> {
+    Locked(LockOfCx<S, P>),
+    Limited(LockOfCx<S, P>),
+    Timeout(Duration),
+}
+
+type LockOfCx<S, P> = Box<dyn Fn(&Cx<S, P>) -> Option<AnySync> + Send + Sync>;
+
+/// How long the caller of a function waits, and what it gets then.
+#[derive(Clone)]
+pub(crate) struct AnswerLimit {
+    pub(crate) limit: Duration,
+    pub(crate) error: Arc<dyn Fn() -> Error + Send + Sync>,
+}
+
+/// Steps that are defined, and what is said of them as a whole.
+pub(super) struct Defined<S: Service, P> {
+    pub(super) nodes: Vec<Node<S, P>>,
+    pub(super) answer: Option<(AnswerLimit, &'static Location<'static>)>,
+}
+
+impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
+    pub(super) fn new() -> Self {
+        let whole = Whole { said: Vec::new(), answer: None };
+        Self { whole: RefCell::new(whole), types: PhantomData }
+    }
+
+    /// The steps that `define` returns, within what it says of them as a whole.
+    #[track_caller]
+    pub(super) fn define<R: 'static>(define: impl FnOnce(&Self) -> Returns<R>) -> Defined<S, P> {
+        let steps = Self::new();
+        let nodes = define(&steps).into_nodes::<S, P, I>();
+        let Whole { said, answer } = steps.whole.into_inner();
+        if said.is_empty() {
+            return Defined { nodes, answer };
+        }
+        let whole: Step<S, P, I, I, R> = group(Chain::new(), "", Level::of(nodes));
+        let whole = said.into_iter().fold(whole, |whole, policy| match policy {
+            Policy::Locked(lock) => whole.locked(move |cx, _| lock(cx)),
+            Policy::Limited(limiter) => whole.limited(move |cx, _| limiter(cx)),
+            Policy::Timeout(limit) => whole.timeout(limit),
+        });
+        Defined { nodes: whole.returns().into_nodes::<S, P, I>(), answer }
+    }
+
+    /// [`define`](Self::define) for steps inside of others.
+    #[track_caller]
+    pub(super) fn inside<R: 'static>(define: impl FnOnce(&Self) -> Returns<R>) -> Vec<Node<S, P>> {
+        let Defined { nodes, answer } = Self::define(define);
+        assert!(
+            answer.is_none(),
+            "`answer_within` is said for the function as a whole, not for a part of it"
+        );
+        nodes
+    }
+
+    /// Runs all steps while the lock is held that `lock` returns, see [`Step::locked`].
+    pub fn locked<L: StepLock>(
+        &self,
+        lock: impl Fn(&Cx<S, P>) -> L + Send + Sync + 'static,
+    ) -> &Self {
+        self.say(Policy::Locked(Box::new(move |cx| lock(cx).into_sync())))
+    }
+
+    /// Runs all steps while a place is held in the limiter that `limiter` returns, see [`Step::limited`].
+    pub fn limited<L: StepLock>(
+        &self,
+        limiter: impl Fn(&Cx<S, P>) -> L + Send + Sync + 'static,
+    ) -> &Self {
+        self.say(Policy::Limited(Box::new(move |cx| limiter(cx).into_sync())))
+    }
+
+    /// Limits the time of all steps, see [`Step::timeout`]. A later call replaces an earlier one.
+    pub fn timeout(&self, limit: Duration) -> &Self {
+        self.say(Policy::Timeout(limit))
+    }
+
+    fn say(&self, policy: Policy<S, P>) -> &Self {
+        self.whole.borrow_mut().said.push(policy);
+        self
+    }
+
+    /// Ends the wait of the caller this long after its request arrived: it gets this error of the service then,
+    /// unless the function has ended before. An error without a code of the service is InternalError.
+    ///
+    /// The steps are cut then and undone behind the answer: under their locks, in the budget, among the requests
+    /// [in flight](crate::Executor::in_flight), and a graceful [close](crate::Executor::close) waits for that. A
+    /// [`timeout`](Self::timeout) of the function, in contrast, is answered when everything is undone. The limit
+    /// has to be lower than that of [requests](crate::Builder::request_timeout). It is said for the function, not
+    /// for a part of it. Said twice, the last one counts.
+    ///
+    /// In a [durable](crate::memory) request result or limit is decided once, for all callers with its key. If the
+    /// journal does not decide in time, the caller gets `OutcomeUnknown`, with the name of the request. A definition
+    /// that was loaded has to have that code in `throws`.
+    #[track_caller]
+    pub fn answer_within<E: Into<Raised>>(
+        &self,
+        limit: Duration,
+        error: impl Fn() -> E + Send + Sync + 'static,
+    ) -> &Self {
+        let error = move || coded::<S>(error().into()).into_error();
+        let answer = AnswerLimit { limit, error: Arc::new(error) };
+        self.whole.borrow_mut().answer = Some((answer, Location::caller()));
+        self
+    }
+
+    /// The first step, an async closure that takes what these steps take: `()` in a function. See
+    /// [`Step::then`].
+    #[track_caller]
+    pub fn run<T, F>(&self, name: &'static str, body: F) -> Step<S, P, I, I, T>
+    where
+        T: 'static,
+        F: AsyncFn(&Cx<S, P>, I) -> Fallible<T> + Send + Sync + 'static,
+    {
+        Chain::new().body(name, body)
+    }
+
+    /// No steps: they return what they take, such as a way in which there is nothing to do.
+    #[track_caller]
+    pub fn pass(&self) -> Step<S, P, I, I, I> {
+        pass(Chain::new())
+    }
+}
+
+impl<S: Service, P, I> fmt::Debug for Steps<S, P, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Steps")
+    }
+}
+
+impl fmt::Debug for AnswerLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerLimit").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}

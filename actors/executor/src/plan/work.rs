@@ -1,0 +1,390 @@
+//! What a step does when a request comes to it, with what is said about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps::sync::{AnySync, StepLock};
+use asyncsteps::{
+    Added, AsyncSteps, Error, Fallible, Keep, Raised, Retry, RunContext, StepResult, TemplateSteps,
+    Undo, UndoPolicy, Untyped,
+};
+
+use super::cx::{Cx, coded};
+use super::node::Work;
+use super::place::StepId;
+use crate::service::Service;
+
+/// A lock or limiter of a step, as a request has it.
+type LockOf<S, P, A> = Box<dyn Fn(&Cx<S, P>, &A) -> Option<AnySync> + Send + Sync>;
+
+/// What steps take: the context of the step before them, and its result.
+type With<S, P, A> = (Cx<S, P>, A);
+
+/// What is said about a step that takes `A` and returns `T`.
+pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
+    pub(super) locks: Vec<LockOf<S, P, A>>,
+    pub(super) limiters: Vec<LockOf<S, P, A>>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry: Option<Tries<S, P, A, T>>,
+    pub(super) is_shielded: bool,
+    pub(super) undo: Option<Arc<dyn UndoBody<S, P, A, T>>>,
+    pub(super) recover: Option<Arc<dyn Recover<S, P, T>>>,
+    /// How many items it carries out at once, if it has items.
+    pub(super) at_once: usize,
+}
+
+/// A retry policy of a step whose input can be kept for the next attempt.
+pub(super) struct Tries<S: Service, P: 'static, A: 'static, T: 'static> {
+    retry: Retry,
+    of_body: fn(&mut Added<'_, With<S, P, A>, With<S, P, T>>, Retry),
+    of_substeps: fn(&mut Added<'_, With<S, P, A>, Untyped>, Retry),
+}
+
+impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
+    pub(super) fn new(retry: Retry) -> Self
+    where
+        With<S, P, A>: Keep,
+    {
+        Self {
+            retry,
+            of_body: |added, retry| _ = added.retry(retry),
+            of_substeps: |added, retry| _ = added.retry(retry),
+        }
+    }
+}
+
+/// Recovers from an error of a step.
+pub(super) trait Recover<S: Service, P, T>: Send + Sync {
+    fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, error: Error);
+}
+
+/// Undoes a step.
+pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
+    Send + Sync
+{
+    /// Says to a step that takes this value how it is undone.
+    fn say(
+        self: Arc<Self>,
+        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
+        cx: Cx<S, P>,
+        input: Option<A>,
+    );
+
+    /// What of the input the undo takes.
+    fn input(&self, input: &A) -> Option<A>;
+}
+
+impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
+    fn default() -> Self {
+        Self {
+            locks: Vec::new(),
+            limiters: Vec::new(),
+            timeout: None,
+            retry: None,
+            is_shielded: false,
+            undo: None,
+            recover: None,
+            at_once: AT_ONCE,
+        }
+    }
+}
+
+/// How many items a step carries out at once, unless it says so.
+pub(super) const AT_ONCE: usize = 16;
+
+impl<S: Service, P, A, T> Said<S, P, A, T> {
+    /// Nothing is said.
+    fn is_nothing(&self) -> bool {
+        self.locks.is_empty()
+            && self.limiters.is_empty()
+            && self.timeout.is_none()
+            && self.retry.is_none()
+            && !self.is_shielded
+            && self.undo.is_none()
+            && self.recover.is_none()
+    }
+
+    /// The locks and limiters of a request.
+    fn held(&self, cx: &Cx<S, P>, input: &A) -> Held {
+        let asked =
+            |locks: &[LockOf<S, P, A>]| locks.iter().filter_map(|lock| lock(cx, input)).collect();
+        Held { locks: asked(&self.locks), limiters: asked(&self.limiters) }
+    }
+
+    /// Says to a step of a request what is said about steps of any kind.
+    fn say<K>(&self, added: &mut Added<'_, With<S, P, A>, K>, cx: &Cx<S, P>, held: &Held) {
+        for lock in &held.locks {
+            added.locked(lock);
+        }
+        for limiter in &held.limiters {
+            added.limited(limiter);
+        }
+        if let Some(limit) = self.timeout {
+            added.timeout(limit);
+        }
+        if let Some(recover) = &self.recover {
+            let (recover, cx) = (Arc::clone(recover), cx.clone());
+            added.on_error(move |asi, error| recover.add(asi, cx, error.clone()));
+        }
+    }
+}
+
+/// The locks and limiters of a step of a request.
+struct Held {
+    locks: Vec<AnySync>,
+    limiters: Vec<AnySync>,
+}
+
+/// A lock or limiter that a request returns for its step.
+pub(super) fn lock_of<S: Service, P, A, L: StepLock>(
+    lock: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
+) -> LockOf<S, P, A> {
+    Box::new(move |cx, input| lock(cx, input).into_sync())
+}
+
+/// A body that becomes the work of its step when all is said about it.
+pub(super) trait IntoWork<S: Service, P: 'static, A: 'static, T: 'static> {
+    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>>;
+}
+
+/// A body that is an async closure.
+pub(super) struct Body<F>(pub(super) F);
+
+impl<S, P, A, T, F> IntoWork<S, P, A, T> for Body<F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+    F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+{
+    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>> {
+        Arc::new(BodyWork { id, said, body: self.0 })
+    }
+}
+
+struct BodyWork<S: Service, P: 'static, A: 'static, T: 'static, F> {
+    id: Arc<StepId>,
+    said: Said<S, P, A, T>,
+    body: F,
+}
+
+impl<S, P, A, T, F> Work<S, P> for BodyWork<S, P, A, T, F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+    F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+{
+    fn add(self: Arc<Self>, steps: &mut TemplateSteps) {
+        let (name, source) = (self.id.name, self.id.source);
+        if self.said.is_nothing() {
+            steps
+                .run_with(async move |run: RunContext, (cx, input): With<S, P, A>| {
+                    self.run(run, cx.at(&self.id), input).await
+                })
+                .named(name)
+                .located_at(source);
+        } else {
+            steps
+                .defer(move |asi, (cx, input): With<S, P, A>| {
+                    self.start(asi, cx.at(&self.id), input)
+                })
+                .named(name)
+                .located_at(source);
+        }
+    }
+}
+
+impl<S, P, A, T, F> BodyWork<S, P, A, T, F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+    F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+{
+    async fn run(&self, run: RunContext, cx: Cx<S, P>, input: A) -> Result<With<S, P, T>, Raised> {
+        let cx = cx.in_attempt(run.attempt);
+        let result = (self.body)(&cx, input).await.map_err(coded::<S>)?;
+        Ok((cx, result))
+    }
+
+    /// Starts the step with what is said about it.
+    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
+        let (this, said) = (Arc::clone(self), &self.said);
+        let held = said.held(&cx, &input);
+        let undo = said.undo.as_ref().map(|undo| (Arc::clone(undo), undo.input(&input)));
+        let of_step = cx.clone();
+        let body = async move |run, (cx, input)| this.run(run, cx, input).await;
+        asi.become_run((cx, input), body, |added| {
+            said.say(added, &of_step, &held);
+            if let Some(tries) = &said.retry {
+                (tries.of_body)(added, tries.retry.clone());
+            }
+            if said.is_shielded {
+                added.shielded();
+            }
+            if let Some((undo, input)) = undo {
+                undo.say(added, of_step, input);
+            }
+        })
+    }
+}
+
+/// A body that adds sub-steps, the last of which returns a context and `T`.
+pub(super) struct Substeps<F>(pub(super) F);
+
+impl<S, P, A, T, F> IntoWork<S, P, A, T> for Substeps<F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+{
+    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>> {
+        Arc::new(SubstepsWork { id, said, body: self.0 })
+    }
+}
+
+struct SubstepsWork<S: Service, P: 'static, A: 'static, T: 'static, F> {
+    id: Arc<StepId>,
+    said: Said<S, P, A, T>,
+    body: F,
+}
+
+impl<S, P, A, T, F> Work<S, P> for SubstepsWork<S, P, A, T, F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+{
+    fn add(self: Arc<Self>, steps: &mut TemplateSteps) {
+        let (name, source) = (self.id.name, self.id.source);
+        let mut added = if self.said.is_nothing() {
+            steps.add(move |asi, (cx, input): With<S, P, A>| {
+                (self.body)(asi, cx.at(&self.id), input, self.said.at_once)
+            })
+        } else {
+            steps.defer(move |asi, (cx, input): With<S, P, A>| {
+                self.start(asi, cx.at(&self.id), input)
+            })
+        };
+        added.located_at(source);
+        if !name.is_empty() {
+            added.named(name);
+        }
+    }
+}
+
+impl<S, P, A, T, F> SubstepsWork<S, P, A, T, F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+{
+    /// Starts the step with what is said about it.
+    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
+        let (this, said) = (Arc::clone(self), &self.said);
+        let held = said.held(&cx, &input);
+        let of_step = cx.clone();
+        let body = move |asi: &mut AsyncSteps, (cx, input): With<S, P, A>| {
+            let attempt = asi.attempt();
+            (this.body)(asi, cx.in_attempt(attempt), input, this.said.at_once)
+        };
+        asi.become_substeps((cx, input), body, |added| {
+            said.say(added, &of_step, &held);
+            if let Some(tries) = &said.retry {
+                (tries.of_substeps)(added, tries.retry.clone());
+            }
+        })
+    }
+}
+
+/// An undo that gets what became of the step.
+pub(super) struct UndoResult<F>(pub(super) UndoPolicy, pub(super) F);
+
+impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoResult<F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: Clone + 'static,
+    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+{
+    fn say(
+        self: Arc<Self>,
+        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
+        cx: Cx<S, P>,
+        _: Option<A>,
+    ) {
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| {
+            (self.1)(&cx, without_context(outcome)).await.map_err(coded::<S>)
+        });
+    }
+
+    fn input(&self, _: &A) -> Option<A> {
+        None
+    }
+}
+
+/// An undo that gets what the step took, and what became of it.
+pub(super) struct UndoInput<F>(pub(super) UndoPolicy, pub(super) F);
+
+impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoInput<F>
+where
+    S: Service,
+    P: 'static,
+    A: Clone + 'static,
+    T: Clone + 'static,
+    F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+{
+    fn say(
+        self: Arc<Self>,
+        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
+        cx: Cx<S, P>,
+        input: Option<A>,
+    ) {
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| match &input {
+            Some(input) => (self.1)(&cx, input, without_context(outcome)).await.map_err(coded::<S>),
+            None => unreachable!("the input of the step is kept for its undo"),
+        });
+    }
+
+    fn input(&self, input: &A) -> Option<A> {
+        Some(input.clone())
+    }
+}
+
+fn without_context<S: Service, P, T>(outcome: Undo<&With<S, P, T>>) -> Undo<&T> {
+    match outcome {
+        Undo::Done((_, value)) => Undo::Done(value),
+        Undo::Unknown => Undo::Unknown,
+    }
+}
+
+/// An async closure that gives another result for an error.
+pub(super) struct RecoverBy<F>(pub(super) F);
+
+impl<S, P, T, F> Recover<S, P, T> for RecoverBy<F>
+where
+    S: Service,
+    P: 'static,
+    T: 'static,
+    F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + Send + Sync + 'static,
+{
+    fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, error: Error) {
+        let source = cx.source();
+        asi.run(async move |()| {
+            let result = (self.0)(&cx, &error).await.map_err(coded::<S>)?;
+            Ok((cx.clone(), result))
+        })
+        .located_at(source);
+    }
+}
