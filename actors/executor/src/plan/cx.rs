@@ -8,8 +8,8 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::{AsyncSteps, Error, Raised, codes};
 use asyncsteps_actors::sync::{Fence, fences};
+use asyncsteps_core::{AsyncSteps, Error, Raised, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -87,7 +87,7 @@ impl<S: Service, P> Cx<S, P> {
         &self.request.fences
     }
 
-    /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps::Retry).
+    /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps_core::Retry).
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::vec;
 
-use asyncsteps::{AsyncSteps, Error, StepResult, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
 
 use super::cx::Cx;
 use super::join::{Results, result_of};
@@ -27,7 +27,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// newest first where one branch carried out several.
     ///
     /// ```
-    /// # use asyncsteps::Fallible;
+    /// # use asyncsteps_core::Fallible;
     /// # use asyncsteps_executor::Service;
     /// # use asyncsteps_executor::plan::{Returns, Steps};
     /// # struct Shop;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::vec;
 
-use asyncsteps::{Args, Arguments, AsyncSteps, Error, StepResult, codes};
+use asyncsteps_core::{Args, Arguments, AsyncSteps, Error, StepResult, codes};
 
 use super::cx::Cx;
 use super::node::{Form, Level, Node};
@@ -149,7 +149,7 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
     /// step fails, or a later one, the branches are undone beside each other.
     ///
     /// ```
-    /// # use asyncsteps::Fallible;
+    /// # use asyncsteps_core::Fallible;
     /// # use asyncsteps_executor::Service;
     /// # use asyncsteps_executor::plan::{Returns, Steps};
     /// # struct Travel;

@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::{AsyncSteps, Error, Retry, StepResult, Template, TemplateSteps, codes};
+use asyncsteps_core::{AsyncSteps, Error, Retry, StepResult, Template, TemplateSteps, codes};
 
 use super::cx::Cx;
 use super::place::{Place, StepId};

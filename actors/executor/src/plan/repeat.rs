@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps::codes;
+use asyncsteps_core::codes;
 
 use super::cx::Cx;
 use super::node::{Form, Level};
@@ -28,7 +28,7 @@ where
     ///
     /// ```
     /// # use std::ops::ControlFlow;
-    /// # use asyncsteps::Fallible;
+    /// # use asyncsteps_core::Fallible;
     /// # use asyncsteps_executor::Service;
     /// # use asyncsteps_executor::plan::{Returns, Steps};
     /// # struct Mirror;

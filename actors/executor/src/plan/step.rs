@@ -8,8 +8,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::sync::StepLock;
-use asyncsteps::{AsyncSteps, Error, Fallible, Keep, Retry, StepResult, Undo, UndoPolicy};
+use asyncsteps_core::sync::StepLock;
+use asyncsteps_core::{AsyncSteps, Error, Fallible, Keep, Retry, StepResult, Undo, UndoPolicy};
 
 use super::cx::Cx;
 use super::node::{Facts, Form, Level, Node, UndoForm, Work};
@@ -22,7 +22,7 @@ use crate::service::Service;
 /// Steps that run one after the other. The last one takes `A` and returns `T`; what is said here is said of it.
 ///
 /// A step is a value: it is in the plan of its function when it is returned, by
-/// [`returns`](Self::returns). What is said nests in the order of [`Added`](asyncsteps::Added), whatever the
+/// [`returns`](Self::returns). What is said nests in the order of [`Added`](asyncsteps_core::Added), whatever the
 /// order of writing.
 #[must_use = "a step that is not returned is not in the plan: end with `.returns()`"]
 pub struct Step<S: Service, P: 'static, I, A: 'static, T: 'static, E = Never> {
@@ -287,7 +287,7 @@ where
     T: 'static,
 {
     /// Runs the step while it holds the lock that `lock` returns, with all attempts, see
-    /// [`Added::locked`](asyncsteps::Added::locked). It is an owned lock or a key of one, or an `Option` of these
+    /// [`Added::locked`](asyncsteps_core::Added::locked). It is an owned lock or a key of one, or an `Option` of these
     /// for a step that holds one for some requests. Several are taken in the order of writing.
     pub fn locked<L: StepLock>(
         mut self,
@@ -299,7 +299,7 @@ where
     }
 
     /// Runs each attempt of the step while it holds a place in the limiter that `limiter` returns, see
-    /// [`Added::limited`](asyncsteps::Added::limited); otherwise as [`locked`](Self::locked).
+    /// [`Added::limited`](asyncsteps_core::Added::limited); otherwise as [`locked`](Self::locked).
     pub fn limited<L: StepLock>(
         mut self,
         limiter: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
@@ -310,14 +310,14 @@ where
     }
 
     /// Limits the time of the step, of each attempt if there are several, see
-    /// [`Added::timeout`](asyncsteps::Added::timeout). A later call replaces an earlier one.
+    /// [`Added::timeout`](asyncsteps_core::Added::timeout). A later call replaces an earlier one.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.last.facts.timeout = Some(limit);
         self.last.said.timeout = Some(limit);
         self
     }
 
-    /// Tries the step again when it fails, see [`Added::retry`](asyncsteps::Added::retry); what it takes is
+    /// Tries the step again when it fails, see [`Added::retry`](asyncsteps_core::Added::retry); what it takes is
     /// cloned for that.
     pub fn retry(mut self, policy: Retry) -> Self
     where
@@ -345,7 +345,7 @@ where
     }
 
     /// Shields the body from what ends the step from outside, see
-    /// [`Added::shielded`](asyncsteps::Added::shielded). It is for steps that are a body.
+    /// [`Added::shielded`](asyncsteps_core::Added::shielded). It is for steps that are a body.
     pub fn shielded(mut self) -> Self {
         self.last.facts.needs_body("shielded");
         self.last.facts.is_shielded = true;
@@ -354,7 +354,7 @@ where
     }
 
     /// Undoes the step when something later fails, on every way out, see
-    /// [`Added::undo`](asyncsteps::Added::undo). The body gets the same [key](Cx::key) as that of the step, and
+    /// [`Added::undo`](asyncsteps_core::Added::undo). The body gets the same [key](Cx::key) as that of the step, and
     /// its result, which is cloned for it: what is not `Clone` travels in an [`Arc`]. It is for steps that are a
     /// body: steps inside of others have an undo of their own.
     pub fn undo<F>(self, undo: F) -> Self

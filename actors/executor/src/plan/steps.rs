@@ -7,8 +7,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::sync::{AnySync, StepLock};
-use asyncsteps::{Error, Fallible, Raised};
+use asyncsteps_core::sync::{AnySync, StepLock};
+use asyncsteps_core::{Error, Fallible, Raised};
 
 use super::cx::{Cx, coded};
 use super::node::{Level, Node};

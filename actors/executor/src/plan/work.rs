@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::sync::{AnySync, StepLock};
-use asyncsteps::{
+use asyncsteps_core::sync::{AnySync, StepLock};
+use asyncsteps_core::{
     Added, AsyncSteps, Error, Fallible, Keep, Raised, Retry, RunContext, StepResult, TemplateSteps,
     Undo, UndoPolicy, Untyped,
 };
