@@ -1,9 +1,10 @@
 //! The plan of a function of an executor.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps_core::Template;
+use asyncsteps_core::{Fallible, Template};
 use serde::de::DeserializeOwned;
 
 use super::cx::{Cx, coded};
@@ -16,6 +17,11 @@ use crate::service::{Built, FunctionOf, Handler, Service};
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
 pub enum Plans {}
+
+/// The form of handlers that are async functions.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum Awaits {}
 
 impl<S, P, R, F> Handler<S, (Plans, P, R)> for F
 where
@@ -31,35 +37,71 @@ where
     where
         P: DeserializeOwned,
     {
-        let source = function.source;
-        let Defined { nodes, answer: _ } =
-            match catch_unwind(AssertUnwindSafe(|| Steps::define(|steps| self(steps)))) {
-                Ok(defined) => defined,
-                Err(panic) => {
-                    let what = panic.downcast_ref::<&str>().map(ToString::to_string);
-                    let what = what.or_else(|| panic.downcast_ref::<String>().cloned());
-                    let what = what.unwrap_or_else(|| "its handler panics".to_owned());
-                    return Built::mistaken(vec![Mistake { source, what }]);
-                }
-            };
-        let (level, mut mistakes) = (Level::of(nodes), Vec::new());
-        level.complete(0, &mut mistakes);
-        if !mistakes.is_empty() {
-            return Built::mistaken(mistakes);
-        }
-        let service = Arc::clone(&function.state);
-        let template = Template::build(|steps| {
-            steps
-                .add(move |asi, ()| {
-                    let cx = Cx::<S, P>::of_request(asi, &service, source)?;
-                    level.enter(asi, cx, ())?;
-                    asi.add_inner(|asi, (_, result): (Cx<S, P>, R)| asi.success((result,)));
-                    Ok(())
-                })
-                .named(function.name)
-                .located_at(source)
-                .on_error(|_, error| Err(coded::<S>(error.clone().into())));
-        });
-        Built { template, front: None, mistakes }
+        built::<S, P, R>(function, |steps| self(steps))
     }
+}
+
+impl<S, P, R, F> Handler<S, (Awaits, P, R)> for F
+where
+    S: Service,
+    P: 'static,
+    R: 'static,
+    F: AsyncFn(&Cx<S, P>) -> Fallible<R> + Send + Sync + 'static,
+{
+    type Params = P;
+    type Result = R;
+
+    fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built
+    where
+        P: DeserializeOwned,
+    {
+        let name = function.name;
+        let handler = move |steps: &Steps<S, P>| {
+            steps.run(name, async move |cx, ()| self(cx).await).returns()
+        };
+        built::<S, P, R>(function, handler)
+    }
+}
+
+/// What serves the requests of a function with these steps.
+fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
+    function: &FunctionOf<S>,
+    handler: impl FnOnce(&Steps<S, P>) -> Returns<R>,
+) -> Built {
+    let source = function.source;
+    let Defined { nodes, answer: _ } =
+        match catch_unwind(AssertUnwindSafe(|| Steps::define(handler))) {
+            Ok(defined) => defined,
+            Err(panic) => {
+                let mistake = panic.downcast::<Mistake>().map(|mistake| *mistake);
+                let of_panic = |panic: Box<_>| Mistake { source, what: text_of(&*panic) };
+                return Built::mistaken(vec![mistake.unwrap_or_else(of_panic)]);
+            }
+        };
+    let (level, mut mistakes) = (Level::of(nodes), Vec::new());
+    level.complete(0, &mut mistakes);
+    if !mistakes.is_empty() {
+        return Built::mistaken(mistakes);
+    }
+    let service = Arc::clone(&function.state);
+    let template = Template::build(|steps| {
+        steps
+            .add(move |asi, ()| {
+                let cx = Cx::<S, P>::of_request(asi, &service, source)?;
+                level.enter(asi, cx, ())?;
+                asi.add_inner(|asi, (_, result): (Cx<S, P>, R)| asi.success((result,)));
+                Ok(())
+            })
+            .named(function.name)
+            .located_at(source)
+            .on_error(|_, error| Err(coded::<S>(error.clone().into())));
+    });
+    Built { template, front: None, mistakes }
+}
+
+/// What a panic says.
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the handler panics: {}", text.unwrap_or("without a message"))
 }

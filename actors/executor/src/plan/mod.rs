@@ -21,8 +21,8 @@ mod work;
 
 pub use choice::Either;
 pub use cx::Cx;
-pub use handler::Plans;
-pub use join::{AsBranch, Branches};
+pub use handler::{Awaits, Plans};
+pub use join::{AsBranch, Branches, Parts};
 pub(crate) use node::Mistake;
 pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
 pub use steps::Steps;

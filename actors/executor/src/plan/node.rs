@@ -1,6 +1,6 @@
 //! The plan of a function: a tree of steps that nothing changes once it is built.
 
-use std::panic::Location;
+use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -180,6 +180,12 @@ impl<S: Service, P: 'static> Level<S, P> {
             }
         }
     }
+}
+
+/// Ends the building of a plan with a mistake of the caller.
+#[track_caller]
+pub(super) fn mistaken(what: &str) -> ! {
+    resume_unwind(Box::new(Mistake { source: Location::caller(), what: what.to_owned() }))
 }
 
 impl Mistake {

@@ -12,7 +12,7 @@ use asyncsteps_core::sync::StepLock;
 use asyncsteps_core::{AsyncSteps, Error, Fallible, Keep, Retry, StepResult, Undo, UndoPolicy};
 
 use super::cx::Cx;
-use super::node::{Facts, Form, Level, Node, UndoForm, Work};
+use super::node::{Facts, Form, Level, Node, UndoForm, Work, mistaken};
 use super::place::StepId;
 use super::work::{
     Body, IntoWork, RecoverBy, Said, Substeps, Tries, UndoInput, UndoResult, lock_of,
@@ -168,7 +168,7 @@ impl<R: 'static> Returns<R> {
         {
             return *nodes;
         }
-        panic!("these are steps of another level: use the `steps` that the closure is given")
+        mistaken("these are steps of another level: use the steps that the closure is given")
     }
 }
 

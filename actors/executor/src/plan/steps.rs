@@ -11,7 +11,7 @@ use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{Error, Fallible, Raised};
 
 use super::cx::{Cx, coded};
-use super::node::{Level, Node};
+use super::node::{Level, Node, mistaken};
 use super::step::{Chain, Returns, Step, group, pass};
 use crate::service::Service;
 
@@ -97,10 +97,9 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     #[track_caller]
     pub(super) fn inside<R: 'static>(define: impl FnOnce(&Self) -> Returns<R>) -> Vec<Node<S, P>> {
         let Defined { nodes, answer } = Self::define(define);
-        assert!(
-            answer.is_none(),
-            "`answer_within` is said for the function as a whole, not for a part of it"
-        );
+        if answer.is_some() {
+            mistaken("`answer_within` is said for the function as a whole, not for a part of it");
+        }
         nodes
     }
 

@@ -68,6 +68,6 @@ impl AsyncSteps {
         if work.policies().is_none() {
             self.ask_probe_of_body()?;
         }
-        work.start(self, args.into_args())
+        work.start(self, args.into_args(), None)
     }
 }

@@ -108,7 +108,7 @@ impl TemplateSteps {
         A: Arguments,
         F: Fn(&mut AsyncSteps, A) -> StepResult + Send + Sync + 'static,
     {
-        let body = move |asi: &mut AsyncSteps, args| {
+        let body = move |asi: &mut AsyncSteps, args, _: Waking<'_>| {
             let args = asi.typed(args)?;
             body(asi, args)
         };
